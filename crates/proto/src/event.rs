@@ -1,0 +1,109 @@
+//! Which side we are, and what the other side said.
+
+use std::fmt::Debug;
+
+use bytes::Bytes;
+
+use crate::connection::BodyLen;
+use crate::head::{Headers, Request, Response};
+
+/// Which side of the conversation we are: fixes what we send and what we receive.
+pub trait Role: Debug + 'static {
+    /// The head of what we send.
+    type Send<'a>: Copy + Debug;
+    /// The head of what we receive.
+    type Recv<'a>: Copy + Debug;
+}
+
+/// The side that asks.
+#[derive(Debug)]
+pub enum Client {}
+
+/// The side that answers.
+#[derive(Debug)]
+pub enum Server {}
+
+impl Role for Client {
+    type Send<'a> = Request<'a>;
+    type Recv<'a> = Response<'a>;
+}
+
+impl Role for Server {
+    type Send<'a> = Response<'a>;
+    type Recv<'a> = Request<'a>;
+}
+
+/// One exchange on a connection: an HTTP/2 stream, or the nth HTTP/1 request. Never reused in
+/// the life of its connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamId(pub u32);
+
+/// What the peer said. A message is `Head`, then any `Data`, then `End`.
+///
+/// Borrows from the scratch or owns a share of the input, never borrows from the connection.
+#[derive(Debug)]
+pub enum Event<'a, R: Role> {
+    /// A message begins. The framing is decided once, here.
+    Head {
+        /// The exchange it belongs to.
+        stream: StreamId,
+        /// Its start line and fields.
+        head: R::Recv<'a>,
+        /// The length of the body that follows.
+        len: BodyLen,
+    },
+    /// An interim response (1xx); the final one is still to come.
+    Informational {
+        /// The exchange it belongs to.
+        stream: StreamId,
+        /// Its status and fields.
+        head: Response<'a>,
+    },
+    /// Body bytes: to be given back with [`crate::Connection::release`] when they are used.
+    Data {
+        /// The exchange they belong to.
+        stream: StreamId,
+        /// A share of the input, not a copy.
+        bytes: Bytes,
+    },
+    /// The message is complete.
+    End {
+        /// The exchange it belongs to.
+        stream: StreamId,
+        /// Fields that came after a chunked body; never merged into the head (RFC 9110 §6.5).
+        trailers: Headers<'a>,
+    },
+    /// `room` was 0 and is not any more.
+    Writable {
+        /// The exchange that may go on.
+        stream: StreamId,
+    },
+    /// The peer gave one exchange up.
+    Reset {
+        /// The exchange that is gone.
+        stream: StreamId,
+        /// The reason, in the protocol's numbers.
+        code: u32,
+    },
+    /// The connection has been handed over (101, or 2xx to CONNECT): `Data` is now what the
+    /// peer sends, `send_data` what we send, `End` and `send_end` are the FINs.
+    Upgraded {
+        /// The exchange that asked for it.
+        stream: StreamId,
+    },
+}
+
+impl<R: Role> Event<'_, R> {
+    /// The exchange that the event is about.
+    pub fn stream(&self) -> StreamId {
+        match self {
+            Self::Head { stream, .. }
+            | Self::Informational { stream, .. }
+            | Self::Data { stream, .. }
+            | Self::End { stream, .. }
+            | Self::Writable { stream }
+            | Self::Reset { stream, .. }
+            | Self::Upgraded { stream } => *stream,
+        }
+    }
+}

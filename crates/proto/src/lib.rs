@@ -1,0 +1,27 @@
+//! HTTP without I/O: bytes in, events out; messages in, transmits out.
+//!
+//! Nothing here opens a socket, reads a clock or needs `unsafe`. A [`Connection`] is one HTTP
+//! connection as a pure state machine; who owns the socket feeds it [`Input`], hears [`Event`]s,
+//! answers with `send_*`, and sends what [`Connection::poll_transmit`] shows.
+//!
+//! The modules stand in reading order; [`connection`] is the page that everything implements.
+#![forbid(unsafe_code)]
+
+pub mod connection;
+pub mod event;
+pub mod head;
+pub mod input;
+pub mod transmit;
+
+mod outbox;
+mod spare;
+
+pub mod h1;
+
+pub use connection::{BodyLen, Connection, Misuse, PeerError, Phase};
+pub use event::{Client, Event, Role, Server, StreamId};
+pub use h1::{ClientConnection, ServerConnection};
+pub use head::{Added, HeaderBuf, Headers, Request, Response, Scratch, Version};
+pub use input::Input;
+pub use outbox::Outbox;
+pub use transmit::{FileRange, Segment, Step, Transmit};

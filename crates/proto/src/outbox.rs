@@ -1,0 +1,138 @@
+//! Bytes and segments queued for one socket, in wire order.
+
+use bytes::Bytes;
+
+use crate::spare::{self, Queue};
+use crate::transmit::{Segment, Transmit};
+
+/// What is queued for one socket. Heads and small bodies are copied together and leave first,
+/// in one piece; everything else is shared. An empty outbox holds no memory.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    queue: Option<Box<Queue>>,
+}
+
+impl Outbox {
+    /// Writes bytes straight into the outgoing buffer.
+    pub fn compose(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let queue = self.queue.get_or_insert_with(spare::take);
+        if queue.segments.is_empty() {
+            let before = queue.inline.len();
+            write(&mut queue.inline);
+            queue.size += (queue.inline.len() - before) as u64;
+        } else {
+            let mut late = Vec::new();
+            write(&mut late);
+            queue.size += late.len() as u64;
+            queue.segments.push_back(Segment::Bytes(late.into()));
+        }
+        self.settle();
+    }
+
+    /// Queues a segment: small bytes are copied, everything else is shared.
+    pub fn push(&mut self, segment: Segment) {
+        if segment.is_empty() {
+            return;
+        }
+        let queue = self.queue.get_or_insert_with(spare::take);
+        queue.size += segment.len();
+        match segment {
+            Segment::Bytes(bytes)
+                if bytes.len() <= INLINE_SIZE_MAX && queue.segments.is_empty() =>
+            {
+                queue.inline.extend_from_slice(&bytes);
+            }
+            other => queue.segments.push_back(other),
+        }
+    }
+
+    /// What may be sent now.
+    pub fn transmit(&mut self) -> Option<Transmit<'_>> {
+        let queue = self.queue.as_deref_mut()?;
+        let inline = &queue.inline[queue.at..];
+        Some(Transmit { inline, segments: queue.segments.make_contiguous() })
+    }
+
+    /// The first `n` bytes have left. What remains stops sharing the thread's input block.
+    ///
+    /// # Panics
+    /// If `n` is more than was queued: the driver's arithmetic is wrong.
+    pub fn sent(&mut self, n: u64) {
+        let Some(queue) = self.queue.as_deref_mut() else {
+            assert_eq!(n, 0, "the driver reported bytes that nobody queued");
+            return;
+        };
+        assert!(n <= queue.size, "the driver reported more bytes than were queued");
+        queue.size -= n;
+        if queue.size > 0 {
+            queue.advance(n);
+            queue.keep();
+        }
+        self.settle();
+    }
+
+    /// Forgets everything that is queued.
+    pub fn clear(&mut self) {
+        if let Some(queue) = self.queue.take() {
+            spare::give(queue);
+        }
+    }
+
+    /// Bytes queued.
+    pub fn size(&self) -> u64 {
+        self.queue.as_ref().map_or(0, |queue| queue.size)
+    }
+
+    /// True if nothing is queued.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_none()
+    }
+
+    /// The memory goes back as soon as nothing is queued: `queue` is `None` exactly then.
+    fn settle(&mut self) {
+        if self.size() == 0 {
+            self.clear();
+        }
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl Queue {
+    fn advance(&mut self, mut n: u64) {
+        let first = n.min((self.inline.len() - self.at) as u64);
+        self.at += usize::try_from(first).expect("at most the length of a Vec");
+        n -= first;
+        if self.at == self.inline.len() {
+            self.inline.clear();
+            self.at = 0;
+        }
+        while n > 0 {
+            let front = self.segments.front_mut().expect("size counts every segment");
+            let step = n.min(front.len());
+            front.advance(step);
+            n -= step;
+            if front.is_empty() {
+                self.segments.pop_front();
+                self.kept = self.kept.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Copies what still shares the input block, so that no slow reader pins it.
+    fn keep(&mut self) {
+        for segment in self.segments.iter_mut().skip(self.kept) {
+            if let Segment::Bytes(bytes) = segment {
+                *bytes = Bytes::copy_from_slice(bytes);
+            }
+        }
+        self.kept = self.segments.len();
+    }
+}
+
+/// Copying this much costs less than a second iovec element.
+const INLINE_SIZE_MAX: usize = 4096;
