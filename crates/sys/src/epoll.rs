@@ -1,0 +1,184 @@
+//! `epoll(7)`.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use crate::ledger::syscall;
+
+/// Which readiness to report, or which was reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Events(u32);
+
+impl Events {
+    /// Nothing: the descriptor stays registered and is not reported, but for errors.
+    pub const NONE: Self = Self(0);
+    /// Level-triggered readability: for listeners and foreign descriptors.
+    pub const READABLE: Self = Self(libc::EPOLLIN as u32);
+    /// Everything about a stream socket, edge-triggered: registered once in its life.
+    pub const EDGES: Self =
+        Self((libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32);
+
+    /// There is something to read: bytes, a connection, the peer's end, or an error.
+    pub fn is_readable(self) -> bool {
+        self.has(libc::EPOLLIN) || self.is_hangup()
+    }
+
+    /// There is room to write.
+    pub fn is_writable(self) -> bool {
+        self.has(libc::EPOLLOUT)
+    }
+
+    /// The peer has closed its side, or the socket failed.
+    pub fn is_hangup(self) -> bool {
+        self.has(libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR)
+    }
+
+    /// Both directions are gone.
+    pub fn is_dead(self) -> bool {
+        self.has(libc::EPOLLHUP | libc::EPOLLERR)
+    }
+
+    fn has(self, bits: i32) -> bool {
+        self.0 & bits.cast_unsigned() != 0
+    }
+}
+
+/// One report of `epoll_wait`.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct EpollEvent(libc::epoll_event);
+
+impl EpollEvent {
+    /// No event.
+    pub const EMPTY: Self = Self(libc::epoll_event { events: 0, u64: 0 });
+
+    /// What the descriptor was registered with.
+    pub fn tag(&self) -> u64 {
+        self.0.u64
+    }
+
+    /// What it is ready for.
+    pub fn events(&self) -> Events {
+        Events(self.0.events)
+    }
+}
+
+impl fmt::Debug for EpollEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EpollEvent({:#x}, {:?})", self.tag(), self.events())
+    }
+}
+
+/// `epoll_create1(2)` with `EPOLL_CLOEXEC`.
+///
+/// # Errors
+/// As the manual page says: descriptors or memory are used up.
+pub fn epoll_create() -> io::Result<OwnedFd> {
+    // SAFETY: epoll_create1(2) takes no pointers.
+    let fd = syscall!(epoll_create1, unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// `epoll_ctl(2)`, `EPOLL_CTL_ADD`. Closing `fd` undoes it.
+///
+/// # Errors
+/// As the manual page says; `ENOSPC` if the user's watches are used up.
+pub fn epoll_add(
+    epoll: BorrowedFd<'_>,
+    fd: BorrowedFd<'_>,
+    events: Events,
+    tag: u64,
+) -> io::Result<()> {
+    control(epoll, libc::EPOLL_CTL_ADD, fd, events, tag)
+}
+
+/// `epoll_ctl(2)`, `EPOLL_CTL_MOD`.
+///
+/// # Errors
+/// As the manual page says.
+pub fn epoll_modify(
+    epoll: BorrowedFd<'_>,
+    fd: BorrowedFd<'_>,
+    events: Events,
+    tag: u64,
+) -> io::Result<()> {
+    control(epoll, libc::EPOLL_CTL_MOD, fd, events, tag)
+}
+
+fn control(
+    epoll: BorrowedFd<'_>,
+    operation: libc::c_int,
+    fd: BorrowedFd<'_>,
+    events: Events,
+    tag: u64,
+) -> io::Result<()> {
+    let mut event = libc::epoll_event { events: events.0, u64: tag };
+    // SAFETY: `event` is a live epoll_event; the call reads it and keeps no pointer.
+    let result =
+        unsafe { libc::epoll_ctl(epoll.as_raw_fd(), operation, fd.as_raw_fd(), &raw mut event) };
+    syscall!(epoll_ctl, result).map(drop)
+}
+
+/// `epoll_wait(2)`; without `timeout` it waits for as long as it takes.
+///
+/// A timeout is rounded up to milliseconds; one below [`FINE_BELOW`] that is no whole number of
+/// them is waited for exactly, with `epoll_pwait2(2)` where the kernel has it.
+///
+/// # Errors
+/// As the manual page says; `EINTR` after a signal.
+pub fn epoll_wait(
+    epoll: BorrowedFd<'_>,
+    events: &mut [EpollEvent],
+    timeout: Option<Duration>,
+) -> io::Result<usize> {
+    if let Some(timeout) = timeout
+        && timeout < FINE_BELOW
+        && timeout.subsec_nanos() % 1_000_000 != 0
+    {
+        match wait_fine(epoll, events, timeout) {
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {}
+            result => return result,
+        }
+    }
+    let ms =
+        timeout.map_or(-1, |t| i32::try_from(t.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX));
+    let len = i32::try_from(events.len()).unwrap_or(i32::MAX);
+    // SAFETY: `EpollEvent` is a transparent epoll_event, and the kernel writes at most `len`.
+    let n = syscall!(epoll_wait, unsafe {
+        libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr().cast(), len, ms)
+    })?;
+    Ok(n.unsigned_abs() as usize)
+}
+
+fn wait_fine(
+    epoll: BorrowedFd<'_>,
+    events: &mut [EpollEvent],
+    timeout: Duration,
+) -> io::Result<usize> {
+    let len = i32::try_from(events.len()).unwrap_or(i32::MAX);
+    let timeout = libc::timespec {
+        tv_sec: timeout.as_secs().cast_signed(),
+        tv_nsec: i64::from(timeout.subsec_nanos()),
+    };
+    // SAFETY: `EpollEvent` is a transparent epoll_event, the kernel writes at most `len` of
+    // them and reads the live `timeout`; a null signal mask leaves the mask alone.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            epoll.as_raw_fd(),
+            events.as_mut_ptr(),
+            len,
+            &raw const timeout,
+            std::ptr::null::<libc::sigset_t>(),
+            0_usize,
+        )
+    };
+    let n = syscall!(epoll_pwait2, result)?;
+    Ok(usize::try_from(n).expect("a count of events"))
+}
+
+/// Timeouts shorter than this deserve better than a millisecond's precision.
+const FINE_BELOW: Duration = Duration::from_millis(20);

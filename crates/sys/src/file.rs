@@ -1,0 +1,157 @@
+//! Files: opened so that a name never leads out of a directory.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::ledger::syscall;
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// Bytes at rest.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A pipe, a device, a socket.
+    Other,
+}
+
+/// What `fstat(2)` says of an open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileInfo {
+    /// What it is.
+    pub kind: FileKind,
+    /// Its length in bytes.
+    pub len: u64,
+    /// When it was last changed: seconds since 1970, and nanoseconds.
+    pub modified: (i64, u32),
+    /// Which file it is on its device.
+    pub inode: u64,
+    /// Which device.
+    pub device: u64,
+}
+
+/// `openat2(2)` with `RESOLVE_BENEATH` and `RESOLVE_NO_MAGICLINKS`, for reading: symbolic links
+/// are followed as long as they stay inside `dir`.
+///
+/// # Errors
+/// `EXDEV` when the name leads out of `dir`; `ENOSYS`, or `EPERM` under some seccomp profiles,
+/// when the kernel cannot do this: walk with [`open_step`] instead.
+pub fn open_beneath(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    // SAFETY: open_how is plain data; all-zero is a valid value of it.
+    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+    how.flags = u64::from(READ.cast_unsigned());
+    how.resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
+    // SAFETY: `name` ends with a zero byte and `how` is live; the call only reads them.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_openat2,
+            dir.as_raw_fd(),
+            name.as_ptr(),
+            &raw const how,
+            size_of::<libc::open_how>(),
+        )
+    };
+    let fd = syscall!(openat2, result)?;
+    let fd = libc::c_int::try_from(fd).expect("a descriptor is an int");
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// `openat(2)` with `O_NOFOLLOW`, for reading: one component of a name, which is no link.
+///
+/// # Errors
+/// `ELOOP` when it is a symbolic link; otherwise as the manual page says.
+pub fn open_step(dir: BorrowedFd<'_>, component: &CStr) -> io::Result<OwnedFd> {
+    open_at(dir.as_raw_fd(), component, READ | libc::O_NOFOLLOW)
+}
+
+/// `openat(2)` with `O_DIRECTORY`: any directory, as the user names it.
+///
+/// # Errors
+/// As the manual page says.
+pub fn open_dir(path: &Path) -> io::Result<OwnedFd> {
+    open_at(libc::AT_FDCWD, &c_path(path)?, READ | libc::O_DIRECTORY)
+}
+
+/// `openat(2)`: any file, for reading.
+///
+/// # Errors
+/// As the manual page says.
+pub fn open_read(path: &Path) -> io::Result<OwnedFd> {
+    open_at(libc::AT_FDCWD, &c_path(path)?, READ)
+}
+
+/// `openat(2)` for appending; the file is made if there is none.
+///
+/// # Errors
+/// As the manual page says.
+pub fn open_log(path: &Path) -> io::Result<OwnedFd> {
+    let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
+    open_at(libc::AT_FDCWD, &c_path(path)?, flags)
+}
+
+/// `fstat(2)`.
+///
+/// # Errors
+/// As the manual page says.
+pub fn fstat(fd: BorrowedFd<'_>) -> io::Result<FileInfo> {
+    // SAFETY: `stat` is plain data; all-zero is a valid value of it.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `stat` is live; the kernel fills it.
+    let result = unsafe { libc::fstat(fd.as_raw_fd(), &raw mut stat) };
+    syscall!(fstat, result)?;
+    let kind = match stat.st_mode & libc::S_IFMT {
+        libc::S_IFREG => FileKind::Regular,
+        libc::S_IFDIR => FileKind::Directory,
+        _ => FileKind::Other,
+    };
+    Ok(FileInfo {
+        kind,
+        len: u64::try_from(stat.st_size).unwrap_or(0),
+        modified: (stat.st_mtime, u32::try_from(stat.st_mtime_nsec).unwrap_or(0)),
+        inode: stat.st_ino,
+        device: stat.st_dev,
+    })
+}
+
+/// `pread(2)`; 0 at the end of the file.
+///
+/// # Errors
+/// As the manual page says.
+pub fn pread(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: `buffer` is live for its length, which is what the kernel may write.
+    let result =
+        unsafe { libc::pread(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), offset) };
+    Ok(syscall!(pread64, result)?.unsigned_abs())
+}
+
+/// `write(2)`.
+///
+/// # Errors
+/// As the manual page says; `ENOSPC` on a full disk.
+pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: `bytes` is live for its length; the call only reads it.
+    let result = unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
+    Ok(syscall!(write, result)?.unsigned_abs())
+}
+
+fn open_at(dir: libc::c_int, name: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: `name` ends with a zero byte; the call only reads it. The mode is used for a
+    // file that is made.
+    let fd = syscall!(openat, unsafe { libc::openat(dir, name.as_ptr(), flags, LOG_MODE) })?;
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn c_path(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+/// Never blocks on a pipe, never becomes the controlling terminal.
+const READ: libc::c_int = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
+const LOG_MODE: libc::mode_t = 0o644;

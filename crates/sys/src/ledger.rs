@@ -1,0 +1,189 @@
+//! System calls made by this thread, by name; counted where the call is made.
+//!
+//! Libraries' own calls (the allocator's `mmap`, a thread's start) are outside the ledger.
+
+use std::cell::Cell;
+use std::ops::{Add, Sub};
+
+/// How often a system call was made, and how often it had nothing to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Calls, whatever their result.
+    pub calls: u64,
+    /// Those that answered `EAGAIN`: calls that need not have been made.
+    pub eagain: u64,
+}
+
+macro_rules! calls {
+    ($($name:ident),* $(,)?) => {
+        /// A system call that we make.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[expect(missing_docs, reason = "each is named for its manual page")]
+        #[expect(non_camel_case_types, reason = "the kernel's names")]
+        pub enum Call { $($name),* }
+
+        impl Call {
+            /// Every one of them, in the order in which reports show them.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The kernel's name for it.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name)),* }
+            }
+        }
+    };
+}
+
+calls!(
+    accept4,
+    socket,
+    connect,
+    bind,
+    listen,
+    getsockname,
+    getsockopt,
+    setsockopt,
+    recv,
+    send,
+    sendmsg,
+    sendfile,
+    shutdown,
+    close,
+    epoll_create1,
+    epoll_ctl,
+    epoll_wait,
+    epoll_pwait2,
+    eventfd2,
+    openat,
+    openat2,
+    fstat,
+    pread64,
+    read,
+    write,
+    getrusage,
+    prlimit64,
+);
+
+/// What one thread, or several, asked of the kernel.
+///
+/// ```
+/// use fulmar_sys::{Call, Ledger};
+/// let before = Ledger::here();
+/// fulmar_sys::epoll_create().unwrap();
+/// let made = Ledger::here() - before;
+/// assert_eq!(made.count(Call::epoll_create1).calls, 1);
+/// assert_eq!(made.total(), 1);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ledger {
+    counts: [Count; LEN],
+    clock_reads: u64,
+}
+
+impl Ledger {
+    /// Nothing counted.
+    pub const ZERO: Self = Self { counts: [Count { calls: 0, eagain: 0 }; LEN], clock_reads: 0 };
+
+    /// What the calling thread has done since it began.
+    pub fn here() -> Self {
+        LEDGER.with(|book| Self {
+            counts: std::array::from_fn(|at| book.counts[at].get()),
+            clock_reads: book.clock_reads.get(),
+        })
+    }
+
+    /// The count of one call.
+    pub fn count(&self, call: Call) -> Count {
+        self.counts[call as usize]
+    }
+
+    /// The calls that were made at all, with their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (Call, Count)> {
+        Call::ALL.iter().map(|call| (*call, self.count(*call))).filter(|(_, c)| c.calls > 0)
+    }
+
+    /// All calls together.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().map(|count| count.calls).sum()
+    }
+
+    /// All calls that answered `EAGAIN`.
+    pub fn eagain(&self) -> u64 {
+        self.counts.iter().map(|count| count.eagain).sum()
+    }
+
+    /// How often the clock was read. On Linux that is no system call (`vdso(7)`), but not free.
+    pub fn clock_reads(&self) -> u64 {
+        self.clock_reads
+    }
+
+    fn zip(self, other: Self, with: impl Fn(u64, u64) -> u64) -> Self {
+        let counts = std::array::from_fn(|at| Count {
+            calls: with(self.counts[at].calls, other.counts[at].calls),
+            eagain: with(self.counts[at].eagain, other.counts[at].eagain),
+        });
+        Self { counts, clock_reads: with(self.clock_reads, other.clock_reads) }
+    }
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+impl Sub for Ledger {
+    type Output = Self;
+    fn sub(self, earlier: Self) -> Self {
+        self.zip(earlier, |now, then| now - then)
+    }
+}
+
+impl Add for Ledger {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        self.zip(other, |a, b| a + b)
+    }
+}
+
+/// The ledger of a thread while it is being written: a cell each, so that entering a call
+/// touches two words.
+struct Book {
+    counts: [Cell<Count>; LEN],
+    clock_reads: Cell<u64>,
+}
+
+thread_local!(static LEDGER: Book = const {
+    Book {
+        counts: [const { Cell::new(Count { calls: 0, eagain: 0 }) }; LEN],
+        clock_reads: Cell::new(0),
+    }
+});
+
+/// Enters a call and whether it had nothing to do.
+pub(crate) fn enter(call: Call, eagain: bool) {
+    LEDGER.with(|book| {
+        let cell = &book.counts[call as usize];
+        let count = cell.get();
+        cell.set(Count { calls: count.calls + 1, eagain: count.eagain + u64::from(eagain) });
+    });
+}
+
+pub(crate) fn enter_clock_read() {
+    LEDGER.with(|book| book.clock_reads.set(book.clock_reads.get() + 1));
+}
+
+const LEN: usize = Call::ALL.len();
+
+/// Makes a call, enters it, and turns -1 into the error it stands for.
+macro_rules! syscall {
+    ($name:ident, $call:expr) => {{
+        let result = $call;
+        let outcome =
+            if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(result) };
+        let eagain = matches!(&outcome, Err(e) if e.kind() == std::io::ErrorKind::WouldBlock);
+        $crate::ledger::enter($crate::ledger::Call::$name, eagain);
+        outcome
+    }};
+}
+pub(crate) use syscall;

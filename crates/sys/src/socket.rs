@@ -1,0 +1,329 @@
+//! Stream sockets: `socket(2)` to `close(2)`.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+
+use bytes::BytesMut;
+
+use crate::ledger::syscall;
+
+/// `socket(2)`: a non-blocking TCP socket for addresses like `peer`.
+///
+/// # Errors
+/// As the manual page says; `EMFILE` when descriptors are used up.
+pub fn tcp_socket(peer: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if peer.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: socket(2) takes no pointers.
+    let fd = syscall!(socket, unsafe { libc::socket(family, kind, 0) })?;
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// `bind(2)`.
+///
+/// # Errors
+/// As the manual page says; `EADDRINUSE`, `EADDRNOTAVAIL`, `EACCES`.
+pub fn bind(fd: BorrowedFd<'_>, address: SocketAddr) -> io::Result<()> {
+    let (storage, len) = to_raw(address);
+    // SAFETY: `storage` is a live socket address of `len` bytes; the call only reads it.
+    let result = unsafe { libc::bind(fd.as_raw_fd(), (&raw const storage).cast(), len) };
+    syscall!(bind, result).map(drop)
+}
+
+/// `listen(2)`. The kernel caps `backlog` at `net.core.somaxconn`.
+///
+/// # Errors
+/// As the manual page says.
+pub fn listen(fd: BorrowedFd<'_>, backlog: u16) -> io::Result<()> {
+    // SAFETY: listen(2) takes no pointers.
+    let result = unsafe { libc::listen(fd.as_raw_fd(), i32::from(backlog)) };
+    syscall!(listen, result).map(drop)
+}
+
+/// `accept4(2)` with `SOCK_NONBLOCK` and `SOCK_CLOEXEC`: no `fcntl` for what is accepted.
+///
+/// # Errors
+/// As the manual page says; `EMFILE` and `ENFILE` leave the connection in the queue.
+pub fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SocketAddr)> {
+    let mut storage = empty_storage();
+    let mut len = STORAGE_LEN;
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: `storage` has room for `len` bytes, which is what the kernel may write.
+    let result = unsafe {
+        libc::accept4(listener.as_raw_fd(), (&raw mut storage).cast(), &raw mut len, flags)
+    };
+    let fd = syscall!(accept4, result)?;
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    Ok((fd, from_raw(&storage)?))
+}
+
+/// `connect(2)` on a non-blocking socket: `EINPROGRESS` is success.
+///
+/// # Errors
+/// As the manual page says; `EADDRNOTAVAIL` when local ports are used up.
+pub fn connect(fd: BorrowedFd<'_>, peer: SocketAddr) -> io::Result<()> {
+    let (storage, len) = to_raw(peer);
+    // SAFETY: `storage` is a live socket address of `len` bytes; the call only reads it.
+    let result = unsafe { libc::connect(fd.as_raw_fd(), (&raw const storage).cast(), len) };
+    match syscall!(connect, result) {
+        Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
+        result => result.map(drop),
+    }
+}
+
+/// `getsockname(2)`.
+///
+/// # Errors
+/// As the manual page says.
+pub fn local_address(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
+    let mut storage = empty_storage();
+    let mut len = STORAGE_LEN;
+    // SAFETY: `storage` has room for `len` bytes, which is what the kernel may write.
+    let result =
+        unsafe { libc::getsockname(fd.as_raw_fd(), (&raw mut storage).cast(), &raw mut len) };
+    syscall!(getsockname, result)?;
+    from_raw(&storage)
+}
+
+/// `getsockopt(2)`, `SO_ERROR`: why a socket failed, if it did.
+///
+/// # Errors
+/// As the manual page says.
+pub fn socket_error(fd: BorrowedFd<'_>) -> io::Result<Option<io::Error>> {
+    let mut error: libc::c_int = 0;
+    let mut len = INT_LEN;
+    // SAFETY: `error` has room for `len` bytes, which is what the kernel may write.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ERROR,
+            (&raw mut error).cast(),
+            &raw mut len,
+        )
+    };
+    syscall!(getsockopt, result)?;
+    Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
+}
+
+/// `TCP_NODELAY`: no waiting for acknowledgements (Nagle). What a listener accepts inherits it.
+///
+/// # Errors
+/// As the manual page says.
+pub fn set_nodelay(fd: BorrowedFd<'_>) -> io::Result<()> {
+    switch_on(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY)
+}
+
+/// `SO_REUSEADDR`: a listener may start while old connections are in `TIME_WAIT`.
+///
+/// # Errors
+/// As the manual page says.
+pub fn set_reuse_address(fd: BorrowedFd<'_>) -> io::Result<()> {
+    switch_on(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR)
+}
+
+/// `SO_REUSEPORT`: several listeners share a port, and the kernel spreads connections.
+///
+/// # Errors
+/// As the manual page says.
+pub fn set_reuse_port(fd: BorrowedFd<'_>) -> io::Result<()> {
+    switch_on(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT)
+}
+
+/// `IP_BIND_ADDRESS_NO_PORT`: a bound source address does not reserve a port until `connect`,
+/// so every address has its own 28,000 ports towards every destination (`ip(7)`).
+///
+/// # Errors
+/// As the manual page says.
+pub fn set_bind_address_no_port(fd: BorrowedFd<'_>) -> io::Result<()> {
+    switch_on(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)
+}
+
+fn switch_on(fd: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: `on` is a live int; the call reads `INT_LEN` bytes of it.
+    let result =
+        unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const on).cast(), INT_LEN) };
+    syscall!(setsockopt, result).map(drop)
+}
+
+/// `recv(2)`: appends at most `max` bytes to `block`, within its spare capacity; 0 at the end.
+///
+/// # Errors
+/// As the manual page says; `EAGAIN` when there is nothing.
+pub fn recv(fd: BorrowedFd<'_>, block: &mut BytesMut, max: usize) -> io::Result<usize> {
+    let spare = block.spare_capacity_mut();
+    let room = spare.len().min(max);
+    // SAFETY: `spare` has at least `room` bytes, which is what the kernel may write.
+    let result =
+        unsafe { libc::recv(fd.as_raw_fd(), spare.as_mut_ptr().cast(), room, libc::MSG_DONTWAIT) };
+    let n = syscall!(recv, result)?.unsigned_abs();
+    // SAFETY: recv(2) has written the first `n` bytes of the spare capacity.
+    unsafe { block.set_len(block.len() + n) };
+    Ok(n)
+}
+
+/// `send(2)` with `MSG_NOSIGNAL`, and `MSG_MORE` if something follows.
+///
+/// # Errors
+/// As the manual page says; `EAGAIN` when the peer must read first.
+pub fn send(fd: BorrowedFd<'_>, bytes: &[u8], more: bool) -> io::Result<usize> {
+    // SAFETY: `bytes` is live for its length; the call only reads it.
+    let result =
+        unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags(more)) };
+    Ok(syscall!(send, result)?.unsigned_abs())
+}
+
+/// `sendmsg(2)` with `MSG_NOSIGNAL`: several runs of bytes in one call, and `MSG_MORE` if
+/// something follows. Runs beyond [`VECTOR_LEN_MAX`] are left for another call.
+///
+/// # Errors
+/// As the manual page says; `EAGAIN` when the peer must read first.
+pub fn send_vectored<'a>(
+    fd: BorrowedFd<'_>,
+    runs: impl Iterator<Item = &'a [u8]>,
+    more: bool,
+) -> io::Result<usize> {
+    let empty = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+    let mut vector = [empty; VECTOR_LEN_MAX];
+    let mut len = 0;
+    for (entry, run) in vector.iter_mut().zip(runs.filter(|run| !run.is_empty())) {
+        *entry = libc::iovec { iov_base: run.as_ptr().cast_mut().cast(), iov_len: run.len() };
+        len += 1;
+    }
+    // SAFETY: msghdr is plain data; all-zero is a valid value of it.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = vector.as_mut_ptr();
+    message.msg_iovlen = len;
+    // SAFETY: the first `len` entries of `vector` name live bytes; the call only reads them.
+    let result = unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const message, flags(more)) };
+    Ok(syscall!(sendmsg, result)?.unsigned_abs())
+}
+
+/// `sendfile(2)`: at most `len` bytes of `file` from `offset` on; 0 when the file ends there.
+///
+/// # Errors
+/// As the manual page says; `EAGAIN` when the peer must read first.
+pub fn send_file(
+    fd: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: u64,
+) -> io::Result<usize> {
+    let mut offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let count = usize::try_from(len).unwrap_or(usize::MAX).min(SENDFILE_SIZE_MAX);
+    // SAFETY: `offset` is a live off_t that the kernel may read and write.
+    let result =
+        unsafe { libc::sendfile(fd.as_raw_fd(), file.as_raw_fd(), &raw mut offset, count) };
+    Ok(syscall!(sendfile, result)?.unsigned_abs())
+}
+
+/// `shutdown(2)`, `SHUT_WR`: a FIN after what was sent.
+///
+/// # Errors
+/// As the manual page says; `ENOTCONN` when the peer is gone.
+pub fn shutdown_write(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: shutdown(2) takes no pointers.
+    let result = unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_WR) };
+    syscall!(shutdown, result).map(drop)
+}
+
+/// `close(2)`. An error is of no use to anybody: the descriptor is gone in any case.
+pub fn close(fd: OwnedFd) {
+    // SAFETY: the descriptor was owned, and ownership ends here.
+    let result = unsafe { libc::close(fd.into_raw_fd()) };
+    let _ = syscall!(close, result);
+}
+
+fn flags(more: bool) -> libc::c_int {
+    libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | if more { libc::MSG_MORE } else { 0 }
+}
+
+fn empty_storage() -> libc::sockaddr_storage {
+    // SAFETY: sockaddr_storage is plain data; all-zero is a valid value of it.
+    unsafe { std::mem::zeroed() }
+}
+
+fn to_raw(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
+    let mut storage = empty_storage();
+    let len = match address {
+        SocketAddr::V4(v4) => {
+            let raw = libc::sockaddr_in {
+                sin_family: FAMILY_V4,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: a sockaddr_storage is at least as large and as aligned as any address.
+            unsafe { (&raw mut storage).cast::<libc::sockaddr_in>().write(raw) };
+            len_of::<libc::sockaddr_in>()
+        }
+        SocketAddr::V6(v6) => {
+            let raw = libc::sockaddr_in6 {
+                sin6_family: FAMILY_V6,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: v6.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                sin6_scope_id: v6.scope_id(),
+            };
+            // SAFETY: as above.
+            unsafe { (&raw mut storage).cast::<libc::sockaddr_in6>().write(raw) };
+            len_of::<libc::sockaddr_in6>()
+        }
+    };
+    (storage, len)
+}
+
+fn from_raw(storage: &libc::sockaddr_storage) -> io::Result<SocketAddr> {
+    match i32::from(storage.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says that the kernel wrote a sockaddr_in here.
+            let raw = unsafe { (&raw const *storage).cast::<libc::sockaddr_in>().read() };
+            let ip = Ipv4Addr::from(raw.sin_addr.s_addr.to_ne_bytes());
+            Ok(SocketAddrV4::new(ip, u16::from_be(raw.sin_port)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the family says that the kernel wrote a sockaddr_in6 here.
+            let raw = unsafe { (&raw const *storage).cast::<libc::sockaddr_in6>().read() };
+            let ip = Ipv6Addr::from(raw.sin6_addr.s6_addr);
+            let port = u16::from_be(raw.sin6_port);
+            Ok(SocketAddrV6::new(ip, port, raw.sin6_flowinfo, raw.sin6_scope_id).into())
+        }
+        _ => Err(io::Error::new(io::ErrorKind::Unsupported, "not an IP address")),
+    }
+}
+
+/// Runs of bytes in one `sendmsg`.
+pub const VECTOR_LEN_MAX: usize = 32;
+/// What one `sendfile` takes (`sendfile(2)`).
+const SENDFILE_SIZE_MAX: usize = 0x7fff_f000;
+const STORAGE_LEN: libc::socklen_t = len_of::<libc::sockaddr_storage>();
+const INT_LEN: libc::socklen_t = len_of::<libc::c_int>();
+const FAMILY_V4: libc::sa_family_t = family(libc::AF_INET);
+const FAMILY_V6: libc::sa_family_t = family(libc::AF_INET6);
+
+#[expect(clippy::cast_possible_truncation, reason = "the sizes are of a few bytes")]
+const fn len_of<T>() -> libc::socklen_t {
+    size_of::<T>() as libc::socklen_t
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "families are small numbers")]
+const fn family(number: libc::c_int) -> libc::sa_family_t {
+    number as libc::sa_family_t
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_survive_the_kernel_form() {
+        for text in ["127.0.0.1:8080", "[::1]:1", "[fe80::1%7]:65535", "0.0.0.0:0"] {
+            let address: SocketAddr = text.parse().unwrap();
+            assert_eq!(from_raw(&to_raw(address).0).unwrap(), address);
+        }
+    }
+}
