@@ -15,6 +15,8 @@ pub enum FileKind {
     Regular,
     /// A directory.
     Directory,
+    /// A symbolic link; only [`stat_link`] meets one.
+    Link,
     /// A pipe, a device, a socket.
     Other,
 }
@@ -104,18 +106,66 @@ pub fn fstat(fd: BorrowedFd<'_>) -> io::Result<FileInfo> {
     // SAFETY: `stat` is live; the kernel fills it.
     let result = unsafe { libc::fstat(fd.as_raw_fd(), &raw mut stat) };
     syscall!(fstat, result)?;
+    Ok(file_info(&stat))
+}
+
+/// `fstatat(2)` with `AT_SYMLINK_NOFOLLOW`: a link is described itself, not what it points to.
+///
+/// # Errors
+/// As the manual page says.
+pub fn stat_link(dir: BorrowedFd<'_>, name: &CStr) -> io::Result<FileInfo> {
+    // SAFETY: `stat` is plain data; all-zero is a valid value of it.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    let flags = libc::AT_SYMLINK_NOFOLLOW;
+    // SAFETY: `name` ends with a zero byte and `stat` is live; the kernel fills it.
+    let result = unsafe { libc::fstatat(dir.as_raw_fd(), name.as_ptr(), &raw mut stat, flags) };
+    syscall!(newfstatat, result)?;
+    Ok(file_info(&stat))
+}
+
+fn file_info(stat: &libc::stat) -> FileInfo {
     let kind = match stat.st_mode & libc::S_IFMT {
         libc::S_IFREG => FileKind::Regular,
         libc::S_IFDIR => FileKind::Directory,
+        libc::S_IFLNK => FileKind::Link,
         _ => FileKind::Other,
     };
-    Ok(FileInfo {
+    FileInfo {
         kind,
         len: u64::try_from(stat.st_size).unwrap_or(0),
         modified: (stat.st_mtime, u32::try_from(stat.st_mtime_nsec).unwrap_or(0)),
         inode: stat.st_ino,
         device: stat.st_dev,
-    })
+    }
+}
+
+/// `getdents64(2)`, once: names of a directory, appended to `names` as the file system orders
+/// them, `.` and `..` left out. False at the end of the directory.
+///
+/// # Errors
+/// As the manual page says; `ENOTDIR` when `dir` is none.
+pub fn read_dir(dir: BorrowedFd<'_>, names: &mut Vec<CString>) -> io::Result<bool> {
+    let mut buffer = vec![0_u8; DIRENT_BUFFER_SIZE];
+    let (fd, at, size) = (dir.as_raw_fd(), buffer.as_mut_ptr(), buffer.len());
+    // SAFETY: `buffer` is live for `size` bytes, which is what the kernel may write.
+    let result = unsafe { libc::syscall(libc::SYS_getdents64, fd, at, size) };
+    let filled = usize::try_from(syscall!(getdents64, result)?).expect("no less than zero");
+    let mut rest = &buffer[..filled];
+    while let Some((name, later)) = split_dirent(rest) {
+        if !matches!(name.to_bytes(), b"." | b"..") {
+            names.push(name.to_owned());
+        }
+        rest = later;
+    }
+    Ok(filled > 0)
+}
+
+/// The name in the first `struct linux_dirent64` of `bytes`, and what follows it: the length of
+/// the record is a `u16` at 16, the type a byte at 18, the name begins at 19 and ends with NUL.
+fn split_dirent(bytes: &[u8]) -> Option<(&CStr, &[u8])> {
+    let len = u16::from_ne_bytes(bytes.get(16..18)?.try_into().ok()?);
+    let (record, later) = bytes.split_at_checked(usize::from(len))?;
+    Some((CStr::from_bytes_until_nul(record.get(19..)?).ok()?, later))
 }
 
 /// `pread(2)`; 0 at the end of the file.
@@ -155,3 +205,29 @@ fn c_path(path: &Path) -> io::Result<CString> {
 /// Never blocks on a pipe, never becomes the controlling terminal.
 const READ: libc::c_int = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
 const LOG_MODE: libc::mode_t = 0o644;
+/// Some 1,000 names a call.
+const DIRENT_BUFFER_SIZE: usize = 32 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_directory_is_read_to_its_end() {
+        let dir = open_dir(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let mut names = Vec::new();
+        while read_dir(dir.as_fd(), &mut names).unwrap() {}
+        assert!(names.contains(&c"Cargo.toml".to_owned()) && names.contains(&c"src".to_owned()));
+        assert!(!names.contains(&c".".to_owned()) && !names.contains(&c"..".to_owned()));
+        assert_eq!(stat_link(dir.as_fd(), c"src").unwrap().kind, FileKind::Directory);
+        assert_eq!(stat_link(dir.as_fd(), c"Cargo.toml").unwrap().kind, FileKind::Regular);
+    }
+
+    #[test]
+    fn what_is_no_directory_is_not_read() {
+        let file = open_read(Path::new("/dev/null")).unwrap();
+        let error = read_dir(file.as_fd(), &mut Vec::new()).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOTDIR));
+    }
+}

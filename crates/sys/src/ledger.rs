@@ -57,6 +57,8 @@ calls!(
     openat,
     openat2,
     fstat,
+    newfstatat,
+    getdents64,
     pread64,
     read,
     write,

@@ -14,7 +14,8 @@ mod socket;
 pub use clock::now;
 pub use epoll::{EpollEvent, Events, epoll_add, epoll_create, epoll_modify, epoll_wait};
 pub use file::{
-    FileInfo, FileKind, fstat, open_beneath, open_dir, open_log, open_read, open_step, pread, write,
+    FileInfo, FileKind, fstat, open_beneath, open_dir, open_log, open_read, open_step, pread,
+    read_dir, stat_link, write,
 };
 pub use ledger::{Call, Count, Ledger};
 pub use process::{
