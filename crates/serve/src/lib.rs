@@ -1,1 +1,20 @@
-//! Part of fulmar.
+//! A static file server without a socket: requests in, answers and log lines out.
+//!
+//! A [`Site`] is a directory and what is known of its files; [`Site::answer`] turns a request
+//! head into an [`Answer`]: status, fields, and a body that lies in memory or in an open file.
+//! Sending it, timeouts, threads and signals are the work of whoever owns the connections.
+//! Nothing here reads a clock: time is an argument.
+//!
+//! The modules stand in reading order: from the request target to the file, from the file to
+//! the answer, and what is written about it afterwards.
+#![forbid(unsafe_code)]
+
+pub mod options;
+pub mod path;
+pub mod root;
+
+pub mod mime;
+pub mod validators;
+
+pub mod conditional;
+pub mod range;

@@ -1,0 +1,313 @@
+//! Conditional requests (RFC 9110 §13): what the client has, against what there is.
+//!
+//! Pure: fields and validators in, a verdict out. Only for GET and HEAD, and only where the
+//! answer would otherwise be 200 (§13.2.1).
+
+use fulmar_proto::Headers;
+
+use crate::validators::{Validators, parse_date};
+
+/// What the preconditions come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Answer as if there had been none.
+    Proceed,
+    /// The client has it already: 304.
+    NotModified,
+    /// What the client counts on is not so: 412.
+    Failed,
+}
+
+/// The fields of a request that ask for less than all, found in one pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Conditions<'a> {
+    /// Where lists are read from, since they may span several fields.
+    headers: Option<Headers<'a>>,
+    if_match: bool,
+    if_none_match: bool,
+    if_modified_since: Single<'a>,
+    if_unmodified_since: Single<'a>,
+    if_range: Single<'a>,
+    range: Single<'a>,
+}
+
+impl<'a> Conditions<'a> {
+    /// Finds them.
+    pub fn of(headers: Headers<'a>) -> Self {
+        let mut found = Self::default();
+        for (name, value) in headers.iter() {
+            let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+            match name.len() {
+                5 if is("range") => found.range.set(value),
+                8 if is("if-match") => found.if_match = true,
+                8 if is("if-range") => found.if_range.set(value),
+                13 if is("if-none-match") => found.if_none_match = true,
+                17 if is("if-modified-since") => found.if_modified_since.set(value),
+                19 if is("if-unmodified-since") => found.if_unmodified_since.set(value),
+                _ => continue,
+            }
+            found.headers = Some(headers);
+        }
+        found
+    }
+
+    /// True if the whole is asked for, whatever the client has: the common case.
+    pub fn is_empty(&self) -> bool {
+        self.headers.is_none()
+    }
+
+    /// Evaluates the preconditions in the order of §13.2.2. `If-Range` is not one of them.
+    pub fn evaluate(&self, current: &Validators) -> Verdict {
+        if self.if_match {
+            if !self.list_has("if-match", &current.etag, Comparison::Strong) {
+                return Verdict::Failed;
+            }
+        } else if let Some(since) = self.if_unmodified_since.date()
+            && current.modified.is_none_or(|modified| modified > since)
+        {
+            return Verdict::Failed;
+        }
+        if self.if_none_match {
+            if self.list_has("if-none-match", &current.etag, Comparison::Weak) {
+                return Verdict::NotModified;
+            }
+        } else if let Some(since) = self.if_modified_since.date()
+            && current.modified.is_some_and(|modified| modified <= since)
+        {
+            return Verdict::NotModified;
+        }
+        Verdict::Proceed
+    }
+
+    /// The `Range` that is to be answered, if `If-Range` does not forbid it (§13.1.5, §14.2).
+    ///
+    /// A date must be that of the file exactly, and lie a second back at least: within the same
+    /// second the file may have changed twice (§8.8.2.2).
+    pub fn range(&self, current: &Validators, unix_now: i64) -> Option<&'a [u8]> {
+        let range = self.range.one()?;
+        let holds = match self.if_range {
+            Single::Absent => true,
+            Single::Repeated => false,
+            Single::One(tag) if is_entity_tag(tag) => tag == current.etag.as_bytes(),
+            Single::One(date) => current
+                .modified
+                .is_some_and(|modified| parse_date(date) == Some(modified) && modified < unix_now),
+        };
+        holds.then_some(range)
+    }
+
+    fn list_has(&self, field: &str, etag: &str, how: Comparison) -> bool {
+        let headers = self.headers.expect("set with the flag that was asked");
+        headers.get_all(field).any(|list| match list {
+            b"*" => true,
+            list => entity_tags(list).any(|tag| tag.matches(etag.as_bytes(), how)),
+        })
+    }
+}
+
+/// A field that may stand once. Repeated, it says nothing.
+#[derive(Clone, Copy, Debug, Default)]
+enum Single<'a> {
+    #[default]
+    Absent,
+    One(&'a [u8]),
+    Repeated,
+}
+
+impl<'a> Single<'a> {
+    fn set(&mut self, value: &'a [u8]) {
+        *self = match self {
+            Self::Absent => Self::One(value),
+            Self::One(_) | Self::Repeated => Self::Repeated,
+        };
+    }
+
+    fn one(self) -> Option<&'a [u8]> {
+        match self {
+            Self::One(value) => Some(value),
+            Self::Absent | Self::Repeated => None,
+        }
+    }
+
+    /// A field that is no date is ignored (§13.1.3, §13.1.4).
+    fn date(self) -> Option<i64> {
+        self.one().and_then(parse_date)
+    }
+}
+
+/// How two entity tags are compared (§8.8.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Strong,
+    Weak,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct EntityTag<'a> {
+    weak: bool,
+    /// With its quotes.
+    opaque: &'a [u8],
+}
+
+impl EntityTag<'_> {
+    /// Against our own, which is strong.
+    fn matches(self, ours: &[u8], how: Comparison) -> bool {
+        self.opaque == ours && (how == Comparison::Weak || !self.weak)
+    }
+}
+
+/// The tags of a list (§8.8.3, §5.6.1); it ends at the first thing that is none.
+fn entity_tags(list: &[u8]) -> impl Iterator<Item = EntityTag<'_>> {
+    let mut rest = list;
+    std::iter::from_fn(move || {
+        while let [b' ' | b'\t' | b',', later @ ..] = rest {
+            rest = later;
+        }
+        let (tag, later) = split_entity_tag(rest)?;
+        let later = later.trim_ascii_start();
+        rest = if matches!(later, [] | [b',', ..]) { later } else { &[] };
+        Some(tag)
+    })
+}
+
+fn split_entity_tag(bytes: &[u8]) -> Option<(EntityTag<'_>, &[u8])> {
+    let (weak, quoted) = match bytes.strip_prefix(b"W/") {
+        Some(rest) => (true, rest),
+        None => (false, bytes),
+    };
+    let inner = quoted.strip_prefix(b"\"")?;
+    let end = inner.iter().position(|b| *b == b'"')?;
+    let is_etagc = |b: &u8| matches!(b, 0x21 | 0x23..=0x7e | 0x80..);
+    if !inner[..end].iter().all(is_etagc) {
+        return None;
+    }
+    let (opaque, rest) = quoted.split_at(end + 2);
+    Some((EntityTag { weak, opaque }, rest))
+}
+
+fn is_entity_tag(value: &[u8]) -> bool {
+    value.starts_with(b"\"") || value.starts_with(b"W/\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fulmar_proto::HeaderBuf;
+
+    const THEN: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
+    const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
+    const THEN_UNIX: i64 = 784_111_777;
+
+    fn fields(lines: &[(&str, &str)]) -> HeaderBuf {
+        let mut headers = HeaderBuf::new();
+        for (name, value) in lines {
+            headers.push(name, value.as_bytes()).unwrap();
+        }
+        headers
+    }
+
+    fn current() -> Validators {
+        Validators { etag: "\"a\"".to_owned(), modified: Some(THEN_UNIX) }
+    }
+
+    #[test]
+    fn preconditions_come_in_order() {
+        use Verdict::{Failed, NotModified, Proceed};
+        let table: &[(&[(&str, &str)], Verdict)] = &[
+            (&[], Proceed),
+            (&[("Accept", "*/*")], Proceed),
+            // If-Match: strong, lists, `*`.
+            (&[("If-Match", "\"a\"")], Proceed),
+            (&[("If-Match", "\"b\"")], Failed),
+            (&[("If-Match", "*")], Proceed),
+            (&[("If-Match", "W/\"a\"")], Failed),
+            (&[("If-Match", "\"b\", \"a\"")], Proceed),
+            (&[("If-Match", "\"b\""), ("If-Match", "\"a\"")], Proceed),
+            (&[("If-Match", "a")], Failed),
+            (&[("If-Match", "")], Failed),
+            // If-Unmodified-Since, which If-Match outweighs.
+            (&[("If-Unmodified-Since", THEN)], Proceed),
+            (&[("If-Unmodified-Since", AFTER)], Proceed),
+            (&[("If-Unmodified-Since", BEFORE)], Failed),
+            (&[("If-Unmodified-Since", "never")], Proceed),
+            (&[("If-Match", "\"a\""), ("If-Unmodified-Since", BEFORE)], Proceed),
+            (&[("If-Match", "\"b\""), ("If-Unmodified-Since", AFTER)], Failed),
+            // If-None-Match: weak, lists, `*`.
+            (&[("If-None-Match", "\"a\"")], NotModified),
+            (&[("if-none-match", "W/\"a\"")], NotModified),
+            (&[("If-None-Match", "\"b\"")], Proceed),
+            (&[("If-None-Match", "*")], NotModified),
+            (&[("If-None-Match", "\"b\" ,W/\"c\",, \"a\"")], NotModified),
+            (&[("If-None-Match", "\"b,\"a\"")], Proceed),
+            (&[("If-None-Match", "\"a,b\", \"a\"")], NotModified),
+            (&[("If-None-Match", "w/\"a\"")], Proceed),
+            (&[("If-None-Match", "\"b\" \"a\"")], Proceed),
+            (&[("If-None-Match", "\"a")], Proceed),
+            (&[("If-None-Match", "\"A\"")], Proceed),
+            (&[("If-None-Match", "\"b\""), ("If-None-Match", "\"a\"")], NotModified),
+            // If-Modified-Since, which If-None-Match outweighs.
+            (&[("If-Modified-Since", THEN)], NotModified),
+            (&[("If-Modified-Since", AFTER)], NotModified),
+            (&[("If-Modified-Since", BEFORE)], Proceed),
+            (&[("If-Modified-Since", "Sunday, 06-Nov-94 08:49:37 GMT")], NotModified),
+            (&[("If-Modified-Since", "1994")], Proceed),
+            (&[("If-Modified-Since", THEN), ("If-Modified-Since", THEN)], Proceed),
+            (&[("If-None-Match", "\"b\""), ("If-Modified-Since", AFTER)], Proceed),
+            (&[("If-None-Match", "\"a\""), ("If-Modified-Since", BEFORE)], NotModified),
+            // Both kinds.
+            (&[("If-Match", "\"a\""), ("If-None-Match", "\"a\"")], NotModified),
+            (&[("If-Match", "\"b\""), ("If-None-Match", "\"a\"")], Failed),
+            (&[("If-Unmodified-Since", THEN), ("If-Modified-Since", THEN)], NotModified),
+        ];
+        for (lines, verdict) in table {
+            let headers = fields(lines);
+            let conditions = Conditions::of(headers.as_headers());
+            assert_eq!(conditions.evaluate(&current()), *verdict, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_date_only_tags_count() {
+        let nameless = Validators { modified: None, ..current() };
+        for (name, verdict) in
+            [("If-Modified-Since", Verdict::Proceed), ("If-Unmodified-Since", Verdict::Failed)]
+        {
+            let headers = fields(&[(name, AFTER)]);
+            assert_eq!(Conditions::of(headers.as_headers()).evaluate(&nameless), verdict);
+        }
+    }
+
+    #[test]
+    fn if_range_must_match_exactly() {
+        for (lines, holds) in [
+            (&[][..], true),
+            (&[("If-Range", "\"a\"")], true),
+            (&[("If-Range", "\"b\"")], false),
+            (&[("If-Range", "W/\"a\"")], false),
+            (&[("If-Range", THEN)], true),
+            (&[("If-Range", AFTER)], false),
+            (&[("If-Range", BEFORE)], false),
+            (&[("If-Range", "a")], false),
+            (&[("If-Range", "\"a\""), ("If-Range", "\"a\"")], false),
+        ] {
+            let mut headers = fields(lines);
+            headers.push("Range", b"bytes=0-0").unwrap();
+            let conditions = Conditions::of(headers.as_headers());
+            let expected = holds.then_some(&b"bytes=0-0"[..]);
+            assert_eq!(conditions.range(&current(), THEN_UNIX + 1), expected, "{lines:?}");
+        }
+        let headers = fields(&[("Range", "bytes=0-0"), ("If-Range", THEN)]);
+        assert_eq!(Conditions::of(headers.as_headers()).range(&current(), THEN_UNIX), None);
+        let headers = fields(&[("Range", "bytes=0-0"), ("Range", "bytes=1-1")]);
+        assert_eq!(Conditions::of(headers.as_headers()).range(&current(), THEN_UNIX), None);
+    }
+
+    #[test]
+    fn most_requests_have_no_conditions() {
+        let headers = fields(&[("Host", "a"), ("Accept", "*/*"), ("Origin", "b")]);
+        assert!(Conditions::of(headers.as_headers()).is_empty());
+        let headers = fields(&[("RANGE", "bytes=0-0")]);
+        assert!(!Conditions::of(headers.as_headers()).is_empty());
+    }
+}

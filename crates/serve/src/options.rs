@@ -1,0 +1,35 @@
+//! What the owner of a site decides.
+
+use std::time::Duration;
+
+use crate::root::Lookup;
+
+/// How a directory is served. The defaults are safe on the open internet.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Serve and list names that begin with a dot. Otherwise they do not exist.
+    pub hidden: bool,
+    /// List directories that have no index file. Otherwise they are forbidden.
+    pub list: bool,
+    /// How names are kept below the root.
+    pub lookup: Lookup,
+    /// Files and directories remembered at a time.
+    pub entries_max: usize,
+    /// Bytes of small files and listings held in memory.
+    pub contents_size_max: u64,
+    /// How long what is remembered of a name is believed without looking.
+    pub revalidate_after: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            hidden: false,
+            list: false,
+            lookup: Lookup::Probe,
+            entries_max: 1024,
+            contents_size_max: 64 << 20,
+            revalidate_after: Duration::from_secs(1),
+        }
+    }
+}
