@@ -100,6 +100,10 @@ pub trait Engine {
         peer: SocketAddr,
     ) -> Option<SocketId>;
 
+    /// Nothing can be accepted for now (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`): the driver lets
+    /// the listener rest and tries again.
+    fn handle_accept_failed(&mut self, _now: Instant, _: ListenerId, _error: &io::Error) {}
+
     /// The connection that was asked for stands.
     fn handle_connected(&mut self, now: Instant, socket: SocketId);
 

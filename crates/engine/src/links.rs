@@ -175,11 +175,7 @@ impl<C: Connection, T> Links<C, T> {
         data: T,
     ) -> SocketId {
         let socket = self.admit(connection, data);
-        if let Some(timeout) = self.timeouts.connect {
-            let deadline = self.wheel.tick(now).after(timeout);
-            self.slots.get_mut(socket).expect("just admitted").deadline = deadline;
-            self.wheel.arm(self.slots.position(socket), deadline);
-        }
+        self.start_deadline(now, socket, self.timeouts.connect);
         self.actions.push_back(Action::Connect { socket, peer, local });
         socket
     }
@@ -214,7 +210,8 @@ impl<C: Connection, T> Links<C, T> {
         let timer = deadline.map_or(Tick::NEVER, |time| self.wheel.tick_from(time));
         if let Some(link) = self.slots.get_mut(socket) {
             link.timer = timer;
-            self.wheel.arm(self.slots.position(socket), timer);
+            let at = self.slots.position(socket);
+            self.wheel.arm(at, timer);
         }
     }
 
@@ -235,11 +232,7 @@ impl<C: Connection, T> Links<C, T> {
         let Some(link) = self.slots.get_mut(socket) else { return };
         let phase = link.connection.phase();
         link.phase = Some(phase);
-        link.deadline = Tick::NEVER;
-        if let Some(timeout) = self.timeouts.of(phase) {
-            link.deadline = self.wheel.tick(now).after(timeout);
-            self.wheel.arm(self.slots.position(socket), link.deadline);
-        }
+        self.start_deadline(now, socket, self.timeouts.of(phase));
     }
 
     /// Bytes arrived, or the peer's end.
@@ -369,11 +362,14 @@ impl<C: Connection, T> Links<C, T> {
             return;
         }
         link.phase = Some(phase);
-        link.deadline = match self.timeouts.of(phase) {
-            Some(timeout) => self.wheel.tick(now).after(timeout),
-            None => Tick::NEVER,
-        };
-        self.wheel.arm(self.slots.position(socket), link.deadline);
+        self.start_deadline(now, socket, self.timeouts.of(phase));
+    }
+
+    fn start_deadline(&mut self, now: Instant, socket: SocketId, timeout: Option<Duration>) {
+        let Some(link) = self.slots.get_mut(socket) else { return };
+        link.deadline = timeout.map_or(Tick::NEVER, |timeout| self.wheel.tick(now).after(timeout));
+        let deadline = link.deadline;
+        self.wheel.arm(self.slots.position(socket), deadline);
     }
 
     fn end(&mut self, now: Instant, socket: SocketId, end: End, on: &mut impl Handler<C, T>) {

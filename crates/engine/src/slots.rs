@@ -44,7 +44,8 @@ impl<T> Slots<T> {
 
     /// The value of `key`, if it is still there.
     pub fn get_mut(&mut self, key: SocketId) -> Option<&mut T> {
-        let entry = self.entries.get_mut(self.position(key) as usize)?;
+        let at = self.position(key);
+        let entry = self.entries.get_mut(at as usize)?;
         if entry.generation != key.generation {
             return None;
         }
@@ -68,7 +69,7 @@ impl<T> Slots<T> {
             return None;
         }
         let value = entry.value.take()?;
-        entry.generation = entry.generation.wrapping_add(1);
+        entry.generation = entry.generation.wrapping_add(1) & GENERATION_MAX;
         self.free.push(at);
         Some(value)
     }
@@ -100,6 +101,9 @@ impl<T> Slots<T> {
         self.len() == 0
     }
 }
+
+/// The highest bit of a key's word stays free: drivers mark their own descriptors with it.
+const GENERATION_MAX: u32 = u32::MAX >> 1;
 
 #[cfg(test)]
 mod tests {
