@@ -1,1 +1,30 @@
-//! Part of fulmar.
+//! Drivers: from an engine to the kernel, in our own loop or in the application's.
+//!
+//! A [`Reactor`] owns descriptors and turns readiness into an engine's inputs and its actions into
+//! system calls. Who waits for the descriptors is its [`Selector`]: [`Epoll`] waits for itself,
+//! [`Changes`] tells the application's loop what to wait for. It knows [`fulmar_engine::Engine`],
+//! and nothing of HTTP.
+#![forbid(unsafe_code)]
+
+pub mod selector;
+
+mod listener;
+mod socket;
+
+pub mod reactor;
+
+mod accept;
+mod direct;
+mod receive;
+mod transmit;
+
+mod changes;
+mod epoll;
+mod waker;
+
+pub use changes::{Change, Changes};
+pub use epoll::Epoll;
+pub use listener::{ListenOptions, listen};
+pub use reactor::{Reactor, Stats};
+pub use selector::{Interest, Ready, Selector, Tag};
+pub use waker::Waker;

@@ -1,1 +1,17 @@
-//! Part of fulmar.
+//! What engines are made of: policy and the clock on top of `proto`, still without I/O.
+//!
+//! An [`Engine`] is many connections behind one face, and what a driver drives. [`Links`] owns
+//! connections of one kind and runs the one event loop there is; [`Slots`] gives them names that
+//! go stale safely; [`Wheel`] holds one deadline for each, however often it moves.
+#![forbid(unsafe_code)]
+
+pub mod links;
+pub mod slots;
+pub mod timers;
+
+mod engine;
+
+pub use engine::{Action, Engine, ListenerId, SocketId};
+pub use links::{End, Exchange, Handler, Links, Timeouts};
+pub use slots::Slots;
+pub use timers::{Tick, Wheel};

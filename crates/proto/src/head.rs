@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use bytes::Bytes;
-
 use crate::connection::Misuse;
 
 /// The head of a request.
@@ -19,6 +17,9 @@ pub struct Request<'a> {
     pub headers: Headers<'a>,
     /// Fields put on by whoever forwards.
     pub added: Added<'a>,
+    /// The body waits for a 100 (RFC 9110 §10.1.1). Received: the peer said so, and may send
+    /// nothing before it is answered. Sent: we say so; how long to wait is the caller's policy.
+    pub expects_continue: bool,
 }
 
 /// The head of a response.
@@ -50,7 +51,14 @@ pub enum Version {
 impl<'a> Request<'a> {
     /// A request to send.
     pub fn new(method: &'a [u8], target: &'a [u8], headers: Headers<'a>) -> Self {
-        Self { method, target, version: Version::Http11, headers, added: &[] }
+        Self {
+            method,
+            target,
+            version: Version::Http11,
+            headers,
+            added: &[],
+            expects_continue: false,
+        }
     }
 }
 
@@ -75,16 +83,27 @@ pub(crate) struct Header {
 pub struct Headers<'a> {
     block: &'a [u8],
     index: &'a [Header],
-    /// `block` is nothing but `name: value CRLF` lines without hop-by-hop fields.
-    wire: bool,
+    origin: Origin,
+}
+
+/// Where fields come from, and so which of them may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// From a peer: hop-by-hop fields end here.
+    Received,
+    /// From our caller, who may ask for an upgrade or for trailers.
+    Built,
+    /// From our caller; the block is nothing but `name: value CRLF` lines without hop-by-hop
+    /// fields, so it goes on the wire as it stands.
+    Wire,
 }
 
 impl<'a> Headers<'a> {
     /// No fields.
-    pub const EMPTY: Headers<'static> = Headers { block: &[], index: &[], wire: true };
+    pub const EMPTY: Headers<'static> = Headers { block: &[], index: &[], origin: Origin::Wire };
 
     pub(crate) fn new(block: &'a [u8], index: &'a [Header]) -> Self {
-        Headers { block, index, wire: false }
+        Headers { block, index, origin: Origin::Received }
     }
 
     /// All fields.
@@ -120,7 +139,26 @@ impl<'a> Headers<'a> {
 
     /// The end-to-end fields as they go on the wire, where they stand so already.
     pub(crate) fn as_wire(self) -> Option<&'a [u8]> {
-        self.wire.then_some(self.block)
+        (self.origin == Origin::Wire).then_some(self.block)
+    }
+
+    /// The fields that go into a head of ours: the end-to-end ones, and what our caller asks of
+    /// the next hop. Framing and `Connection` are not among them: we write those.
+    pub(crate) fn to_send(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let asks = self.origin == Origin::Built;
+        self.index
+            .iter()
+            .filter(move |header| {
+                !header.hop || (asks && is_asked(slice(self.block, &header.name)))
+            })
+            .map(move |header| self.field(header))
+    }
+
+    /// The hop-by-hop fields that our caller put in; those of a peer say nothing about our hop.
+    pub(crate) fn own_hops(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let own = self.origin == Origin::Built;
+        let index = if own { self.index } else { &[] };
+        index.iter().filter(|header| header.hop).map(move |header| self.field(header))
     }
 
     fn field(self, header: &Header) -> (&'a [u8], &'a [u8]) {
@@ -182,7 +220,8 @@ impl HeaderBuf {
 
     /// The fields, to be sent or read.
     pub fn as_headers(&self) -> Headers<'_> {
-        Headers { block: &self.block, index: &self.index, wire: !self.hops }
+        let origin = if self.hops { Origin::Built } else { Origin::Wire };
+        Headers { block: &self.block, index: &self.index, origin }
     }
 
     fn offset(&self) -> Result<u32, Misuse> {
@@ -193,17 +232,27 @@ impl HeaderBuf {
 /// Memory for decoding one head at a time: one per thread, an idle connection holds none.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// The head in hand: a piece of the input, not a copy.
-    pub(crate) head: Bytes,
+    /// The head in hand. A copy: a few hundred bytes cost less to copy than to share, and so no
+    /// head keeps the block it arrived in from being used again.
+    pub(crate) head: Vec<u8>,
+    /// Its fields, as offsets into `head`.
     pub(crate) index: Vec<Header>,
 }
 
-/// Fields that concern one connection only (RFC 9110 §7.6.1), and framing, which each
-/// connection writes for itself.
+impl Scratch {
+    /// The fields in hand.
+    pub(crate) fn headers(&self) -> Headers<'_> {
+        Headers::new(&self.head, &self.index)
+    }
+}
+
+/// Fields that concern one connection only (RFC 9110 §7.6.1), and what each connection writes
+/// for itself: framing, and the expectation ([`Request::expects_continue`]).
 pub(crate) fn is_hop(name: &[u8]) -> bool {
     let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
     match name.len() {
         2 => is(b"te"),
+        6 => is(b"expect"),
         7 => is(b"upgrade") || is(b"trailer"),
         10 => is(b"connection") || is(b"keep-alive"),
         14 => is(b"content-length"),
@@ -213,18 +262,81 @@ pub(crate) fn is_hop(name: &[u8]) -> bool {
     }
 }
 
+/// Hop-by-hop fields that a caller may send nevertheless: they ask something of the next hop.
+pub(crate) fn is_asked(name: &[u8]) -> bool {
+    let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+    match name.len() {
+        2 => is(b"te"),
+        7 => is(b"upgrade") || is(b"trailer"),
+        _ => false,
+    }
+}
+
+/// Fields that decide where a message goes, who sent it and what it is. `Connection` cannot
+/// have them removed on the way, whatever it names (RFC 9110 §7.6.1 forbids naming such).
+pub(crate) fn is_protected(name: &[u8]) -> bool {
+    let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+    match name.len() {
+        3 => is(b"via"),
+        4 => is(b"host"),
+        6 => is(b"cookie"),
+        9 => is(b"forwarded") || is(b"x-real-ip"),
+        10 => is(b"set-cookie"),
+        12 => is(b"content-type"),
+        13 => is(b"authorization") || is(b"cache-control") || is(b"content-range"),
+        15 => is(b"x-forwarded-for"),
+        16 => is(b"content-encoding") || is(b"x-forwarded-host"),
+        17 => is(b"x-forwarded-proto"),
+        _ => false,
+    }
+}
+
 /// `token` (RFC 9110 §5.6.2).
 pub(crate) fn is_token(bytes: &[u8]) -> bool {
-    let is_tchar = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
-    !bytes.is_empty() && bytes.iter().all(is_tchar)
+    !bytes.is_empty() && bytes.iter().all(|b| is_tchar(*b))
+}
+
+/// `tchar` (RFC 9110 §5.6.2).
+pub(crate) fn is_tchar(byte: u8) -> bool {
+    TCHAR[byte as usize]
 }
 
 /// `field-value` (RFC 9110 §5.5): no control characters but HTAB, no blanks around it.
 pub(crate) fn is_field_value(bytes: &[u8]) -> bool {
-    let is_allowed = |b: &u8| matches!(b, b'\t' | b' '..=b'~' | 0x80..);
-    bytes.iter().all(is_allowed) && bytes.trim_ascii().len() == bytes.len()
+    let is_blank = |b: Option<&u8>| matches!(b, Some(b' ' | b'\t'));
+    bytes.iter().all(|b| is_text(*b)) && !is_blank(bytes.first()) && !is_blank(bytes.last())
+}
+
+/// A byte of a field value, reason phrase or quoted string: HTAB, SP, VCHAR or obs-text.
+pub(crate) fn is_text(byte: u8) -> bool {
+    matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
+}
+
+/// Without the optional whitespace around it, which is SP and HTAB and nothing else
+/// (RFC 9110 §5.6.3).
+pub(crate) fn trim_ows(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = bytes {
+        bytes = rest;
+    }
+    bytes
 }
 
 pub(crate) fn slice<'a>(block: &'a [u8], range: &Range<u32>) -> &'a [u8] {
     &block[range.start as usize..range.end as usize]
 }
+
+const TCHAR: [bool; 256] = {
+    let mut table = [false; 256];
+    let marks = b"!#$%&'*+-.^_`|~";
+    let mut i = 0;
+    while i < marks.len() {
+        table[marks[i] as usize] = true;
+        i += 1;
+    }
+    let mut byte = 0u8;
+    while byte < 128 {
+        table[byte as usize] |= byte.is_ascii_alphanumeric();
+        byte += 1;
+    }
+    table
+};

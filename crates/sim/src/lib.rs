@@ -1,1 +1,216 @@
-//! Part of fulmar.
+//! A driver with a seed: two engines, a network between them, virtual time.
+//!
+//! The network splits and delays what is sent, fills up, refuses and resets, as the seed says;
+//! time stands still while anything can happen, then jumps to the next deadline. The same seed
+//! gives the same run, so a failure is its seed.
+#![forbid(unsafe_code)]
+
+mod wire;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use fulmar_engine::{Action, Engine, ListenerId, SocketId};
+use fulmar_proto::Input;
+
+use crate::wire::{Half, Side, Wire};
+
+/// What may go wrong, in parts of a thousand steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// A connection is refused.
+    pub refuse: u32,
+    /// A connection is reset, for both sides.
+    pub reset: u32,
+    /// A step passes in which nothing moves but the time, by up to 50 ms.
+    pub stall: u32,
+}
+
+/// Two engines and the network between them: `client` connects, `server` accepts.
+#[derive(Debug)]
+pub struct Sim<A, B> {
+    /// The engine that connects.
+    pub client: A,
+    /// The engine that accepts.
+    pub server: B,
+    /// Bytes that a direction of a connection holds.
+    pub capacity: usize,
+    now: Instant,
+    faults: Faults,
+    random: fastrand::Rng,
+    wires: Vec<Wire>,
+}
+
+impl<A: Engine, B: Engine> Sim<A, B> {
+    /// Both engines at `now`; everything else follows from `seed`.
+    pub fn new(now: Instant, seed: u64, faults: Faults, client: A, server: B) -> Self {
+        let random = fastrand::Rng::with_seed(seed);
+        Self { client, server, capacity: 16 * 1024, now, faults, random, wires: Vec::new() }
+    }
+
+    /// The virtual time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Lets time pass for the engines.
+    pub fn advance(&mut self, by: Duration) {
+        self.now += by;
+        self.client.handle_timeout(self.now);
+        self.server.handle_timeout(self.now);
+    }
+
+    /// Runs until `done` or until nothing can happen any more; false after `steps_max` steps,
+    /// which is a livelock.
+    pub fn run(&mut self, steps_max: usize, mut done: impl FnMut(&Self) -> bool) -> bool {
+        for _ in 0..steps_max {
+            self.act();
+            if done(self) || !self.step() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// One thing happens; false if nothing can.
+    fn step(&mut self) -> bool {
+        if self.random.u32(0..1000) < self.faults.stall {
+            let by = Duration::from_millis(self.random.u64(1..50));
+            self.advance(by);
+            return true;
+        }
+        let mut possible: Vec<(usize, Side, bool)> = Vec::new();
+        for (at, wire) in self.wires.iter().enumerate() {
+            for side in [Side::Client, Side::Server] {
+                possible.extend(wire.can_receive(side).then_some((at, side, true)));
+                possible.extend(wire.can_send(side, self.capacity).then_some((at, side, false)));
+            }
+        }
+        let Some((at, side, receives)) = self.random.choice(&possible).copied() else {
+            return self.wait();
+        };
+        match self.random.u32(0..1000) < self.faults.reset {
+            true => self.reset(at),
+            false if receives => self.receive(at, side),
+            false => self.send(at, side),
+        }
+        true
+    }
+
+    /// Nothing can move: on to the next deadline, if there is one.
+    fn wait(&mut self) -> bool {
+        let deadlines = [self.client.poll_timeout(), self.server.poll_timeout()];
+        let Some(next) = deadlines.into_iter().flatten().min() else { return false };
+        self.now = self.now.max(next);
+        self.client.handle_timeout(self.now);
+        self.server.handle_timeout(self.now);
+        true
+    }
+
+    fn act(&mut self) {
+        loop {
+            if let Some(action) = self.client.poll_action() {
+                self.perform(Side::Client, action);
+            } else if let Some(action) = self.server.poll_action() {
+                self.perform(Side::Server, action);
+            } else {
+                return self.wires.retain(|wire| !wire.is_over());
+            }
+        }
+    }
+
+    fn perform(&mut self, side: Side, action: Action) {
+        match action {
+            Action::Connect { socket, .. } => self.connect(socket),
+            Action::Transmit { socket } => self.half(side, socket, |half| half.sending = true),
+            Action::Read { socket, on } => self.half(side, socket, |half| {
+                half.reading = on;
+                half.resumed = on;
+            }),
+            Action::Shutdown { socket } => self.half(side, socket, |half| half.finished = true),
+            Action::Close { socket } => self.half(side, socket, |half| half.closed = true),
+            Action::Accept { .. } | Action::Unlisten { .. } => {}
+        }
+    }
+
+    fn connect(&mut self, socket: SocketId) {
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, self.random.u16(1024..)));
+        let refused = self.random.u32(0..1000) < self.faults.refuse;
+        let accepted =
+            if refused { None } else { self.server.handle_accepted(self.now, ListenerId(0), peer) };
+        match accepted {
+            Some(accepted) => {
+                self.wires.push(Wire::new(socket, accepted));
+                self.client.handle_connected(self.now, socket);
+            }
+            None => {
+                let error = io::ErrorKind::ConnectionRefused.into();
+                self.client.handle_failed(self.now, socket, error);
+            }
+        }
+    }
+
+    fn half(&mut self, side: Side, socket: SocketId, change: impl FnOnce(&mut Half)) {
+        let of_socket = |wire: &&mut Wire| {
+            let half = wire.half(side);
+            half.id == socket && !half.closed
+        };
+        if let Some(wire) = self.wires.iter_mut().find(of_socket) {
+            change(wire.half_mut(side));
+        }
+    }
+
+    /// Some of what is on the way arrives, split anywhere; the end comes alone or with bytes.
+    fn receive(&mut self, at: usize, side: Side) {
+        let wire = &mut self.wires[at];
+        let some = self.random.usize(0..=wire.incoming(side).len());
+        let (bytes, eof) = wire.take(side, some);
+        let mut input = Input::new(bytes, eof);
+        let id = wire.half(side).id;
+        match side {
+            Side::Client => self.client.handle_input(self.now, id, &mut input),
+            Side::Server => self.server.handle_input(self.now, id, &mut input),
+        }
+        self.wires[at].half_mut(side).unread = input.into_rest();
+    }
+
+    /// The network takes some of what is queued, perhaps nothing.
+    fn send(&mut self, at: usize, side: Side) {
+        let wire = &mut self.wires[at];
+        let id = wire.half(side).id;
+        if wire.half(side.other()).closed {
+            let error: io::Error = io::ErrorKind::ConnectionReset.into();
+            return match side {
+                Side::Client => self.client.handle_failed(self.now, id, error),
+                Side::Server => self.server.handle_failed(self.now, id, error),
+            };
+        }
+        let transmit = match side {
+            Side::Client => self.client.poll_transmit(id),
+            Side::Server => self.server.poll_transmit(id),
+        };
+        let bytes = transmit.map_or_else(Vec::new, wire::flatten);
+        let room = self.capacity.saturating_sub(wire.outgoing(side).len());
+        let some = self.random.usize(0..=bytes.len().min(room));
+        wire.put(side, &bytes[..some]);
+        wire.half_mut(side).sending = some < bytes.len();
+        match side {
+            Side::Client => self.client.handle_sent(self.now, id, some as u64),
+            Side::Server => self.server.handle_sent(self.now, id, some as u64),
+        }
+    }
+
+    fn reset(&mut self, at: usize) {
+        let wire = self.wires.remove(at);
+        for side in [Side::Client, Side::Server] {
+            let half = wire.half(side);
+            let error: io::Error = io::ErrorKind::ConnectionReset.into();
+            match side {
+                _ if half.closed => {}
+                Side::Client => self.client.handle_failed(self.now, half.id, error),
+                Side::Server => self.server.handle_failed(self.now, half.id, error),
+            }
+        }
+    }
+}

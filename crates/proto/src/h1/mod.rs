@@ -1,1 +1,483 @@
 //! HTTP/1.1 and 1.0 as one machine for both roles (RFC 9112).
+//!
+//! [`H1`] holds two small machines: what we receive (`recv`) and what we send (`send`), each one
+//! enum with its data inside. They meet in `settle` and nowhere else. A server has one
+//! exchange at a time; a client may have several outstanding, answered in order.
+//!
+//! ```text
+//! server:  recv  Head ─▶ Body ─▶ Done ─┐ settle ┌─▶ Head         (the next request)
+//!          send  Rest ─▶ Head ─▶ Body ─▶ Done ──┴─▶ Rest
+//!
+//! client:  recv  Rest ─▶ Head ─▶ Body ─▶ Done ─ settle ─▶ Head or Rest
+//!          send  Rest ─▶ Head ─▶ Body ─▶ Rest                    (once for each request)
+//!
+//! both:    Done, Tunnel ─ settle ─▶ Upgraded ─▶ Tunnel           (101, CONNECT)
+//!          any error, `reset`, the last exchange ─▶ Discard, Closed
+//! ```
+//!
+//! Where the RFC leaves a choice, this machine takes the strict one and closes: behind a proxy
+//! or in a pool, a repaired message is an attack on the next one.
+
+use std::marker::PhantomData;
+
+use crate::connection::{BodyLen, Connection, Misuse, PeerError, Phase};
+use crate::event::{Client, Event, Server, StreamId};
+use crate::head::{Headers, Scratch};
+use crate::input::Input;
+use crate::outbox::Outbox;
+use crate::transmit::{Segment, Transmit};
+
+mod side;
+
+mod recv;
+mod send;
+
+mod chunked;
+mod encode;
+mod framing;
+mod parse;
+mod target;
+
+pub use encode::EncodedRequest;
+pub use side::{Head, Side};
+
+/// The end that receives requests and answers them.
+pub type ServerConnection = H1<Server>;
+
+/// The end that sends requests and receives the answers.
+pub type ClientConnection = H1<Client>;
+
+/// One HTTP/1 connection, of either role. While it is idle it holds no memory but itself.
+#[derive(Debug)]
+pub struct H1<S: Side> {
+    recv: Recv,
+    send: Send,
+    outbox: Outbox,
+    /// Which of the outstanding requests are HEAD, the oldest in the lowest bit.
+    heads: u64,
+    /// The exchange in hand: the oldest outstanding one, or the next if there is none.
+    stream: StreamId,
+    /// Body bytes that the owner has been given and has not released.
+    unreleased: u32,
+    /// Bytes of a request swallowed since its answer was complete.
+    drained: u32,
+    /// Client: requests opened and not answered.
+    outstanding: u8,
+    /// Client: how many may be.
+    depth: u8,
+    /// Interim responses to the request in hand.
+    interims: u8,
+    reuse: Reuse,
+    room: Room,
+    exchange: Exchange,
+    side: PhantomData<S>,
+}
+
+/// Where the message we receive stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recv {
+    /// Client: no request is outstanding.
+    Rest,
+    /// A head is next.
+    Head(HeadScan),
+    Body(Body),
+    /// The message is complete.
+    Done,
+    /// HTTP is over, and the owner has not been told.
+    Upgraded,
+    /// Bytes without messages.
+    Tunnel,
+    /// Nothing is listened to any more; so many bytes are swallowed until the peer closes.
+    Discard(u32),
+    Closed,
+}
+
+/// Where the search for the end of a head stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct HeadScan {
+    scan: parse::Scan,
+    /// Server: the one empty line that may precede a request has been skipped.
+    after_blank: bool,
+}
+
+/// What is left of a body being received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Body {
+    Exact(u64),
+    Chunked(chunked::Decoder),
+    UntilEof,
+}
+
+/// Where the message we send stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Send {
+    /// No exchange waits for a message of ours.
+    Rest,
+    /// The head is next.
+    Head,
+    Body(Owed),
+    /// Server: the answer is complete.
+    Done,
+    /// Bytes without messages.
+    Tunnel,
+    /// We have said everything on this connection.
+    Closed,
+}
+
+/// What is left of a body being sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owed {
+    Exact(u64),
+    Chunked,
+    UntilClose,
+    /// Counted and not sent: the answer to HEAD, 204, 304. No more than this.
+    Silent(u64),
+}
+
+/// Whether another exchange may follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reuse {
+    Yes,
+    /// What is outstanding is finished, nothing is begun.
+    AfterOutstanding,
+    /// The message in hand is the last one.
+    No,
+}
+
+/// Whether the owner may queue more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    Open,
+    /// [`ROOM_HIGH`] was reached.
+    Full,
+    /// Down to [`ROOM_LOW`] again, and the owner has not been told.
+    Reopened,
+}
+
+/// What has to be remembered of the request in hand (client: of the one sent last).
+#[derive(Clone, Copy, Debug, Default)]
+struct Exchange {
+    asked: Handover,
+    /// Server: the peer speaks HTTP/1.0.
+    http10: bool,
+    /// Server: the peer may be waiting for a 100.
+    waiting: bool,
+}
+
+/// Whether a request asked for something else than messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Handover {
+    #[default]
+    Nothing,
+    Upgrade,
+    Connect,
+}
+
+impl<S: Side> Default for H1<S> {
+    fn default() -> Self {
+        Self {
+            recv: if S::SERVER { NEXT_HEAD } else { Recv::Rest },
+            send: Send::Rest,
+            outbox: Outbox::default(),
+            heads: 0,
+            stream: StreamId(0),
+            unreleased: 0,
+            drained: 0,
+            outstanding: 0,
+            depth: 1,
+            interims: 0,
+            reuse: Reuse::Yes,
+            room: Room::Open,
+            exchange: Exchange::default(),
+            side: PhantomData,
+        }
+    }
+}
+
+impl ClientConnection {
+    /// A client that has up to `depth` requests outstanding: pipelining (RFC 9112 §9.3.2).
+    ///
+    /// # Panics
+    /// If `depth` is 0 or more than [`DEPTH_MAX`].
+    pub fn with_depth(depth: u32) -> Self {
+        assert!((1..=DEPTH_MAX).contains(&depth), "the depth is 1 to {DEPTH_MAX}");
+        let depth = u8::try_from(depth).expect("DEPTH_MAX fits");
+        Self { depth, ..Self::default() }
+    }
+
+    /// Requests opened and not yet answered. Those that are left when the connection is closed
+    /// have not been answered and never will be.
+    pub fn outstanding(&self) -> u32 {
+        self.outstanding.into()
+    }
+}
+
+impl<S: Side> H1<S> {
+    /// The only place where what we receive and what we send meet.
+    fn settle(&mut self) {
+        if S::SERVER { self.settle_answer() } else { self.settle_request() }
+    }
+
+    fn settle_answer(&mut self) {
+        match (self.recv, self.send) {
+            (Recv::Done, Send::Tunnel) => self.recv = Recv::Upgraded,
+            (Recv::Done, Send::Done) if self.reuse == Reuse::Yes => {
+                self.recv = NEXT_HEAD;
+                self.send = Send::Rest;
+                self.next_exchange();
+            }
+            (Recv::Done, Send::Done) => self.close(),
+            // The peer has the answer and is still sending: swallow a little, or have it stop.
+            (Recv::Body(_), Send::Done) if self.reuse == Reuse::Yes => {
+                self.unreleased = 0;
+                self.drained = 0;
+            }
+            (Recv::Body(_) | Recv::Discard(_), Send::Done) => self.linger(),
+            _ => {}
+        }
+    }
+
+    fn settle_request(&mut self) {
+        if self.recv != Recv::Done {
+            return;
+        }
+        if self.send == Send::Tunnel {
+            self.outstanding = 0;
+            self.recv = Recv::Upgraded;
+            return;
+        }
+        self.outstanding -= 1;
+        let unfinished = self.outstanding == 0 && self.send != Send::Rest;
+        self.heads >>= 1;
+        self.next_exchange();
+        let at_rest = self.outstanding == 0;
+        // A request that has not left when its answer is complete was answered too early: what
+        // the peer does with the rest of it, nobody knows.
+        let early = at_rest && (unfinished || !self.outbox.is_empty());
+        if early || self.reuse == Reuse::No || (at_rest && self.reuse != Reuse::Yes) {
+            self.outbox.clear();
+            self.close();
+        } else if at_rest {
+            self.recv = Recv::Rest;
+            self.exchange = Exchange::default();
+            self.unreleased = 0;
+        } else {
+            self.recv = NEXT_HEAD;
+        }
+    }
+
+    fn next_exchange(&mut self) {
+        self.interims = 0;
+        if S::SERVER {
+            self.heads = 0;
+            self.unreleased = 0;
+            self.exchange = Exchange::default();
+        }
+        self.stream.0 += 1;
+        if self.stream.0 >= STREAM_MAX && self.reuse == Reuse::Yes {
+            self.reuse = Reuse::AfterOutstanding;
+        }
+    }
+
+    /// Both directions are over; what is queued still leaves.
+    fn close(&mut self) {
+        self.recv = Recv::Closed;
+        self.send = Send::Closed;
+    }
+
+    /// We are done; the peer may not be, and must not lose our last words to a reset
+    /// (RFC 9112 §9.6).
+    fn linger(&mut self) {
+        self.send = Send::Closed;
+        if !matches!(self.recv, Recv::Discard(_)) {
+            self.recv = DISCARD;
+        }
+    }
+
+    /// The exchange that our next bytes belong to.
+    fn sending(&self) -> StreamId {
+        let later = u32::from(self.outstanding.saturating_sub(1));
+        StreamId(self.stream.0 + later)
+    }
+
+    fn is_answered(&self) -> bool {
+        S::SERVER && self.send == Send::Done
+    }
+}
+
+impl<S: Side> Connection for H1<S> {
+    type Role = S;
+
+    fn poll_event<'a>(
+        &mut self,
+        input: &mut Input,
+        scratch: &'a mut Scratch,
+    ) -> Result<Option<Event<'a, S>>, PeerError> {
+        if self.room == Room::Reopened {
+            self.room = Room::Open;
+            if matches!(self.send, Send::Body(_) | Send::Tunnel) {
+                return Ok(Some(Event::Writable { stream: self.sending() }));
+            }
+        }
+        self.poll_recv(input, scratch)
+    }
+
+    fn release(&mut self, stream: StreamId, bytes: usize) {
+        // What a server was given of an earlier request was written off when it was answered.
+        if !S::SERVER || stream == self.stream {
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+            self.unreleased = self.unreleased.saturating_sub(bytes);
+        }
+    }
+
+    fn vacancy(&self) -> u32 {
+        let may_follow = self.exchange.asked == Handover::Nothing;
+        let open = matches!(self.recv, Recv::Rest | Recv::Head(_) | Recv::Body(_));
+        if !S::SERVER && open && may_follow && self.send == Send::Rest && self.reuse == Reuse::Yes {
+            u32::from(self.depth - self.outstanding)
+        } else {
+            0
+        }
+    }
+
+    fn open(&mut self) -> Option<StreamId> {
+        if self.vacancy() == 0 {
+            return None;
+        }
+        if self.recv == Recv::Rest {
+            self.recv = NEXT_HEAD;
+        }
+        self.outstanding += 1;
+        self.send = Send::Head;
+        Some(self.sending())
+    }
+
+    fn send_head(
+        &mut self,
+        stream: StreamId,
+        head: S::Send<'_>,
+        len: BodyLen,
+    ) -> Result<(), Misuse> {
+        self.queue_head(stream, S::sent(head), len)
+    }
+
+    fn send_data(&mut self, stream: StreamId, data: Segment) -> Result<(), Misuse> {
+        self.queue_data(stream, data)
+    }
+
+    fn send_end(&mut self, stream: StreamId, trailers: Headers<'_>) -> Result<(), Misuse> {
+        self.queue_end(stream, trailers)
+    }
+
+    fn reset(&mut self, _: StreamId, _: u32) {
+        self.outbox.clear();
+        self.close();
+    }
+
+    fn close_after(&mut self) {
+        if self.reuse == Reuse::Yes {
+            self.reuse = Reuse::AfterOutstanding;
+        }
+        match self.recv {
+            Recv::Rest => self.close(),
+            Recv::Head(head) if S::SERVER && head.scan.is_fresh() => self.close(),
+            _ => {}
+        }
+    }
+
+    fn room(&self, _: StreamId) -> u64 {
+        match self.room {
+            Room::Open => ROOM_HIGH.saturating_sub(self.outbox.size()),
+            Room::Full | Room::Reopened => 0,
+        }
+    }
+
+    fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
+        self.outbox.transmit()
+    }
+
+    fn handle_sent(&mut self, bytes: u64) {
+        self.outbox.sent(bytes);
+        if self.room == Room::Full && self.outbox.size() <= ROOM_LOW {
+            self.room = Room::Reopened;
+        }
+    }
+
+    fn wants_read(&self) -> bool {
+        let has_room = (self.unreleased as usize) < UNRELEASED_MAX;
+        match self.recv {
+            Recv::Head(_) if S::SERVER => self.room != Room::Full,
+            Recv::Rest | Recv::Head(_) | Recv::Tunnel => has_room,
+            Recv::Body(_) => has_room || self.is_answered(),
+            Recv::Upgraded | Recv::Discard(_) => true,
+            Recv::Done | Recv::Closed => false,
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.send == Send::Closed
+    }
+
+    fn is_closed(&self) -> bool {
+        self.recv == Recv::Closed && self.send == Send::Closed && self.outbox.is_empty()
+    }
+
+    fn phase(&self) -> Phase {
+        let queued = !self.outbox.is_empty();
+        let ours = if queued { Phase::Send } else { Phase::Application };
+        match (self.recv, self.send) {
+            (Recv::Upgraded | Recv::Tunnel, _) | (_, Send::Tunnel) => Phase::Tunnel,
+            (_, Send::Closed) if !queued => Phase::Linger,
+            (Recv::Closed | Recv::Discard(_), _) => ours,
+            (Recv::Head(head), _) if !head.scan.is_fresh() => Phase::Head,
+            (Recv::Body(_), _) if self.room == Room::Full => Phase::Send,
+            (Recv::Body(_), _) if !self.wants_read() || self.exchange.waiting => Phase::Application,
+            (Recv::Body(_), _) => Phase::Body,
+            (Recv::Done, _) => ours,
+            (_, Send::Head | Send::Body(_)) => ours,
+            _ if queued => Phase::Send,
+            (Recv::Head(_), _) if !S::SERVER => Phase::Answer,
+            _ => Phase::Idle,
+        }
+    }
+}
+
+/// Start line, fields and blank line of a head.
+pub const HEAD_SIZE_MAX: usize = 32 * 1024;
+/// A request target.
+pub const TARGET_SIZE_MAX: usize = 8 * 1024;
+/// A method.
+pub const METHOD_SIZE_MAX: usize = 32;
+/// Fields in a head, and in a trailer section.
+pub const FIELDS_LEN_MAX: usize = 100;
+/// Interim responses before a final one.
+pub const INTERIM_LEN_MAX: u32 = 16;
+/// Chunk extensions, in all chunks of a message.
+pub const CHUNK_EXT_SIZE_MAX: usize = 4 * 1024;
+/// Fields and blank line of a trailer section.
+pub const TRAILERS_SIZE_MAX: usize = 8 * 1024;
+/// What is swallowed of a request that has been answered, and of a peer that does not close.
+pub const DRAIN_SIZE_MAX: u32 = 64 * 1024;
+/// Queued bytes at which a sender must wait, and a server takes no further request.
+pub const ROOM_HIGH: u64 = 256 * 1024;
+/// Queued bytes at which it may go on.
+pub const ROOM_LOW: u64 = 64 * 1024;
+/// Received body bytes at which reading stops until some are released.
+pub const UNRELEASED_MAX: usize = 256 * 1024;
+/// Requests outstanding on one connection.
+pub const DEPTH_MAX: u32 = 64;
+
+/// Exchanges of one connection: far enough from the end that ids never wrap.
+const STREAM_MAX: u32 = u32::MAX - 2 * DEPTH_MAX;
+const NEXT_HEAD: Recv = Recv::Head(HeadScan { scan: parse::Scan::FRESH, after_blank: false });
+const DISCARD: Recv = Recv::Discard(DRAIN_SIZE_MAX);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_is_small() {
+        assert!(size_of::<ServerConnection>() <= 96, "{}", size_of::<ServerConnection>());
+    }
+}

@@ -1,0 +1,96 @@
+//! The accepting side of a turn.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use fulmar_engine::{Engine, ListenerId};
+use fulmar_sys as sys;
+
+use crate::listener::REST;
+use crate::reactor::{READ, Reactor};
+use crate::selector::{Interest, Selector, Tag};
+use crate::socket::{Birth, Socket};
+
+impl<E: Engine, S: Selector> Reactor<E, S> {
+    /// One connection per event: an `accept4` that finds nobody costs more than one that does,
+    /// and a level-triggered listener tells again.
+    pub(crate) fn accept(&mut self, now: Instant) {
+        self.wake_listeners(now);
+        while let Some(id) = self.arrivals.pop() {
+            let Some(listener) = self.listeners.get_mut(id.0 as usize).and_then(Option::as_mut)
+            else {
+                continue;
+            };
+            match sys::accept(listener.fd.as_fd()) {
+                Ok((fd, peer)) => {
+                    let likely = listener.prediction.is_ready();
+                    self.count_accepted();
+                    let Some(socket) = self.engine.handle_accepted(now, id, peer) else {
+                        self.selector.retire(fd);
+                        continue;
+                    };
+                    let mut admitted = Socket::new(socket, fd, Birth::Accepted(id));
+                    admitted.readable = likely;
+                    self.admit(admitted);
+                    self.list(socket);
+                }
+                Err(error) if is_exhaustion(&error) => {
+                    listener.resting = Some(now + REST);
+                    self.engine.handle_accept_failed(now, id, &error);
+                    self.watch_listener(id);
+                }
+                Err(_) => {} // nobody is there any more, or the peer gave up while it waited
+            }
+        }
+    }
+
+    pub(crate) fn set_accepting(&mut self, id: ListenerId, on: bool) {
+        if let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize) {
+            listener.wanted = on;
+            self.watch_listener(id);
+        }
+    }
+
+    /// When the next listener has rested enough.
+    pub(crate) fn rests_until(&self) -> Option<Instant> {
+        self.listeners.iter().flatten().filter_map(|listener| listener.resting).min()
+    }
+
+    fn wake_listeners(&mut self, now: Instant) {
+        if self.rests_until().is_none_or(|until| until > now) {
+            return;
+        }
+        for number in 0..self.listeners.len() {
+            if let Some(listener) = &mut self.listeners[number]
+                && listener.resting.is_some_and(|until| until <= now)
+            {
+                listener.resting = None;
+                self.watch_listener(ListenerId(u32::try_from(number).expect("few listeners")));
+            }
+        }
+    }
+
+    /// Waits for connections exactly while they are wanted and can be had.
+    fn watch_listener(&mut self, id: ListenerId) {
+        let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize) else { return };
+        let watching = listener.wanted && listener.resting.is_none();
+        if watching != listener.watching {
+            listener.watching = watching;
+            let interest = if watching { READ } else { Interest::default() };
+            // A descriptor that is watched can be watched for something else.
+            let _ = self.selector.set_interest(listener.fd.as_fd(), Tag::Listener(id), interest);
+        }
+    }
+}
+
+/// Descriptors or memory are used up: the connection stays in the queue, and so would the event.
+fn is_exhaustion(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOBUFS | ENOMEM))
+}
+
+/// `errno(3)` on Linux.
+const ENOMEM: i32 = 12;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+const ENOBUFS: i32 = 105;

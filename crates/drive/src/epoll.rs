@@ -1,0 +1,126 @@
+//! A selector that waits for itself: edge-triggered epoll, one `epoll_ctl` in a connection's life.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use fulmar_engine::{ListenerId, SocketId};
+use fulmar_sys::{self as sys, EpollEvent, Events};
+
+use crate::selector::{Interest, Ready, Selector, Tag};
+
+/// Edge-triggered epoll for connections, level-triggered for listeners.
+#[derive(Debug)]
+pub struct Epoll {
+    fd: OwnedFd,
+    deadline: Option<Instant>,
+    events: Box<[EpollEvent; EVENTS_LEN]>,
+}
+
+impl Epoll {
+    /// A new epoll instance.
+    ///
+    /// # Errors
+    /// Descriptors or memory are used up.
+    pub fn new() -> io::Result<Self> {
+        let events = Box::new([EpollEvent::EMPTY; EVENTS_LEN]);
+        Ok(Self { fd: sys::epoll_create()?, deadline: None, events })
+    }
+
+    /// Waits from `now` until something is ready, the deadline, or not at all; a signal ends the
+    /// wait with no event.
+    pub(crate) fn wait(&mut self, now: Instant, until: Until) -> io::Result<usize> {
+        let timeout = match until {
+            Until::Now => Some(Duration::ZERO),
+            Until::Deadline => self.deadline.map(|time| time.saturating_duration_since(now)),
+        };
+        match sys::epoll_wait(self.fd.as_fd(), &mut self.events[..], timeout) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
+            result => result,
+        }
+    }
+
+    /// One event of the last wait.
+    pub(crate) fn event(&self, at: usize) -> (Tag, Ready) {
+        let event = &self.events[at];
+        let events = event.events();
+        let ready = Ready {
+            read: events.is_readable(),
+            write: events.is_writable(),
+            hangup: events.is_hangup(),
+            failed: events.is_dead(),
+        };
+        (from_bits(event.tag()), ready)
+    }
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    Now,
+    Deadline,
+}
+
+impl AsFd for Epoll {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Selector for Epoll {
+    fn name(&self) -> &'static str {
+        "epoll"
+    }
+
+    fn watch(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
+        let events = match tag {
+            Tag::Socket(_) => Events::EDGES,
+            Tag::Listener(_) | Tag::Waker => level(interest),
+        };
+        sys::epoll_add(self.fd.as_fd(), fd, events, to_bits(tag))
+    }
+
+    fn set_interest(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
+        match tag {
+            Tag::Socket(_) => Ok(()), // every edge is reported anyway
+            Tag::Listener(_) | Tag::Waker => {
+                sys::epoll_modify(self.fd.as_fd(), fd, level(interest), to_bits(tag))
+            }
+        }
+    }
+
+    fn retire(&mut self, fd: OwnedFd) {
+        sys::close(fd); // which removes it from the set
+    }
+
+    fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
+    }
+}
+
+fn level(interest: Interest) -> Events {
+    if interest.read { Events::READABLE } else { Events::NONE }
+}
+
+fn to_bits(tag: Tag) -> u64 {
+    match tag {
+        Tag::Socket(socket) => socket.to_bits(),
+        Tag::Listener(ListenerId(number)) => OURS | u64::from(number),
+        Tag::Waker => OURS | WAKER,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half of the word")]
+fn from_bits(bits: u64) -> Tag {
+    match bits {
+        bits if bits & OURS == 0 => Tag::Socket(SocketId::from_bits(bits)),
+        bits if bits & WAKER != 0 => Tag::Waker,
+        bits => Tag::Listener(ListenerId(bits as u32)),
+    }
+}
+
+/// Marks what is not an engine's socket: generations of sockets have 31 bits.
+const OURS: u64 = 1 << 63;
+const WAKER: u64 = 1 << 62;
+/// Events of one turn: no reply waits for a thousand reads.
+const EVENTS_LEN: usize = 64;

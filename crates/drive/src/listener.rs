@@ -1,0 +1,92 @@
+//! Listening sockets.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use fulmar_sys as sys;
+
+/// How to listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenOptions {
+    /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+    pub backlog: u16,
+    /// Several listeners share the port, one a thread (`SO_REUSEPORT`).
+    pub reuse_port: bool,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self { backlog: 16_384, reuse_port: false }
+    }
+}
+
+/// Listens on `address`; what is accepted inherits `TCP_NODELAY`, so no connection pays for it.
+///
+/// Returns the socket and the address it got (port 0 asks for a free one).
+///
+/// # Errors
+/// As the kernel says: `EADDRINUSE`, `EADDRNOTAVAIL`, `EACCES`.
+pub fn listen(address: SocketAddr, options: ListenOptions) -> io::Result<(OwnedFd, SocketAddr)> {
+    let socket = sys::tcp_socket(address)?;
+    sys::set_reuse_address(socket.as_fd())?;
+    if options.reuse_port {
+        sys::set_reuse_port(socket.as_fd())?;
+    }
+    sys::set_nodelay(socket.as_fd())?;
+    sys::bind(socket.as_fd(), address)?;
+    sys::listen(socket.as_fd(), options.backlog)?;
+    let address = sys::local_address(socket.as_fd())?;
+    Ok((socket, address))
+}
+
+/// A listening socket of the reactor.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) fd: OwnedFd,
+    /// The engine wants connections from it.
+    pub(crate) wanted: bool,
+    /// Descriptors ran out: it rests until then, so that its level-triggered event does not spin.
+    pub(crate) resting: Option<Instant>,
+    pub(crate) watching: bool,
+    pub(crate) prediction: Prediction,
+}
+
+impl Listener {
+    pub(crate) fn new(fd: OwnedFd) -> Self {
+        let prediction = Prediction::default();
+        Self { fd, wanted: true, resting: None, watching: true, prediction }
+    }
+}
+
+/// Whether the first bytes of what is accepted are likely to be there already.
+///
+/// If they are, receiving at once saves a turn and often the `epoll_ctl`; if not, it costs an
+/// EAGAIN. So it is done while it succeeds, and tried again once in a while.
+#[derive(Debug, Default)]
+pub(crate) struct Prediction {
+    misses: u8,
+    skipped: u8,
+}
+
+impl Prediction {
+    pub(crate) fn is_ready(&mut self) -> bool {
+        if self.misses < MISSES_MAX {
+            return true;
+        }
+        self.skipped = self.skipped.wrapping_add(1);
+        self.skipped.is_multiple_of(TRIAL_EVERY)
+    }
+
+    pub(crate) fn learn(&mut self, ready: bool) {
+        self.misses = if ready { 0 } else { (self.misses + 1).min(MISSES_MAX) };
+    }
+}
+
+/// Wrong guesses in a row after which guessing stops.
+const MISSES_MAX: u8 = 2;
+/// One accept in so many is a trial while guessing does not pay.
+const TRIAL_EVERY: u8 = 64;
+/// How long a listener rests when descriptors have run out.
+pub(crate) const REST: Duration = Duration::from_millis(100);

@@ -1,0 +1,434 @@
+//! Readiness to inputs, actions to system calls: one turn.
+//!
+//! Always in this order, whoever owns the loop: wait once; accept; receive for all that are ready,
+//! and let the engine think; send; close; watch what is new and still there. Nothing is sent while
+//! inputs are handled: that alone joins head with body and reply with reply.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Instant;
+
+use bytes::BytesMut;
+use fulmar_engine::{Action, Engine, ListenerId, SocketId};
+use fulmar_sys as sys;
+
+use crate::changes::{Change, Changes};
+use crate::direct::Op;
+use crate::epoll::{Epoll, Until};
+use crate::listener::Listener;
+use crate::selector::{Interest, Ready, Selector, Tag};
+use crate::socket::{Birth, Socket, Sockets};
+use crate::waker::Waker;
+
+/// Turns readiness into the engine's inputs. Owns descriptors, not a loop.
+#[derive(Debug)]
+pub struct Reactor<E, S> {
+    /// What is driven.
+    pub engine: E,
+    pub(crate) selector: S,
+    pub(crate) sockets: Sockets,
+    pub(crate) listeners: Vec<Option<Listener>>,
+    waker: Option<Waker>,
+    woken: bool,
+    pub(crate) arrivals: Vec<ListenerId>, // listeners with somebody waiting
+    stood: Vec<SocketId>,                 // connections that stand now
+    failed: Vec<SocketId>,                // sockets that failed with nobody reading
+    pub(crate) due: VecDeque<SocketId>,   // sockets to be read
+    pub(crate) sending: Vec<SocketId>,    // sockets to be written in this turn
+    later: Vec<SocketId>,                 // and in the next: a turn does not grow itself
+    pub(crate) fresh: Vec<SocketId>,      // sockets that the selector does not know yet
+    pub(crate) receives: Vec<Op>,
+    pub(crate) sends: Vec<Op>,
+    pub(crate) block: BytesMut, // every receive of a turn goes here; idle sockets keep nothing
+    pub(crate) buffer: Vec<u8>, // short transmits, side by side
+    clock: Instant,
+    deadline: Option<Instant>, // as the selector was told
+    stats: Stats,
+}
+
+/// What drove the loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Waits, and what each led to.
+    pub turns: u64,
+    /// Turns in which nothing was ready.
+    pub empty: u64,
+    /// Readiness events told.
+    pub events: u64,
+    /// Turns in which a deadline had passed.
+    pub timeouts: u64,
+    /// Connections accepted.
+    pub accepted: u64,
+}
+
+impl<E: Engine, S: Selector> Reactor<E, S> {
+    /// Drives `engine` with what `selector` tells.
+    pub fn new(engine: E, selector: S) -> Self {
+        Self {
+            engine,
+            selector,
+            sockets: Sockets::default(),
+            listeners: Vec::new(),
+            waker: None,
+            woken: false,
+            arrivals: Vec::new(),
+            stood: Vec::new(),
+            failed: Vec::new(),
+            due: VecDeque::new(),
+            sending: Vec::new(),
+            later: Vec::new(),
+            fresh: Vec::new(),
+            receives: Vec::new(),
+            sends: Vec::new(),
+            block: BytesMut::new(),
+            buffer: Vec::new(),
+            clock: sys::now(),
+            deadline: None,
+            stats: Stats::default(),
+        }
+    }
+
+    /// Accepts from a listening socket from now on; see [`crate::listen`].
+    ///
+    /// # Errors
+    /// The selector can watch no more descriptors.
+    pub fn listen(&mut self, listener: OwnedFd) -> io::Result<ListenerId> {
+        let number = u32::try_from(self.listeners.len()).map_err(io::Error::other)?;
+        let id = ListenerId(number);
+        self.selector.watch(listener.as_fd(), Tag::Listener(id), READ)?;
+        self.listeners.push(Some(Listener::new(listener)));
+        Ok(id)
+    }
+
+    /// A way for other threads to wake this reactor.
+    ///
+    /// # Errors
+    /// Descriptors are used up.
+    pub fn waker(&mut self) -> io::Result<Waker> {
+        if let Some(waker) = &self.waker {
+            return Ok(waker.clone());
+        }
+        let waker = Waker::new()?;
+        self.selector.watch(waker.as_fd(), Tag::Waker, READ)?;
+        self.waker = Some(waker.clone());
+        Ok(waker)
+    }
+
+    /// Hands a connected stream socket, which must not block, to the engine.
+    pub fn adopt(&mut self, now: Instant, listener: ListenerId, fd: OwnedFd, peer: SocketAddr) {
+        match self.engine.handle_accepted(now, listener, peer) {
+            Some(socket) => self.admit(Socket::new(socket, fd, Birth::Standing)),
+            None => self.selector.retire(fd),
+        }
+    }
+
+    /// What drove the loop so far.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// The name of the selector.
+    pub fn driver(&self) -> &'static str {
+        self.selector.name()
+    }
+
+    /// When there is something to do even if no descriptor is ready.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Notes what the world says; [`Reactor::perform`] acts on it.
+    pub(crate) fn note(&mut self, tag: Tag, ready: Ready) {
+        self.stats.events += 1;
+        match tag {
+            Tag::Waker => self.woken = true,
+            Tag::Listener(listener) => self.arrivals.push(listener),
+            Tag::Socket(socket) => self.note_socket(socket, ready),
+        }
+    }
+
+    fn note_socket(&mut self, id: SocketId, ready: Ready) {
+        let Some(socket) = self.sockets.get_mut(id) else { return }; // news of one that is gone
+        let connecting = socket.birth == Birth::Connecting;
+        if ready.failed && (connecting || !socket.reading) {
+            return self.failed.push(id);
+        }
+        if ready.write && !socket.writable {
+            socket.writable = true;
+            match connecting {
+                true => self.stood.push(id),
+                false => self.sending.push(id),
+            }
+        }
+        socket.note(ready);
+        self.list(id);
+    }
+
+    /// Puts a socket on the list of those to be read, if it belongs there.
+    pub(crate) fn list(&mut self, id: SocketId) {
+        if let Some(socket) = self.sockets.get_mut(id)
+            && socket.is_due()
+            && !std::mem::replace(&mut socket.listed, true)
+        {
+            self.due.push_back(id);
+        }
+    }
+
+    /// Acts on everything that was noted: one turn without its wait.
+    pub(crate) fn perform(&mut self, now: Instant) {
+        self.clock = now;
+        self.stats.turns += 1;
+        if std::mem::take(&mut self.woken) {
+            self.waker.as_ref().expect("only the waker wakes").answer();
+            self.engine.handle_wake(now);
+        }
+        self.accept(now);
+        self.tell_connected(now);
+        self.tell_failed(now);
+        self.receive(now);
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
+            self.stats.timeouts += 1;
+            self.engine.handle_timeout(now);
+        }
+        self.sending.append(&mut self.later);
+        let mut transmits = std::mem::take(&mut self.sending);
+        self.act(now, &mut transmits);
+        self.sending = transmits;
+        self.flush(now);
+        let mut later = std::mem::take(&mut self.later);
+        self.act(now, &mut later);
+        self.later = later;
+        self.watch_fresh(now);
+        self.tell_deadline(now);
+    }
+
+    fn tell_connected(&mut self, now: Instant) {
+        for id in std::mem::take(&mut self.stood) {
+            if let Some(socket) = self.sockets.get_mut(id) {
+                socket.birth = Birth::Standing;
+                self.engine.handle_connected(now, id);
+                self.sending.push(id); // what was queued before it stood
+            }
+        }
+    }
+
+    /// Sockets that failed while nobody was reading from them.
+    fn tell_failed(&mut self, now: Instant) {
+        for id in std::mem::take(&mut self.failed) {
+            if let Some(socket) = self.sockets.get_mut(id) {
+                let error = match sys::socket_error(socket.fd.as_fd()) {
+                    Ok(Some(error)) | Err(error) => error,
+                    Ok(None) => io::ErrorKind::ConnectionReset.into(),
+                };
+                self.engine.handle_failed(now, id, error);
+            }
+        }
+    }
+
+    /// Does what the engine asks for; what it wants to send goes on the list.
+    fn act(&mut self, now: Instant, transmits: &mut Vec<SocketId>) {
+        while let Some(action) = self.engine.poll_action() {
+            match action {
+                Action::Transmit { socket } => transmits.push(socket),
+                Action::Read { socket, on } => self.set_reading(socket, on),
+                Action::Connect { socket, peer, local } => self.connect(now, socket, peer, local),
+                Action::Shutdown { socket } => {
+                    if let Some(socket) = self.sockets.get_mut(socket) {
+                        // Fails only if the peer is gone, which a read tells.
+                        let _ = sys::shutdown_write(socket.fd.as_fd());
+                    }
+                }
+                Action::Close { socket } => {
+                    if let Some(socket) = self.sockets.remove(socket) {
+                        self.selector.retire(socket.fd);
+                    }
+                }
+                Action::Accept { listener, on } => self.set_accepting(listener, on),
+                Action::Unlisten { listener } => {
+                    let at = listener.0 as usize;
+                    if let Some(listener) = self.listeners.get_mut(at).and_then(Option::take) {
+                        self.selector.retire(listener.fd);
+                    }
+                }
+            }
+        }
+    }
+
+    fn connect(&mut self, now: Instant, id: SocketId, peer: SocketAddr, local: Option<SocketAddr>) {
+        match open(peer, local) {
+            Ok(fd) => self.admit(Socket::new(id, fd, Birth::Connecting)),
+            Err(error) => self.engine.handle_failed(now, id, error),
+        }
+    }
+
+    pub(crate) fn admit(&mut self, socket: Socket) {
+        self.fresh.push(socket.id);
+        self.sockets.insert(socket);
+    }
+
+    /// What was left unread, and what the kernel holds, comes in the next turn.
+    fn set_reading(&mut self, id: SocketId, on: bool) {
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.reading = on;
+            socket.resumed = on;
+            self.update_interest(id);
+            self.list(id);
+        }
+    }
+
+    pub(crate) fn update_interest(&mut self, id: SocketId) {
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let wants = socket.wants();
+        if wants != socket.interest {
+            socket.interest = wants;
+            if socket.watched {
+                // A descriptor that is watched can be watched for something else.
+                let _ = self.selector.set_interest(socket.fd.as_fd(), socket.tag(), wants);
+            }
+        }
+    }
+
+    /// Registers what is new, unless its whole life took place in this turn.
+    fn watch_fresh(&mut self, now: Instant) {
+        let mut failed = false;
+        while let Some(id) = self.fresh.pop() {
+            let Some(socket) = self.sockets.get_mut(id) else { continue };
+            socket.interest = socket.wants();
+            socket.watched = true;
+            let tag = socket.tag();
+            if let Err(error) = self.selector.watch(socket.fd.as_fd(), tag, socket.interest) {
+                self.engine.handle_failed(now, id, error);
+                failed = true;
+            }
+        }
+        if failed {
+            let mut later = std::mem::take(&mut self.later);
+            self.act(now, &mut later);
+            self.later = later;
+        }
+    }
+
+    /// True if the next turn need not wait.
+    fn has_work(&self) -> bool {
+        !self.due.is_empty() || !self.later.is_empty()
+    }
+
+    fn tell_deadline(&mut self, now: Instant) {
+        let deadline = match self.has_work() {
+            true => Some(now),
+            false => earliest(self.engine.poll_timeout(), self.rests_until()),
+        };
+        let news = match (self.deadline, deadline) {
+            (Some(told), Some(next)) => next < told || told <= now,
+            (told, next) => told.is_some() != next.is_some(),
+        };
+        if news {
+            self.deadline = deadline;
+            self.selector.set_deadline(deadline);
+        }
+    }
+
+    pub(crate) fn stamp(&mut self) {
+        self.clock = sys::now();
+        self.engine.handle_flush(self.clock);
+    }
+
+    pub(crate) fn count_accepted(&mut self) {
+        self.stats.accepted += 1;
+    }
+}
+
+impl<E: Engine> Reactor<E, Epoll> {
+    /// Waits once, until something is ready or a deadline has come, and handles all of it.
+    ///
+    /// Timeouts are reckoned from the last turn's clock: call it in a loop, without long work
+    /// between two turns.
+    ///
+    /// # Errors
+    /// The wait itself failed, which no working system does.
+    pub fn turn(&mut self) -> io::Result<()> {
+        let until = if self.has_work() { Until::Now } else { Until::Deadline };
+        self.turn_until(until)
+    }
+
+    /// As [`Reactor::turn`], without waiting: for loops that watch [`Reactor::as_fd`] and keep
+    /// [`Reactor::deadline`].
+    ///
+    /// # Errors
+    /// As [`Reactor::turn`].
+    pub fn try_turn(&mut self) -> io::Result<()> {
+        self.turn_until(Until::Now)
+    }
+
+    fn turn_until(&mut self, until: Until) -> io::Result<()> {
+        let n = self.selector.wait(self.clock, until)?;
+        let now = sys::now();
+        self.stats.empty += u64::from(n == 0);
+        for at in 0..n {
+            let (tag, ready) = self.selector.event(at);
+            self.note(tag, ready);
+        }
+        self.perform(now);
+        Ok(())
+    }
+}
+
+impl<E> AsFd for Reactor<E, Epoll> {
+    /// Readable whenever [`Reactor::try_turn`] has something to do, deadlines aside.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.selector.as_fd()
+    }
+}
+
+impl<E: Engine> Reactor<E, Changes> {
+    /// The application's loop saw `ready` on `fd`; what it says is trusted, no call asks again.
+    pub fn socket_action(&mut self, now: Instant, fd: RawFd, ready: Ready) {
+        self.selector.close_forgotten();
+        if let Some(tag) = self.selector.tag(fd) {
+            self.note(tag, ready);
+        }
+        self.perform(now);
+    }
+
+    /// The deadline that was told has come; also the first call, which starts everything.
+    pub fn timeout_action(&mut self, now: Instant) {
+        self.selector.close_forgotten();
+        self.perform(now);
+    }
+
+    /// The next thing that the application's loop has to know; asked after every action until
+    /// there is none.
+    pub fn poll_change(&mut self) -> Option<Change> {
+        self.selector.poll()
+    }
+}
+
+impl<E, S> Drop for Reactor<E, S> {
+    fn drop(&mut self) {
+        self.sockets.drain().for_each(|socket| sys::close(socket.fd));
+        self.listeners.drain(..).flatten().for_each(|listener| sys::close(listener.fd));
+    }
+}
+
+/// A socket on its way to `peer`; it may be written to once it is writable.
+fn open(peer: SocketAddr, local: Option<SocketAddr>) -> io::Result<OwnedFd> {
+    let fd = sys::tcp_socket(peer)?;
+    sys::set_nodelay(fd.as_fd())?;
+    if let Some(local) = local {
+        sys::set_bind_address_no_port(fd.as_fd())?;
+        sys::bind(fd.as_fd(), local)?;
+    }
+    sys::connect(fd.as_fd(), peer)?;
+    Ok(fd)
+}
+
+pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+pub(crate) const READ: Interest = Interest { read: true, write: false };

@@ -1,0 +1,120 @@
+//! The reactor's sockets, by the names that the engine gave them.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use bytes::BytesMut;
+use fulmar_engine::{ListenerId, SocketId};
+
+use crate::selector::{Interest, Ready, Tag};
+
+/// One connection as the kernel and the engine see it.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub(crate) id: SocketId,
+    pub(crate) fd: OwnedFd,
+    /// The kernel may hold bytes: an edge has been seen and no empty read since.
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    pub(crate) hangup: bool,
+    pub(crate) reading: bool,
+    pub(crate) eof: bool,
+    /// The engine is owed a `handle_input`, even an empty one.
+    pub(crate) resumed: bool,
+    /// It stands on a list of sockets to be read.
+    pub(crate) listed: bool,
+    /// Its transmit is on this turn's list: looking again would send it twice.
+    pub(crate) leaving: bool,
+    /// The selector knows it.
+    pub(crate) watched: bool,
+    pub(crate) birth: Birth,
+    pub(crate) interest: Interest,
+    /// What the engine left unread; empty unless a message is split across reads.
+    pub(crate) unread: BytesMut,
+}
+
+/// How a socket came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Birth {
+    /// We asked for it, and it does not stand yet.
+    Connecting,
+    /// Just accepted from there: its first read tells whether bytes come with connections.
+    Accepted(ListenerId),
+    /// Nothing special about it any more.
+    Standing,
+}
+
+impl Socket {
+    pub(crate) fn new(id: SocketId, fd: OwnedFd, birth: Birth) -> Self {
+        let standing = birth != Birth::Connecting;
+        Self {
+            id,
+            fd,
+            readable: false,
+            writable: standing,
+            hangup: false,
+            reading: true,
+            eof: false,
+            resumed: false,
+            listed: false,
+            leaving: false,
+            watched: false,
+            birth,
+            interest: Interest { read: true, write: !standing },
+            unread: BytesMut::new(),
+        }
+    }
+
+    /// What has to be waited for.
+    pub(crate) fn wants(&self) -> Interest {
+        Interest { read: self.reading && !self.eof, write: !self.writable }
+    }
+
+    pub(crate) fn note(&mut self, ready: Ready) {
+        self.readable |= ready.read || ready.hangup;
+        self.hangup |= ready.hangup;
+    }
+
+    /// True if a turn has something to do on its receiving side.
+    pub(crate) fn is_due(&self) -> bool {
+        self.resumed || (self.reading && self.readable && !self.eof)
+    }
+
+    pub(crate) fn tag(&self) -> Tag {
+        Tag::Socket(self.id)
+    }
+}
+
+/// All sockets; a stale name finds none.
+#[derive(Debug, Default)]
+pub(crate) struct Sockets {
+    entries: Vec<Option<Socket>>,
+}
+
+impl Sockets {
+    pub(crate) fn get_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
+        self.entries.get_mut(id.index as usize)?.as_mut().filter(|socket| socket.id == id)
+    }
+
+    pub(crate) fn fd(&self, id: SocketId) -> BorrowedFd<'_> {
+        let socket = self.entries[id.index as usize].as_ref();
+        socket.expect("named by this turn's list").fd.as_fd()
+    }
+
+    pub(crate) fn insert(&mut self, socket: Socket) {
+        let at = socket.id.index as usize;
+        if self.entries.len() <= at {
+            self.entries.resize_with(at + 1, || None);
+        }
+        assert!(self.entries[at].is_none(), "the engine reused a slot before its Close was done");
+        self.entries[at] = Some(socket);
+    }
+
+    pub(crate) fn remove(&mut self, id: SocketId) -> Option<Socket> {
+        self.get_mut(id)?;
+        self.entries[id.index as usize].take()
+    }
+
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Socket> {
+        self.entries.drain(..).flatten()
+    }
+}

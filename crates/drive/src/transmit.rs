@@ -1,0 +1,89 @@
+//! The sending side of a turn.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use fulmar_engine::{Engine, SocketId};
+
+use crate::direct::{self, Op};
+use crate::reactor::Reactor;
+use crate::selector::Selector;
+
+impl<E: Engine, S: Selector> Reactor<E, S> {
+    /// Looks at the transmit of every socket on the list and sends it. Short ones are copied side
+    /// by side and leave as one list, long ones and files by calls of their own.
+    pub(crate) fn flush(&mut self, now: Instant) {
+        if self.sending.is_empty() {
+            return;
+        }
+        if E::STAMPS_SENDS {
+            self.stamp();
+        }
+        let mut list = std::mem::take(&mut self.sending);
+        for id in list.drain(..) {
+            self.transmit(now, id);
+        }
+        self.sending = list;
+        self.send_list(now);
+    }
+
+    fn transmit(&mut self, now: Instant, id: SocketId) {
+        let Some(socket) = self.sockets.get_mut(id).filter(|socket| !socket.leaving) else {
+            return;
+        };
+        let Some(transmit) = self.engine.poll_transmit(id) else { return };
+        if !socket.writable {
+            // Told nevertheless: what waits now must stop sharing the turn's block.
+            self.engine.handle_sent(now, id, 0);
+            return self.update_interest(id);
+        }
+        match transmit.as_inline() {
+            Some(bytes) if bytes.len() <= COPY_SIZE_MAX => {
+                let start = self.buffer.len();
+                self.buffer.extend_from_slice(bytes);
+                socket.leaving = true;
+                self.sends.push(Op::send(id, start..self.buffer.len()));
+                if self.sends.len() == LIST_LEN_MAX {
+                    self.send_list(now);
+                }
+            }
+            _ => {
+                let (wanted, result) = direct::send_steps(socket.fd.as_fd(), transmit);
+                self.sent(now, id, wanted, result);
+            }
+        }
+    }
+
+    fn send_list(&mut self, now: Instant) {
+        let mut sends = std::mem::take(&mut self.sends);
+        direct::send(&mut sends, &self.sockets, &self.buffer);
+        for op in sends.drain(..) {
+            self.sent(now, op.socket, op.range.len() as u64, op.result.map(|n| n as u64));
+        }
+        self.sends = sends;
+        self.buffer.clear();
+    }
+
+    fn sent(&mut self, now: Instant, id: SocketId, wanted: u64, result: io::Result<u64>) {
+        let Some(socket) = self.sockets.get_mut(id) else { return };
+        socket.leaving = false;
+        match result {
+            Ok(n) => {
+                socket.writable = n == wanted;
+                self.engine.handle_sent(now, id, n);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                socket.writable = false;
+                self.engine.handle_sent(now, id, 0);
+            }
+            Err(error) => self.engine.handle_failed(now, id, error),
+        }
+        self.update_interest(id);
+    }
+}
+
+/// Up to here a copy costs less than a call that gathers.
+const COPY_SIZE_MAX: usize = 4096;
+/// Transmits in one list.
+const LIST_LEN_MAX: usize = 64;

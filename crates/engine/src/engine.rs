@@ -1,0 +1,136 @@
+//! Between engines and drivers: the world tells (`handle_*`), the world asks (`poll_*`).
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use fulmar_proto::{Input, Transmit};
+
+/// A socket as the engine knows it; the driver keeps the descriptor.
+///
+/// The generation tells late news of an old socket from news of its successor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SocketId {
+    /// Which slot.
+    pub index: u32,
+    /// Which of its tenants.
+    pub generation: u32,
+}
+
+impl SocketId {
+    /// As one word: the tag of an epoll registration.
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    /// From that word.
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of the word")]
+    pub fn from_bits(bits: u64) -> Self {
+        Self { index: bits as u32, generation: (bits >> 32) as u32 }
+    }
+}
+
+/// A listening socket, numbered by the driver in the order in which they were given to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ListenerId(pub u32);
+
+/// What the engine wants done, decided while inputs were handled. Bytes are fetched with
+/// [`Engine::poll_transmit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Open a connection; `handle_connected` or `handle_failed` follows.
+    Connect {
+        /// The name it gets.
+        socket: SocketId,
+        /// Where to.
+        peer: SocketAddr,
+        /// The source address; its port is usually 0.
+        local: Option<SocketAddr>,
+    },
+    /// There is something to send.
+    Transmit {
+        /// On this socket.
+        socket: SocketId,
+    },
+    /// Stop or go on reading. `on` is always followed by one `handle_input`, even an empty one:
+    /// a layer above the descriptor may hold bytes.
+    Read {
+        /// On this socket.
+        socket: SocketId,
+        /// Go on.
+        on: bool,
+    },
+    /// A FIN; everything queued has left.
+    Shutdown {
+        /// On this socket.
+        socket: SocketId,
+    },
+    /// Close it.
+    Close {
+        /// This socket.
+        socket: SocketId,
+    },
+    /// Stop or go on accepting; what waits in the kernel's queue stays there.
+    Accept {
+        /// From this listener.
+        listener: ListenerId,
+        /// Go on.
+        on: bool,
+    },
+    /// Close a listener; what waits in the kernel's queue is refused.
+    Unlisten {
+        /// This listener.
+        listener: ListenerId,
+    },
+}
+
+/// Many connections behind one face: what a driver drives.
+///
+/// Nothing here blocks, and nothing is sent while inputs are handled: the driver asks for actions
+/// once everything that was ready has been told.
+pub trait Engine {
+    /// True if [`Engine::handle_flush`] is to be called: it costs a clock read a turn.
+    const STAMPS_SENDS: bool = false;
+
+    /// Somebody connected. `None`: not wanted, the driver closes it.
+    fn handle_accepted(
+        &mut self,
+        now: Instant,
+        listener: ListenerId,
+        peer: SocketAddr,
+    ) -> Option<SocketId>;
+
+    /// Nothing can be accepted for now (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`): the driver lets
+    /// the listener rest and tries again.
+    fn handle_accept_failed(&mut self, _now: Instant, _: ListenerId, _error: &io::Error) {}
+
+    /// The connection that was asked for stands.
+    fn handle_connected(&mut self, now: Instant, socket: SocketId);
+
+    /// Bytes arrived, or the peer's end. What is left unread comes again with more after it.
+    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input);
+
+    /// A transmit was attempted and `bytes` of it have left: also told when that is 0.
+    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64);
+
+    /// The socket failed; a `Close` for it still has to be asked for.
+    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error);
+
+    /// The moment that [`Engine::poll_timeout`] told has come.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// Another thread woke the driver.
+    fn handle_wake(&mut self, _now: Instant) {}
+
+    /// The sends of this turn are about to be made; `now` is read for this.
+    fn handle_flush(&mut self, _now: Instant) {}
+
+    /// The next thing to do.
+    fn poll_action(&mut self) -> Option<Action>;
+
+    /// What may be sent on `socket`; asking again without `handle_sent` gives the same answer.
+    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>>;
+
+    /// When [`Engine::handle_timeout`] is due.
+    fn poll_timeout(&self) -> Option<Instant>;
+}

@@ -1,0 +1,385 @@
+//! Connections of one kind, each with what its owner attached: what every engine is made of.
+//!
+//! `Links` turns inputs into events for a [`Handler`], whatever the connections then want into
+//! actions, and the phase that each is in into a deadline. The handler is lent per call, so two
+//! `Links` can be each other's handlers. Closing one connection while another is handled frees
+//! its slot and queues its `Close`; later news of it finds nothing, so nothing is re-entrant.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use fulmar_proto::{Connection, Event, Input, PeerError, Phase, Scratch, StreamId, Transmit};
+
+use crate::slots::Slots;
+use crate::timers::{Tick, Wheel};
+use crate::{Action, SocketId};
+
+/// Who hears of events.
+pub trait Handler<C: Connection, T> {
+    /// Something arrived on `socket`; it may be answered on `connection` at once.
+    fn handle(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        link: (&mut C, &mut T),
+        event: Event<'_, C::Role>,
+    );
+
+    /// The moment that [`Links::set_timer`] named has come.
+    fn handle_timer(&mut self, _now: Instant, _socket: SocketId, _link: (&mut C, &mut T)) {}
+
+    /// The connection is gone; its name is stale from now on.
+    fn handle_gone(&mut self, now: Instant, socket: SocketId, data: T, end: End);
+}
+
+/// Why a connection is gone.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum End {
+    /// Everything was said.
+    Closed,
+    /// The peer broke the protocol.
+    Peer(PeerError),
+    /// The socket failed.
+    Failed(io::Error),
+    /// A deadline passed in this phase; `None`: before the connection stood.
+    TimedOut(Option<Phase>),
+}
+
+/// One exchange on one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Exchange {
+    /// The connection.
+    pub socket: SocketId,
+    /// The exchange on it.
+    pub stream: StreamId,
+}
+
+/// How long each phase may last; `None`: for ever.
+///
+/// `body`, `send` and `tunnel` begin again with every byte; the others do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until a connection that we asked for stands.
+    pub connect: Option<Duration>,
+    /// [`Phase::Idle`].
+    pub idle: Option<Duration>,
+    /// [`Phase::Head`].
+    pub head: Option<Duration>,
+    /// [`Phase::Body`].
+    pub body: Option<Duration>,
+    /// [`Phase::Answer`].
+    pub answer: Option<Duration>,
+    /// [`Phase::Send`].
+    pub send: Option<Duration>,
+    /// [`Phase::Linger`].
+    pub linger: Option<Duration>,
+    /// [`Phase::Tunnel`].
+    pub tunnel: Option<Duration>,
+}
+
+impl Timeouts {
+    fn of(&self, phase: Phase) -> Option<Duration> {
+        match phase {
+            Phase::Idle => self.idle,
+            Phase::Head => self.head,
+            Phase::Body => self.body,
+            Phase::Answer => self.answer,
+            Phase::Application => None,
+            Phase::Send => self.send,
+            Phase::Linger => self.linger,
+            Phase::Tunnel => self.tunnel,
+        }
+    }
+}
+
+/// Connections of one kind.
+#[derive(Debug)]
+pub struct Links<C, T> {
+    slots: Slots<Link<C, T>>,
+    actions: VecDeque<Action>,
+    scratch: Scratch,
+    wheel: Wheel,
+    due: Vec<u32>,
+    timeouts: Timeouts,
+}
+
+/// A connection, what is attached to it, and where it stands with driver and clock.
+#[derive(Debug)]
+struct Link<C, T> {
+    connection: C,
+    data: T,
+    deadline: Tick,       // of the phase
+    timer: Tick,          // of the owner
+    phase: Option<Phase>, // `None` while connecting
+    announced: bool,      // a Transmit is with the driver until it has tried
+    reading: bool,
+    shut: bool,
+    error: Option<PeerError>, // why it is ending
+}
+
+impl<C: Connection, T> Links<C, T> {
+    /// None yet; lane `lane` of `lanes` in the space of names.
+    pub fn new(now: Instant, timeouts: Timeouts, lane: u32, lanes: u32) -> Self {
+        Self {
+            slots: Slots::new(lane, lanes),
+            actions: VecDeque::new(),
+            scratch: Scratch::default(),
+            wheel: Wheel::new(now),
+            due: Vec::new(),
+            timeouts,
+        }
+    }
+
+    /// True if `socket` is one of these, alive or not.
+    pub fn owns(&self, socket: SocketId) -> bool {
+        self.slots.owns(socket)
+    }
+
+    /// How many connections there are.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The place of `socket`: small numbers, fit to index a table.
+    pub fn position(&self, socket: SocketId) -> u32 {
+        self.slots.position(socket)
+    }
+
+    /// All connections. Walks them: for ends and reports, not for a turn.
+    pub fn sockets(&self) -> Vec<SocketId> {
+        self.slots.keys().collect()
+    }
+
+    /// Takes in a connection that stands.
+    pub fn insert(&mut self, now: Instant, connection: C, data: T) -> SocketId {
+        let socket = self.admit(connection, data);
+        self.handle_connected(now, socket);
+        socket
+    }
+
+    /// Asks the driver for a connection; what is queued on it is sent as soon as it stands.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        peer: SocketAddr,
+        local: Option<SocketAddr>,
+        connection: C,
+        data: T,
+    ) -> SocketId {
+        let socket = self.admit(connection, data);
+        self.start_deadline(now, socket, self.timeouts.connect);
+        self.actions.push_back(Action::Connect { socket, peer, local });
+        socket
+    }
+
+    fn admit(&mut self, connection: C, data: T) -> SocketId {
+        self.slots.insert(Link {
+            connection,
+            data,
+            deadline: Tick::NEVER,
+            timer: Tick::NEVER,
+            phase: None,
+            announced: false,
+            reading: true,
+            shut: false,
+            error: None,
+        })
+    }
+
+    /// Lends a connection and what is attached to it; `None` if it is gone. What was done with it
+    /// becomes known to the driver with [`Links::touch`].
+    pub fn get_mut(&mut self, socket: SocketId) -> Option<(&mut C, &mut T)> {
+        self.slots.get_mut(socket).map(|link| (&mut link.connection, &mut link.data))
+    }
+
+    /// As [`Links::get_mut`], to look only.
+    pub fn get(&self, socket: SocketId) -> Option<(&C, &T)> {
+        self.slots.get(socket).map(|link| (&link.connection, &link.data))
+    }
+
+    /// [`Handler::handle_timer`] is due at `deadline`, once; `None` takes it back.
+    pub fn set_timer(&mut self, socket: SocketId, deadline: Option<Instant>) {
+        let timer = deadline.map_or(Tick::NEVER, |time| self.wheel.tick_from(time));
+        if let Some(link) = self.slots.get_mut(socket) {
+            link.timer = timer;
+            let at = self.slots.position(socket);
+            self.wheel.arm(at, timer);
+        }
+    }
+
+    /// Tells the driver what was done with a connection outside of an event.
+    pub fn touch(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
+        self.settle(now, socket, false, on);
+    }
+
+    /// Gives a connection up: nothing more is sent, and nobody hears of it.
+    pub fn close(&mut self, socket: SocketId) -> Option<T> {
+        let link = self.slots.remove(socket)?;
+        self.actions.push_back(Action::Close { socket });
+        Some(link.data)
+    }
+
+    /// The connection stands.
+    pub fn handle_connected(&mut self, now: Instant, socket: SocketId) {
+        let Some(link) = self.slots.get_mut(socket) else { return };
+        let phase = link.connection.phase();
+        link.phase = Some(phase);
+        self.start_deadline(now, socket, self.timeouts.of(phase));
+    }
+
+    /// Bytes arrived, or the peer's end.
+    pub fn handle_input(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        input: &mut Input,
+        on: &mut impl Handler<C, T>,
+    ) {
+        let Some(link) = self.slots.get_mut(socket) else { return };
+        let progress = !input.is_empty();
+        loop {
+            match link.connection.poll_event(input, &mut self.scratch) {
+                Ok(Some(event)) => {
+                    on.handle(now, socket, (&mut link.connection, &mut link.data), event);
+                }
+                Ok(None) => break,
+                Err(error) => link.error = Some(error),
+            }
+        }
+        self.settle(now, socket, progress, on);
+    }
+
+    /// A transmit was attempted.
+    pub fn handle_sent(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        bytes: u64,
+        on: &mut impl Handler<C, T>,
+    ) {
+        let Some(link) = self.slots.get_mut(socket) else { return };
+        link.connection.handle_sent(bytes);
+        link.announced = link.connection.poll_transmit().is_some();
+        let mut nothing = Input::default();
+        while let Ok(Some(event)) = link.connection.poll_event(&mut nothing, &mut self.scratch) {
+            on.handle(now, socket, (&mut link.connection, &mut link.data), event); // `Writable`
+        }
+        self.settle(now, socket, bytes > 0, on);
+    }
+
+    /// The socket failed.
+    pub fn handle_failed(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        error: io::Error,
+        on: &mut impl Handler<C, T>,
+    ) {
+        self.end(now, socket, End::Failed(error), on);
+    }
+
+    /// Deadlines have passed.
+    pub fn handle_timeout(&mut self, now: Instant, on: &mut impl Handler<C, T>) {
+        let mut due = std::mem::take(&mut self.due);
+        self.wheel.expire(now, &mut due);
+        let tick = self.wheel.tick(now);
+        for at in due.drain(..) {
+            self.come_due(now, tick, at, on);
+        }
+        self.due = due;
+    }
+
+    fn come_due(&mut self, now: Instant, tick: Tick, at: u32, on: &mut impl Handler<C, T>) {
+        let socket = self.slots.key(at);
+        let Some(link) = self.slots.get_mut(socket) else { return };
+        if link.deadline <= tick {
+            let phase = link.phase;
+            return self.end(now, socket, End::TimedOut(phase), on);
+        }
+        if link.timer <= tick {
+            link.timer = Tick::NEVER;
+            on.handle_timer(now, socket, (&mut link.connection, &mut link.data));
+            self.settle(now, socket, false, on);
+        }
+        if let Some(link) = self.slots.get_mut(socket) {
+            self.wheel.arm(at, link.deadline.min(link.timer));
+        }
+    }
+
+    /// The next thing to do.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// What may be sent on `socket`.
+    pub fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
+        self.slots.get_mut(socket)?.connection.poll_transmit()
+    }
+
+    /// When [`Links::handle_timeout`] is due.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.wheel.next()
+    }
+
+    /// Turns what a connection wants now into actions and a deadline. The only place that does.
+    fn settle(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        progress: bool,
+        on: &mut impl Handler<C, T>,
+    ) {
+        let Some(link) = self.slots.get_mut(socket) else { return };
+        if link.connection.is_closed() {
+            let end = link.error.map_or(End::Closed, End::Peer);
+            return self.end(now, socket, end, on);
+        }
+        let pending = link.connection.poll_transmit().is_some();
+        if pending && !link.announced {
+            link.announced = true;
+            self.actions.push_back(Action::Transmit { socket });
+        }
+        if !pending && !link.shut && link.connection.is_finished() {
+            link.shut = true;
+            self.actions.push_back(Action::Shutdown { socket });
+        }
+        let wants = link.connection.wants_read();
+        if wants != link.reading {
+            link.reading = wants;
+            self.actions.push_back(Action::Read { socket, on: wants });
+        }
+        let Some(before) = link.phase else { return };
+        let phase = link.connection.phase();
+        if phase == before && !(progress && begins_again(phase)) {
+            return;
+        }
+        link.phase = Some(phase);
+        self.start_deadline(now, socket, self.timeouts.of(phase));
+    }
+
+    fn start_deadline(&mut self, now: Instant, socket: SocketId, timeout: Option<Duration>) {
+        let Some(link) = self.slots.get_mut(socket) else { return };
+        link.deadline = timeout.map_or(Tick::NEVER, |timeout| self.wheel.tick(now).after(timeout));
+        let deadline = link.deadline;
+        self.wheel.arm(self.slots.position(socket), deadline);
+    }
+
+    fn end(&mut self, now: Instant, socket: SocketId, end: End, on: &mut impl Handler<C, T>) {
+        if let Some(data) = self.close(socket) {
+            on.handle_gone(now, socket, data, end);
+        }
+    }
+}
+
+/// Phases in which the peer has until the deadline for every byte, not for all of them.
+fn begins_again(phase: Phase) -> bool {
+    matches!(phase, Phase::Body | Phase::Send | Phase::Tunnel)
+}

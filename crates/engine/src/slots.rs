@@ -1,0 +1,124 @@
+//! A slab whose keys carry a generation: a stale key finds nothing.
+//!
+//! Several slabs may share one key space: slab `lane` of `lanes` hands out every `lanes`-th index.
+
+use crate::SocketId;
+
+/// Values by [`SocketId`].
+#[derive(Debug)]
+pub struct Slots<T> {
+    lane: u32,
+    lanes: u32,
+    entries: Vec<Entry<T>>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+impl<T> Slots<T> {
+    /// An empty slab: `lane` of `lanes`.
+    pub fn new(lane: u32, lanes: u32) -> Self {
+        assert!(lane < lanes, "lanes are numbered from 0");
+        Self { lane, lanes, entries: Vec::new(), free: Vec::new() }
+    }
+
+    /// True if `key` is of this slab, alive or not.
+    pub fn owns(&self, key: SocketId) -> bool {
+        key.index % self.lanes == self.lane
+    }
+
+    /// Takes a value in; its key is new.
+    pub fn insert(&mut self, value: T) -> SocketId {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(Entry { generation: 0, value: None });
+            u32::try_from(self.entries.len() - 1).expect("fewer sockets than 2^32")
+        });
+        let entry = &mut self.entries[at as usize];
+        entry.value = Some(value);
+        SocketId { index: at * self.lanes + self.lane, generation: entry.generation }
+    }
+
+    /// The value of `key`, if it is still there.
+    pub fn get_mut(&mut self, key: SocketId) -> Option<&mut T> {
+        let at = self.position(key);
+        let entry = self.entries.get_mut(at as usize)?;
+        if entry.generation != key.generation {
+            return None;
+        }
+        entry.value.as_mut()
+    }
+
+    /// As [`Slots::get_mut`], to look only.
+    pub fn get(&self, key: SocketId) -> Option<&T> {
+        let entry = self.entries.get(self.position(key) as usize)?;
+        if entry.generation != key.generation {
+            return None;
+        }
+        entry.value.as_ref()
+    }
+
+    /// Gives the value of `key` out; the key is stale from now on.
+    pub fn remove(&mut self, key: SocketId) -> Option<T> {
+        let at = self.position(key);
+        let entry = self.entries.get_mut(at as usize)?;
+        if entry.generation != key.generation {
+            return None;
+        }
+        let value = entry.value.take()?;
+        entry.generation = entry.generation.wrapping_add(1) & GENERATION_MAX;
+        self.free.push(at);
+        Some(value)
+    }
+
+    /// The key that position `at` of this slab has now.
+    pub fn key(&self, at: u32) -> SocketId {
+        let generation = self.entries[at as usize].generation;
+        SocketId { index: at * self.lanes + self.lane, generation }
+    }
+
+    /// The position of `key` in this slab: small numbers, fit to index a table.
+    pub fn position(&self, key: SocketId) -> u32 {
+        key.index / self.lanes
+    }
+
+    /// The keys of all values. Walks the slab: for ends and reports, not for a turn.
+    pub fn keys(&self) -> impl Iterator<Item = SocketId> {
+        let alive = self.entries.iter().zip(0_u32..).filter(|(entry, _)| entry.value.is_some());
+        alive.map(|(_, at)| self.key(at))
+    }
+
+    /// How many values there are.
+    pub fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The highest bit of a key's word stays free: drivers mark their own descriptors with it.
+const GENERATION_MAX: u32 = u32::MAX >> 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_key_finds_nothing_and_lanes_never_meet() {
+        let (mut even, mut odd) = (Slots::new(0, 2), Slots::new(1, 2));
+        let (a, b) = (even.insert('a'), odd.insert('b'));
+        assert!(even.owns(a) && !even.owns(b) && odd.owns(b));
+        assert_eq!(even.remove(a), Some('a'));
+        let again = even.insert('c');
+        assert_eq!((again.index, again == a), (a.index, false));
+        assert!(even.get_mut(a).is_none() && even.get_mut(again).is_some());
+        assert_eq!((even.remove(a), even.len()), (None, 1));
+        assert_eq!(SocketId::from_bits(again.to_bits()), again);
+    }
+}

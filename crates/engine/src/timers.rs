@@ -1,0 +1,273 @@
+//! A lazy timing wheel: one entry per slot, however often its deadline moves.
+//!
+//! Moving a deadline later costs a store in the owner's record: the entry stays where it is, and
+//! when its bucket comes due the owner says where it really belongs. Only moving it earlier
+//! touches the wheel. Four levels of 64 buckets hold 1 ms to 4.6 hours; a bucket of a coarse
+//! level comes due when its span begins, and the same rule takes its entries to a finer one.
+
+use std::time::{Duration, Instant};
+
+/// Milliseconds since the wheel began. 64 bits: they do not wrap after 49.7 days.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tick(u64);
+
+impl Tick {
+    /// Later than every other.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// Later by `duration`, rounded up to milliseconds.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(millis(duration)))
+    }
+}
+
+/// Deadlines of slots, found in constant time.
+#[derive(Debug)]
+pub struct Wheel {
+    start: Instant,
+    done: u64, // every tick up to this one has been handled
+    heads: [[u32; BUCKETS]; LEVELS],
+    occupied: [u64; LEVELS],
+    nodes: Vec<Node>, // by slot
+}
+
+/// A slot's place in the list of a bucket.
+#[derive(Clone, Debug)]
+struct Node {
+    due: u64, // when its bucket comes due, or `UNARMED`
+    level: u8,
+    bucket: u8,
+    next: u32,
+    previous: u32,
+}
+
+impl Wheel {
+    /// An empty wheel whose first tick is `start`.
+    pub fn new(start: Instant) -> Self {
+        let heads = [[NIL; BUCKETS]; LEVELS];
+        Self { start, done: 0, heads, occupied: [0; LEVELS], nodes: Vec::new() }
+    }
+
+    /// The tick that `time` falls in; what is due at it has come.
+    pub fn tick(&self, time: Instant) -> Tick {
+        let since = time.saturating_duration_since(self.start);
+        Tick(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// The first tick that is not before `time`: for deadlines.
+    pub fn tick_from(&self, time: Instant) -> Tick {
+        Tick(millis(time.saturating_duration_since(self.start)))
+    }
+
+    /// Slot `at` comes due at `tick` at the latest. Does nothing if it does so earlier anyway.
+    pub fn arm(&mut self, at: u32, tick: Tick) {
+        if tick == Tick::NEVER {
+            return;
+        }
+        if self.nodes.len() <= at as usize {
+            self.nodes.resize(at as usize + 1, Node::UNARMED);
+        }
+        let tick = tick.0.clamp(self.done + 1, self.done + SPAN - 1);
+        if self.nodes[at as usize].due <= tick {
+            return;
+        }
+        self.unlink(at);
+        self.link(at, tick);
+    }
+
+    /// Slots whose entry came due; the caller arms those again that are not really due.
+    pub fn expire(&mut self, now: Instant, due: &mut Vec<u32>) {
+        let until = self.tick(now).0;
+        while let Some(tick) = self.next_tick().filter(|tick| *tick <= until) {
+            self.done = tick;
+            for level in 0..LEVELS {
+                if tick & (span_of(level) - 1) == 0 {
+                    self.empty(level, due);
+                }
+            }
+        }
+        self.done = self.done.max(until);
+    }
+
+    /// When the next entry comes due: four words are looked at.
+    pub fn next(&self) -> Option<Instant> {
+        self.next_tick().map(|tick| self.start + Duration::from_millis(tick))
+    }
+
+    fn next_tick(&self) -> Option<u64> {
+        let of_level = |level: usize| {
+            let bits = self.occupied[level];
+            let current = self.done >> (level * BITS);
+            let first = u32::try_from((current + 1) % BUCKETS as u64).expect("below 64");
+            let ahead = u64::from(bits.rotate_right(first).trailing_zeros());
+            (bits != 0).then(|| (current + 1 + ahead) << (level * BITS))
+        };
+        (0..LEVELS).filter_map(of_level).min()
+    }
+
+    /// Empties the bucket of `level` that begins now.
+    fn empty(&mut self, level: usize, due: &mut Vec<u32>) {
+        let bucket = bucket_of(level, self.done);
+        let mut at = std::mem::replace(&mut self.heads[level][bucket], NIL);
+        self.occupied[level] &= !(1 << bucket);
+        while at != NIL {
+            due.push(at);
+            let node = std::mem::replace(&mut self.nodes[at as usize], Node::UNARMED);
+            at = node.next;
+        }
+    }
+
+    fn link(&mut self, at: u32, tick: u64) {
+        let ahead = tick - self.done;
+        let level = (0..LEVELS).find(|l| ahead < span_of(l + 1)).expect("clamped to the span");
+        let bucket = bucket_of(level, tick);
+        let head = std::mem::replace(&mut self.heads[level][bucket], at);
+        if head != NIL {
+            self.nodes[head as usize].previous = at;
+        }
+        self.occupied[level] |= 1 << bucket;
+        self.nodes[at as usize] = Node {
+            due: tick & !(span_of(level) - 1),
+            level: u8::try_from(level).expect("few levels"),
+            bucket: u8::try_from(bucket).expect("64 buckets"),
+            next: head,
+            previous: NIL,
+        };
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let node = std::mem::replace(&mut self.nodes[at as usize], Node::UNARMED);
+        if node.due == UNARMED {
+            return;
+        }
+        if node.next != NIL {
+            self.nodes[node.next as usize].previous = node.previous;
+        }
+        if node.previous != NIL {
+            self.nodes[node.previous as usize].next = node.next;
+            return;
+        }
+        let (level, bucket) = (usize::from(node.level), usize::from(node.bucket));
+        self.heads[level][bucket] = node.next;
+        if node.next == NIL {
+            self.occupied[level] &= !(1 << bucket);
+        }
+    }
+}
+
+impl Node {
+    const UNARMED: Self = Self { due: UNARMED, level: 0, bucket: 0, next: NIL, previous: NIL };
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX - 1)
+}
+
+fn span_of(level: usize) -> u64 {
+    1 << (level * BITS)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the remainder is below 64")]
+fn bucket_of(level: usize, tick: u64) -> usize {
+    ((tick >> (level * BITS)) % BUCKETS as u64) as usize
+}
+
+const BITS: usize = 6;
+const BUCKETS: usize = 1 << BITS;
+const LEVELS: usize = 4;
+/// Deadlines further away come due early, and are armed again.
+const SPAN: u64 = 1 << (LEVELS * BITS);
+const UNARMED: u64 = u64::MAX;
+const NIL: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(wheel: &Wheel, ms: u64) -> Instant {
+        wheel.start + Duration::from_millis(ms)
+    }
+
+    /// Runs the wheel as its owner does: what is not due yet is armed again.
+    fn expired(wheel: &mut Wheel, deadlines: &[u64], ms: u64) -> Vec<u32> {
+        let (mut due, mut really) = (Vec::new(), Vec::new());
+        loop {
+            wheel.expire(at(wheel, ms), &mut due);
+            if due.is_empty() {
+                really.sort_unstable();
+                return really;
+            }
+            for slot in due.drain(..) {
+                match deadlines[slot as usize] {
+                    deadline if deadline <= ms => really.push(slot),
+                    deadline => wheel.arm(slot, Tick(deadline)),
+                }
+            }
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a test needs some moment to start from")]
+    fn wheel() -> Wheel {
+        Wheel::new(Instant::now())
+    }
+
+    #[test]
+    fn deadlines_that_move_later_cost_nothing_and_are_kept() {
+        let mut wheel = wheel();
+        let mut deadlines = vec![60_000; 10_000];
+        for slot in 0..10_000 {
+            wheel.arm(slot, Tick(30_000));
+            wheel.arm(slot, Tick(60_000)); // later: no news
+        }
+        assert!(expired(&mut wheel, &deadlines, 59_999).is_empty());
+        deadlines[7] = 60_010;
+        assert_eq!(expired(&mut wheel, &deadlines, 60_000).len(), 9_999);
+        assert_eq!(expired(&mut wheel, &deadlines, 60_010), [7]);
+        assert_eq!(wheel.next(), None);
+    }
+
+    #[test]
+    fn earlier_deadlines_come_first_and_to_the_millisecond() {
+        let mut wheel = wheel();
+        let deadlines = [5_000_000, 17_000_000_000, 70, 64, 1];
+        for (slot, deadline) in (0..).zip(deadlines) {
+            wheel.arm(slot, Tick(deadline + 1_000));
+            wheel.arm(slot, Tick(deadline));
+        }
+        assert_eq!(wheel.next(), Some(at(&wheel, 1)));
+        for (ms, expected) in
+            [(1, &[4][..]), (63, &[]), (64, &[3]), (69, &[]), (70, &[2]), (4_999_999, &[])]
+        {
+            assert_eq!(expired(&mut wheel, &deadlines, ms), expected, "at {ms} ms");
+        }
+        assert_eq!(expired(&mut wheel, &deadlines, 5_000_000), [0]);
+        assert!(wheel.next().is_some(), "a deadline beyond the span is waited for in steps");
+    }
+
+    #[test]
+    fn any_order_of_arming_gives_the_order_of_deadlines() {
+        let mut wheel = wheel();
+        let mut state = 88_172_645_463_325_252_u64;
+        let mut next = move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        let deadlines: Vec<u64> = (0..2_000).map(|_| 1 + next() % 300_000).collect();
+        for (slot, deadline) in (0..).zip(&deadlines) {
+            wheel.arm(slot, Tick(*deadline));
+        }
+        let mut now = 0;
+        let mut seen = 0;
+        while let Some(next) = wheel.next_tick() {
+            now = next.max(now + 1);
+            for slot in expired(&mut wheel, &deadlines, now) {
+                assert_eq!(deadlines[slot as usize], now);
+                seen += 1;
+            }
+        }
+        assert_eq!(seen, deadlines.len());
+    }
+}

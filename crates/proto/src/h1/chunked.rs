@@ -1,0 +1,247 @@
+//! The chunked transfer coding, taken apart byte by byte (RFC 9112 §7.1).
+//!
+//! ```text
+//!         ┌──────────────────────────────────────────────┐
+//!         ▼                                              │
+//!       Size ──▶ Extension ──▶ SizeLf ──▶ Data ──▶ DataCr ──▶ DataLf
+//!         └────────────────────▲  └─ 0 ─▶ Trailers
+//! ```
+//!
+//! Line ends are CR LF and nothing else, and no blank stands where the grammar has none: a
+//! recipient that is more lenient than the next sees another message than the next.
+
+use crate::connection::PeerError;
+use crate::head::{is_tchar, is_text};
+
+use super::parse::Scan;
+use super::{CHUNK_EXT_SIZE_MAX, TRAILERS_SIZE_MAX};
+
+/// Where the decoding of one body stands. Consumes framing, never data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Decoder {
+    state: State,
+    /// Bytes of extensions so far, in the whole message.
+    extensions: u16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Size { size: u64, digits: u8 },
+    Extension { size: u64, at: Extension },
+    SizeLf { size: u64 },
+    Data { left: u64 },
+    DataCr,
+    DataLf,
+    Trailers(Scan),
+}
+
+/// `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )` (§7.1.1)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extension {
+    BeforeSemicolon,
+    BeforeName,
+    Name,
+    AfterName,
+    BeforeValue,
+    Value,
+    Quoted,
+    Escaped,
+    AfterQuoted,
+}
+
+/// What comes next in the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// As many bytes of data as this, or fewer if no more have arrived.
+    Data(u64),
+    /// A trailer section of this size, with its blank line: the end of the body.
+    Trailers(usize),
+    /// Nothing that is complete.
+    Nothing,
+}
+
+impl Decoder {
+    pub(super) fn new() -> Self {
+        Self { state: SIZE, extensions: 0 }
+    }
+
+    /// Reads framing at the front of `bytes`: how many bytes it was, and what stands after it.
+    pub(super) fn advance(&mut self, bytes: &[u8]) -> Result<(usize, Piece), PeerError> {
+        let mut at = 0;
+        loop {
+            match &mut self.state {
+                State::Data { left } => return Ok((at, Piece::Data(*left))),
+                State::Trailers(scan) => {
+                    let end = scan.advance(&bytes[at..], TRAILERS_SIZE_MAX, TRAILERS_LEN_MAX);
+                    let piece = match end.map_err(|_| PeerError::BadTrailer)? {
+                        Some(size) => Piece::Trailers(size),
+                        None => Piece::Nothing,
+                    };
+                    return Ok((at, piece));
+                }
+                _ => {}
+            }
+            let Some(byte) = bytes.get(at) else { return Ok((at, Piece::Nothing)) };
+            self.state = self.step(*byte)?;
+            at += 1;
+        }
+    }
+
+    /// `n` bytes of the data have been taken.
+    pub(super) fn taken(&mut self, n: u64) {
+        let State::Data { left } = &mut self.state else { unreachable!("only data is taken") };
+        *left -= n;
+        if *left == 0 {
+            self.state = State::DataCr;
+        }
+    }
+
+    /// One byte of framing.
+    fn step(&mut self, byte: u8) -> Result<State, PeerError> {
+        match (self.state, byte) {
+            (State::Size { size, digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                let size = size.checked_mul(16).filter(|_| digits < SIZE_DIGITS_MAX);
+                let size = size.ok_or(PeerError::BadChunk)? + hex(byte);
+                Ok(State::Size { size, digits: digits + 1 })
+            }
+            (State::Size { digits: 0, .. }, _) => Err(PeerError::BadChunk),
+            (State::Size { size, .. }, b'\r') => Ok(State::SizeLf { size }),
+            (State::Size { size, .. }, _) => self.extension(size, Extension::BeforeSemicolon, byte),
+            (State::Extension { size, at }, _) => self.extension(size, at, byte),
+            (State::SizeLf { size: 0 }, b'\n') => Ok(State::Trailers(Scan::default())),
+            (State::SizeLf { size }, b'\n') => Ok(State::Data { left: size }),
+            (State::DataCr, b'\r') => Ok(State::DataLf),
+            (State::DataLf, b'\n') => Ok(SIZE),
+            _ => Err(PeerError::BadChunk),
+        }
+    }
+
+    /// One byte of an extension, all of which are ignored but for their size.
+    fn extension(&mut self, size: u64, at: Extension, byte: u8) -> Result<State, PeerError> {
+        use Extension::{
+            AfterName, AfterQuoted, BeforeName, BeforeSemicolon, BeforeValue, Escaped, Name,
+            Quoted, Value,
+        };
+        if usize::from(self.extensions) == CHUNK_EXT_SIZE_MAX {
+            return Err(PeerError::BadChunk);
+        }
+        self.extensions += 1;
+        let at = match (at, byte) {
+            (Name | Value | AfterQuoted, b'\r') => return Ok(State::SizeLf { size }),
+            (BeforeSemicolon | Name | AfterName | Value | AfterQuoted, b';') => BeforeName,
+            (BeforeSemicolon | AfterQuoted | Value, b' ' | b'\t') => BeforeSemicolon,
+            (Name | AfterName, b' ' | b'\t') => AfterName,
+            (BeforeName | BeforeValue, b' ' | b'\t') => at,
+            (Name | AfterName, b'=') => BeforeValue,
+            (BeforeName | Name, _) if is_tchar(byte) => Name,
+            (BeforeValue, b'"') => Quoted,
+            (BeforeValue | Value, _) if is_tchar(byte) => Value,
+            (Quoted, b'"') => AfterQuoted,
+            (Quoted, b'\\') => Escaped,
+            (Quoted | Escaped, _) if is_text(byte) => Quoted,
+            _ => return Err(PeerError::BadChunk),
+        };
+        Ok(State::Extension { size, at })
+    }
+}
+
+/// Fields that frame, route or describe a message, or say who sent it: they are decided upon
+/// before the body, and a trailer that carries them means harm (RFC 9110 §6.5.1).
+pub(super) fn is_forbidden(name: &[u8]) -> bool {
+    FORBIDDEN.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+fn hex(digit: u8) -> u64 {
+    let value = match digit {
+        b'0'..=b'9' => digit - b'0',
+        _ => (digit | 0x20) - b'a' + 10,
+    };
+    value.into()
+}
+
+const FORBIDDEN: [&[u8]; 22] = [
+    b"Authorization",
+    b"Cache-Control",
+    b"Connection",
+    b"Content-Encoding",
+    b"Content-Length",
+    b"Content-Range",
+    b"Content-Type",
+    b"Cookie",
+    b"Expect",
+    b"Host",
+    b"Keep-Alive",
+    b"Location",
+    b"Max-Forwards",
+    b"Proxy-Authorization",
+    b"Proxy-Connection",
+    b"Range",
+    b"Set-Cookie",
+    b"TE",
+    b"Trailer",
+    b"Transfer-Encoding",
+    b"Upgrade",
+    b"WWW-Authenticate",
+];
+
+const SIZE: State = State::Size { size: 0, digits: 0 };
+const SIZE_DIGITS_MAX: u8 = 16;
+#[expect(clippy::cast_possible_truncation, reason = "100 fits")]
+const TRAILERS_LEN_MAX: u8 = super::FIELDS_LEN_MAX as u8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes a whole body in one go; the data, if the framing is sound and complete.
+    fn decode(mut bytes: &[u8]) -> Result<Option<Vec<u8>>, PeerError> {
+        let (mut decoder, mut data) = (Decoder::new(), Vec::new());
+        loop {
+            let (skip, piece) = decoder.advance(bytes)?;
+            bytes = &bytes[skip..];
+            match piece {
+                Piece::Trailers(size) => {
+                    assert_eq!(size, bytes.len());
+                    return Ok(Some(data));
+                }
+                Piece::Data(left) if !bytes.is_empty() => {
+                    let n = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                    data.extend_from_slice(&bytes[..n]);
+                    decoder.taken(n as u64);
+                    bytes = &bytes[n..];
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    #[test]
+    fn extensions_follow_the_grammar() {
+        for good in [";a", ";a=b", " ; a = b", ";a=\"b\\\"\";c", ";a;b=c\t;d", ";a=\"\" ;b"] {
+            let body = format!("1{good}\r\nx\r\n0\r\n\r\n");
+            assert_eq!(decode(body.as_bytes()), Ok(Some(b"x".to_vec())), "{good}");
+        }
+        for bad in [";", " ", ";=", ";a=", ";a =", ";a b", ";a=b c", ";a=\"b\"c", ";a\0", ";a\n"] {
+            let body = format!("1{bad}\r\nx\r\n0\r\n\r\n");
+            assert_eq!(decode(body.as_bytes()), Err(PeerError::BadChunk), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_size_has_sixteen_digits_at_most() {
+        assert_eq!(
+            decode(b"000000000000000a\r\n0123456789\r\n0\r\n\r\n").unwrap().unwrap().len(),
+            10
+        );
+        assert_eq!(decode(b"ffffffffffffffff\r\nx"), Ok(None));
+        assert_eq!(decode(b"00000000000000001\r\nx"), Err(PeerError::BadChunk));
+    }
+
+    #[test]
+    fn extensions_have_one_budget_for_the_message() {
+        let chunk = format!("1;{}\r\nx\r\n", "a".repeat(1000));
+        let body = |chunks: usize| format!("{}0\r\n\r\n", chunk.repeat(chunks));
+        assert_eq!(decode(body(4).as_bytes()).unwrap().unwrap().len(), 4);
+        assert_eq!(decode(body(5).as_bytes()), Err(PeerError::BadChunk));
+    }
+}

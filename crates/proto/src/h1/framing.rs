@@ -1,0 +1,200 @@
+//! Which body length applies to a message (RFC 9112 §6.3).
+//!
+//! Pure: facts of a head go in, a length comes out. Reading the body is `chunked`'s and `recv`'s
+//! work. Where the RFC lets a recipient repair a doubtful message, this one rejects it: two
+//! recipients that repair differently are a request smuggling attack.
+
+use crate::connection::{BodyLen, PeerError};
+use crate::head::{Version, is_token, trim_ows};
+
+/// What the framing of a message depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    pub(super) kind: Kind,
+    pub(super) version: Version,
+    pub(super) length: Length,
+    pub(super) coding: Coding,
+}
+
+/// Which of the rules about bodies apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Request,
+    /// Any response that may have a body.
+    Response,
+    /// To HEAD: the fields describe a body that is not sent.
+    HeadResponse,
+    /// 304: likewise.
+    NotModified,
+    /// 1xx, 204, and 2xx to CONNECT: no body, whatever the fields say.
+    Bodiless,
+}
+
+/// All `Content-Length` fields of a head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Length {
+    #[default]
+    Absent,
+    Exact(u64),
+    /// Malformed, or repeated: also with the same number, as which one a forwarder keeps is
+    /// its own choice.
+    Bad,
+}
+
+/// All `Transfer-Encoding` fields of a head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Coding {
+    #[default]
+    Absent,
+    /// `chunked` and nothing else.
+    Chunked,
+    /// `chunked` last, after codings that we do not undo.
+    Other,
+    /// Something that does not end in `chunked`.
+    Unframed,
+    /// Not a list of codings, or `chunked` twice.
+    Bad,
+}
+
+/// How the end of a body is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    Exact(u64),
+    Chunked,
+    UntilEof,
+}
+
+/// How the body ends, and what is said about its length.
+pub(super) fn framing(facts: Facts) -> Result<(Framing, BodyLen), PeerError> {
+    let Facts { kind, version, length, coding } = facts;
+    let none = Framing::Exact(0);
+    match (length, coding) {
+        _ if kind == Kind::Bodiless => return Ok((none, BodyLen::Empty)),
+        (Length::Bad, _) => return Err(PeerError::BadLength),
+        (Length::Exact(_), Coding::Absent) | (Length::Absent, _) => {}
+        (Length::Exact(_), _) => return Err(PeerError::BadLength),
+    }
+    match coding {
+        Coding::Absent => {}
+        Coding::Bad => return Err(PeerError::BadTransferEncoding),
+        // A 1.0 peer may have passed it on without understanding it (§6.1).
+        _ if version == Version::Http10 => return Err(PeerError::BadTransferEncoding),
+        Coding::Unframed if kind == Kind::Request => return Err(PeerError::BadTransferEncoding),
+        Coding::Other => return Err(PeerError::UnknownTransferCoding),
+        Coding::Chunked | Coding::Unframed => {}
+    }
+    Ok(match (kind, length, coding) {
+        (Kind::HeadResponse | Kind::NotModified, Length::Exact(n), _) => (none, BodyLen::Exact(n)),
+        (Kind::HeadResponse, ..) => (none, BodyLen::Unknown),
+        (Kind::NotModified | Kind::Bodiless, ..) => (none, BodyLen::Empty),
+        (_, Length::Exact(n), _) => (Framing::Exact(n), BodyLen::Exact(n)),
+        (_, _, Coding::Chunked) => (Framing::Chunked, BodyLen::Unknown),
+        (Kind::Request, ..) => (none, BodyLen::Empty),
+        (Kind::Response, ..) => (Framing::UntilEof, BodyLen::Unknown),
+    })
+}
+
+impl Length {
+    /// Takes in one more `Content-Length` field.
+    pub(super) fn add(self, value: &[u8]) -> Self {
+        match (self, decimal(value)) {
+            (Self::Absent, Some(n)) => Self::Exact(n),
+            _ => Self::Bad,
+        }
+    }
+}
+
+/// `1*DIGIT`, at most 2^63-1: what a file offset can say.
+fn decimal(value: &[u8]) -> Option<u64> {
+    if value.is_empty() {
+        return None;
+    }
+    let number = value.iter().try_fold(0u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })?;
+    (number <= LENGTH_MAX).then_some(number)
+}
+
+impl Coding {
+    /// Takes in one more `Transfer-Encoding` field: fields of one name are one list
+    /// (RFC 9110 §5.3).
+    pub(super) fn add(self, value: &[u8]) -> Self {
+        value.split(|b| *b == b',').map(trim_ows).fold(self, Self::add_one)
+    }
+
+    fn add_one(self, name: &[u8]) -> Self {
+        let chunked = name.eq_ignore_ascii_case(b"chunked");
+        // Empty list elements are allowed to senders of nothing (RFC 9110 §5.6.1): rejected,
+        // as is a parameter: neither has an honest use here.
+        match self {
+            Self::Bad => Self::Bad,
+            _ if !is_token(name) => Self::Bad,
+            Self::Chunked | Self::Other if chunked => Self::Bad,
+            Self::Absent if chunked => Self::Chunked,
+            Self::Unframed if chunked => Self::Other,
+            // `chunked` has been applied and is not last: no end of the message can be trusted.
+            Self::Chunked | Self::Other => Self::Bad,
+            Self::Absent | Self::Unframed => Self::Unframed,
+        }
+    }
+}
+
+const LENGTH_MAX: u64 = i64::MAX as u64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn coding(values: &[&str]) -> Coding {
+        values.iter().fold(Coding::Absent, |coding, value| coding.add(value.as_bytes()))
+    }
+
+    #[test]
+    fn the_codings_of_several_fields_are_one_list() {
+        assert_eq!(coding(&["chunked"]), Coding::Chunked);
+        assert_eq!(coding(&["gzip", "Chunked"]), Coding::Other);
+        assert_eq!(coding(&["chunked", "chunked"]), Coding::Bad);
+        assert_eq!(coding(&["chunked, gzip"]), Coding::Bad);
+        assert_eq!(coding(&["gzip"]), Coding::Unframed);
+        for bad in ["", ",chunked", "chunked,", "chunked;a=b", "chunked\u{b}", "chun ked"] {
+            assert_eq!(coding(&[bad]), Coding::Bad, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_length_is_digits_and_nothing_else() {
+        let length = |value: &str| Length::Absent.add(value.as_bytes());
+        assert_eq!(length("05"), Length::Exact(5));
+        assert_eq!(length("9223372036854775807"), Length::Exact(LENGTH_MAX));
+        for bad in ["", "+5", "-1", "0x5", "5 5", "5,", "5, 5", "1_0", "9223372036854775808"] {
+            assert_eq!(length(bad), Length::Bad, "{bad:?}");
+        }
+        assert_eq!(length("5").add(b"5"), Length::Bad);
+    }
+
+    #[test]
+    fn only_one_rule_applies() {
+        let facts = |kind, length, coding| Facts { kind, version: Version::Http11, length, coding };
+        let of = |kind, length, coding| framing(facts(kind, length, coding));
+        let (absent, five) = (Length::Absent, Length::Exact(5));
+        assert_eq!(
+            of(Kind::Request, absent, Coding::Absent),
+            Ok((Framing::Exact(0), BodyLen::Empty))
+        );
+        assert_eq!(of(Kind::Request, five, Coding::Chunked), Err(PeerError::BadLength));
+        assert_eq!(of(Kind::Response, five, Coding::Unframed), Err(PeerError::BadLength));
+        assert_eq!(
+            of(Kind::Response, absent, Coding::Unframed),
+            Ok((Framing::UntilEof, BodyLen::Unknown))
+        );
+        assert_eq!(
+            of(Kind::HeadResponse, five, Coding::Absent),
+            Ok((Framing::Exact(0), BodyLen::Exact(5)))
+        );
+        assert_eq!(
+            of(Kind::Bodiless, five, Coding::Chunked),
+            Ok((Framing::Exact(0), BodyLen::Empty))
+        );
+    }
+}

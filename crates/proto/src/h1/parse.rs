@@ -1,0 +1,383 @@
+//! Heads in: finds where a head ends, then decodes it once (RFC 9112 §2 to §5).
+//!
+//! [`Scan`] looks at every byte once, however they arrive, and only for line ends and limits.
+//! When the blank line has come, the start line is taken apart here, the fields by `httparse`,
+//! and one pass over them notes whatever framing, reuse and routing depend on.
+//!
+//! The same bytes give the same error however they are split: errors of the start line come
+//! before those of the lines after it, and those of the scan before those of the fields.
+
+use std::ops::Range;
+
+use crate::connection::PeerError;
+use crate::head::{Header, Version, is_hop, is_protected, is_tchar, is_text, slice, trim_ows};
+
+use super::framing::{Coding, Length};
+use super::{FIELDS_LEN_MAX, HEAD_SIZE_MAX, METHOD_SIZE_MAX, TARGET_SIZE_MAX, target};
+
+/// How far the search for the blank line has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Scan {
+    /// Bytes looked at.
+    at: u16,
+    /// Where the line in hand begins.
+    line: u16,
+    /// Lines before it.
+    lines: u8,
+}
+
+/// What ended a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ScanError {
+    BareLf,
+    TooManyLines,
+    TooLarge,
+}
+
+impl Scan {
+    /// Nothing has been looked at.
+    pub(super) const FRESH: Self = Self { at: 0, line: 0, lines: 0 };
+
+    /// Looks at what is new in `bytes`; the length of the section once its blank line is there.
+    pub(super) fn advance(
+        &mut self,
+        bytes: &[u8],
+        size_max: usize,
+        lines_max: u8,
+    ) -> Result<Option<usize>, ScanError> {
+        let seen = &bytes[..bytes.len().min(size_max)];
+        let start = usize::from(self.at);
+        let Some(fresh) = seen.get(start..) else { return Ok(None) };
+        for offset in memchr::memchr_iter(b'\n', fresh) {
+            let end = start + offset;
+            if end == 0 || seen[end - 1] != b'\r' {
+                return Err(ScanError::BareLf);
+            }
+            if end - usize::from(self.line) == 1 {
+                return Ok(Some(end + 1));
+            }
+            if self.lines == lines_max {
+                return Err(ScanError::TooManyLines);
+            }
+            self.lines += 1;
+            self.line = narrow(end + 1);
+        }
+        if bytes.len() > seen.len() {
+            return Err(ScanError::TooLarge);
+        }
+        self.at = narrow(seen.len());
+        Ok(None)
+    }
+
+    /// True if no byte has been looked at.
+    pub(super) fn is_fresh(self) -> bool {
+        self.at == 0
+    }
+}
+
+fn narrow(n: usize) -> u16 {
+    u16::try_from(n).expect("sections are limited to less than 64 KiB")
+}
+
+/// Looks for the end of a head; `check` looks at its start line, or at what there is of it.
+pub(super) fn head_end(
+    scan: &mut Scan,
+    bytes: &[u8],
+    check: impl Fn(&[u8]) -> Result<(), PeerError>,
+) -> Result<Option<usize>, PeerError> {
+    let in_start_line = scan.line == 0;
+    let end = scan.advance(bytes, HEAD_SIZE_MAX, LINES_MAX).map_err(|error| match error {
+        ScanError::BareLf => PeerError::BadField,
+        ScanError::TooManyLines => PeerError::TooManyFields,
+        ScanError::TooLarge => PeerError::HeadTooLarge,
+    });
+    if in_start_line && !matches!(end, Ok(Some(_))) {
+        check(bytes)?;
+    }
+    end
+}
+
+/// The words of a request line, as offsets into the head.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RequestLine {
+    method: usize,
+    target: usize,
+    pub(super) version: Version,
+}
+
+impl RequestLine {
+    pub(super) fn method(self, head: &[u8]) -> &[u8] {
+        &head[..self.method]
+    }
+
+    pub(super) fn target(self, head: &[u8]) -> &[u8] {
+        &head[self.method + 1..self.target]
+    }
+}
+
+/// Checks a request line, or what there is of it, as soon as its first byte is there: who does
+/// not speak HTTP may wait for us to answer before sending a line end.
+pub(super) fn check_request_start(bytes: &[u8]) -> Result<(), PeerError> {
+    match memchr::memchr(b'\n', bytes) {
+        Some(end) => request_line(&bytes[..=end]).map(|_| ()),
+        None => method_end(bytes).map(|_| ()),
+    }
+}
+
+/// Where the method ends, if it does; within the limits so far.
+fn method_end(bytes: &[u8]) -> Result<Option<usize>, PeerError> {
+    let Some(end) = bytes.iter().take(METHOD_SIZE_MAX + 1).position(|b| !is_tchar(*b)) else {
+        let too_long = bytes.len() > METHOD_SIZE_MAX;
+        return if too_long { Err(PeerError::MethodTooLong) } else { Ok(None) };
+    };
+    if end == 0 || bytes[end] != b' ' {
+        return Err(PeerError::BadStartLine);
+    }
+    let line_end = bytes.last().filter(|b| **b == b'\n').map_or(0, |_| 1);
+    if bytes.len() - line_end - end > TARGET_SIZE_MAX + REQUEST_LINE_REST {
+        return Err(PeerError::TargetTooLong);
+    }
+    Ok(Some(end))
+}
+
+/// Takes `method SP target SP version CRLF` apart.
+fn request_line(line: &[u8]) -> Result<RequestLine, PeerError> {
+    let method = method_end(line)?.ok_or(PeerError::BadStartLine)?;
+    let line = line.strip_suffix(b"\r\n").ok_or(PeerError::BadStartLine)?;
+    let target = memchr::memrchr(b' ', line).filter(|end| *end > method);
+    let target = target.ok_or(PeerError::BadStartLine)?;
+    let version = version(&line[target + 1..])?;
+    if target - method > TARGET_SIZE_MAX + 1 {
+        return Err(PeerError::TargetTooLong);
+    }
+    Ok(RequestLine { method, target, version })
+}
+
+/// `HTTP/1.x`; other versions of the same form are told from what is no version at all.
+fn version(word: &[u8]) -> Result<Version, PeerError> {
+    match word {
+        b"HTTP/1.1" => Ok(Version::Http11),
+        b"HTTP/1.0" => Ok(Version::Http10),
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Ok(Version::Http11),
+        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
+            Err(PeerError::BadVersion)
+        }
+        _ => Err(PeerError::BadStartLine),
+    }
+}
+
+/// Decodes a complete request head and fills `index` with its fields.
+pub(super) fn request(
+    head: &[u8],
+    index: &mut Vec<Header>,
+) -> Result<(RequestLine, Fields), PeerError> {
+    let line_end = memchr::memchr(b'\n', head).ok_or(PeerError::BadStartLine)? + 1;
+    let line = request_line(&head[..line_end])?;
+    let authority = target::check(line.method(head), line.target(head))?;
+    let fields = fields(head, line_end, index, PeerError::BadField)?;
+    let host = fields.host.as_ref().map(|at| slice(head, at));
+    let agrees = match host {
+        Some(host) if fields.repeated_host || !target::is_host(host) => false,
+        Some(host) => authority.is_none_or(|authority| authority.eq_ignore_ascii_case(host)),
+        None => line.version == Version::Http10,
+    };
+    if agrees { Ok((line, fields)) } else { Err(PeerError::BadHost) }
+}
+
+/// Checks a status line, or what there is of it.
+pub(super) fn check_response_start(bytes: &[u8]) -> Result<(), PeerError> {
+    if let Some(end) = memchr::memchr(b'\n', bytes) {
+        return status_line(&bytes[..=end]).map(|_| ());
+    }
+    let seen = bytes.len().min(HTTP.len());
+    if bytes[..seen] == HTTP[..seen] { Ok(()) } else { Err(PeerError::BadStartLine) }
+}
+
+/// Takes `version SP status [SP reason] CRLF` apart. The blank before an empty reason is
+/// missing so often that it is not asked for.
+fn status_line(line: &[u8]) -> Result<(u16, Version), PeerError> {
+    let line = line.strip_suffix(b"\r\n").ok_or(PeerError::BadStartLine)?;
+    let (word, rest) = line.split_at_checked(VERSION_SIZE).ok_or(PeerError::BadStartLine)?;
+    let version = version(word)?;
+    let (status, reason) = match rest {
+        [b' ', a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', reason @ ..] => {
+            let digit = |byte: &u8| u16::from(byte - b'0');
+            (digit(a) * 100 + digit(b) * 10 + digit(c), reason)
+        }
+        _ => return Err(PeerError::BadStartLine),
+    };
+    let is_reason = matches!(reason, [] | [b' ', ..]) && reason.iter().all(|b| is_text(*b));
+    if is_reason { Ok((status, version)) } else { Err(PeerError::BadStartLine) }
+}
+
+/// Decodes a complete response head and fills `index` with its fields.
+pub(super) fn response(
+    head: &[u8],
+    index: &mut Vec<Header>,
+) -> Result<(u16, Version, Fields), PeerError> {
+    let line_end = memchr::memchr(b'\n', head).ok_or(PeerError::BadStartLine)? + 1;
+    let (status, version) = status_line(&head[..line_end])?;
+    let fields = fields(head, line_end, index, PeerError::BadField)?;
+    Ok((status, version, fields))
+}
+
+/// What the fields of a head say about framing, reuse and routing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fields {
+    pub(super) length: Length,
+    pub(super) coding: Coding,
+    pub(super) options: Options,
+    pub(super) expect: Expect,
+    /// There is an `Upgrade` field.
+    pub(super) upgrade: bool,
+    host: Option<Range<u32>>,
+    repeated_host: bool,
+}
+
+/// What `Connection` says (RFC 9110 §7.6.1).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Options {
+    pub(super) close: bool,
+    pub(super) keep_alive: bool,
+    pub(super) upgrade: bool,
+    /// It names fields that concern this hop only.
+    nominates: bool,
+    len: usize,
+}
+
+/// What `Expect` says (RFC 9110 §10.1.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Expect {
+    #[default]
+    Nothing,
+    Continue,
+    Unknown,
+}
+
+/// Decodes the field lines of `section` from `start` to its blank line. Any failure is `bad`.
+pub(super) fn fields(
+    section: &[u8],
+    start: usize,
+    index: &mut Vec<Header>,
+    bad: PeerError,
+) -> Result<Fields, PeerError> {
+    let mut few = [httparse::EMPTY_HEADER; FIELDS_LEN_USUAL];
+    match httparse::parse_headers(&section[start..], &mut few) {
+        Ok(httparse::Status::Complete((_, decoded))) => classify(section, decoded, index, bad),
+        Err(httparse::Error::TooManyHeaders) => {
+            let mut many = [httparse::EMPTY_HEADER; FIELDS_LEN_MAX];
+            match httparse::parse_headers(&section[start..], &mut many) {
+                Ok(httparse::Status::Complete((_, found))) => classify(section, found, index, bad),
+                _ => Err(bad),
+            }
+        }
+        _ => Err(bad),
+    }
+}
+
+fn classify(
+    section: &[u8],
+    decoded: &[httparse::Header<'_>],
+    index: &mut Vec<Header>,
+    bad: PeerError,
+) -> Result<Fields, PeerError> {
+    index.clear();
+    let mut fields = Fields::default();
+    for field in decoded {
+        let (name, value) = (field.name.as_bytes(), field.value);
+        let value_at = range(section, value);
+        let hop = fields.note(name, value, &value_at);
+        index.push(Header { name: range(section, name), value: value_at, hop });
+    }
+    if fields.options.len > OPTIONS_LEN_MAX {
+        return Err(bad);
+    }
+    if fields.options.nominates {
+        mark_nominated(section, index);
+    }
+    Ok(fields)
+}
+
+/// Where in `block` a piece of it lies.
+fn range(block: &[u8], piece: &[u8]) -> Range<u32> {
+    let start = (piece.as_ptr() as usize).wrapping_sub(block.as_ptr() as usize);
+    let narrow = |n: usize| u32::try_from(n).expect("sections are limited to less than 64 KiB");
+    // An empty value need not lie in the block.
+    if piece.is_empty() { 0..0 } else { narrow(start)..narrow(start + piece.len()) }
+}
+
+impl Fields {
+    /// Takes in one field; true if it concerns this hop only.
+    fn note(&mut self, name: &[u8], value: &[u8], at: &Range<u32>) -> bool {
+        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+        match name.len() {
+            4 if is(b"host") => {
+                self.repeated_host |= self.host.is_some();
+                self.host = Some(at.clone());
+            }
+            6 if is(b"expect") => self.expect = self.expect.add(value),
+            7 if is(b"upgrade") => self.upgrade = true,
+            10 if is(b"connection") => self.options.add(value),
+            14 if is(b"content-length") => self.length = self.length.add(value),
+            17 if is(b"transfer-encoding") => self.coding = self.coding.add(value),
+            2 | 7 | 10 | 16 => return is_hop(name),
+            _ => return false,
+        }
+        name.len() != 4
+    }
+}
+
+impl Options {
+    fn add(&mut self, value: &[u8]) {
+        for option in value.split(|b| *b == b',').map(trim_ows) {
+            let is = |known: &[u8]| option.eq_ignore_ascii_case(known);
+            self.len += usize::from(!option.is_empty());
+            match option.len() {
+                0 => {}
+                5 if is(b"close") => self.close = true,
+                7 if is(b"upgrade") => self.upgrade = true,
+                10 if is(b"keep-alive") => self.keep_alive = true,
+                _ => self.nominates = true,
+            }
+        }
+    }
+}
+
+impl Expect {
+    fn add(self, value: &[u8]) -> Self {
+        match self {
+            Self::Nothing if value.eq_ignore_ascii_case(b"100-continue") => Self::Continue,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Fields named by `Connection` are hop-by-hop too, but for those that nobody may take away.
+fn mark_nominated(section: &[u8], index: &mut [Header]) {
+    let mut names = [&section[..0]; OPTIONS_LEN_MAX];
+    let is_connection = |h: &&Header| slice(section, &h.name).eq_ignore_ascii_case(b"connection");
+    let options = index
+        .iter()
+        .filter(is_connection)
+        .flat_map(|header| slice(section, &header.value).split(|b| *b == b',').map(trim_ows));
+    for (slot, option) in names.iter_mut().zip(options.filter(|option| !option.is_empty())) {
+        *slot = option;
+    }
+    for header in index {
+        let name = slice(section, &header.name);
+        let named = names.iter().any(|option| option.eq_ignore_ascii_case(name));
+        header.hop |= named && !is_protected(name);
+    }
+}
+
+const HTTP: &[u8] = b"HTTP/";
+const VERSION_SIZE: usize = 8;
+/// What stands in a request line after the method besides the target, with CR and without LF.
+const REQUEST_LINE_REST: usize = " ".len() + " HTTP/1.1\r".len();
+/// The start line, and the fields.
+#[expect(clippy::cast_possible_truncation, reason = "100 fits")]
+const LINES_MAX: u8 = FIELDS_LEN_MAX as u8 + 1;
+/// Most heads have no more fields than this.
+const FIELDS_LEN_USUAL: usize = 16;
+/// Names in `Connection`, in all: more have no honest use, and each costs a comparison per field.
+const OPTIONS_LEN_MAX: usize = 16;

@@ -1,0 +1,448 @@
+//! What the peer sends: heads, bodies, tunnels, and what nobody wants to hear any more.
+
+use crate::connection::{BodyLen, PeerError};
+use crate::event::Event;
+use crate::head::{Headers, Request, Response, Scratch, Version};
+use crate::input::Input;
+
+use super::chunked::{self, Decoder, Piece};
+use super::framing::{self, Facts, Framing, Kind};
+use super::parse::{self, Expect, Fields};
+use super::side::{Head, Side};
+use super::{
+    Body, DISCARD, DRAIN_SIZE_MAX, Exchange, H1, Handover, HeadScan, INTERIM_LEN_MAX, Recv, Reuse,
+    Room, Send, encode,
+};
+
+type Polled<'a, S> = Result<Option<Event<'a, S>>, PeerError>;
+
+impl<S: Side> H1<S> {
+    /// The next event from `input`, if it has a complete one.
+    pub(super) fn poll_recv<'a>(
+        &mut self,
+        input: &mut Input,
+        scratch: &'a mut Scratch,
+    ) -> Polled<'a, S> {
+        if self.is_answered()
+            && matches!(self.recv, Recv::Body(_))
+            && !self.drain(input, scratch)?
+        {
+            return Ok(None);
+        }
+        match self.recv {
+            Recv::Rest => self.poll_rest(input),
+            Recv::Head(head) => match self.poll_head(head, input, scratch) {
+                Ok(true) => self.head_event(input, scratch),
+                Ok(false) => Ok(None),
+                Err(error) => Err(self.fail(error, input)),
+            },
+            Recv::Body(body) => match self.poll_body(body, input, scratch) {
+                Ok(Polling::Pending) => Ok(None),
+                Ok(Polling::Data(n)) => Ok(Some(self.data(n, input))),
+                Ok(Polling::End) => Ok(Some(self.end(scratch))),
+                Err(error) => Err(self.fail(error, input)),
+            },
+            Recv::Done => Ok(self.poll_done(input)),
+            Recv::Upgraded => {
+                self.recv = Recv::Tunnel;
+                Ok(Some(Event::Upgraded { stream: self.stream }))
+            }
+            Recv::Tunnel => Ok(self.poll_tunnel(input)),
+            Recv::Discard(left) => Ok(self.discard(left, input)),
+            Recv::Closed => Ok(self.poll_closed(input)),
+        }
+    }
+
+    /// Client: nothing is outstanding, so nothing may come.
+    fn poll_rest<'a>(&mut self, input: &mut Input) -> Polled<'a, S> {
+        if !input.is_empty() {
+            return Err(self.fail(PeerError::Unsolicited, input));
+        }
+        if input.at_eof() {
+            self.close();
+        }
+        Ok(None)
+    }
+
+    /// True if a complete head lies in front of the input.
+    fn poll_head(
+        &mut self,
+        mut head: HeadScan,
+        input: &mut Input,
+        scratch: &mut Scratch,
+    ) -> Result<bool, PeerError> {
+        if S::SERVER && self.room == Room::Full {
+            return Ok(false);
+        }
+        if input.is_empty() {
+            return self.poll_quiet(head, input).map(|()| false);
+        }
+        if S::SERVER && head.scan.is_fresh() && !head.after_blank {
+            // A line end after the last body that does not belong to it (RFC 9112 §2.2).
+            if input.bytes().starts_with(b"\r\n") {
+                input.skip(2);
+                head.after_blank = true;
+                self.recv = Recv::Head(head);
+                return self.poll_head(head, input, scratch);
+            }
+            if input.bytes() == b"\r" && !input.has_eof() {
+                return Ok(false);
+            }
+        }
+        if !S::SERVER && self.outstanding == 1 && self.send == Send::Head {
+            return Err(PeerError::Unsolicited);
+        }
+        let check =
+            if S::SERVER { parse::check_request_start } else { parse::check_response_start };
+        let end = parse::head_end(&mut head.scan, input.bytes(), check)?;
+        let Some(end) = end else {
+            self.recv = Recv::Head(head);
+            return if input.has_eof() { Err(PeerError::UnexpectedEof) } else { Ok(false) };
+        };
+        scratch.head.clear();
+        scratch.head.extend_from_slice(&input.bytes()[..end]);
+        Ok(true)
+    }
+
+    /// No byte has come: the end of the connection is in order here, if nothing is owed.
+    fn poll_quiet(&mut self, head: HeadScan, input: &Input) -> Result<(), PeerError> {
+        if !input.at_eof() {
+            return Ok(());
+        }
+        if !S::SERVER || !head.scan.is_fresh() {
+            return Err(PeerError::UnexpectedEof);
+        }
+        self.close();
+        Ok(())
+    }
+
+    fn head_event<'a>(&mut self, input: &mut Input, scratch: &'a mut Scratch) -> Polled<'a, S> {
+        let Scratch { head, index } = scratch;
+        let begun = if S::SERVER {
+            parse::request(head, index).and_then(|(line, fields)| {
+                let (len, waits) = self.begin_request(line.version, line.method(head), &fields)?;
+                Ok(Begun::Request { line, len, waits })
+            })
+        } else {
+            parse::response(head, index).and_then(|(status, version, fields)| {
+                let len = self.begin_response(status, version, &fields)?;
+                Ok(Begun::Response { status, version, len })
+            })
+        };
+        let begun = match begun {
+            Ok(begun) => begun,
+            Err(error) => return Err(self.fail(error, input)),
+        };
+        input.skip(head.len());
+        let headers = Headers::new(head, index);
+        let stream = self.stream;
+        Ok(Some(match begun {
+            Begun::Request { line, len, waits } => {
+                let (method, target) = (line.method(head), line.target(head));
+                let request = Request {
+                    version: line.version,
+                    expects_continue: waits,
+                    ..Request::new(method, target, headers)
+                };
+                Event::Head { stream, head: S::received(Head::Request(request)), len }
+            }
+            Begun::Response { status, version, len } => {
+                let response = Response { version, ..Response::new(status, headers) };
+                match len {
+                    None => Event::Informational { stream, head: response },
+                    Some(len) => {
+                        Event::Head { stream, head: S::received(Head::Response(response)), len }
+                    }
+                }
+            }
+        }))
+    }
+
+    /// A request head is complete: the length of its body, and whether the body waits for a 100.
+    fn begin_request(
+        &mut self,
+        version: Version,
+        method: &[u8],
+        fields: &Fields,
+    ) -> Result<(BodyLen, bool), PeerError> {
+        let (length, coding) = (fields.length, fields.coding);
+        let facts = Facts { kind: Kind::Request, version, length, coding };
+        let (framing, len) = framing::framing(facts)?;
+        let http10 = version == Version::Http10;
+        // A 1.0 peer cannot expect (RFC 9110 §10.1.1).
+        let expect = if http10 { Expect::Nothing } else { fields.expect };
+        if expect == Expect::Unknown {
+            return Err(PeerError::UnknownExpectation);
+        }
+        let waiting = expect == Expect::Continue && len != BodyLen::Empty;
+        let upgrade = !http10 && fields.upgrade && fields.options.upgrade;
+        let asked = match method {
+            b"CONNECT" => Handover::Connect,
+            _ if upgrade => Handover::Upgrade,
+            _ => Handover::Nothing,
+        };
+        self.exchange = Exchange { asked, http10, waiting };
+        self.heads = u64::from(method == b"HEAD");
+        if !keeps_alive(version, fields) {
+            self.reuse = Reuse::No;
+        }
+        self.send = Send::Head;
+        self.recv = Recv::Body(framing.into());
+        Ok((len, waiting))
+    }
+
+    /// A response head is complete: the length of its body, or nothing if it is an interim one.
+    fn begin_response(
+        &mut self,
+        status: u16,
+        version: Version,
+        fields: &Fields,
+    ) -> Result<Option<BodyLen>, PeerError> {
+        // Only the request sent last can have asked: nothing is sent after one that asks.
+        let asked = if self.outstanding == 1 { self.exchange.asked } else { Handover::Nothing };
+        let handover = match status {
+            101 => asked == Handover::Upgrade && fields.upgrade,
+            200..=299 => asked == Handover::Connect,
+            _ => false,
+        };
+        if (status == 101 && !handover) || (handover && self.send != Send::Rest) {
+            return Err(PeerError::UnexpectedUpgrade);
+        }
+        if status < 200 && !handover {
+            self.interims += 1;
+            self.recv = super::NEXT_HEAD;
+            let too_many = u32::from(self.interims) > INTERIM_LEN_MAX;
+            return if too_many { Err(PeerError::TooManyInterim) } else { Ok(None) };
+        }
+        let kind = match status {
+            _ if handover => Kind::Bodiless,
+            204 => Kind::Bodiless,
+            304 => Kind::NotModified,
+            _ if self.heads & 1 == 1 => Kind::HeadResponse,
+            _ => Kind::Response,
+        };
+        let (length, coding) = (fields.length, fields.coding);
+        let (framing, len) = framing::framing(Facts { kind, version, length, coding })?;
+        if !keeps_alive(version, fields) || framing == Framing::UntilEof {
+            self.reuse = Reuse::No;
+        }
+        self.recv = Recv::Body(framing.into());
+        if handover {
+            self.send = Send::Tunnel;
+            self.recv = Recv::Done;
+            self.settle();
+        }
+        Ok(Some(len))
+    }
+
+    fn poll_body(
+        &mut self,
+        mut body: Body,
+        input: &mut Input,
+        scratch: &mut Scratch,
+    ) -> Result<Polling, PeerError> {
+        let polling = match &mut body {
+            Body::Exact(0) => Polling::End,
+            Body::Exact(left) => {
+                let n = at_most(*left, input);
+                *left -= n as u64;
+                Polling::Data(n)
+            }
+            Body::UntilEof if input.at_eof() => Polling::End,
+            Body::UntilEof => Polling::Data(input.bytes().len()),
+            Body::Chunked(decoder) => poll_chunked(decoder, input, scratch)?,
+        };
+        self.recv = Recv::Body(body);
+        match polling {
+            Polling::Data(0) | Polling::Pending if input.has_eof() => Err(PeerError::UnexpectedEof),
+            Polling::Data(0) => Ok(Polling::Pending),
+            polling => Ok(polling),
+        }
+    }
+
+    fn data<'a>(&mut self, n: usize, input: &mut Input) -> Event<'a, S> {
+        self.exchange.waiting = false;
+        self.hold(n);
+        Event::Data { stream: self.stream, bytes: input.take(n) }
+    }
+
+    fn hold(&mut self, n: usize) {
+        let n = u32::try_from(n).unwrap_or(u32::MAX);
+        self.unreleased = self.unreleased.saturating_add(n);
+    }
+
+    /// The message is complete; its trailers, if any, are in the scratch.
+    fn end<'a>(&mut self, scratch: &'a Scratch) -> Event<'a, S> {
+        let chunked = matches!(self.recv, Recv::Body(Body::Chunked(_)));
+        let stream = self.stream;
+        self.exchange.waiting = false;
+        self.recv = Recv::Done;
+        self.settle();
+        Event::End { stream, trailers: if chunked { scratch.headers() } else { Headers::EMPTY } }
+    }
+
+    /// Server: swallows what is left of a request whose answer is complete; true once the
+    /// connection has come to something else.
+    fn drain(&mut self, input: &mut Input, scratch: &mut Scratch) -> Result<bool, PeerError> {
+        while let Recv::Body(body) = self.recv {
+            if input.at_eof() {
+                self.close();
+                return Ok(true);
+            }
+            let before = input.bytes().len();
+            let polling = match self.poll_body(body, input, scratch) {
+                Ok(polling) => polling,
+                Err(PeerError::UnexpectedEof) => {
+                    input.clear();
+                    self.close();
+                    return Ok(true);
+                }
+                Err(error) => return Err(self.fail(error, input)),
+            };
+            if let Polling::Data(n) = polling {
+                input.skip(n);
+            }
+            let swallowed = u32::try_from(before - input.bytes().len()).unwrap_or(u32::MAX);
+            self.drained = self.drained.saturating_add(swallowed);
+            match polling {
+                _ if self.drained > DRAIN_SIZE_MAX => self.linger(),
+                Polling::Pending => return Ok(false),
+                Polling::Data(_) => {}
+                Polling::End => {
+                    self.recv = Recv::Done;
+                    self.settle();
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Server: the answer is owed, and the next request waits in the input.
+    fn poll_done<'a>(&mut self, input: &mut Input) -> Option<Event<'a, S>> {
+        if input.at_eof() {
+            self.reuse = Reuse::No;
+        } else if self.reuse != Reuse::Yes && !input.is_empty() {
+            return self.discard(DRAIN_SIZE_MAX, input);
+        }
+        None
+    }
+
+    fn poll_tunnel<'a>(&mut self, input: &mut Input) -> Option<Event<'a, S>> {
+        if !input.is_empty() {
+            let n = input.bytes().len();
+            return Some(self.data(n, input));
+        }
+        input.at_eof().then(|| {
+            self.recv = Recv::Closed;
+            Event::End { stream: self.stream, trailers: Headers::EMPTY }
+        })
+    }
+
+    /// Swallows input until the peer closes or its patience costs too much.
+    fn discard<'a>(&mut self, left: u32, input: &mut Input) -> Option<Event<'a, S>> {
+        let size = u32::try_from(input.bytes().len()).unwrap_or(u32::MAX);
+        input.clear();
+        self.recv = match left.checked_sub(size) {
+            Some(left) if !input.at_eof() => Recv::Discard(left),
+            _ => Recv::Closed,
+        };
+        None
+    }
+
+    /// Nothing more is read; but bytes that the kernel holds when a socket is closed would
+    /// destroy our last words on their way.
+    fn poll_closed<'a>(&mut self, input: &mut Input) -> Option<Event<'a, S>> {
+        if S::SERVER && !input.is_empty() && !self.outbox.is_empty() {
+            return self.discard(DRAIN_SIZE_MAX, input);
+        }
+        input.clear();
+        None
+    }
+
+    /// The peer broke the protocol: answers, if there is a place for an answer, and hears no more.
+    fn fail(&mut self, error: PeerError, input: &mut Input) -> PeerError {
+        input.clear();
+        let unanswered = matches!(self.send, Send::Rest | Send::Head);
+        if !S::SERVER {
+            self.outbox.clear();
+            self.close();
+            return error;
+        }
+        if unanswered && error != PeerError::UnexpectedEof {
+            let with_body = self.heads == 0;
+            self.outbox.compose(|out| encode::error_reply(out, error, with_body));
+        }
+        self.send = Send::Closed;
+        self.recv = if input.has_eof() { Recv::Closed } else { DISCARD };
+        error
+    }
+}
+
+/// A head that has passed all checks.
+enum Begun {
+    Request { line: parse::RequestLine, len: BodyLen, waits: bool },
+    Response { status: u16, version: Version, len: Option<BodyLen> },
+}
+
+/// What comes next of a body.
+#[derive(Clone, Copy, Debug)]
+enum Polling {
+    /// Something that has not arrived.
+    Pending,
+    /// So many bytes in front of the input.
+    Data(usize),
+    /// Nothing more.
+    End,
+}
+
+/// Consumes framing up to the next data, or up to the end with its trailers.
+fn poll_chunked(
+    decoder: &mut Decoder,
+    input: &mut Input,
+    scratch: &mut Scratch,
+) -> Result<Polling, PeerError> {
+    let (framing, piece) = decoder.advance(input.bytes())?;
+    input.skip(framing);
+    match piece {
+        Piece::Nothing => Ok(Polling::Pending),
+        Piece::Data(left) => {
+            let n = at_most(left, input);
+            decoder.taken(n as u64);
+            Ok(Polling::Data(n))
+        }
+        Piece::Trailers(size) => {
+            trailers(&input.bytes()[..size], scratch)?;
+            input.skip(size);
+            Ok(Polling::End)
+        }
+    }
+}
+
+fn trailers(section: &[u8], scratch: &mut Scratch) -> Result<(), PeerError> {
+    scratch.head.clear();
+    scratch.head.extend_from_slice(section);
+    parse::fields(section, 0, &mut scratch.index, PeerError::BadTrailer)?;
+    let forbidden = |(name, _): (&[u8], &[u8])| chunked::is_forbidden(name);
+    let refused = scratch.headers().iter().any(forbidden);
+    if refused { Err(PeerError::BadTrailer) } else { Ok(()) }
+}
+
+fn at_most(left: u64, input: &Input) -> usize {
+    usize::try_from(left).unwrap_or(usize::MAX).min(input.bytes().len())
+}
+
+/// RFC 9112 §9.3.
+fn keeps_alive(version: Version, fields: &Fields) -> bool {
+    let options = fields.options;
+    !options.close && (version == Version::Http11 || options.keep_alive)
+}
+
+impl From<Framing> for Body {
+    fn from(framing: Framing) -> Self {
+        match framing {
+            Framing::Exact(n) => Self::Exact(n),
+            Framing::Chunked => Self::Chunked(Decoder::new()),
+            Framing::UntilEof => Self::UntilEof,
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! What we send: heads, bodies, tunnels. Everything is checked before anything is queued.
+
+use bytes::Bytes;
+
+use crate::connection::{BodyLen, Misuse};
+use crate::event::StreamId;
+use crate::head::{Headers, Request, Response};
+use crate::transmit::Segment;
+
+use super::encode::{self, EncodedRequest, Length, Ours};
+use super::side::{Head, Side};
+use super::{
+    Body, ClientConnection, DRAIN_SIZE_MAX, H1, Handover, Owed, ROOM_HIGH, Recv, Reuse, Room, Send,
+};
+
+impl<S: Side> H1<S> {
+    pub(super) fn queue_head(
+        &mut self,
+        stream: StreamId,
+        head: Head<'_>,
+        len: BodyLen,
+    ) -> Result<(), Misuse> {
+        self.expect_head(stream)?;
+        match head {
+            Head::Request(request) => self.queue_request(&request, len)?,
+            Head::Response(response) if response.status < 200 => self.queue_interim(&response)?,
+            Head::Response(response) => self.queue_response(&response, len)?,
+        }
+        self.note_room();
+        Ok(())
+    }
+
+    fn expect_head(&self, stream: StreamId) -> Result<(), Misuse> {
+        match self.send {
+            _ if stream != self.sending() => Err(Misuse::NoSuchStream),
+            Send::Head => Ok(()),
+            Send::Rest | Send::Closed => Err(Misuse::NoSuchStream),
+            Send::Body(_) | Send::Done | Send::Tunnel => Err(Misuse::HeadAlreadySent),
+        }
+    }
+
+    fn queue_request(&mut self, request: &Request<'_>, len: BodyLen) -> Result<(), Misuse> {
+        encode::check_request(request)?;
+        let asked = encode::survey(request.headers, request.added)?;
+        if asked.close {
+            self.close_after_this();
+        }
+        let ours = Ours {
+            length: encode::request_length(request.method, len),
+            close: self.reuse != Reuse::Yes,
+            keep_alive: false,
+            expects_continue: (request.expects_continue || asked.expects_continue)
+                && len != BodyLen::Empty,
+            asked,
+        };
+        self.outbox.compose(|out| encode::request(out, request, ours));
+        let is_connect = request.method == b"CONNECT";
+        self.note_request(request.method == b"HEAD", is_connect, asked.upgrade);
+        self.send = Send::Body(match len {
+            BodyLen::Empty => Owed::Exact(0),
+            BodyLen::Exact(n) => Owed::Exact(n),
+            BodyLen::Unknown => Owed::Chunked,
+        });
+        Ok(())
+    }
+
+    /// Remembers what the answer depends on.
+    fn note_request(&mut self, is_head: bool, is_connect: bool, asks_upgrade: bool) {
+        self.heads |= u64::from(is_head) << (self.outstanding - 1);
+        self.exchange.asked = match (is_connect, asks_upgrade) {
+            (true, _) => Handover::Connect,
+            (false, true) => Handover::Upgrade,
+            (false, false) => Handover::Nothing,
+        };
+    }
+
+    fn close_after_this(&mut self) {
+        if self.reuse == Reuse::Yes {
+            self.reuse = Reuse::AfterOutstanding;
+        }
+    }
+
+    /// 1xx: 101 hands the connection over, others are dropped for peers that do not know them.
+    fn queue_interim(&mut self, response: &Response<'_>) -> Result<(), Misuse> {
+        let asked = encode::survey(response.headers, response.added)?;
+        let handover = response.status == 101;
+        let granted = self.exchange.asked == Handover::Upgrade && asked.upgrade;
+        if response.status < 100 || (handover && !granted) {
+            return Err(Misuse::BadHead);
+        }
+        if response.status == 100 {
+            self.exchange.waiting = false;
+        }
+        if self.exchange.http10 {
+            return Ok(());
+        }
+        let ours = Ours {
+            length: Length::Unsaid,
+            close: false,
+            keep_alive: false,
+            expects_continue: false,
+            asked,
+        };
+        self.queue_response_head(response, ours);
+        if handover {
+            self.send = Send::Tunnel;
+            self.settle();
+        }
+        Ok(())
+    }
+
+    fn queue_response(&mut self, response: &Response<'_>, len: BodyLen) -> Result<(), Misuse> {
+        if response.status > STATUS_MAX {
+            return Err(Misuse::BadHead);
+        }
+        let asked = encode::survey(response.headers, response.added)?;
+        let tunnel = response.status < 300 && self.exchange.asked == Handover::Connect;
+        let (length, owed) = if tunnel {
+            (Length::Unsaid, Owed::UntilClose)
+        } else {
+            self.response_body(response.status, len)
+        };
+        if owed == Owed::UntilClose || asked.close || !self.rest_is_small() {
+            self.reuse = Reuse::No;
+        }
+        let ours = Ours {
+            length,
+            close: !tunnel && self.reuse != Reuse::Yes,
+            keep_alive: !tunnel && self.reuse == Reuse::Yes && self.exchange.http10,
+            expects_continue: false,
+            asked,
+        };
+        self.queue_response_head(response, ours);
+        self.send = if tunnel { Send::Tunnel } else { Send::Body(owed) };
+        self.settle();
+        Ok(())
+    }
+
+    fn queue_response_head(&mut self, response: &Response<'_>, ours: Ours) {
+        let Response { status, headers, added, .. } = *response;
+        self.outbox.compose(|out| encode::response(out, status, headers, added, ours));
+    }
+
+    /// How a final response says its length, and what is sent of its body (RFC 9112 §6.3).
+    fn response_body(&self, status: u16, len: BodyLen) -> (Length, Owed) {
+        let to_head = self.heads & 1 == 1;
+        let silent = Owed::Silent(match len {
+            BodyLen::Empty => 0,
+            BodyLen::Exact(n) => n,
+            BodyLen::Unknown => u64::MAX,
+        });
+        match len {
+            _ if status == 204 => (Length::Unsaid, silent),
+            BodyLen::Exact(n) if status == 304 => (Length::Exact(n), silent),
+            _ if status == 304 => (Length::Unsaid, silent),
+            BodyLen::Empty => (Length::Exact(0), silent),
+            BodyLen::Exact(n) if to_head => (Length::Exact(n), silent),
+            BodyLen::Exact(n) => (Length::Exact(n), Owed::Exact(n)),
+            BodyLen::Unknown if to_head && self.exchange.http10 => (Length::Unsaid, silent),
+            BodyLen::Unknown if to_head => (Length::Chunked, silent),
+            // A 1.0 peer does not know chunks (§6.1).
+            BodyLen::Unknown if self.exchange.http10 => (Length::Unsaid, Owed::UntilClose),
+            BodyLen::Unknown => (Length::Chunked, Owed::Chunked),
+        }
+    }
+
+    /// True if what the peer still has to send is worth swallowing for another exchange. What
+    /// it sends that waits for a 100, nobody knows: the body, or the next request.
+    fn rest_is_small(&self) -> bool {
+        match self.recv {
+            Recv::Body(_) if self.exchange.waiting => false,
+            Recv::Body(Body::Exact(left)) => left <= DRAIN_SIZE_MAX.into(),
+            _ => true,
+        }
+    }
+
+    pub(super) fn queue_data(&mut self, stream: StreamId, data: Segment) -> Result<(), Misuse> {
+        let sending = stream == self.sending();
+        match &mut self.send {
+            _ if !sending => return Err(Misuse::NoSuchStream),
+            Send::Body(Owed::Exact(left)) => {
+                *left = left.checked_sub(data.len()).ok_or(Misuse::BodyLongerThanDeclared)?;
+                self.outbox.push(data);
+            }
+            Send::Body(Owed::Silent(left)) => {
+                *left = left.checked_sub(data.len()).ok_or(Misuse::BodyLongerThanDeclared)?;
+            }
+            // An empty chunk would be the last one.
+            Send::Body(Owed::Chunked) if data.is_empty() => {}
+            Send::Body(Owed::Chunked) => {
+                self.outbox.compose(|out| encode::chunk_size(out, data.len()));
+                self.outbox.push(data);
+                self.outbox.push(Segment::Bytes(Bytes::from_static(b"\r\n")));
+            }
+            Send::Body(Owed::UntilClose) | Send::Tunnel => self.outbox.push(data),
+            Send::Rest | Send::Head | Send::Done | Send::Closed => {
+                return Err(Misuse::NoSuchStream);
+            }
+        }
+        self.note_room();
+        Ok(())
+    }
+
+    pub(super) fn queue_end(
+        &mut self,
+        stream: StreamId,
+        trailers: Headers<'_>,
+    ) -> Result<(), Misuse> {
+        match self.send {
+            _ if stream != self.sending() => return Err(Misuse::NoSuchStream),
+            Send::Body(Owed::Exact(1..)) => return Err(Misuse::BodyShorterThanDeclared),
+            Send::Body(Owed::Chunked) => {
+                encode::check_trailers(trailers)?;
+                self.outbox.compose(|out| encode::last_chunk(out, trailers));
+            }
+            Send::Body(_) => {}
+            Send::Tunnel => {
+                self.send = Send::Closed;
+                return Ok(());
+            }
+            Send::Rest | Send::Head | Send::Done | Send::Closed => {
+                return Err(Misuse::NoSuchStream);
+            }
+        }
+        self.note_room();
+        self.send = if S::SERVER { Send::Done } else { Send::Rest };
+        self.settle();
+        Ok(())
+    }
+
+    fn note_room(&mut self) {
+        if self.outbox.size() >= ROOM_HIGH {
+            self.room = Room::Full;
+        }
+    }
+}
+
+impl ClientConnection {
+    /// Queues a whole request in one step: head, body and end.
+    ///
+    /// # Errors
+    /// As for `send_head`; nothing was queued.
+    pub fn send_encoded(
+        &mut self,
+        stream: StreamId,
+        request: &EncodedRequest,
+    ) -> Result<(), Misuse> {
+        self.expect_head(stream)?;
+        let wire = &request.wire;
+        if request.asks_close {
+            self.close_after_this();
+        } else if self.reuse != Reuse::Yes {
+            let (head, body) = wire.split_at(request.head_size);
+            self.outbox.compose(|out| {
+                out.extend_from_slice(&head[..head.len() - 2]);
+                out.extend_from_slice(b"Connection: close\r\n\r\n");
+                out.extend_from_slice(body);
+            });
+            return self.sent_encoded(request);
+        }
+        if wire.len() <= COPY_SIZE_MAX {
+            self.outbox.compose(|out| out.extend_from_slice(wire));
+        } else {
+            self.outbox.push(Segment::Bytes(wire.clone()));
+        }
+        self.sent_encoded(request)
+    }
+
+    fn sent_encoded(&mut self, request: &EncodedRequest) -> Result<(), Misuse> {
+        self.note_request(request.is_head, request.is_connect, request.asks_upgrade);
+        self.note_room();
+        self.send = Send::Rest;
+        self.settle();
+        Ok(())
+    }
+}
+
+const STATUS_MAX: u16 = 999;
+/// Copying this much costs less than sharing it.
+const COPY_SIZE_MAX: usize = 4096;

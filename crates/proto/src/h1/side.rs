@@ -1,0 +1,59 @@
+//! What differs between the two ends of an HTTP/1 connection: which heads go which way.
+
+use crate::event::{Client, Role, Server};
+use crate::head::{Request, Response};
+
+/// A role as the HTTP/1 machine sees it. Implemented for [`Server`] and [`Client`], which is
+/// all the roles there are.
+pub trait Side: Role {
+    /// True for the end that receives requests and answers them.
+    const SERVER: bool;
+
+    /// A head that has arrived, as this role receives it.
+    ///
+    /// # Panics
+    /// If it is of the other kind: the machine of a role parses what that role receives.
+    fn received(head: Head<'_>) -> Self::Recv<'_>;
+
+    /// A head of this role's, to be sent.
+    fn sent<'a>(head: Self::Send<'a>) -> Head<'a>;
+}
+
+/// The head of either kind of message.
+#[derive(Clone, Copy, Debug)]
+pub enum Head<'a> {
+    /// From client to server.
+    Request(Request<'a>),
+    /// From server to client.
+    Response(Response<'a>),
+}
+
+impl Side for Server {
+    const SERVER: bool = true;
+
+    fn received(head: Head<'_>) -> Request<'_> {
+        match head {
+            Head::Request(request) => request,
+            Head::Response(_) => unreachable!("a server parses requests"),
+        }
+    }
+
+    fn sent<'a>(head: Self::Send<'a>) -> Head<'a> {
+        Head::Response(head)
+    }
+}
+
+impl Side for Client {
+    const SERVER: bool = false;
+
+    fn received(head: Head<'_>) -> Response<'_> {
+        match head {
+            Head::Response(response) => response,
+            Head::Request(_) => unreachable!("a client parses responses"),
+        }
+    }
+
+    fn sent<'a>(head: Self::Send<'a>) -> Head<'a> {
+        Head::Request(head)
+    }
+}

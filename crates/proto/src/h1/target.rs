@@ -1,0 +1,157 @@
+//! Request targets and hosts (RFC 9112 §3.2, RFC 9110 §7.2).
+//!
+//! Only checked, never decoded: what is routed on must be what was received. Stricter than the
+//! grammar where laxness has been used to make two recipients see two different requests.
+
+use crate::connection::PeerError;
+
+/// Checks a target against its method; an absolute-form target names its authority.
+pub(super) fn check<'a>(method: &[u8], target: &'a [u8]) -> Result<Option<&'a [u8]>, PeerError> {
+    if !is_target(target) {
+        return Err(PeerError::BadTarget);
+    }
+    match target {
+        _ if method == b"CONNECT" => is_authority(target, Port::Required).then_some(None),
+        [b'/', ..] => Some(None),
+        b"*" => (method == b"OPTIONS").then_some(None),
+        _ => authority(target).filter(|host| is_authority(host, Port::Optional)).map(Some),
+    }
+    .ok_or(PeerError::BadTarget)
+}
+
+/// Visible ASCII without `#` and `\`, every `%` followed by two hex digits that do not stand for
+/// a control character. Other marks that URIs exclude (`|`, `"`, brackets) are let through:
+/// browsers send them, and they confuse nobody about where the target ends.
+pub(super) fn is_target(target: &[u8]) -> bool {
+    let mut rest = target;
+    while let [first, tail @ ..] = rest {
+        rest = match first {
+            b'%' => match tail {
+                [high, low, tail @ ..] if is_visible_triplet(*high, *low) => tail,
+                _ => return false,
+            },
+            b'#' | b'\\' | ..=b' ' | 0x7f.. => return false,
+            _ => tail,
+        };
+    }
+    !target.is_empty()
+}
+
+fn is_visible_triplet(high: u8, low: u8) -> bool {
+    let is_control = matches!(high, b'0' | b'1') || (high == b'7' && matches!(low, b'f' | b'F'));
+    high.is_ascii_hexdigit() && low.is_ascii_hexdigit() && !is_control
+}
+
+/// The authority of `scheme "://" authority path`.
+fn authority(target: &[u8]) -> Option<&[u8]> {
+    let colon = memchr::memchr(b':', target)?;
+    let (scheme, rest) = target.split_at(colon);
+    let is_mark = |b: &u8| matches!(b, b'+' | b'-' | b'.');
+    let is_scheme = scheme.first().is_some_and(u8::is_ascii_alphabetic)
+        && scheme.iter().all(|b| b.is_ascii_alphanumeric() || is_mark(b));
+    let rest = rest.strip_prefix(b"://").filter(|_| is_scheme)?;
+    let end = rest.iter().position(|b| matches!(b, b'/' | b'?')).unwrap_or(rest.len());
+    Some(&rest[..end])
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Port {
+    Required,
+    Optional,
+}
+
+/// A `Host` value: one host, perhaps a port; no userinfo, no list, not empty.
+pub(super) fn is_host(value: &[u8]) -> bool {
+    is_authority(value, Port::Optional)
+}
+
+/// Names are of letters, digits and `-._~`: the sub-delimiters and escapes that `reg-name` also
+/// allows have no use in names that exist.
+fn is_authority(value: &[u8], port: Port) -> bool {
+    let is_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
+    let is_address = |b: &u8| b.is_ascii_hexdigit() || matches!(b, b':' | b'.');
+    let (host, rest) = match value {
+        [b'[', inner @ ..] => {
+            let Some(end) = memchr::memchr(b']', inner) else { return false };
+            if !inner[..end].contains(&b':') || !inner[..end].iter().all(is_address) {
+                return false;
+            }
+            (&inner[..end], &inner[end + 1..])
+        }
+        _ => {
+            let end = value.iter().position(|b| !is_name(b)).unwrap_or(value.len());
+            value.split_at(end)
+        }
+    };
+    let has_port = match rest {
+        [] => port == Port::Optional,
+        [b':', digits @ ..] => is_port(digits),
+        _ => false,
+    };
+    !host.is_empty() && has_port
+}
+
+fn is_port(digits: &[u8]) -> bool {
+    let number = digits.iter().try_fold(0u32, |number, byte| {
+        byte.is_ascii_digit().then(|| (number * 10 + u32::from(byte - b'0')).min(PORT_MAX + 1))
+    });
+    !digits.is_empty() && number.is_some_and(|number| (1..=PORT_MAX).contains(&number))
+}
+
+const PORT_MAX: u32 = 65_535;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_forms_each_with_its_methods() {
+        let ok = |method: &str, target: &str| {
+            check(method.as_bytes(), target.as_bytes()).is_ok_and(|authority| authority.is_none())
+        };
+        assert!(ok("GET", "/a?b=%20|[1]"));
+        assert!(ok("OPTIONS", "*"));
+        assert!(ok("CONNECT", "example.com:443"));
+        assert!(ok("CONNECT", "[::1]:443"));
+        assert_eq!(check(b"GET", b"http://a:80?x"), Ok(Some(&b"a:80"[..])));
+        for (method, target) in [
+            ("GET", ""),
+            ("GET", "*"),
+            ("GET", "a:80"),
+            ("GET", "a"),
+            ("GET", "http:///x"),
+            ("GET", "http://u@a/"),
+            ("GET", "1http://a/"),
+            ("GET", "/a#b"),
+            ("GET", "/a\\b"),
+            ("GET", "/a b"),
+            ("GET", "/%00"),
+            ("GET", "/%0d%0a"),
+            ("GET", "/%7F"),
+            ("GET", "/%"),
+            ("GET", "/%2"),
+            ("GET", "/%zz"),
+            ("GET", "/\u{e9}"),
+            ("CONNECT", "/"),
+            ("CONNECT", "a"),
+            ("CONNECT", "a:"),
+            ("CONNECT", "a:0"),
+            ("CONNECT", "a:65536"),
+            ("CONNECT", "http://a:80"),
+        ] {
+            let result = check(method.as_bytes(), target.as_bytes());
+            assert_eq!(result, Err(PeerError::BadTarget), "{method} {target}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_one_name_and_perhaps_a_port() {
+        for good in ["a", "a.b-c_d", "127.0.0.1:8080", "[::1]", "[fe80::1]:1"] {
+            assert!(is_host(good.as_bytes()), "{good}");
+        }
+        for bad in ["", "a,b", "u@a", "a/b", "a:", "a:x", "[::1", "[]", "[a]", ":80", "a b", "a%41"]
+        {
+            assert!(!is_host(bad.as_bytes()), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The engine: accepted connections, an application, limits, and an end that is graceful.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use fulmar_engine::{Action, End, Engine, Exchange, Handler, Links, ListenerId, SocketId};
+use fulmar_proto::{Connection, Event, Input, Server, ServerConnection, StreamId, Transmit};
+
+use crate::application::{Application, Context};
+use crate::limits::Limits;
+
+/// A server, to be driven by a reactor.
+#[derive(Debug)]
+pub struct ServerEngine<A: Application> {
+    links: Links<ServerConnection, A::Data>,
+    lent: Lent<A>,
+    limits: Limits,
+    listeners: Vec<ListenerId>,
+    accepting: bool,
+    stop: Stop,
+    ending: Option<Instant>, // the deadline of a graceful stop
+    actions: VecDeque<Action>,
+    accept_failures: u64,
+}
+
+/// Asks a server to end gracefully, from any thread: set it, then wake its reactor.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// A server that is not to end yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The server is to end.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// True once the server is to end.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl<A: Application> ServerEngine<A> {
+    /// A server that answers with `application` and ends when `stop` is set.
+    pub fn new(now: Instant, application: A, limits: Limits, stop: Stop) -> Self {
+        Self {
+            links: Links::new(now, limits.timeouts(), 0, 1),
+            lent: Lent { application, timers: Vec::new() },
+            limits,
+            listeners: Vec::new(),
+            accepting: true,
+            stop,
+            ending: None,
+            actions: VecDeque::new(),
+            accept_failures: 0,
+        }
+    }
+
+    /// What answers.
+    pub fn application(&self) -> &A {
+        &self.lent.application
+    }
+
+    /// What answers, to be changed.
+    pub fn application_mut(&mut self) -> &mut A {
+        &mut self.lent.application
+    }
+
+    /// Connections come from `listener`: it is told to rest and to close when limits or the end
+    /// ask for it.
+    pub fn add_listener(&mut self, listener: ListenerId) {
+        self.listeners.push(listener);
+    }
+
+    /// Connections at the moment.
+    pub fn connections(&self) -> usize {
+        self.links.len()
+    }
+
+    /// How often descriptors or memory ran out when somebody wanted to connect.
+    pub fn accept_failures(&self) -> u64 {
+        self.accept_failures
+    }
+
+    /// True once a stop was asked for and the last connection is gone.
+    pub fn is_done(&self) -> bool {
+        self.ending.is_some() && self.links.is_empty()
+    }
+
+    /// Ends gracefully: nobody is accepted any more, idle connections close, others finish what
+    /// they are about and say that it is the last.
+    fn begin_to_end(&mut self, now: Instant) {
+        self.ending = Some(now + self.limits.drain_timeout);
+        for listener in self.listeners.drain(..) {
+            self.actions.push_back(Action::Unlisten { listener });
+        }
+        for socket in self.links.sockets() {
+            if let Some((connection, _)) = self.links.get_mut(socket) {
+                connection.close_after();
+            }
+            self.links.touch(now, socket, &mut self.lent);
+        }
+    }
+
+    fn set_accepting(&mut self, on: bool) {
+        if on != self.accepting {
+            self.accepting = on;
+            let accept = |listener: &ListenerId| Action::Accept { listener: *listener, on };
+            self.actions.extend(self.listeners.iter().map(accept));
+        }
+    }
+
+    /// What an input led to besides actions on its own connection.
+    fn settle(&mut self) {
+        for (socket, deadline) in self.lent.timers.drain(..) {
+            self.links.set_timer(socket, deadline);
+        }
+        let room = self.limits.connections_max.saturating_sub(self.links.len());
+        if !self.accepting && room > self.limits.connections_max / ROOM_SHARE {
+            self.set_accepting(true);
+        }
+    }
+}
+
+impl<A: Application> Engine for ServerEngine<A> {
+    fn handle_accepted(
+        &mut self,
+        now: Instant,
+        _: ListenerId,
+        peer: SocketAddr,
+    ) -> Option<SocketId> {
+        let data = self.lent.application.accept(now, peer);
+        let socket = self.links.insert(now, ServerConnection::default(), data);
+        if self.links.len() >= self.limits.connections_max {
+            self.set_accepting(false);
+        }
+        Some(socket)
+    }
+
+    fn handle_accept_failed(&mut self, _: Instant, _: ListenerId, _: &io::Error) {
+        self.accept_failures += 1;
+    }
+
+    fn handle_connected(&mut self, _: Instant, _: SocketId) {} // a server connects to nobody
+
+    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input) {
+        self.links.handle_input(now, socket, input, &mut self.lent);
+        self.settle();
+    }
+
+    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
+        self.links.handle_sent(now, socket, bytes, &mut self.lent);
+        self.settle();
+    }
+
+    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
+        self.links.handle_failed(now, socket, error, &mut self.lent);
+        self.settle();
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.links.handle_timeout(now, &mut self.lent);
+        if self.lent.application.poll_timeout().is_some_and(|due| due <= now) {
+            self.lent.application.handle_timeout(now);
+        }
+        if self.ending.is_some_and(|deadline| deadline <= now) {
+            for socket in self.links.sockets() {
+                self.links.close(socket);
+            }
+        }
+        self.settle();
+    }
+
+    fn handle_wake(&mut self, now: Instant) {
+        if self.stop.is_set() && self.ending.is_none() {
+            self.begin_to_end(now);
+        }
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front().or_else(|| self.links.poll_action())
+    }
+
+    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
+        self.links.poll_transmit(socket)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let ending = self.ending.filter(|_| !self.links.is_empty());
+        let own = [self.links.poll_timeout(), self.lent.application.poll_timeout(), ending];
+        own.into_iter().flatten().min()
+    }
+}
+
+/// The application as links see it; the timers that it asks for wait until they are at hand.
+#[derive(Debug)]
+struct Lent<A> {
+    application: A,
+    timers: Vec<(SocketId, Option<Instant>)>,
+}
+
+impl<A> Lent<A> {
+    fn note(&mut self, context: &Context) {
+        if let Some(deadline) = context.timer {
+            self.timers.push((context.exchange.socket, deadline));
+        }
+    }
+}
+
+impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
+    fn handle(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (connection, data): (&mut ServerConnection, &mut A::Data),
+        event: Event<'_, Server>,
+    ) {
+        let mut context = Context::new(now, Exchange { socket, stream: event.stream() });
+        self.application.handle(&mut context, connection, data, event);
+        self.note(&context);
+    }
+
+    fn handle_timer(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (connection, data): (&mut ServerConnection, &mut A::Data),
+    ) {
+        let mut context = Context::new(now, Exchange { socket, stream: StreamId::default() });
+        self.application.handle_timer(&mut context, connection, data);
+        self.note(&context);
+    }
+
+    fn handle_gone(&mut self, now: Instant, socket: SocketId, data: A::Data, end: End) {
+        self.application.handle_gone(now, socket, data, &end);
+    }
+}
+
+/// Accepting begins again when one connection in so many is free: not at every close.
+const ROOM_SHARE: usize = 64;

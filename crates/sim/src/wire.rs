@@ -1,0 +1,135 @@
+//! One simulated connection: two directions, each a queue of bytes and an end.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use bytes::BytesMut;
+use fulmar_engine::SocketId;
+use fulmar_proto::{Segment, Transmit};
+
+/// Which of the two engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Client,
+    Server,
+}
+
+impl Side {
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Wire {
+    halves: [Half; 2],
+}
+
+/// One engine's end of it.
+#[derive(Debug)]
+pub(crate) struct Half {
+    pub(crate) id: SocketId,
+    pub(crate) reading: bool,
+    pub(crate) resumed: bool,
+    pub(crate) sending: bool,
+    /// A FIN follows what was sent.
+    pub(crate) finished: bool,
+    pub(crate) closed: bool,
+    pub(crate) unread: BytesMut,
+    eof_told: bool,
+    sent: VecDeque<u8>,
+}
+
+impl Half {
+    fn new(id: SocketId) -> Self {
+        Self {
+            id,
+            reading: true,
+            resumed: false,
+            sending: false,
+            finished: false,
+            closed: false,
+            unread: BytesMut::new(),
+            eof_told: false,
+            sent: VecDeque::new(),
+        }
+    }
+}
+
+impl Wire {
+    pub(crate) fn new(client: SocketId, server: SocketId) -> Self {
+        Self { halves: [Half::new(client), Half::new(server)] }
+    }
+
+    pub(crate) fn half(&self, side: Side) -> &Half {
+        &self.halves[side as usize]
+    }
+
+    pub(crate) fn half_mut(&mut self, side: Side) -> &mut Half {
+        &mut self.halves[side as usize]
+    }
+
+    /// Bytes on the way to `side`.
+    pub(crate) fn incoming(&self, side: Side) -> &VecDeque<u8> {
+        &self.half(side.other()).sent
+    }
+
+    /// Bytes on the way from `side`.
+    pub(crate) fn outgoing(&self, side: Side) -> &VecDeque<u8> {
+        &self.half(side).sent
+    }
+
+    pub(crate) fn can_receive(&self, side: Side) -> bool {
+        let half = self.half(side);
+        let peer = self.half(side.other());
+        let ended = (peer.finished || peer.closed) && !half.eof_told;
+        !half.closed && half.reading && (half.resumed || ended || !peer.sent.is_empty())
+    }
+
+    pub(crate) fn can_send(&self, side: Side, capacity: usize) -> bool {
+        let half = self.half(side);
+        !half.closed && half.sending && half.sent.len() < capacity
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.halves.iter().all(|half| half.closed)
+    }
+
+    /// What was left unread and `n` bytes more; whether the peer's end has been reached.
+    pub(crate) fn take(&mut self, side: Side, n: usize) -> (BytesMut, bool) {
+        let mut bytes = std::mem::take(&mut self.half_mut(side).unread);
+        let peer = self.half_mut(side.other());
+        bytes.extend(peer.sent.drain(..n));
+        let eof = (peer.finished || peer.closed) && peer.sent.is_empty();
+        let half = self.half_mut(side);
+        half.resumed = false;
+        half.eof_told |= eof;
+        (bytes, half.eof_told)
+    }
+
+    pub(crate) fn put(&mut self, side: Side, bytes: &[u8]) {
+        self.half_mut(side).sent.extend(bytes);
+    }
+}
+
+/// The bytes that a transmit stands for; files are read.
+pub(crate) fn flatten(transmit: Transmit<'_>) -> Vec<u8> {
+    let mut bytes = transmit.inline.to_vec();
+    for segment in transmit.segments {
+        match segment {
+            Segment::Bytes(run) => bytes.extend_from_slice(run),
+            Segment::File(range) => {
+                let file = File::from(range.file.try_clone().expect("a spare descriptor"));
+                let len = usize::try_from(range.len).expect("a file for a test is small");
+                let mut content = vec![0; len];
+                file.read_exact_at(&mut content, range.offset).expect("the file is there");
+                bytes.extend(content);
+            }
+        }
+    }
+    bytes
+}
