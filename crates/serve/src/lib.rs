@@ -18,3 +18,16 @@ pub mod validators;
 
 pub mod conditional;
 pub mod range;
+
+pub mod date;
+pub mod listing;
+pub mod pages;
+
+pub mod cache;
+pub mod file;
+pub mod respond;
+pub mod site;
+
+pub use options::Options;
+pub use respond::{Answer, Body};
+pub use site::Site;

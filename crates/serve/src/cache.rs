@@ -1,0 +1,299 @@
+//! What is known of names: files ready to be sent, redirects, listings. No system call but `close`.
+//!
+//! Least recently used first out, bounded in entries and in bytes. An entry is believed for a
+//! while ([`Cache::is_fresh`]); after that its owner looks at the file system again, and either
+//! confirms it, replaces it, or removes it. Finding a fresh entry costs no system call and no
+//! allocation.
+//!
+//! A descriptor whose entry is gone may still be in use by a transfer. It is *retired*: kept here
+//! until ours is the last reference, so that it is always this cache that closes it.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use fulmar_proto::HeaderBuf;
+use fulmar_sys as sys;
+use fulmar_sys::FileInfo;
+use lru::LruCache;
+
+use crate::file::{Content, File};
+use crate::options::Options;
+
+/// What a name was found to be.
+#[derive(Debug)]
+pub enum Found {
+    /// A file, or the index file of a directory.
+    File(File),
+    /// A directory asked for without its slash: the fields that say where it is.
+    Redirect(HeaderBuf),
+    /// A directory without an index file: its listing.
+    Listing(Bytes),
+    /// The same where listings are not wanted.
+    Unlisted,
+}
+
+/// What is known, by [`crate::path::Name::key`].
+#[derive(Debug)]
+pub struct Cache {
+    map: LruCache<Box<[u8]>, Entry>,
+    /// Of all entries in `map`.
+    contents_size: u64,
+    contents_size_max: u64,
+    revalidate_after: Duration,
+    retired: VecDeque<Arc<OwnedFd>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    found: Found,
+    checked: Instant,
+}
+
+impl Cache {
+    /// An empty one, with the bounds of `options`.
+    pub fn new(options: &Options) -> Self {
+        Self {
+            map: LruCache::new(NonZeroUsize::new(options.entries_max).unwrap_or(NonZeroUsize::MIN)),
+            contents_size: 0,
+            contents_size_max: options.contents_size_max,
+            revalidate_after: options.revalidate_after,
+            retired: VecDeque::new(),
+        }
+    }
+
+    /// True if what is known of this name may be used as it is. It counts as used.
+    pub fn is_fresh(&mut self, key: &[u8], now: Instant) -> bool {
+        let known = self.map.get(key);
+        known.is_some_and(|e| now.saturating_duration_since(e.checked) < self.revalidate_after)
+    }
+
+    /// What is known of this name, fresh or not.
+    pub fn peek(&self, key: &[u8]) -> Option<&Found> {
+        self.map.peek(key).map(|entry| &entry.found)
+    }
+
+    /// True if the name stands for a file in this very state: the entry is fresh again.
+    pub fn confirm(&mut self, key: &[u8], info: &FileInfo, now: Instant) -> bool {
+        let Some(entry) = self.map.peek_mut(key) else { return false };
+        let same = matches!(&entry.found, Found::File(file) if file.info == *info);
+        if same {
+            entry.checked = now;
+        }
+        same
+    }
+
+    /// Enters what was found just now; what was known of this name is replaced, and what has not
+    /// been used for longest makes room.
+    pub fn insert(&mut self, key: &[u8], found: Found, now: Instant) {
+        self.contents_size += found.contents_size();
+        let replaced = self.map.push(key.into(), Entry { found, checked: now });
+        if let Some((_, entry)) = replaced {
+            self.retire(entry);
+        }
+        while self.contents_size > self.contents_size_max && self.map.len() > 1 {
+            self.forget_oldest();
+        }
+        self.sweep();
+    }
+
+    /// There is nothing by this name.
+    pub fn remove(&mut self, key: &[u8]) {
+        if let Some(entry) = self.map.pop(key) {
+            self.retire(entry);
+        }
+        self.sweep();
+    }
+
+    /// Descriptors are used up: forgets the oldest entries, and closes what nobody uses.
+    pub fn shed(&mut self) {
+        for _ in 0..SHED_LEN {
+            self.forget_oldest();
+        }
+        for _ in 0..self.retired.len().div_ceil(SWEEP_LEN) {
+            self.sweep();
+        }
+    }
+
+    /// Closes retired descriptors that nobody uses any more: a bounded number of them is looked
+    /// at. Every insertion does it; an owner with little to do may, too.
+    pub fn sweep(&mut self) {
+        for _ in 0..SWEEP_LEN.min(self.retired.len()) {
+            let Some(file) = self.retired.pop_front() else { return };
+            match Arc::try_unwrap(file) {
+                Ok(fd) => sys::close(fd),
+                Err(file) => self.retired.push_back(file),
+            }
+        }
+    }
+
+    /// How many names are known.
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// True if none is.
+    pub fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+
+    /// Bytes of files and listings held in memory.
+    pub fn contents_size(&self) -> u64 {
+        self.contents_size
+    }
+
+    /// Descriptors that wait for the end of a transfer.
+    pub fn retired_len(&self) -> usize {
+        self.retired.len()
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((_, entry)) = self.map.pop_lru() {
+            self.retire(entry);
+        }
+    }
+
+    fn retire(&mut self, entry: Entry) {
+        self.contents_size -= entry.found.contents_size();
+        if let Found::File(File { content: Content::Open(file), .. }) = entry.found {
+            match Arc::try_unwrap(file) {
+                Ok(fd) => sys::close(fd),
+                Err(file) => self.retired.push_back(file),
+            }
+        }
+    }
+}
+
+impl Drop for Cache {
+    /// Transfers that outlive the cache close their files themselves.
+    fn drop(&mut self) {
+        while !self.map.is_empty() {
+            self.forget_oldest();
+        }
+        for file in self.retired.drain(..) {
+            if let Some(fd) = Arc::into_inner(file) {
+                sys::close(fd);
+            }
+        }
+    }
+}
+
+impl Found {
+    fn contents_size(&self) -> u64 {
+        match self {
+            Self::File(File { content: Content::Memory(bytes), .. }) | Self::Listing(bytes) => {
+                bytes.len() as u64
+            }
+            Self::File(_) | Self::Redirect(_) | Self::Unlisted => 0,
+        }
+    }
+}
+
+const SHED_LEN: usize = 64;
+const SWEEP_LEN: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::SMALL_SIZE_MAX;
+    use fulmar_proto::Segment;
+    use fulmar_sys::{Call, FileKind, Ledger};
+
+    fn options() -> Options {
+        Options { entries_max: 3, contents_size_max: 100, ..Options::default() }
+    }
+
+    fn info(inode: u64, len: u64) -> FileInfo {
+        FileInfo { kind: FileKind::Regular, len, modified: (1, 2), inode, device: 3 }
+    }
+
+    /// An open file that claims to be large: it is not read.
+    fn open_file(inode: u64) -> Found {
+        let fd = sys::open_read(std::path::Path::new("/dev/null")).unwrap();
+        Found::File(File::load(fd, info(inode, SMALL_SIZE_MAX + 1), b"a", 10).unwrap())
+    }
+
+    fn listing(len: usize) -> Found {
+        Found::Listing(Bytes::from(vec![b'x'; len]))
+    }
+
+    fn closed(work: impl FnOnce()) -> u64 {
+        let before = Ledger::here();
+        work();
+        (Ledger::here() - before).count(Call::close).calls
+    }
+
+    #[test]
+    fn an_entry_is_believed_for_a_while() {
+        let (mut cache, now) = (Cache::new(&options()), sys::now());
+        assert!(!cache.is_fresh(b"a", now));
+        cache.insert(b"a", open_file(1), now);
+        assert!(cache.is_fresh(b"a", now + Duration::from_millis(999)));
+        let later = now + Duration::from_secs(1);
+        assert!(!cache.is_fresh(b"a", later));
+        assert!(cache.peek(b"a").is_some());
+        assert!(!cache.confirm(b"a", &info(2, SMALL_SIZE_MAX + 1), later));
+        assert!(!cache.is_fresh(b"a", later));
+        assert!(cache.confirm(b"a", &info(1, SMALL_SIZE_MAX + 1), later));
+        assert!(cache.is_fresh(b"a", later));
+        assert!(!cache.confirm(b"b", &info(1, 1), later));
+        cache.remove(b"a");
+        assert!(cache.is_empty());
+    }
+
+    #[test]
+    fn what_is_used_least_makes_room() {
+        let (mut cache, now) = (Cache::new(&options()), sys::now());
+        for key in [b"a", b"b", b"c"] {
+            cache.insert(key, open_file(1), now);
+        }
+        cache.is_fresh(b"a", now);
+        assert_eq!(closed(|| cache.insert(b"d", listing(1), now)), 1);
+        assert_eq!(cache.len(), 3);
+        assert!(cache.peek(b"a").is_some() && cache.peek(b"b").is_none());
+    }
+
+    #[test]
+    fn contents_are_bounded() {
+        let (mut cache, now) = (Cache::new(&options()), sys::now());
+        cache.insert(b"a", listing(60), now);
+        cache.insert(b"b", listing(40), now);
+        assert_eq!((cache.len(), cache.contents_size()), (2, 100));
+        cache.insert(b"c", listing(1), now);
+        assert_eq!((cache.len(), cache.contents_size()), (2, 41));
+        cache.insert(b"c", listing(2), now);
+        assert_eq!((cache.len(), cache.contents_size()), (2, 42));
+        cache.insert(b"d", listing(1000), now);
+        assert_eq!((cache.len(), cache.contents_size()), (1, 1000));
+        cache.remove(b"d");
+        assert_eq!((cache.len(), cache.contents_size()), (0, 0));
+    }
+
+    #[test]
+    fn a_descriptor_in_use_is_closed_later_and_by_us() {
+        let (mut cache, now) = (Cache::new(&options()), sys::now());
+        cache.insert(b"a", open_file(1), now);
+        let Some(Found::File(file)) = cache.peek(b"a") else { panic!("a file was inserted") };
+        let Segment::File(transfer) = file.whole() else { panic!("it is large") };
+        assert_eq!(closed(|| cache.insert(b"a", open_file(2), now)), 0);
+        assert_eq!(cache.retired_len(), 1);
+        assert_eq!(closed(|| cache.insert(b"b", Found::Unlisted, now)), 0);
+        drop(transfer);
+        assert_eq!(closed(|| cache.insert(b"b", Found::Unlisted, now)), 1);
+        assert_eq!(cache.retired_len(), 0);
+    }
+
+    #[test]
+    fn descriptors_are_given_back_when_they_are_short() {
+        let (mut cache, now) = (Cache::new(&options()), sys::now());
+        cache.insert(b"a", open_file(1), now);
+        cache.insert(b"b", open_file(2), now);
+        assert_eq!(closed(|| cache.shed()), 2);
+        assert!(cache.is_empty());
+        cache.insert(b"a", open_file(1), now);
+        assert_eq!(closed(|| drop(cache)), 1);
+    }
+}

@@ -1,0 +1,77 @@
+//! The small pages and fixed fields of answers that are not files.
+
+use bytes::Bytes;
+use fulmar_proto::HeaderBuf;
+
+use crate::file::push;
+
+/// Fields that never change, made once.
+#[derive(Debug)]
+pub struct Pages {
+    /// Of a page.
+    pub html: HeaderBuf,
+    /// Of a listing, which needs its own style and nothing else.
+    pub listing: HeaderBuf,
+    /// Of a page that also says which methods there are.
+    pub html_allow: HeaderBuf,
+    /// Of an answer without a page that says which methods there are.
+    pub allow: HeaderBuf,
+}
+
+impl Pages {
+    /// Makes them.
+    pub fn new() -> Self {
+        let mut html = HeaderBuf::new();
+        push(&mut html, "Content-Type", b"text/html; charset=utf-8");
+        let mut listing = html.clone();
+        let policy = b"default-src 'none'; style-src 'unsafe-inline'";
+        push(&mut listing, "Content-Security-Policy", policy);
+        let mut allow = HeaderBuf::new();
+        push(&mut allow, "Allow", METHODS);
+        let mut html_allow = html.clone();
+        push(&mut html_allow, "Allow", METHODS);
+        Self { html, listing, html_allow, allow }
+    }
+}
+
+impl Default for Pages {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The page for a status that is not success. Nothing of the request is repeated in it.
+pub fn page(status: u16) -> Bytes {
+    Bytes::from_static(match status {
+        301 => html!("301 Moved Permanently", "This is a directory; its address ends in a slash."),
+        400 => html!("400 Bad Request", "The address is not one that this server understands."),
+        403 => html!("403 Forbidden", "It is there, but not to be seen."),
+        404 => html!("404 Not Found", "There is nothing by this name."),
+        405 => html!("405 Method Not Allowed", "Files can only be fetched."),
+        412 => html!("412 Precondition Failed", "It has changed meanwhile."),
+        416 => html!("416 Range Not Satisfiable", "The file does not reach that far."),
+        503 => html!("503 Service Unavailable", "Too much is open; please try again."),
+        _ => html!("500 Internal Server Error", "The file could not be read."),
+    })
+}
+
+macro_rules! html {
+    ($title:literal, $text:literal) => {
+        concat!(
+            "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">",
+            "<meta name=\"viewport\" content=\"width=device-width\">",
+            "<meta name=\"color-scheme\" content=\"light dark\"><title>",
+            $title,
+            "</title>\n<style>body{font:1rem/1.5 system-ui,sans-serif;margin:4rem auto;",
+            "max-width:36rem;padding:0 1rem}h1{font-size:1.4rem}</style>\n<h1>",
+            $title,
+            "</h1>\n<p>",
+            $text,
+            "\n"
+        )
+        .as_bytes()
+    };
+}
+use html;
+
+const METHODS: &[u8] = b"GET, HEAD, OPTIONS";

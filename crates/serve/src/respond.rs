@@ -1,0 +1,287 @@
+//! The answer to a request: status, fields, body (RFC 9110 §9.3, §13, §14, §15).
+//!
+//! Pure: what was asked and what was found go in; what is to be sent comes out, as data. Where a
+//! file is sent whole, nothing is allocated: its fields were made when it was opened, and what is
+//! new in each answer is lent beside them.
+
+use std::fmt::Write;
+use std::hash::{BuildHasher, RandomState};
+
+use bytes::Bytes;
+use fulmar_proto::head::Added;
+use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Headers, Response, Segment};
+
+use crate::cache::Found;
+use crate::conditional::{Conditions, Verdict};
+use crate::file::{File, push};
+use crate::pages::{Pages, page};
+use crate::path::PathError;
+use crate::range::{Multipart, Selection, Span, select};
+use crate::range::{write_content_range, write_unsatisfied_range};
+use crate::root::OpenError;
+
+/// What to send. Borrows from the site until it is.
+#[derive(Debug)]
+pub struct Answer<'a> {
+    /// 200 to 599.
+    pub status: u16,
+    /// The fields that belong to what was found.
+    pub headers: Headers<'a>,
+    /// Those that belong to this answer.
+    added: [(&'a str, &'a [u8]); ADDED_LEN_MAX],
+    added_len: usize,
+    /// What follows the head. Empty if the request was HEAD.
+    pub body: Body,
+    /// The framing; with HEAD, the length that GET would have had.
+    pub len: BodyLen,
+}
+
+/// The body of an answer.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// None.
+    Empty,
+    /// Bytes in memory.
+    Bytes(Bytes),
+    /// Part of a file, or all of it.
+    File(FileRange),
+    /// Several parts of a file, framed.
+    Parts(Vec<Segment>),
+}
+
+/// What a static file server makes of a method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Fetch.
+    Get,
+    /// Fetch the head only.
+    Head,
+    /// Ask what may be asked.
+    Options,
+    /// Anything else: not here.
+    Other,
+}
+
+/// Why nothing was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The target is no path.
+    Path(PathError),
+    /// The path leads to nothing that may be read.
+    Open(OpenError),
+}
+
+/// What answers are made of, besides the request and what was found.
+#[derive(Debug)]
+pub struct Stage<'a> {
+    /// Pages and fixed fields.
+    pub pages: &'a Pages,
+    /// The value of `Date`.
+    pub date: &'a [u8],
+    /// The same in seconds since 1970.
+    pub unix_now: i64,
+    /// Where fields of this answer alone are written.
+    pub scratch: &'a mut Scratch,
+}
+
+/// Memory for the fields of one answer, kept for the next.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    content_range: Vec<u8>,
+    fields: HeaderBuf,
+    boundary: String,
+    /// Boundaries come from here: nobody outside can know one beforehand and write it into a file.
+    secret: RandomState,
+    boundaries: u64,
+}
+
+impl Method {
+    /// Methods are compared with case (§9.1).
+    pub fn of(method: &[u8]) -> Self {
+        match method {
+            b"GET" => Self::Get,
+            b"HEAD" => Self::Head,
+            b"OPTIONS" => Self::Options,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Decides the answer. `found` is not looked at unless the method is GET or HEAD.
+pub fn respond<'a>(
+    method: Method,
+    headers: Headers<'_>,
+    found: Result<&'a Found, Refusal>,
+    stage: Stage<'a>,
+) -> Answer<'a> {
+    let mut answer = match (method, found) {
+        (Method::Options, _) => Answer::empty(204, stage.pages.allow.as_headers(), stage.date),
+        (Method::Other, _) => Answer::page(405, stage.pages.html_allow.as_headers(), stage.date),
+        (_, Err(refusal)) => stage.error(refusal.status()),
+        (_, Ok(Found::File(file))) => send_file(method, headers, file, stage),
+        (_, Ok(Found::Redirect(fields))) => Answer::page(301, fields.as_headers(), stage.date),
+        (_, Ok(Found::Unlisted)) => stage.error(403),
+        (_, Ok(Found::Listing(html))) => {
+            let fields = stage.pages.listing.as_headers();
+            Answer::full(200, fields, stage.date, Segment::Bytes(html.clone()))
+        }
+    };
+    if method == Method::Head {
+        answer.body = Body::Empty;
+    }
+    answer
+}
+
+fn send_file<'a>(
+    method: Method,
+    headers: Headers<'_>,
+    file: &'a File,
+    stage: Stage<'a>,
+) -> Answer<'a> {
+    let whole = || Answer::full(200, file.headers.as_headers(), stage.date, file.whole());
+    let conditions = Conditions::of(headers);
+    if conditions.is_empty() {
+        return whole();
+    }
+    match conditions.evaluate(&file.validators) {
+        Verdict::Failed => return stage.error(412),
+        Verdict::NotModified => {
+            return Answer::empty(304, file.unchanged.as_headers(), stage.date);
+        }
+        Verdict::Proceed => {}
+    }
+    // Ranges mean something with GET only (§14.2).
+    let range = conditions.range(&file.validators, stage.unix_now);
+    match range.filter(|_| method == Method::Get).map(|value| select(value, file.len())) {
+        None | Some(Selection::Whole) => whole(),
+        Some(Selection::One(span)) => send_part(file, span, stage),
+        Some(Selection::Several(spans)) => send_parts(file, &spans, stage),
+        Some(Selection::Unsatisfiable) => refuse_range(file, stage),
+    }
+}
+
+fn send_part<'a>(file: &'a File, span: Span, stage: Stage<'a>) -> Answer<'a> {
+    let content_range = stage.scratch.content_range(|out| {
+        write_content_range(out, span, file.len());
+    });
+    Answer::full(206, file.headers.as_headers(), stage.date, file.piece(span))
+        .with("Content-Range", content_range)
+}
+
+fn send_parts<'a>(file: &'a File, spans: &[Span], stage: Stage<'a>) -> Answer<'a> {
+    let content_type = file.headers.as_headers().get("Content-Type").unwrap_or_default();
+    let (fields, boundary) = stage.scratch.multipart_fields(file);
+    let multipart = Multipart::new(spans, file.len(), content_type, boundary);
+    let mut segments = Vec::with_capacity(multipart.parts.len() * 2 + 1);
+    for (head, span) in multipart.parts {
+        segments.push(Segment::Bytes(head));
+        segments.push(file.piece(span));
+    }
+    segments.push(Segment::Bytes(multipart.tail));
+    let mut answer = Answer::empty(206, fields.as_headers(), stage.date);
+    (answer.body, answer.len) = (Body::Parts(segments), BodyLen::Exact(multipart.len));
+    answer
+}
+
+fn refuse_range<'a>(file: &File, stage: Stage<'a>) -> Answer<'a> {
+    let content_range = stage.scratch.content_range(|out| {
+        write_unsatisfied_range(out, file.len());
+    });
+    Answer::page(416, stage.pages.html.as_headers(), stage.date)
+        .with("Content-Range", content_range)
+}
+
+impl<'a> Stage<'a> {
+    fn error(&self, status: u16) -> Answer<'a> {
+        Answer::page(status, self.pages.html.as_headers(), self.date)
+    }
+}
+
+impl Scratch {
+    fn content_range(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
+        self.content_range.clear();
+        write(&mut self.content_range);
+        &self.content_range
+    }
+
+    /// The fields of a file whose type is `multipart/byteranges`, and the boundary.
+    fn multipart_fields(&mut self, file: &File) -> (&HeaderBuf, &str) {
+        self.boundaries += 1;
+        self.boundary.clear();
+        for half in [0_u8, 1] {
+            let half = self.secret.hash_one((self.boundaries, half));
+            write!(self.boundary, "{half:016x}").expect("a String takes everything");
+        }
+        self.fields.clear();
+        push(&mut self.fields, "Accept-Ranges", b"bytes");
+        for (name, value) in file.unchanged.as_headers().iter() {
+            let name = str::from_utf8(name).expect("we have written it");
+            push(&mut self.fields, name, value);
+        }
+        let media = format!("multipart/byteranges; boundary={}", self.boundary);
+        push(&mut self.fields, "Content-Type", media.as_bytes());
+        (&self.fields, &self.boundary)
+    }
+}
+
+impl<'a> Answer<'a> {
+    /// The head, to be sent.
+    pub fn head(&self) -> Response<'_> {
+        let mut head = Response::new(self.status, self.headers);
+        head.added = self.added();
+        head
+    }
+
+    /// The fields that belong to this answer alone: `Date`, `Content-Range`.
+    pub fn added(&self) -> Added<'_> {
+        &self.added[..self.added_len]
+    }
+
+    /// Bytes of the body that will be sent.
+    pub fn body_len(&self) -> u64 {
+        match &self.body {
+            Body::Empty => 0,
+            Body::Bytes(bytes) => bytes.len() as u64,
+            Body::File(range) => range.len,
+            Body::Parts(parts) => parts.iter().map(Segment::len).sum(),
+        }
+    }
+
+    fn empty(status: u16, headers: Headers<'a>, date: &'a [u8]) -> Self {
+        let added = [("Date", date), ("", &[])];
+        Self { status, headers, added, added_len: 1, body: Body::Empty, len: BodyLen::Empty }
+    }
+
+    fn full(status: u16, headers: Headers<'a>, date: &'a [u8], body: Segment) -> Self {
+        let len = BodyLen::Exact(body.len());
+        let body = match body {
+            Segment::Bytes(bytes) => Body::Bytes(bytes),
+            Segment::File(range) => Body::File(range),
+        };
+        Self { body, len, ..Self::empty(status, headers, date) }
+    }
+
+    fn page(status: u16, headers: Headers<'a>, date: &'a [u8]) -> Self {
+        Self::full(status, headers, date, Segment::Bytes(page(status)))
+    }
+
+    fn with(mut self, name: &'static str, value: &'a [u8]) -> Self {
+        self.added[self.added_len] = (name, value);
+        self.added_len += 1;
+        self
+    }
+}
+
+impl Refusal {
+    fn status(self) -> u16 {
+        match self {
+            Self::Path(error) if error.is_malformed() => 400,
+            Self::Path(_) | Self::Open(OpenError::NotFound) => 404,
+            Self::Open(OpenError::Forbidden) => 403,
+            Self::Open(OpenError::Exhausted) => 503,
+            Self::Open(OpenError::Broken) => 500,
+        }
+    }
+}
+
+const ADDED_LEN_MAX: usize = 2;

@@ -1,0 +1,180 @@
+//! A directory as a web site: the one thing that a server holds of this crate.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::{Instant, SystemTime};
+
+use fulmar_proto::{HeaderBuf, Request};
+use fulmar_sys as sys;
+use fulmar_sys::{FileInfo, FileKind};
+
+use crate::cache::{Cache, Found};
+use crate::date::Clock;
+use crate::file::{File, push, shared};
+use crate::listing::{Items, encode_segment};
+use crate::options::Options;
+use crate::pages::Pages;
+use crate::path::Name;
+use crate::respond::{Answer, Method, Refusal, Scratch, Stage, respond};
+use crate::root::{OpenError, Root};
+
+/// A directory that is served, and what is known of it: one per thread.
+///
+/// ```
+/// use fulmar_proto::{Headers, Request};
+/// use fulmar_serve::{Options, Site};
+/// let now = fulmar_sys::now();
+/// let options = Options { list: true, ..Options::default() };
+/// let mut site = Site::open(".".as_ref(), options, std::time::SystemTime::now(), now).unwrap();
+/// let request = Request::new(b"GET", b"/Cargo.toml", Headers::EMPTY);
+/// assert_eq!(site.answer(now, &request).status, 200);
+/// ```
+#[derive(Debug)]
+pub struct Site {
+    root: Root,
+    options: Options,
+    cache: Cache,
+    clock: Clock,
+    pages: Pages,
+    /// Of the request in hand.
+    name: Name,
+    scratch: Scratch,
+}
+
+impl Site {
+    /// Opens the directory. `wall` and `now` were read together.
+    ///
+    /// # Errors
+    /// Those of `openat(2)`: there is no such directory, or we may not read it.
+    pub fn open(path: &Path, options: Options, wall: SystemTime, now: Instant) -> io::Result<Self> {
+        Ok(Self {
+            root: Root::open(path, options.lookup)?,
+            cache: Cache::new(&options),
+            options,
+            clock: Clock::new(wall, now),
+            pages: Pages::new(),
+            name: Name::new(),
+            scratch: Scratch::default(),
+        })
+    }
+
+    /// Answers a request. A body that came with it is the caller's to drop.
+    ///
+    /// A file that was looked at less than a second ago costs no system call, and sent whole no
+    /// allocation.
+    pub fn answer(&mut self, now: Instant, request: &Request<'_>) -> Answer<'_> {
+        self.clock.advance(now);
+        let method = Method::of(request.method);
+        let looked_up = match method {
+            Method::Get | Method::Head => self.look_up(now, request.target),
+            Method::Options | Method::Other => Ok(()),
+        };
+        let known = || self.cache.peek(self.name.key()).ok_or(Refusal::Open(OpenError::NotFound));
+        let stage = Stage {
+            pages: &self.pages,
+            date: self.clock.http(),
+            unix_now: self.clock.unix(),
+            scratch: &mut self.scratch,
+        };
+        respond(method, request.headers, looked_up.and_then(|()| known()), stage)
+    }
+
+    /// The time of day, as of the last answer.
+    pub fn clock(&mut self) -> &mut Clock {
+        &mut self.clock
+    }
+
+    /// What is known of the directory.
+    pub fn cache(&mut self) -> &mut Cache {
+        &mut self.cache
+    }
+
+    /// True if symbolic links inside the directory work.
+    pub fn follows_links(&self) -> bool {
+        self.root.follows_links()
+    }
+
+    /// Afterwards the cache knows the name.
+    fn look_up(&mut self, now: Instant, target: &[u8]) -> Result<(), Refusal> {
+        self.name.read(target, self.options.hidden).map_err(Refusal::Path)?;
+        if self.cache.is_fresh(self.name.key(), now) {
+            return Ok(());
+        }
+        match self.look_again(now) {
+            Err(OpenError::Exhausted) => {
+                self.cache.shed();
+                self.look_again(now)
+            }
+            result => result,
+        }
+        .map_err(|error| {
+            self.cache.remove(self.name.key());
+            Refusal::Open(error)
+        })
+    }
+
+    fn look_again(&mut self, now: Instant) -> Result<(), OpenError> {
+        let (fd, info, name) = open(&self.root, &self.name)?;
+        let key = self.name.key();
+        if self.cache.confirm(key, &info, now) {
+            sys::close(fd);
+            return Ok(());
+        }
+        let found = match info.kind {
+            FileKind::Directory => self.describe_directory(fd)?,
+            _ => Found::File(File::load(fd, info, name.bytes(), self.clock.unix())?),
+        };
+        self.cache.insert(key, found, now);
+        Ok(())
+    }
+
+    fn describe_directory(&self, fd: OwnedFd) -> Result<Found, OpenError> {
+        let items = match (self.name.is_directory(), self.options.list) {
+            (true, true) => Some(Items::read(fd.as_fd(), self.options.hidden)),
+            (true, false) | (false, _) => None,
+        };
+        sys::close(fd);
+        Ok(match items {
+            Some(items) => {
+                let page = items.map_err(|e| OpenError::from(&e))?.page(self.name.bytes());
+                Found::Listing(shared(page.into_bytes()))
+            }
+            None if self.name.is_directory() => Found::Unlisted,
+            None => Found::Redirect(redirect_fields(&self.name)),
+        })
+    }
+}
+
+/// Opens what a name stands for: the index file of a directory, if it has one. Also says by which
+/// name it was found.
+fn open(root: &Root, name: &Name) -> Result<(OwnedFd, FileInfo, Name), OpenError> {
+    for index in INDEX_NAMES.iter().filter(|_| name.is_directory()) {
+        let mut inside = name.clone();
+        inside.enter(index);
+        match root.find(inside.as_c_str()) {
+            Ok((fd, info)) if info.kind == FileKind::Regular => return Ok((fd, info, inside)),
+            Ok((fd, _)) => sys::close(fd),
+            Err(OpenError::NotFound) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    root.find(name.as_c_str()).map(|(fd, info)| (fd, info, name.clone()))
+}
+
+/// Where a directory is: a path that never begins with two slashes, which would name a host
+/// (RFC 3986 §4.2), since no segment is empty.
+fn redirect_fields(name: &Name) -> HeaderBuf {
+    let mut location = String::new();
+    for segment in name.bytes().split(|b| *b == b'/') {
+        location.push('/');
+        location.push_str(&encode_segment(segment).to_string());
+    }
+    location.push('/');
+    let mut fields = HeaderBuf::new();
+    push(&mut fields, "Location", location.as_bytes());
+    push(&mut fields, "Content-Type", b"text/html; charset=utf-8");
+    fields
+}
+
+const INDEX_NAMES: [&str; 2] = ["index.html", "index.htm"];
