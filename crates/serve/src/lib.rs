@@ -28,6 +28,9 @@ pub mod file;
 pub mod respond;
 pub mod site;
 
+pub mod log;
+
+pub use log::AccessLog;
 pub use options::Options;
 pub use respond::{Answer, Body};
 pub use site::Site;
