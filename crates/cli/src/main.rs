@@ -1,2 +1,53 @@
-//! The one binary.
-fn main() {}
+//! `fulmar`: one binary, a tool each subcommand.
+#![forbid(unsafe_code)]
+
+mod descriptors;
+mod load;
+mod output;
+mod serve;
+mod signals;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::output::Failure;
+
+/// An engine that moves HTTP with hardly a system call, and counts every one.
+#[derive(Debug, Parser)]
+#[command(name = "fulmar", version, after_help = EXIT_STATUS)]
+struct Arguments {
+    #[command(subcommand)]
+    tool: Tool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Tool {
+    /// Serve the files of a directory.
+    Serve(serve::Arguments),
+    /// Load a server, and say what limits it.
+    Load(load::Arguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().tool {
+        Tool::Serve(arguments) => serve::run(arguments),
+        Tool::Load(arguments) => load::run(arguments),
+    };
+    match result {
+        Ok(status) => status,
+        Err(Failure::ReaderGone) => ExitCode::SUCCESS, // `| head` has seen enough
+        Err(Failure::Message(message)) => {
+            output::complain(&message);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+const EXIT_STATUS: &str = "\
+Exit status:
+  0    done
+  1    it could not be done; a message says why
+  2    the command line is wrong
+  130  interrupted; what was done is reported";

@@ -1,9 +1,8 @@
-//! A static file server without a socket: requests in, answers and log lines out.
+//! A static file server: an application of `fulmar-server`, and the threads that run it.
 //!
 //! A [`Site`] is a directory and what is known of its files; [`Site::answer`] turns a request
 //! head into an [`Answer`]: status, fields, and a body that lies in memory or in an open file.
-//! Sending it, timeouts, threads and signals are the work of whoever owns the connections.
-//! Nothing here reads a clock: time is an argument.
+//! An [`App`] sends it and writes the log; [`Running`] is a server with its threads.
 //!
 //! The modules stand in reading order: from the request target to the file, from the file to
 //! the answer, and what is written about it afterwards.
@@ -30,7 +29,15 @@ pub mod site;
 
 pub mod log;
 
+pub mod endpoints;
+pub mod ledger;
+
+pub mod app;
+pub mod run;
+
+pub use app::{App, AppOptions, Counts};
 pub use log::AccessLog;
 pub use options::Options;
 pub use respond::{Answer, Body};
+pub use run::{Outcome, RunOptions, Running};
 pub use site::Site;

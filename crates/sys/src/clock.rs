@@ -1,6 +1,6 @@
 //! The clock: one place reads it, so that reads can be counted.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use crate::ledger;
 
@@ -9,4 +9,10 @@ use crate::ledger;
 pub fn now() -> Instant {
     ledger::enter_clock_read();
     Instant::now()
+}
+
+/// The time of day. Entered in the ledger as a clock read.
+pub fn wall_clock() -> SystemTime {
+    ledger::enter_clock_read();
+    SystemTime::now()
 }

@@ -11,7 +11,7 @@ mod file;
 mod process;
 mod socket;
 
-pub use clock::now;
+pub use clock::{now, wall_clock};
 pub use epoll::{EpollEvent, Events, epoll_add, epoll_create, epoll_modify, epoll_wait};
 pub use file::{
     FileInfo, FileKind, fstat, open_beneath, open_dir, open_log, open_read, open_step, pread,

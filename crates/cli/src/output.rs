@@ -1,0 +1,35 @@
+//! Talking to people and pipes.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+/// Why a tool ends early.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Whoever read our output has gone: nothing is wrong.
+    ReaderGone,
+    /// For standard error.
+    Message(String),
+}
+
+impl Failure {
+    /// What was being done, and what came in the way.
+    pub(crate) fn new(doing: impl Display, why: impl Display) -> Self {
+        Self::Message(format!("{doing}: {why}"))
+    }
+}
+
+/// Writes to standard output; a reader that has gone is told apart from a disk that is full.
+pub(crate) fn say(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Err(Failure::ReaderGone),
+        Err(e) => Err(Failure::new("standard output", e)),
+    }
+}
+
+/// Writes a line to standard error; if that is gone too, there is nobody to tell.
+pub(crate) fn complain(message: &str) {
+    let _ = writeln!(io::stderr(), "fulmar: {message}");
+}

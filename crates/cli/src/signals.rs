@@ -1,0 +1,41 @@
+//! SIGINT and SIGTERM as messages.
+
+use std::io;
+use std::sync::mpsc::Sender;
+use std::thread;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Somebody wants us to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interrupt {
+    /// SIGINT: Ctrl-C.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+}
+
+/// Sends a message for each signal from now on, on a thread of its own; a second signal ends the
+/// process at once, whatever it is waiting for.
+pub(crate) fn watch<M: Send + 'static>(
+    to: Sender<M>,
+    message: impl Fn(Interrupt) -> M + Send + 'static,
+) -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let body = move || {
+        let mut seen = signals.forever();
+        for (count, signal) in seen.by_ref().enumerate() {
+            if count > 0 {
+                signal_hook::low_level::exit(INTERRUPTED.into());
+            }
+            let interrupt =
+                if signal == SIGINT { Interrupt::Interrupt } else { Interrupt::Terminate };
+            let _ = to.send(message(interrupt)); // nobody listens any more: the end is near
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(body).map(drop)
+}
+
+/// The status of a tool that was interrupted.
+pub(crate) const INTERRUPTED: u8 = 130;
