@@ -1,9 +1,10 @@
 //! No descriptor is left. Alone in its file, since the limit is that of the whole process.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::cell::Cell;
 use std::fs;
 use std::process::Command;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use fulmar_proto::{Headers, Request};
 use fulmar_serve::{Options, Site};
@@ -16,12 +17,14 @@ fn old_files_are_given_up_before_a_request_is_refused() {
     for at in 0..4 {
         fs::write(dir.path().join(at.to_string()), vec![b'x'; 20_000]).unwrap();
     }
-    let now = fulmar_sys::now();
-    let mut site = Site::open(dir.path(), Options::default(), SystemTime::now(), now).unwrap();
+    fs::write(dir.path().join("small"), "small").unwrap();
+    let now = Cell::new(fulmar_sys::now());
+    let mut site =
+        Site::open(dir.path(), Options::default(), SystemTime::now(), now.get()).unwrap();
     let mut status = |target: &str| {
-        site.answer(now, &Request::new(b"GET", target.as_bytes(), Headers::EMPTY)).status
+        site.answer(now.get(), &Request::new(b"GET", target.as_bytes(), Headers::EMPTY)).status
     };
-    assert_eq!([status("/0"), status("/1")], [200, 200]);
+    assert_eq!([status("/small"), status("/0"), status("/1")], [200; 3]);
 
     let pid = std::process::id().to_string();
     let limit = format!("--nofile={OPEN_MAX}:");
@@ -40,6 +43,12 @@ fn old_files_are_given_up_before_a_request_is_refused() {
     others.extend(std::iter::from_fn(|| fs::File::open("/dev/null").ok()));
     assert_eq!(status("/0"), 503);
     assert!((fulmar_sys::Ledger::here() - before).total() < 20, "it does not spin");
+    // What lies in memory is sent, though it cannot be looked at again.
+    now.set(now.get() + Duration::from_secs(2));
+    assert_eq!(status("/small"), 200);
+    fs::remove_file(dir.path().join("small")).unwrap();
+    assert_eq!(status("/small"), 200);
     others.truncate(others.len() - 1);
     assert_eq!(status("/0"), 200);
+    assert_eq!(status("/small"), 404);
 }
