@@ -108,10 +108,15 @@ impl Cache {
         self.sweep();
     }
 
-    /// Descriptors are used up: forgets the oldest entries, and closes what nobody uses.
+    /// Descriptors are used up: forgets the oldest entries that hold one, and closes what nobody
+    /// uses. What lies in memory stays.
     pub fn shed(&mut self) {
-        for _ in 0..SHED_LEN {
-            self.forget_oldest();
+        let holds_one =
+            |found: &Found| matches!(found, Found::File(File { content: Content::Open(_), .. }));
+        let oldest = self.map.iter().rev().filter(|(_, entry)| holds_one(&entry.found));
+        let keys: Vec<_> = oldest.take(SHED_LEN).map(|(key, _)| key.clone()).collect();
+        for entry in keys.iter().filter_map(|key| self.map.pop(key)).collect::<Vec<_>>() {
+            self.retire(entry);
         }
         for _ in 0..self.retired.len().div_ceil(SWEEP_LEN) {
             self.sweep();
@@ -291,8 +296,9 @@ mod tests {
         let (mut cache, now) = (Cache::new(&options()), sys::now());
         cache.insert(b"a", open_file(1), now);
         cache.insert(b"b", open_file(2), now);
+        cache.insert(b"c", listing(1), now);
         assert_eq!(closed(|| cache.shed()), 2);
-        assert!(cache.is_empty());
+        assert!(cache.len() == 1 && cache.peek(b"c").is_some());
         cache.insert(b"a", open_file(1), now);
         assert_eq!(closed(|| drop(cache)), 1);
     }

@@ -95,23 +95,27 @@ impl Site {
         self.root.follows_links()
     }
 
-    /// Afterwards the cache knows the name.
+    /// Afterwards the cache knows the name. Where there is no descriptor left for looking again,
+    /// old files give theirs up.
     fn look_up(&mut self, now: Instant, target: &[u8]) -> Result<(), Refusal> {
         self.name.read(target, self.options.hidden).map_err(Refusal::Path)?;
         if self.cache.is_fresh(self.name.key(), now) {
             return Ok(());
         }
-        match self.look_again(now) {
-            Err(OpenError::Exhausted) => {
-                self.cache.shed();
-                self.look_again(now)
-            }
-            result => result,
+        let mut result = self.look_again(now);
+        if result == Err(OpenError::Exhausted) {
+            self.cache.shed();
+            result = self.look_again(now);
         }
-        .map_err(|error| {
-            self.cache.remove(self.name.key());
-            Refusal::Open(error)
-        })
+        match result {
+            Ok(()) => Ok(()),
+            // What was true a moment ago is better than no answer; the next request looks again.
+            Err(OpenError::Exhausted) if self.cache.peek(self.name.key()).is_some() => Ok(()),
+            Err(error) => {
+                self.cache.remove(self.name.key());
+                Err(Refusal::Open(error))
+            }
+        }
     }
 
     fn look_again(&mut self, now: Instant) -> Result<(), OpenError> {
