@@ -1,1 +1,4 @@
 //! What the tests of several crates share.
+#![forbid(unsafe_code)]
+
+pub mod loops;

@@ -398,6 +398,18 @@ impl<E: Engine> Reactor<E, Changes> {
         self.perform(now);
     }
 
+    /// A descriptor that was told and not forgotten, lent with its lifetime: for ways of waiting
+    /// that ask for more than a number.
+    pub fn descriptor(&self, fd: RawFd) -> Option<BorrowedFd<'_>> {
+        match self.selector.tag(fd)? {
+            Tag::Socket(socket) => Some(self.sockets.get(socket)?.fd.as_fd()),
+            Tag::Listener(ListenerId(number)) => {
+                Some(self.listeners.get(number as usize)?.as_ref()?.fd.as_fd())
+            }
+            Tag::Waker => Some(self.waker.as_ref()?.as_fd()),
+        }
+    }
+
     /// The next thing that the application's loop has to know; asked after every action until
     /// there is none.
     pub fn poll_change(&mut self) -> Option<Change> {

@@ -95,9 +95,12 @@ impl Sockets {
         self.entries.get_mut(id.index as usize)?.as_mut().filter(|socket| socket.id == id)
     }
 
+    pub(crate) fn get(&self, id: SocketId) -> Option<&Socket> {
+        self.entries.get(id.index as usize)?.as_ref().filter(|socket| socket.id == id)
+    }
+
     pub(crate) fn fd(&self, id: SocketId) -> BorrowedFd<'_> {
-        let socket = self.entries[id.index as usize].as_ref();
-        socket.expect("named by this turn's list").fd.as_fd()
+        self.get(id).expect("named by this turn's list").fd.as_fd()
     }
 
     pub(crate) fn insert(&mut self, socket: Socket) {

@@ -1,0 +1,413 @@
+//! Traps of event-driven HTTP, each under both selectors: our epoll and an application's `poll`.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use fulmar_engine::{Action, End, Engine, Handler, Links, ListenerId, SocketId, Timeouts};
+use fulmar_proto::{
+    BodyLen, Connection, Event, Headers, Input, Response, Server, ServerConnection, Transmit,
+};
+use fulmar_serve::endpoints::{Asked, Endpoint, Endpoints, Task};
+use fulmar_server::{Application, Context, Limits, ServerEngine, Stop};
+use fulmar_sys as sys;
+use fulmar_tests::loops::{AppLoop, LISTENER, Loop, OwnLoop, client};
+
+/// The test endpoints, and nothing else.
+#[derive(Debug, Default)]
+struct App {
+    endpoints: Endpoints,
+    requests: u64,
+    gone: u64,
+}
+
+impl Application for App {
+    type Data = Task;
+
+    fn handle(
+        &mut self,
+        context: &mut Context,
+        reply: &mut ServerConnection,
+        task: &mut Task,
+        event: Event<'_, Server>,
+    ) {
+        let result = match event {
+            Event::Head { head, len, .. } => {
+                self.requests += 1;
+                let endpoint = Endpoint::parse(head.target).expect("a test asks for an endpoint");
+                let asked = Asked { request: &head, len, requests: self.requests };
+                self.endpoints.begin(endpoint, asked, context, reply, task).map(drop)
+            }
+            event => self.endpoints.handle(event, reply, task),
+        };
+        result.expect("endpoints use the connection as it wants");
+    }
+
+    fn handle_timer(&mut self, _: &mut Context, reply: &mut ServerConnection, task: &mut Task) {
+        self.endpoints.handle_timer(reply, task).expect("as above");
+    }
+
+    fn handle_gone(&mut self, _: Instant, _: SocketId, _: Task, _: &End) {
+        self.gone += 1;
+    }
+}
+
+fn server(limits: Limits) -> ServerEngine<App> {
+    let mut engine = ServerEngine::new(sys::now(), App::default(), limits, Stop::new());
+    engine.add_listener(LISTENER);
+    engine
+}
+
+fn get(target: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n")
+}
+
+/// One complete answer with a Content-Length: its body.
+fn answer(stream: &mut TcpStream) -> Vec<u8> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("a whole head");
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).expect("heads are text");
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    let mut body = vec![0; length.expect("a length").parse().expect("a number")];
+    stream.read_exact(&mut body).expect("a whole body");
+    body
+}
+
+/// Turns `driver` in this thread while `peer` talks to it in another.
+fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let peer = scope.spawn(peer);
+        driver.turn_until(|_| peer.is_finished());
+        peer.join().expect("the peer's assertions hold")
+    })
+}
+
+/// Trap 3: the descriptor of a connection that is closed while its event waits in the same batch.
+fn a_stale_event_reaches_nobody<L: Loop<Engine = Jealous>>() {
+    let (mut driver, address) = L::start(Jealous::new());
+    let (mut first, mut second) = (client(address), client(address));
+    driver.turn_until(|driver| driver.engine().links.len() == 2);
+    first.write_all(get("/").as_bytes()).expect("room");
+    second.write_all(get("/").as_bytes()).expect("room");
+    driver.turn_until(|driver| driver.engine().served == 1);
+    assert_eq!(driver.engine().gone, 0, "closed by us, so nobody is told");
+    let _third = client(address);
+    driver.turn_until(|driver| driver.engine().links.len() == 2);
+    for _ in 0..5 {
+        driver.turn(Duration::from_millis(1));
+    }
+    assert_eq!(driver.engine().served, 1, "the new tenant did not get the old one's bytes");
+    let mut rest = Vec::new();
+    let survivor = if driver.engine().victim_was_first { &mut second } else { &mut first };
+    survivor.set_nonblocking(false).expect("blocking");
+    let mut some = [0; 12];
+    survivor.read_exact(&mut some).expect("the survivor is answered");
+    rest.extend_from_slice(&some);
+    assert_eq!(rest, b"HTTP/1.1 204");
+}
+
+/// An engine that closes every other connection when one of them speaks.
+#[derive(Debug)]
+struct Jealous {
+    links: Links<ServerConnection, ()>,
+    served: u32,
+    gone: u32,
+    sockets: Vec<SocketId>,
+    victim_was_first: bool,
+}
+
+#[derive(Debug, Default)]
+struct Answering {
+    served: u32,
+    gone: u32,
+}
+
+impl Handler<ServerConnection, ()> for Answering {
+    fn handle(
+        &mut self,
+        _: Instant,
+        _: SocketId,
+        (connection, ()): (&mut ServerConnection, &mut ()),
+        event: Event<'_, Server>,
+    ) {
+        if let Event::Head { stream, .. } = event {
+            self.served += 1;
+            let head = Response::new(204, Headers::EMPTY);
+            connection.send_head(stream, head, BodyLen::Empty).expect("the first answer");
+            connection.send_end(stream, Headers::EMPTY).expect("it is complete");
+        }
+    }
+
+    fn handle_gone(&mut self, _: Instant, _: SocketId, (): (), _: End) {
+        self.gone += 1;
+    }
+}
+
+impl Jealous {
+    fn new() -> Self {
+        let links = Links::new(sys::now(), Timeouts::default(), 0, 1);
+        Self { links, served: 0, gone: 0, sockets: Vec::new(), victim_was_first: false }
+    }
+}
+
+impl Engine for Jealous {
+    fn handle_accepted(&mut self, now: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
+        let socket = self.links.insert(now, ServerConnection::default(), ());
+        self.sockets.push(socket);
+        Some(socket)
+    }
+
+    fn handle_connected(&mut self, _: Instant, _: SocketId) {}
+
+    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input) {
+        let mut handler = Answering::default();
+        self.links.handle_input(now, socket, input, &mut handler);
+        self.served += handler.served;
+        self.gone += handler.gone;
+        if handler.served > 0 {
+            for (at, other) in self.sockets.iter().enumerate() {
+                if *other != socket && self.links.close(*other).is_some() {
+                    self.victim_was_first = at == 0;
+                }
+            }
+        }
+    }
+
+    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
+        self.links.handle_sent(now, socket, bytes, &mut Answering::default());
+    }
+
+    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: std::io::Error) {
+        self.links.handle_failed(now, socket, error, &mut Answering::default());
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.links.handle_timeout(now, &mut Answering::default());
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.links.poll_action()
+    }
+
+    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
+        self.links.poll_transmit(socket)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.links.poll_timeout()
+    }
+}
+
+/// Trap 6: two requests in one segment, then silence; the second waits above the descriptor.
+fn bytes_above_the_descriptor_are_not_forgotten<L: Loop<Engine = ServerEngine<App>>>() {
+    let (mut driver, address) = L::start(server(Limits::default()));
+    let mut stream = client(address);
+    let both = get("/delay/20") + &get("/bytes/3");
+    stream.write_all(both.as_bytes()).expect("room");
+    let bodies = beside(&mut driver, move || (answer(&mut stream), answer(&mut stream)));
+    assert_eq!(bodies, (b"delayed\n".to_vec(), b"012".to_vec()));
+}
+
+/// Trap 7: byte by byte in, and out through a window that is always full.
+fn any_pace_gives_the_same_bytes<L: Loop<Engine = ServerEngine<App>>>() {
+    let (mut driver, address) = L::start(server(Limits::default()));
+    let body = beside(&mut driver, move || {
+        let mut stream = client(address);
+        stream.set_nodelay(true).expect("a TCP socket");
+        for byte in get("/bytes/20000000").bytes() {
+            stream.write_all(&[byte]).expect("room");
+        }
+        answer(&mut stream)
+    });
+    assert_eq!(body.len(), 20_000_000);
+    let expected = |at: usize| {
+        b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-\n"[at % 65_536 % 64]
+    };
+    assert!(body.iter().enumerate().all(|(at, byte)| *byte == expected(at)));
+}
+
+/// Trap 7, the other way: what comes in goes out, with both directions full at times.
+fn an_echo_survives_back_pressure<L: Loop<Engine = ServerEngine<App>>>() {
+    let (mut driver, address) = L::start(server(Limits::default()));
+    let sent: Vec<u8> =
+        (0..8_000_000_u32).flat_map(|n| n.to_be_bytes().into_iter().take(1)).collect();
+    let expected = sent.clone();
+    let body = beside(&mut driver, move || {
+        let stream = client(address);
+        let mut writer = stream.try_clone().expect("a descriptor");
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let len = sent.len();
+                let head =
+                    format!("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: {len}\r\n\r\n");
+                writer.write_all(head.as_bytes()).expect("room");
+                writer.write_all(&sent).expect("room, in time");
+            });
+            let mut reader = stream;
+            answer(&mut reader)
+        })
+    });
+    assert!(body == expected, "every byte came back in its place");
+}
+
+/// Trap 8 and 9: the peer ends or resets while the application owes an answer: no spinning.
+fn nobody_spins_on_a_peer_that_left<L: Loop<Engine = ServerEngine<App>>>(reset: bool) {
+    let (mut driver, address) = L::start(server(Limits::default()));
+    let mut stream = client(address);
+    stream.write_all(get("/idle").as_bytes()).expect("room");
+    driver.turn_until(|driver| driver.engine().application().requests == 1);
+    let before = driver.stats();
+    if reset {
+        // Bytes that nobody has read turn a close into a reset.
+        stream.write_all(get("/bytes/1").as_bytes()).expect("room");
+        sys_reset(stream);
+        driver.turn_until(|driver| driver.engine().connections() == 0);
+    } else {
+        stream.shutdown(Shutdown::Write).expect("open");
+        let start = sys::now();
+        while sys::now() - start < Duration::from_millis(200) {
+            driver.turn(Duration::from_millis(50));
+        }
+    }
+    let events = driver.stats().events - before.events;
+    assert!(events <= 3, "{events} wake-ups for one departure");
+}
+
+/// A close that the other side sees as a reset: with SO_LINGER 0.
+fn sys_reset(stream: TcpStream) {
+    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("a socket");
+}
+
+/// A half-close is not a departure: the answer is still owed.
+fn a_half_closed_peer_is_answered<L: Loop<Engine = ServerEngine<App>>>() {
+    let (mut driver, address) = L::start(server(Limits::default()));
+    let mut stream = client(address);
+    stream.write_all(get("/delay/30").as_bytes()).expect("room");
+    stream.shutdown(Shutdown::Write).expect("open");
+    let rest = beside(&mut driver, move || {
+        let body = answer(&mut stream);
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).expect("then the end");
+        (body, rest)
+    });
+    assert_eq!(rest, (b"delayed\n".to_vec(), Vec::new()));
+}
+
+/// Trap 11: every connection that was opened is told gone exactly once, whatever ends it.
+fn everyone_is_gone_exactly_once<L: Loop<Engine = ServerEngine<App>>>() {
+    let (mut driver, address) = L::start(server(Limits::default()));
+    let clients: Vec<_> = (0..60).map(|_| client(address)).collect();
+    driver.turn_until(|driver| driver.engine().connections() == 60);
+    for (at, mut stream) in clients.into_iter().enumerate() {
+        match at % 4 {
+            0 => {}
+            1 => stream.write_all(get("/bytes/10").as_bytes()).expect("room"),
+            2 => stream.write_all(b"GET / HTT").expect("room"),
+            _ => stream.write_all(b"nonsense\r\n\r\n").expect("room"),
+        }
+        driver.turn(Duration::ZERO);
+    }
+    driver.turn_until(|driver| driver.engine().connections() == 0);
+    assert_eq!(driver.engine().application().gone, 60);
+}
+
+/// Trap 15: no exchange waits for a delayed acknowledgement (40 ms on Linux).
+fn nothing_waits_for_an_acknowledgement<L: Loop<Engine = ServerEngine<App>>>() {
+    let (mut driver, address) = L::start(server(Limits::default()));
+    let mut times = beside(&mut driver, move || {
+        let mut stream = client(address);
+        let mut times = Vec::new();
+        for n in 0..60 {
+            let start = sys::now();
+            // Head and body in two writes, as clients do that have not learnt better.
+            let head = "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 3\r\n\r\n";
+            let (first, second) = if n % 2 == 0 { (head, "abc") } else { ("", "") };
+            let request = get("/bytes/3000");
+            if first.is_empty() {
+                stream.write_all(request.as_bytes()).expect("room");
+            } else {
+                stream.set_nodelay(true).expect("a TCP socket");
+                stream.write_all(first.as_bytes()).expect("room");
+                stream.write_all(second.as_bytes()).expect("room");
+            }
+            answer(&mut stream);
+            times.push(sys::now() - start);
+        }
+        times.split_off(1)
+    });
+    times.sort_unstable();
+    let median = times[times.len() / 2];
+    assert!(median < Duration::from_millis(5), "the median exchange took {median:?}");
+}
+
+/// Deadlines hold in both worlds, and a slow head is not excused by its progress.
+fn a_slow_head_is_given_up<L: Loop<Engine = ServerEngine<App>>>() {
+    let limits = Limits { head_timeout: Duration::from_millis(60), ..Limits::default() };
+    let (mut driver, address) = L::start(server(limits));
+    let mut stream = client(address);
+    stream.write_all(b"GET / HTTP/1.1\r\n").expect("room");
+    driver.turn_until(|driver| driver.engine().application().gone == 1);
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).expect("the end");
+    assert_eq!(rest, b"");
+}
+
+macro_rules! under_both {
+    ($($name:ident $(($($argument:expr),*))? ),* $(,)?) => {
+        mod own_loop {
+            $(#[test] fn $name() { super::$name::<super::OwnLoop<_>>($($($argument),*)?); })*
+        }
+        mod app_loop {
+            $(#[test] fn $name() { super::$name::<super::AppLoop<_>>($($($argument),*)?); })*
+        }
+    };
+}
+
+under_both!(
+    a_stale_event_reaches_nobody,
+    bytes_above_the_descriptor_are_not_forgotten,
+    any_pace_gives_the_same_bytes,
+    an_echo_survives_back_pressure,
+    a_peer_that_ends_is_waited_for,
+    a_peer_that_resets_is_noticed,
+    a_half_closed_peer_is_answered,
+    everyone_is_gone_exactly_once,
+    nothing_waits_for_an_acknowledgement,
+    a_slow_head_is_given_up,
+);
+
+fn a_peer_that_ends_is_waited_for<L: Loop<Engine = ServerEngine<App>>>() {
+    nobody_spins_on_a_peer_that_left::<L>(false);
+}
+
+fn a_peer_that_resets_is_noticed<L: Loop<Engine = ServerEngine<App>>>() {
+    nobody_spins_on_a_peer_that_left::<L>(true);
+}
+
+/// Everything that was watched is forgotten, once, in order: the trace balances.
+#[test]
+fn changes_balance_and_are_fused() {
+    let (mut driver, address) = AppLoop::start(server(Limits::default()));
+    let listener_watches = driver.changes.len();
+    assert_eq!(listener_watches, 1);
+    let mut stream = client(address);
+    for _ in 0..10 {
+        stream.write_all(get("/bytes/10").as_bytes()).expect("room");
+        let before = driver.changes.len();
+        driver.turn_until(|driver| driver.stats().events > 0 && driver.engine().connections() == 1);
+        beside(&mut driver, || answer(&mut stream));
+        let watches = driver.changes[before..]
+            .iter()
+            .filter(|change| matches!(change, fulmar_drive::Change::Watch { .. }))
+            .count();
+        assert!(watches <= 1, "a keep-alive exchange changes no interest");
+    }
+    drop(stream);
+    driver.turn_until(|driver| driver.engine().connections() == 0);
+    driver.turn(Duration::from_millis(1));
+    assert_eq!(driver.watched.len(), 1, "only the listener is left");
+}
