@@ -36,14 +36,14 @@ fn server(request: impl AsRef<[u8]>) -> ServerConnection {
 
 fn answer(server: &mut ServerConnection, stream: StreamId, body: &'static [u8]) {
     let head = Response::new(200, Headers::EMPTY);
-    server.send_head(stream, head, BodyLen::Exact(body.len() as u64)).unwrap();
-    server.send_data(stream, Segment::from(body)).unwrap();
-    server.send_end(stream, Headers::EMPTY).unwrap();
+    server.send_head(stream, head, BodyLen::Exact(body.len() as u64)).expect("sound");
+    server.send_data(stream, Segment::from(body)).expect("sound");
+    server.send_end(stream, Headers::EMPTY).expect("sound");
 }
 
 fn host() -> HeaderBuf {
     let mut headers = HeaderBuf::new();
-    headers.push("Host", b"a").unwrap();
+    headers.push("Host", b"a").expect("sound");
     headers
 }
 
@@ -51,10 +51,10 @@ fn client(depth: u32, requests: usize) -> ClientConnection {
     let mut client = ClientConnection::with_depth(depth);
     let headers = host();
     for _ in 0..requests {
-        let stream = client.open().unwrap();
+        let stream = client.open().expect("sound");
         let request = Request::new(b"GET", b"/", headers.as_headers());
-        client.send_head(stream, request, BodyLen::Empty).unwrap();
-        client.send_end(stream, Headers::EMPTY).unwrap();
+        client.send_head(stream, request, BodyLen::Empty).expect("sound");
+        client.send_end(stream, Headers::EMPTY).expect("sound");
     }
     sent(&mut client);
     client
@@ -270,6 +270,19 @@ fn a_request_sent_after_close_after_says_so() {
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody"
     );
     assert_eq!(client.send_encoded(stream, &encoded), Err(Misuse::NoSuchStream));
+}
+
+/// A short connection costs no FIN of its own and no lingering, whenever it is answered.
+#[test]
+fn an_answer_at_the_head_of_the_last_request_closes() {
+    let mut server = ServerConnection::default();
+    let mut scratch = Scratch::default();
+    let mut last = input("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(server.poll_event(&mut last, &mut scratch).unwrap().is_some());
+    answer(&mut server, FIRST, b"ok");
+    assert_eq!(poll(&mut server, &mut last), 0);
+    sent(&mut server);
+    assert!(server.is_closed());
 }
 
 #[test]

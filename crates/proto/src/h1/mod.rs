@@ -222,6 +222,9 @@ impl<S: Side> H1<S> {
     }
 
     fn settle_answer(&mut self) {
+        if self.is_answered() && self.recv == Recv::Body(Body::Exact(0)) {
+            self.recv = Recv::Done;
+        }
         match (self.recv, self.send) {
             (Recv::Done, Send::Tunnel) => self.recv = Recv::Upgraded,
             (Recv::Done, Send::Done) if self.reuse == Reuse::Yes => {
