@@ -15,6 +15,9 @@
 //!          any error, `reset`, the last exchange ─▶ Discard, Closed
 //! ```
 //!
+//! A server that has ended its answer hears no more of that exchange: what is left of the
+//! request is swallowed, if it is little, and the next event is the next request's.
+//!
 //! Where the RFC leaves a choice, this machine takes the strict one and closes: behind a proxy
 //! or in a pool, a repaired message is an attack on the next one.
 
@@ -219,6 +222,9 @@ impl<S: Side> H1<S> {
     }
 
     fn settle_answer(&mut self) {
+        if self.is_answered() && self.recv == Recv::Body(Body::Exact(0)) {
+            self.recv = Recv::Done;
+        }
         match (self.recv, self.send) {
             (Recv::Done, Send::Tunnel) => self.recv = Recv::Upgraded,
             (Recv::Done, Send::Done) if self.reuse == Reuse::Yes => {
@@ -226,7 +232,7 @@ impl<S: Side> H1<S> {
                 self.send = Send::Rest;
                 self.next_exchange();
             }
-            (Recv::Done, Send::Done) => self.close(),
+            (Recv::Done | Recv::Closed, Send::Done) => self.close(),
             // The peer has the answer and is still sending: swallow a little, or have it stop.
             (Recv::Body(_), Send::Done) if self.reuse == Reuse::Yes => {
                 self.unreleased = 0;
