@@ -1,7 +1,9 @@
 //! What the trait promises besides events: misuse, back-pressure, phases, ends.
 
 use bytes::{Bytes, BytesMut};
-use fulmar_proto::h1::{DRAIN_SIZE_MAX, EncodedRequest, ROOM_HIGH, ROOM_LOW, UNRELEASED_MAX};
+use fulmar_proto::h1::{
+    DRAIN_SIZE_MAX, EncodedRequest, LINGER_SIZE_MAX, ROOM_HIGH, ROOM_LOW, UNRELEASED_MAX,
+};
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Misuse, Phase,
     Request, Response, Scratch, Segment, ServerConnection, StreamId,
@@ -338,7 +340,7 @@ fn after_an_error_the_reply_leaves_and_the_rest_is_swallowed() {
     assert!(reply.starts_with("HTTP/1.1 400 Bad Request\r\n"));
     assert!(reply.ends_with("\r\n\r\nThe Host field is missing or malformed.\n"));
     assert_eq!((server.phase(), server.wants_read()), (Phase::Linger, true));
-    let half = vec![b'x'; DRAIN_SIZE_MAX as usize / 2 + 1];
+    let half = vec![b'x'; LINGER_SIZE_MAX as usize / 2 + 1];
     assert_eq!(poll(&mut server, &mut input(&half)), 0);
     assert!(!server.is_closed());
     let mut patient = server;

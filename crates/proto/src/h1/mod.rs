@@ -462,8 +462,11 @@ pub const INTERIM_LEN_MAX: u32 = 16;
 pub const CHUNK_EXT_SIZE_MAX: usize = 4 * 1024;
 /// Fields and blank line of a trailer section.
 pub const TRAILERS_SIZE_MAX: usize = 8 * 1024;
-/// What is swallowed of a request that has been answered, and of a peer that does not close.
+/// What is swallowed of a request that has been answered, so that the connection can be kept.
 pub const DRAIN_SIZE_MAX: u32 = 64 * 1024;
+/// What is swallowed of a peer that goes on sending after our last words, so that it can read
+/// them: closing would reset the connection (RFC 9112 §9.6). Deadlines end it earlier.
+pub const LINGER_SIZE_MAX: u32 = 4 * 1024 * 1024;
 /// Queued bytes at which a sender must wait, and a server takes no further request.
 pub const ROOM_HIGH: u64 = 256 * 1024;
 /// Queued bytes at which it may go on.
@@ -476,7 +479,7 @@ pub const DEPTH_MAX: u32 = 64;
 /// Exchanges of one connection: far enough from the end that ids never wrap.
 const STREAM_MAX: u32 = u32::MAX - 2 * DEPTH_MAX;
 const NEXT_HEAD: Recv = Recv::Head(HeadScan { scan: parse::Scan::FRESH, after_blank: false });
-const DISCARD: Recv = Recv::Discard(DRAIN_SIZE_MAX);
+const DISCARD: Recv = Recv::Discard(LINGER_SIZE_MAX);
 
 #[cfg(test)]
 mod tests {
