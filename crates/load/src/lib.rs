@@ -1,1 +1,27 @@
-//! Part of fulmar.
+//! The load generator: an engine that asks, and the report of what came back.
+//!
+//! The modules stand in reading order.
+#![forbid(unsafe_code)]
+
+mod error;
+mod options;
+mod sources;
+
+mod plan;
+mod schedule;
+
+mod flight;
+mod histogram;
+mod opener;
+mod progress;
+mod tally;
+
+mod engine;
+
+
+pub use error::LoadError;
+pub use histogram::Latency;
+pub use options::{Options, OptionsError, Until};
+pub use progress::Progress;
+pub use sources::{Sources, SourcesError};
+pub use tally::ErrorKind;
