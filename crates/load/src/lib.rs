@@ -18,10 +18,17 @@ mod tally;
 
 mod engine;
 
+mod limit;
+mod report;
+mod run;
+mod text;
 
 pub use error::LoadError;
 pub use histogram::Latency;
+pub use limit::Limit;
 pub use options::{Options, OptionsError, Until};
 pub use progress::Progress;
+pub use report::{Calls, Connections, Rate, Report, Steady, Turns};
+pub use run::{Running, Stopper, start};
 pub use sources::{Sources, SourcesError};
 pub use tally::ErrorKind;
