@@ -1,9 +1,7 @@
 //! What the trait promises besides events: misuse, back-pressure, phases, ends.
 
 use bytes::{Bytes, BytesMut};
-use fulmar_proto::h1::{
-    DRAIN_SIZE_MAX, EncodedRequest, LINGER_SIZE_MAX, ROOM_HIGH, ROOM_LOW, UNRELEASED_MAX,
-};
+use fulmar_proto::h1::{EncodedRequest, LINGER_SIZE_MAX, ROOM_HIGH, ROOM_LOW, UNRELEASED_MAX};
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Misuse, Phase,
     Request, Response, Scratch, Segment, ServerConnection, StreamId,
