@@ -1,4 +1,5 @@
 //! What the tests of several crates share.
 #![forbid(unsafe_code)]
 
+pub mod app;
 pub mod loops;
