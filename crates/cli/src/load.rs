@@ -10,6 +10,7 @@ use clap::Args;
 use fulmar_load::{Options, Progress, Report, Sources, Until};
 use fulmar_serve::{App, AppOptions, Outcome, RunOptions, Running};
 use fulmar_server::Limits;
+use fulmar_sys as sys;
 
 use crate::output::{Failure, complain, say};
 use crate::signals::{self, INTERRUPTED, Interrupt};
@@ -222,9 +223,16 @@ impl Embedded {
             threads: 1,
             limits: Limits { drain_timeout: Duration::from_secs(1), ..Limits::default() },
         };
-        let make_app = move || App::open(&app, None, |_| ());
+        let (ours, its) = share_cpus();
+        let make_app = move || {
+            its.as_deref().map_or(Ok(()), sys::run_on_cpus)?;
+            App::open(&app, None, |_| ())
+        };
         let running = Running::start(&run_options, make_app, || ())
             .map_err(|error| Failure::new("cannot start the embedded server", error))?;
+        if let Some(cpus) = ours {
+            sys::run_on_cpus(&cpus).map_err(|error| Failure::new("processors", error))?;
+        }
         options.urls.push(format!("http://{}/bytes/128", running.address()));
         Ok(Self(running))
     }
@@ -232,6 +240,18 @@ impl Embedded {
     fn finish(self) -> Result<Outcome, Failure> {
         self.0.stop();
         self.0.join().map_err(|error| Failure::new("the embedded server", error))
+    }
+}
+
+/// Processors for the load, which its threads inherit, and one for the embedded server: where
+/// there are several, neither waits for the other's.
+fn share_cpus() -> (Option<Vec<usize>>, Option<Vec<usize>>) {
+    match sys::allowed_cpus() {
+        Ok(mut cpus) if cpus.len() > 1 => {
+            let last = cpus.pop();
+            (Some(cpus), last.map(|cpu| vec![cpu]))
+        }
+        _ => (None, None),
     }
 }
 
