@@ -222,7 +222,7 @@ impl<S: Side> H1<S> {
     }
 
     fn settle_answer(&mut self) {
-        if self.is_answered() && self.recv == Recv::Body(Body::Exact(0)) {
+        if self.is_answered() && matches!(self.recv, Recv::Body(Body::Exact(0))) {
             self.recv = Recv::Done;
         }
         match (self.recv, self.send) {
@@ -244,7 +244,7 @@ impl<S: Side> H1<S> {
     }
 
     fn settle_request(&mut self) {
-        if self.recv != Recv::Done {
+        if !matches!(self.recv, Recv::Done) {
             return;
         }
         if self.send == Send::Tunnel {
@@ -350,7 +350,7 @@ impl<S: Side> Connection for H1<S> {
         if self.vacancy() == 0 {
             return None;
         }
-        if self.recv == Recv::Rest {
+        if matches!(self.recv, Recv::Rest) {
             self.recv = NEXT_HEAD;
         }
         self.outstanding += 1;
@@ -425,7 +425,7 @@ impl<S: Side> Connection for H1<S> {
     }
 
     fn is_closed(&self) -> bool {
-        self.recv == Recv::Closed && self.send == Send::Closed && self.outbox.is_empty()
+        self.send == Send::Closed && matches!(self.recv, Recv::Closed) && self.outbox.is_empty()
     }
 
     fn phase(&self) -> Phase {
