@@ -1,4 +1,8 @@
 //! What the tests of several crates share.
 #![forbid(unsafe_code)]
 
+pub mod curl;
+pub mod http;
 pub mod loops;
+pub mod process;
+pub mod tree;
