@@ -2,4 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod curl;
+pub mod http;
 pub mod loops;
+pub mod process;
+pub mod tree;

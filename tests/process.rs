@@ -1,0 +1,297 @@
+//! Other programs: `fulmar` itself, as it was built, and the peers it is tested with.
+//!
+//! Whatever is started here ends with the test that started it.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long anything in these tests may take before it counts as hanging.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where the binary lies, built by this very cargo in this very profile: the tests of one package
+/// do not get the binaries of another.
+pub fn fulmar() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(build)
+}
+
+fn build() -> PathBuf {
+    let here = std::env::current_exe().expect("a running test has a path");
+    let profile = here.ancestors().nth(2).and_then(Path::file_name).expect("PROFILE/deps/TEST");
+    let profile = if profile == "debug" { OsStr::new("dev") } else { profile };
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "-p", "fulmar-cli", "--message-format=json-render-diagnostics"])
+        .arg("--profile")
+        .arg(profile)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "fulmar-cli does not build");
+    let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
+    let executable = |line: &str| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        Some(PathBuf::from(message.get("executable")?.as_str()?))
+    };
+    text.lines().filter_map(executable).next_back().expect("cargo names what it built")
+}
+
+/// A command for a peer; a missing one is an error, not a reason to skip a test.
+///
+/// # Panics
+/// It is not installed.
+pub fn peer(name: &str) -> Command {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file());
+    let found = found.unwrap_or_else(|| {
+        panic!("{name} is not installed; `scripts/setup-peers` installs what these tests need")
+    });
+    Command::new(found)
+}
+
+/// Runs a command to its end.
+///
+/// # Panics
+/// It does not start, or fails.
+pub fn run(command: &mut Command) -> Output {
+    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{out}\n{err}", output.status);
+    output
+}
+
+/// Bytes to be looked at by people.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Asks until the answer is yes.
+///
+/// # Panics
+/// It never is.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = fulmar_sys::now() + PATIENCE;
+    while !condition() {
+        assert!(fulmar_sys::now() < deadline, "not within {PATIENCE:?}: {what}");
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+}
+
+/// A program that runs beside the test; killed when dropped.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    stdout: Lines,
+    stderr: Lines,
+}
+
+/// What a process that has ended leaves.
+#[derive(Debug)]
+pub struct Ended {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it wrote to standard output.
+    pub stdout: String,
+    /// And to standard error.
+    pub stderr: String,
+}
+
+impl Process {
+    /// Starts it.
+    ///
+    /// # Panics
+    /// It does not start.
+    pub fn start(command: &mut Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let stdout = Lines::of(child.stdout.take().expect("piped"));
+        let stderr = Lines::of(child.stderr.take().expect("piped"));
+        Self { child, stdout, stderr }
+    }
+
+    /// Its number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it writes a line with `part` to standard output, and returns that line.
+    ///
+    /// # Panics
+    /// It does not.
+    pub fn wait_stdout(&mut self, part: &str) -> String {
+        self.stdout.wait(part).unwrap_or_else(|| self.give_up(part))
+    }
+
+    /// As [`Process::wait_stdout`], of standard error.
+    ///
+    /// # Panics
+    /// It does not.
+    pub fn wait_stderr(&mut self, part: &str) -> String {
+        self.stderr.wait(part).unwrap_or_else(|| self.give_up(part))
+    }
+
+    fn give_up(&mut self, part: &str) -> ! {
+        let _ = self.child.kill();
+        self.stdout.wait_end();
+        self.stderr.wait_end();
+        panic!("no line with {part:?}; {}\n{}", self.stdout.seen, self.stderr.seen)
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Panics
+    /// It has ended already.
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("the process is there");
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// It does not end.
+    pub fn wait(mut self) -> Ended {
+        if !self.stdout.wait_end() || !self.stderr.wait_end() {
+            self.give_up("its end");
+        }
+        let status = self.child.wait().expect("it was not waited for");
+        let (stdout, stderr) = (self.stdout.seen.clone(), self.stderr.seen.clone());
+        Ended { status, stdout, stderr }
+    }
+
+    /// Processor time used so far, in hundredths of a second.
+    ///
+    /// # Panics
+    /// It has ended.
+    pub fn cpu_ticks(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).expect("it runs");
+        let (_, fields) = stat.rsplit_once(") ").expect("the name stands in parentheses");
+        let field = |at: usize| fields.split(' ').nth(at).and_then(|n| n.parse::<u64>().ok());
+        field(11).zip(field(12)).map(|(user, system)| user + system).expect("proc(5)")
+    }
+
+    /// How many descriptors it has open.
+    ///
+    /// # Panics
+    /// It has ended.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.id())).expect("it runs").count()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill(); // it may have ended
+        let _ = self.child.wait();
+    }
+}
+
+/// A pipe, line by line.
+#[derive(Debug)]
+struct Lines {
+    lines: Receiver<String>,
+    seen: String,
+}
+
+impl Lines {
+    fn of(pipe: impl Read + Send + 'static) -> Self {
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            let mut pipe = BufReader::new(pipe);
+            let mut line = Vec::new();
+            while pipe.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
+                if sender.send(text(&line)).is_err() {
+                    return;
+                }
+                line.clear();
+            }
+        });
+        Self { lines, seen: String::new() }
+    }
+
+    fn wait(&mut self, part: &str) -> Option<String> {
+        if let Some(line) = self.seen.lines().find(|line| line.contains(part)) {
+            return Some(line.to_owned());
+        }
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE).ok()?;
+            self.seen.push_str(&line);
+            if line.contains(part) {
+                return Some(line);
+            }
+        }
+    }
+
+    fn wait_end(&mut self) -> bool {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => self.seen.push_str(&line),
+                Err(RecvTimeoutError::Disconnected) => return true,
+                Err(RecvTimeoutError::Timeout) => return false,
+            }
+        }
+    }
+}
+
+/// A running `fulmar serve`.
+#[derive(Debug)]
+pub struct Serve {
+    /// The process.
+    pub process: Process,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+impl Serve {
+    /// Serves `dir` on a free port of loopback.
+    ///
+    /// # Panics
+    /// It does not say that it serves.
+    pub fn start(dir: &Path, arguments: &[&str]) -> Self {
+        let mut command = Self::command(dir);
+        command.args(arguments);
+        let to_stdout = arguments.windows(2).any(|pair| pair == ["--access-log", "-"]);
+        Self::start_command(&mut command, !to_stdout)
+    }
+
+    /// `fulmar serve DIR --listen` with a free port of loopback.
+    pub fn command(dir: &Path) -> Command {
+        let mut command = Command::new(fulmar());
+        command.arg("serve").arg(dir).args(["--listen", "127.0.0.1:0"]);
+        command
+    }
+
+    /// Starts a command that runs `fulmar serve`, which greets on one of the two streams.
+    ///
+    /// # Panics
+    /// It does not say that it serves.
+    pub fn start_command(command: &mut Command, on_stdout: bool) -> Self {
+        let mut process = Process::start(command);
+        let greeting = match on_stdout {
+            true => process.wait_stdout("serving "),
+            false => process.wait_stderr("serving "),
+        };
+        let address = greeting.trim_end().rsplit("http://").next().expect("it ends in a URL");
+        let address = address.trim_end_matches('/').parse().expect("an address");
+        Self { process, address }
+    }
+
+    /// The URL of a target, which is not changed.
+    pub fn url(&self, target: &str) -> String {
+        format!("http://{}{target}", self.address)
+    }
+
+    /// Sends a signal and waits for the end.
+    pub fn end(self, signal: Signal) -> Ended {
+        self.process.signal(signal);
+        self.process.wait()
+    }
+}
