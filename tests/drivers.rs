@@ -118,7 +118,7 @@ impl Engine for Jealous {
 
     fn handle_connected(&mut self, _: Instant, _: SocketId) {}
 
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input) {
+    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
         let mut handler = Answering::default();
         self.links.handle_input(now, socket, input, &mut handler);
         self.served += handler.served;

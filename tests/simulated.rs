@@ -209,7 +209,7 @@ impl Engine for Asker {
         self.go_on(now);
     }
 
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input) {
+    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
         self.links.handle_input(now, socket, input, &mut self.book);
         self.go_on(now);
     }

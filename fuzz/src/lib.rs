@@ -109,7 +109,7 @@ fn feed<C: Connection>(
         rest = later;
         block.extend_from_slice(piece);
         let eof = rest.is_empty();
-        let mut input = Input::new(block, eof);
+        let mut input = Input::all(&mut block, eof);
         loop {
             match connection.poll_event(&mut input, &mut scratch) {
                 Ok(Some(event)) => {
@@ -128,7 +128,6 @@ fn feed<C: Connection>(
         }
         assert!(!failed || connection.is_finished(), "an error finishes our side");
         let _ = (connection.phase(), connection.wants_read(), connection.vacancy());
-        block = input.into_rest();
         if eof || connection.is_closed() {
             return;
         }

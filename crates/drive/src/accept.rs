@@ -8,7 +8,7 @@ use fulmar_engine::{Engine, ListenerId};
 use fulmar_sys as sys;
 
 use crate::listener::REST;
-use crate::reactor::{READ, Reactor};
+use crate::reactor::{READ, Reactor, earliest};
 use crate::selector::{Interest, Selector, Tag};
 use crate::socket::{Birth, Socket};
 
@@ -37,6 +37,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 }
                 Err(error) if is_exhaustion(&error) => {
                     listener.resting = Some(now + REST);
+                    self.rest_until = earliest(self.rest_until, listener.resting);
                     self.engine.handle_accept_failed(now, id, &error);
                     self.watch_listener(id);
                 }
@@ -52,13 +53,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
-    /// When the next listener has rested enough.
-    pub(crate) fn rests_until(&self) -> Option<Instant> {
-        self.listeners.iter().flatten().filter_map(|listener| listener.resting).min()
-    }
-
+    /// Listeners that have rested enough accept again.
     fn wake_listeners(&mut self, now: Instant) {
-        if self.rests_until().is_none_or(|until| until > now) {
+        if self.rest_until.is_none_or(|until| until > now) {
             return;
         }
         for number in 0..self.listeners.len() {
@@ -69,6 +66,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 self.watch_listener(ListenerId(u32::try_from(number).expect("few listeners")));
             }
         }
+        self.rest_until = self.listeners.iter().flatten().filter_map(|l| l.resting).min();
     }
 
     /// Waits for connections exactly while they are wanted and can be had.

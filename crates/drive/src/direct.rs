@@ -1,10 +1,9 @@
 //! The direct executor: a list of operations, one system call per entry.
 //!
-//! The lists are plain arrays; an entry names a socket and a range of a thread's buffer, borrows
-//! nothing from the engine and knows nothing of it.
+//! The lists are plain arrays; an entry names a socket and a length in a thread's buffer, where the
+//! entries lie side by side. It borrows nothing from the engine and knows nothing of it.
 
 use std::io;
-use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use bytes::BytesMut;
@@ -14,38 +13,49 @@ use fulmar_sys as sys;
 
 use crate::socket::Sockets;
 
-/// One operation of a turn.
-#[derive(Debug)]
+/// One operation of a turn: plain data.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Op {
     pub(crate) socket: SocketId,
-    /// Where its bytes lie in the thread's buffer; for a receive, the executor says.
-    pub(crate) range: Range<usize>,
-    pub(crate) result: io::Result<usize>,
+    /// Bytes wanted: to be sent, or to be received at most.
+    pub(crate) len: usize,
+    /// How many there were, or a negated `errno(3)`.
+    result: i64,
 }
 
 impl Op {
-    pub(crate) fn receive(socket: SocketId) -> Self {
-        Self { socket, range: 0..0, result: Ok(0) }
+    pub(crate) fn new(socket: SocketId, len: usize) -> Self {
+        Self { socket, len, result: 0 }
     }
 
-    pub(crate) fn send(socket: SocketId, range: Range<usize>) -> Self {
-        Self { socket, range, result: Ok(0) }
+    /// How many bytes there were.
+    pub(crate) fn outcome(self) -> io::Result<usize> {
+        usize::try_from(self.result).map_err(|_| {
+            io::Error::from_raw_os_error(i32::try_from(-self.result).unwrap_or(i32::MAX))
+        })
+    }
+
+    fn note(&mut self, result: io::Result<usize>) {
+        self.result = match result {
+            Ok(n) => i64::try_from(n).unwrap_or(i64::MAX),
+            Err(error) => -i64::from(error.raw_os_error().unwrap_or(EIO)),
+        };
     }
 }
 
-/// Receives at most `share` bytes for each entry, one after the other into `block`.
-pub(crate) fn receive(ops: &mut [Op], sockets: &Sockets, block: &mut BytesMut, share: usize) {
+/// Receives at most `len` bytes for each entry, one after the other into `block`.
+pub(crate) fn receive(ops: &mut [Op], sockets: &Sockets, block: &mut BytesMut) {
     for op in ops {
-        let start = block.len();
-        op.result = sys::recv(sockets.fd(op.socket), block, share);
-        op.range = start..block.len();
+        op.note(sys::recv(sockets.fd(op.socket), block, op.len));
     }
 }
 
-/// Sends each entry's range of `buffer`.
-pub(crate) fn send(ops: &mut [Op], sockets: &Sockets, buffer: &[u8]) {
+/// Sends `len` bytes of `buffer` for each entry, one after the other.
+pub(crate) fn send(ops: &mut [Op], sockets: &Sockets, mut buffer: &[u8]) {
     for op in ops {
-        op.result = sys::send(sockets.fd(op.socket), &buffer[op.range.clone()], false);
+        let (bytes, rest) = buffer.split_at(op.len);
+        buffer = rest;
+        op.note(sys::send(sockets.fd(op.socket), bytes, false));
     }
 }
 
@@ -90,4 +100,6 @@ fn as_bytes(segment: &Segment) -> Option<&[u8]> {
     }
 }
 
+/// `errno(3)` on Linux: for errors that have no number.
+const EIO: i32 = 5;
 const SHRUNK: &str = "the file became shorter while it was sent";

@@ -4,7 +4,6 @@
 //! and let the engine think; send; close; watch what is new and still there. Nothing is sent while
 //! inputs are handled: that alone joins head with body and reply with reply.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
@@ -32,13 +31,16 @@ pub struct Reactor<E, S> {
     pub(crate) listeners: Vec<Option<Listener>>,
     waker: Option<Waker>,
     woken: bool,
-    pub(crate) arrivals: Vec<ListenerId>, // listeners with somebody waiting
-    stood: Vec<SocketId>,                 // connections that stand now
-    failed: Vec<SocketId>,                // sockets that failed with nobody reading
-    pub(crate) due: VecDeque<SocketId>,   // sockets to be read
-    pub(crate) sending: Vec<SocketId>,    // sockets to be written in this turn
-    later: Vec<SocketId>,                 // and in the next: a turn does not grow itself
-    pub(crate) fresh: Vec<SocketId>,      // sockets that the selector does not know yet
+    pub(crate) rest_until: Option<Instant>, // when the first resting listener wakes
+    pub(crate) arrivals: Vec<ListenerId>,   // listeners with somebody waiting
+    stood: Vec<SocketId>,                   // connections that stand now
+    failed: Vec<SocketId>,                  // sockets that failed with nobody reading
+    pub(crate) due: Vec<SocketId>,          // sockets to be read in the next receive
+    pub(crate) reading: Vec<SocketId>,      // and in this one
+    pub(crate) resumed: Vec<SocketId>,      // of those: to be asked again without reading
+    pub(crate) sending: Vec<SocketId>,      // sockets to be written in this turn
+    later: Vec<SocketId>,                   // sockets with a new transmit
+    pub(crate) fresh: Vec<SocketId>,        // sockets that the selector does not know yet
     pub(crate) receives: Vec<Op>,
     pub(crate) sends: Vec<Op>,
     pub(crate) block: BytesMut, // every receive of a turn goes here; idle sockets keep nothing
@@ -73,10 +75,13 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             listeners: Vec::new(),
             waker: None,
             woken: false,
+            rest_until: None,
             arrivals: Vec::new(),
             stood: Vec::new(),
             failed: Vec::new(),
-            due: VecDeque::new(),
+            due: Vec::new(),
+            reading: Vec::new(),
+            resumed: Vec::new(),
             sending: Vec::new(),
             later: Vec::new(),
             fresh: Vec::new(),
@@ -172,7 +177,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             && socket.is_due()
             && !std::mem::replace(&mut socket.listed, true)
         {
-            self.due.push_back(id);
+            self.due.push(id);
         }
     }
 
@@ -192,20 +197,16 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             self.stats.timeouts += 1;
             self.engine.handle_timeout(now);
         }
+        self.act(now);
         self.sending.append(&mut self.later);
-        let mut transmits = std::mem::take(&mut self.sending);
-        self.act(now, &mut transmits);
-        self.sending = transmits;
         self.flush(now);
-        let mut later = std::mem::take(&mut self.later);
-        self.act(now, &mut later);
-        self.later = later;
+        self.act(now); // what sending led to; what it wants sent waits for the next turn
         self.watch_fresh(now);
         self.tell_deadline(now);
     }
 
     fn tell_connected(&mut self, now: Instant) {
-        for id in std::mem::take(&mut self.stood) {
+        while let Some(id) = self.stood.pop() {
             if let Some(socket) = self.sockets.get_mut(id) {
                 socket.birth = Birth::Standing;
                 self.engine.handle_connected(now, id);
@@ -216,7 +217,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     /// Sockets that failed while nobody was reading from them.
     fn tell_failed(&mut self, now: Instant) {
-        for id in std::mem::take(&mut self.failed) {
+        while let Some(id) = self.failed.pop() {
             if let Some(socket) = self.sockets.get_mut(id) {
                 let error = match sys::socket_error(socket.fd.as_fd()) {
                     Ok(Some(error)) | Err(error) => error,
@@ -227,11 +228,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
-    /// Does what the engine asks for; what it wants to send goes on the list.
-    fn act(&mut self, now: Instant, transmits: &mut Vec<SocketId>) {
+    /// Does what the engine asks for; what it wants to send goes on a list.
+    fn act(&mut self, now: Instant) {
         while let Some(action) = self.engine.poll_action() {
             match action {
-                Action::Transmit { socket } => transmits.push(socket),
+                Action::Transmit { socket } => self.later.push(socket),
                 Action::Read { socket, on } => self.set_reading(socket, on),
                 Action::Connect { socket, peer, local } => self.connect(now, socket, peer, local),
                 Action::Shutdown { socket } => {
@@ -304,9 +305,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             }
         }
         if failed {
-            let mut later = std::mem::take(&mut self.later);
-            self.act(now, &mut later);
-            self.later = later;
+            self.act(now);
         }
     }
 
@@ -318,7 +317,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     fn tell_deadline(&mut self, now: Instant) {
         let deadline = match self.has_work() {
             true => Some(now),
-            false => earliest(self.engine.poll_timeout(), self.rests_until()),
+            false => earliest(self.engine.poll_timeout(), self.rest_until),
         };
         let news = match (self.deadline, deadline) {
             (Some(told), Some(next)) => next < told || told <= now,

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Instant;
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use fulmar_engine::{Engine, SocketId};
 use fulmar_proto::Input;
 
@@ -16,96 +16,108 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Reads once from every socket that is due, and tells the engine. Sockets that have more
     /// are due again in the next turn.
     pub(crate) fn receive(&mut self, now: Instant) {
-        let mut left = self.due.len();
-        while left > 0 {
-            let batch = left.min(BATCH_LEN_MAX);
-            self.receive_batch(now, batch);
-            left -= batch;
+        std::mem::swap(&mut self.due, &mut self.reading);
+        let mut from = 0;
+        while from < self.reading.len() {
+            let to = self.reading.len().min(from + BATCH_LEN_MAX);
+            self.receive_batch(now, from, to);
+            from = to;
         }
+        self.reading.clear();
     }
 
-    fn receive_batch(&mut self, now: Instant, batch: usize) {
-        let mut receives = std::mem::take(&mut self.receives);
-        for id in self.due.drain(..batch) {
-            if let Some(socket) = self.sockets.get_mut(id) {
-                socket.listed = false;
-                if socket.is_due() {
-                    receives.push(Op::receive(id));
-                }
+    fn receive_batch(&mut self, now: Instant, from: usize, to: usize) {
+        for id in &self.reading[from..to] {
+            let Some(socket) = self.sockets.get_mut(*id) else { continue };
+            socket.listed = false;
+            if socket.may_receive() {
+                self.receives.push(Op::new(*id, 0));
+            } else if socket.resumed {
+                self.resumed.push(*id);
             }
         }
-        let resting = |sockets: &mut crate::socket::Sockets, op: &Op| {
-            sockets.get_mut(op.socket).is_none_or(|s| !s.readable || s.eof)
-        };
-        // Those that only wait to be asked again need no system call.
-        let (asked, called) = partition(&mut receives, |op| resting(&mut self.sockets, op));
-        for op in asked {
-            self.deliver(now, op.socket, BytesMut::new());
+        while let Some(id) = self.resumed.pop() {
+            self.deliver(now, id, 0); // asked again, without a system call
         }
-        let share = BLOCK_SIZE / called.len().max(1);
+        if self.receives.is_empty() {
+            return;
+        }
+        let share = BLOCK_SIZE / self.receives.len();
+        self.receives.iter_mut().for_each(|op| op.len = share);
         self.clear_block();
-        direct::receive(called, &self.sockets, &mut self.block, share);
-        for op in called {
-            let bytes = self.block.split_to(op.range.len());
-            let result = std::mem::replace(&mut op.result, Ok(0));
-            self.received(now, op.socket, result, share, bytes);
+        direct::receive(&mut self.receives, &self.sockets, &mut self.block);
+        for at in 0..self.receives.len() {
+            self.received(now, self.receives[at]);
         }
-        receives.clear();
-        self.receives = receives;
+        self.receives.clear();
     }
 
-    fn received(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-        result: io::Result<usize>,
-        share: usize,
-        bytes: BytesMut,
-    ) {
-        let Some(socket) = self.sockets.get_mut(id) else { return };
-        if let Birth::Accepted(listener) = std::mem::replace(&mut socket.birth, Birth::Standing)
-            && let Some(Some(listener)) = self.listeners.get_mut(listener.0 as usize)
-            && !socket.watched
-        {
-            listener.prediction.learn(result.is_ok());
+    fn received(&mut self, now: Instant, op: Op) {
+        let Some(socket) = self.sockets.get_mut(op.socket) else {
+            // Closed on behalf of another: nobody wants what it said.
+            return self.block.advance(op.outcome().unwrap_or(0));
+        };
+        let result = op.outcome();
+        if let Birth::Accepted(listener) = socket.birth {
+            socket.birth = Birth::Standing;
+            if let Some(Some(listener)) = self.listeners.get_mut(listener.0 as usize)
+                && !socket.watched
+            {
+                listener.prediction.learn(result.is_ok());
+            }
         }
         match result {
             Ok(n) => {
                 socket.eof = n == 0;
                 // A short read means that the queue is empty and the next edge will tell, unless
                 // the edge of the FIN has been seen already: there is no other.
-                socket.readable = n == share || socket.hangup;
-                self.deliver(now, id, bytes);
+                socket.readable = n == op.len || socket.hangup;
+                self.deliver(now, op.socket, n);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 socket.readable = false;
                 if socket.resumed {
-                    self.deliver(now, id, bytes);
+                    self.deliver(now, op.socket, 0);
                 }
             }
-            Err(error) => self.engine.handle_failed(now, id, error),
+            Err(error) => self.engine.handle_failed(now, op.socket, error),
         }
     }
 
-    /// What was left unread, then what has come; the rest is kept for the next time.
-    fn deliver(&mut self, now: Instant, id: SocketId, bytes: BytesMut) {
-        let Some(socket) = self.sockets.get_mut(id) else { return };
+    /// What was left unread, then the next `n` bytes of the block; the rest is kept for the next
+    /// time, as a copy of its own: the block stays the thread's.
+    fn deliver(&mut self, now: Instant, id: SocketId, n: usize) {
+        let Self { engine, sockets, block, .. } = self;
+        let Some(socket) = sockets.get_mut(id) else { return block.advance(n) };
         socket.resumed = false;
         let eof = socket.eof;
-        let kept = std::mem::take(&mut socket.unread);
-        let joined = !kept.is_empty();
-        let bytes = if joined { join(kept, &bytes) } else { bytes };
-        let mut input = Input::new(bytes, eof);
-        self.engine.handle_input(now, id, &mut input);
-        let rest = input.into_rest();
-        let Some(socket) = self.sockets.get_mut(id) else { return };
-        if !rest.is_empty() {
-            // A copy of its own: the block stays the thread's. What was a copy already is moved,
-            // so that a head arriving byte by byte is copied once.
-            socket.unread = if joined { rest } else { BytesMut::from(&rest[..]) };
+        let rest = if socket.unread.is_empty() {
+            let mut input = Input::new(block, n, eof);
+            engine.handle_input(now, id, &mut input);
+            let left = input.len();
+            let rest = BytesMut::from(&block[..left]);
+            block.advance(left);
+            rest
+        } else {
+            // It was a copy already, so that a head arriving byte by byte is copied once.
+            let mut joined = std::mem::take(&mut socket.unread);
+            joined.extend_from_slice(&block[..n]);
+            block.advance(n);
+            engine.handle_input(now, id, &mut Input::all(&mut joined, eof));
+            joined
+        };
+        if let Some(socket) = sockets.get_mut(id) {
+            if !rest.is_empty() {
+                socket.unread = rest;
+            }
+            let changed = socket.wants() != socket.interest;
+            if socket.is_due() && !std::mem::replace(&mut socket.listed, true) {
+                self.due.push(id);
+            }
+            if changed {
+                self.update_interest(id);
+            }
         }
-        self.update_interest(id);
-        self.list(id);
     }
 
     /// The block is empty and whole; a new one if somebody kept a share of it.
@@ -115,23 +127,6 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             self.block = BytesMut::with_capacity(BLOCK_SIZE);
         }
     }
-}
-
-fn join(mut kept: BytesMut, more: &[u8]) -> BytesMut {
-    kept.extend_from_slice(more);
-    kept
-}
-
-/// The entries for which `first` holds, then the others.
-fn partition(ops: &mut [Op], mut first: impl FnMut(&Op) -> bool) -> (&mut [Op], &mut [Op]) {
-    let mut at = 0;
-    for i in 0..ops.len() {
-        if first(&ops[i]) {
-            ops.swap(at, i);
-            at += 1;
-        }
-    }
-    ops.split_at_mut(at)
 }
 
 /// Sockets read by one list; they share the block.

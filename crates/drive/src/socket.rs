@@ -76,7 +76,12 @@ impl Socket {
 
     /// True if a turn has something to do on its receiving side.
     pub(crate) fn is_due(&self) -> bool {
-        self.resumed || (self.reading && self.readable && !self.eof)
+        self.resumed || self.may_receive()
+    }
+
+    /// True if the engine wants bytes and the kernel may have some.
+    pub(crate) fn may_receive(&self) -> bool {
+        self.reading && self.readable && !self.eof
     }
 
     pub(crate) fn tag(&self) -> Tag {

@@ -20,11 +20,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         if E::STAMPS_SENDS {
             self.stamp();
         }
-        let mut list = std::mem::take(&mut self.sending);
-        for id in list.drain(..) {
-            self.transmit(now, id);
+        for at in 0..self.sending.len() {
+            self.transmit(now, self.sending[at]);
         }
-        self.sending = list;
+        self.sending.clear();
         self.send_list(now);
     }
 
@@ -40,10 +39,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
         match transmit.as_inline() {
             Some(bytes) if bytes.len() <= COPY_SIZE_MAX => {
-                let start = self.buffer.len();
                 self.buffer.extend_from_slice(bytes);
                 socket.leaving = true;
-                self.sends.push(Op::send(id, start..self.buffer.len()));
+                self.sends.push(Op::new(id, bytes.len()));
                 if self.sends.len() == LIST_LEN_MAX {
                     self.send_list(now);
                 }
@@ -56,13 +54,13 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     fn send_list(&mut self, now: Instant) {
-        let mut sends = std::mem::take(&mut self.sends);
-        direct::send(&mut sends, &self.sockets, &self.buffer);
-        for op in sends.drain(..) {
-            self.sent(now, op.socket, op.range.len() as u64, op.result.map(|n| n as u64));
-        }
-        self.sends = sends;
+        direct::send(&mut self.sends, &self.sockets, &self.buffer);
         self.buffer.clear();
+        for at in 0..self.sends.len() {
+            let op = self.sends[at];
+            self.sent(now, op.socket, op.len as u64, op.outcome().map(|n| n as u64));
+        }
+        self.sends.clear();
     }
 
     fn sent(&mut self, now: Instant, id: SocketId, wanted: u64, result: io::Result<u64>) {

@@ -108,7 +108,7 @@ pub trait Engine {
     fn handle_connected(&mut self, now: Instant, socket: SocketId);
 
     /// Bytes arrived, or the peer's end. What is left unread comes again with more after it.
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input);
+    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>);
 
     /// A transmit was attempted and `bytes` of it have left: also told when that is 0.
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64);

@@ -10,6 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use bytes::BytesMut;
 use fulmar_proto::{Connection, Event, Input, PeerError, Phase, Scratch, StreamId, Transmit};
 
 use crate::slots::Slots;
@@ -105,8 +106,9 @@ impl From<Timeouts> for Spans {
 }
 
 impl Spans {
-    fn of(&self, phase: Phase) -> Span {
-        self.phases[phase as usize]
+    /// `None`: before the connection stands.
+    fn of(&self, phase: Option<Phase>) -> Span {
+        phase.map_or(self.connect, |phase| self.phases[phase as usize])
     }
 }
 
@@ -126,10 +128,11 @@ pub struct Links<C, T> {
 struct Link<C, T> {
     connection: C,
     data: T,
-    deadline: Tick,       // of the phase
-    timer: Tick,          // of the owner
+    since: Instant, // when the phase began, or last began again: its deadline follows
+    armed: Span,    // the wheel's entry comes due at most so long after any moment
+    timer: Tick,    // of the owner
     phase: Option<Phase>, // `None` while connecting
-    announced: bool,      // a Transmit is with the driver until it has tried
+    announced: bool, // a Transmit is with the driver until it has tried
     reading: bool,
     shut: bool,
     error: Option<PeerError>, // why it is ending
@@ -175,7 +178,7 @@ impl<C: Connection, T> Links<C, T> {
 
     /// Takes in a connection that stands.
     pub fn insert(&mut self, now: Instant, connection: C, data: T) -> SocketId {
-        let socket = self.admit(connection, data);
+        let socket = self.admit(now, connection, data);
         self.handle_connected(now, socket);
         socket
     }
@@ -189,17 +192,18 @@ impl<C: Connection, T> Links<C, T> {
         connection: C,
         data: T,
     ) -> SocketId {
-        let socket = self.admit(connection, data);
-        self.start_deadline(now, socket, self.spans.connect);
+        let socket = self.admit(now, connection, data);
+        self.start_deadline(now, socket);
         self.actions.push_back(Action::Connect { socket, peer, local });
         socket
     }
 
-    fn admit(&mut self, connection: C, data: T) -> SocketId {
+    fn admit(&mut self, now: Instant, connection: C, data: T) -> SocketId {
         self.slots.insert(Link {
             connection,
             data,
-            deadline: Tick::NEVER,
+            since: now,
+            armed: Span::ENDLESS,
             timer: Tick::NEVER,
             phase: None,
             announced: false,
@@ -245,9 +249,8 @@ impl<C: Connection, T> Links<C, T> {
     /// The connection stands.
     pub fn handle_connected(&mut self, now: Instant, socket: SocketId) {
         let Some(link) = self.slots.get_mut(socket) else { return };
-        let phase = link.connection.phase();
-        link.phase = Some(phase);
-        self.start_deadline(now, socket, self.spans.of(phase));
+        link.phase = Some(link.connection.phase());
+        self.start_deadline(now, socket);
     }
 
     /// Bytes arrived, or the peer's end.
@@ -255,7 +258,7 @@ impl<C: Connection, T> Links<C, T> {
         &mut self,
         now: Instant,
         socket: SocketId,
-        input: &mut Input,
+        input: &mut Input<'_>,
         on: &mut impl Handler<C, T>,
     ) {
         let Some(link) = self.slots.get_mut(socket) else { return };
@@ -283,7 +286,8 @@ impl<C: Connection, T> Links<C, T> {
         let Some(link) = self.slots.get_mut(socket) else { return };
         link.connection.handle_sent(bytes);
         link.announced = link.connection.poll_transmit().is_some();
-        let mut nothing = Input::default();
+        let mut nothing = BytesMut::new();
+        let mut nothing = Input::all(&mut nothing, false);
         while let Ok(Some(event)) = link.connection.poll_event(&mut nothing, &mut self.scratch) {
             on.handle(now, socket, (&mut link.connection, &mut link.data), event); // `Writable`
         }
@@ -315,8 +319,9 @@ impl<C: Connection, T> Links<C, T> {
     fn come_due(&mut self, now: Instant, tick: Tick, at: u32, on: &mut impl Handler<C, T>) {
         let socket = self.slots.key(at);
         let Some(link) = self.slots.get_mut(socket) else { return };
-        if link.deadline <= tick {
-            let phase = link.phase;
+        link.armed = Span::ENDLESS;
+        let (phase, since) = (link.phase, link.since);
+        if self.wheel.tick(since).after(self.spans.of(phase)) <= tick {
             return self.end(now, socket, End::TimedOut(phase), on);
         }
         if link.timer <= tick {
@@ -324,9 +329,10 @@ impl<C: Connection, T> Links<C, T> {
             on.handle_timer(now, socket, (&mut link.connection, &mut link.data));
             self.settle(now, socket, false, on);
         }
-        if let Some(link) = self.slots.get_mut(socket) {
-            self.wheel.arm(at, link.deadline.min(link.timer));
-        }
+        let Some(link) = self.slots.get_mut(socket) else { return };
+        link.armed = self.spans.of(link.phase);
+        let deadline = self.wheel.tick(link.since).after(link.armed);
+        self.wheel.arm(at, deadline.min(link.timer));
     }
 
     /// The next thing to do.
@@ -373,18 +379,25 @@ impl<C: Connection, T> Links<C, T> {
         }
         let Some(before) = link.phase else { return };
         let phase = link.connection.phase();
-        if phase == before && !(progress && begins_again(phase)) {
-            return;
+        if phase != before {
+            link.phase = Some(phase);
+            self.start_deadline(now, socket);
+        } else if progress && begins_again(phase) {
+            link.since = now;
         }
-        link.phase = Some(phase);
-        self.start_deadline(now, socket, self.spans.of(phase));
     }
 
-    fn start_deadline(&mut self, now: Instant, socket: SocketId, span: Span) {
+    /// The phase begins. The wheel hears of it only if nothing wakes it early enough.
+    fn start_deadline(&mut self, now: Instant, socket: SocketId) {
         let at = self.slots.position(socket);
         let Some(link) = self.slots.get_mut(socket) else { return };
-        link.deadline = self.wheel.tick(now).after(span);
-        self.wheel.arm(at, link.deadline);
+        link.since = now;
+        let span = self.spans.of(link.phase);
+        if span < link.armed {
+            link.armed = span;
+            let deadline = self.wheel.tick(now).after(span);
+            self.wheel.arm(at, deadline);
+        }
     }
 
     fn end(&mut self, now: Instant, socket: SocketId, end: End, on: &mut impl Handler<C, T>) {

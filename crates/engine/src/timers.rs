@@ -43,6 +43,7 @@ impl From<Duration> for Span {
 pub struct Wheel {
     start: Instant,
     latest: (Instant, Tick), // the time asked for last: of one turn, it is always the same
+    next: Option<Instant>,   // when the first entry comes due: asked every turn, rarely changed
     done: u64,               // every tick up to this one has been handled
     heads: [[u32; BUCKETS]; LEVELS],
     occupied: [u64; LEVELS],
@@ -64,7 +65,7 @@ impl Wheel {
     pub fn new(start: Instant) -> Self {
         let heads = [[NIL; BUCKETS]; LEVELS];
         let latest = (start, Tick(0));
-        Self { start, latest, done: 0, heads, occupied: [0; LEVELS], nodes: Vec::new() }
+        Self { start, latest, next: None, done: 0, heads, occupied: [0; LEVELS], nodes: Vec::new() }
     }
 
     /// The tick that `time` falls in; what is due at it has come.
@@ -96,6 +97,7 @@ impl Wheel {
         }
         self.unlink(at);
         self.link(at, tick);
+        self.look_ahead();
     }
 
     /// Slots whose entry came due; the caller arms those again that are not really due.
@@ -110,13 +112,19 @@ impl Wheel {
             }
         }
         self.done = self.done.max(until);
+        self.look_ahead();
     }
 
-    /// When the next entry comes due: four words are looked at.
+    /// When the next entry comes due.
     pub fn next(&self) -> Option<Instant> {
-        self.next_tick().map(|tick| self.start + Duration::from_millis(tick))
+        self.next
     }
 
+    fn look_ahead(&mut self) {
+        self.next = self.next_tick().map(|tick| self.start + Duration::from_millis(tick));
+    }
+
+    /// Four words are looked at.
     fn next_tick(&self) -> Option<u64> {
         let of_level = |level: usize| {
             let bits = self.occupied[level];

@@ -250,7 +250,7 @@ impl Engine for Load {
         self.go_on(now);
     }
 
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input) {
+    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
         let before = input.bytes().len();
         self.links.handle_input(now, socket, input, &mut self.core);
         self.core.tally.bytes += (before - input.bytes().len()) as u64;

@@ -23,7 +23,7 @@ pub trait Connection {
     /// The peer broke the protocol. The reply it deserves is queued; no further event follows.
     fn poll_event<'a>(
         &mut self,
-        input: &mut Input,
+        input: &mut Input<'_>,
         scratch: &'a mut Scratch,
     ) -> Result<Option<Event<'a, Self::Role>>, PeerError>;
 

@@ -1,36 +1,53 @@
 //! Received bytes, lent to a connection for one turn.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
 /// Received bytes not yet consumed, lent by the driver for one turn.
 ///
 /// What a connection leaves unread is presented again, with more bytes after it.
 /// The memory is shared: `take` cuts a piece off without copying it.
-#[derive(Debug, Default)]
-pub struct Input {
-    block: BytesMut, // mutable so that a TLS layer can decrypt in place
+#[derive(Debug)]
+pub struct Input<'a> {
+    block: &'a mut BytesMut, // mutable so that a TLS layer can decrypt in place
+    len: usize,              // of this input; behind it may lie those of others
     eof: bool,
 }
 
-impl Input {
-    /// `block` is what has arrived; after it comes nothing more if `eof`.
-    pub fn new(block: BytesMut, eof: bool) -> Self {
-        Self { block, eof }
+impl<'a> Input<'a> {
+    /// The first `len` bytes of `block` are what has arrived; after them comes nothing more if
+    /// `eof`. What is consumed is gone from `block` afterwards.
+    ///
+    /// # Panics
+    /// If `block` is shorter than that.
+    pub fn new(block: &'a mut BytesMut, len: usize, eof: bool) -> Self {
+        assert!(len <= block.len(), "an input lies within its block");
+        Self { block, len, eof }
+    }
+
+    /// All of `block`.
+    pub fn all(block: &'a mut BytesMut, eof: bool) -> Self {
+        let len = block.len();
+        Self { block, len, eof }
     }
 
     /// The unread bytes, without consuming them.
     pub fn bytes(&self) -> &[u8] {
-        &self.block
+        &self.block[..self.len]
+    }
+
+    /// How many bytes are left to read.
+    pub fn len(&self) -> usize {
+        self.len
     }
 
     /// True if nothing is left to read.
     pub fn is_empty(&self) -> bool {
-        self.block.is_empty()
+        self.len == 0
     }
 
     /// True once every byte is consumed and the peer has closed its side.
     pub fn at_eof(&self) -> bool {
-        self.eof && self.block.is_empty()
+        self.eof && self.is_empty()
     }
 
     /// True if the peer has closed its side, whatever is still to be read.
@@ -39,22 +56,27 @@ impl Input {
     }
 
     /// Consumes the first `n` bytes and returns them: a share, not a copy.
+    ///
+    /// # Panics
+    /// If there are fewer.
     pub fn take(&mut self, n: usize) -> Bytes {
+        assert!(n <= self.len, "only what has arrived can be taken");
+        self.len -= n;
         self.block.split_to(n).freeze()
     }
 
     /// Consumes the first `n` bytes unseen.
+    ///
+    /// # Panics
+    /// If there are fewer.
     pub fn skip(&mut self, n: usize) {
-        bytes::Buf::advance(&mut self.block, n);
+        assert!(n <= self.len, "only what has arrived can be skipped");
+        self.len -= n;
+        self.block.advance(n);
     }
 
     /// Consumes everything.
     pub fn clear(&mut self) {
-        self.block.clear();
-    }
-
-    /// What was left unread.
-    pub fn into_rest(self) -> BytesMut {
-        self.block
+        self.skip(self.len);
     }
 }

@@ -10,19 +10,32 @@ use fulmar_proto::{
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const FIRST: StreamId = StreamId(0);
 
-fn input(bytes: impl AsRef<[u8]>) -> Input {
-    Input::new(BytesMut::from(bytes.as_ref()), false)
+/// What arrives, and whether it is all.
+struct Arriving {
+    block: BytesMut,
+    eof: bool,
 }
 
-fn eof() -> Input {
-    Input::new(BytesMut::new(), true)
+impl Arriving {
+    fn lend(&mut self) -> Input<'_> {
+        Input::all(&mut self.block, self.eof)
+    }
+}
+
+fn input(bytes: impl AsRef<[u8]>) -> Arriving {
+    Arriving { block: BytesMut::from(bytes.as_ref()), eof: false }
+}
+
+fn eof() -> Arriving {
+    Arriving { block: BytesMut::new(), eof: true }
 }
 
 /// Polls until nothing comes; how many events there were.
-fn poll<C: Connection>(connection: &mut C, input: &mut Input) -> usize {
+fn poll<C: Connection>(connection: &mut C, arriving: &mut Arriving) -> usize {
     let mut scratch = Scratch::default();
+    let mut input = arriving.lend();
     let mut events = 0;
-    while connection.poll_event(input, &mut scratch).expect("a sound peer").is_some() {
+    while connection.poll_event(&mut input, &mut scratch).expect("a sound peer").is_some() {
         events += 1;
     }
     events
@@ -161,7 +174,8 @@ fn a_relay_leaves_out_what_concerns_one_hop() {
     let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: X-Hop, Host, Content-Length, cookie\r\n\
                    X-Hop: 1\r\nCookie: c=d\r\nUpgrade: h2c\r\nContent-Length: 3\r\nX-End: 2\r\n\r\nabc";
     let mut input = input(request);
-    let Ok(Some(Event::Head { head, len, .. })) = server.poll_event(&mut input, &mut scratch)
+    let Ok(Some(Event::Head { head, len, .. })) =
+        server.poll_event(&mut input.lend(), &mut scratch)
     else {
         panic!("a head is complete")
     };
@@ -191,7 +205,7 @@ fn room_ends_and_comes_back_with_an_event() {
     assert_eq!((server.room(FIRST), poll(&mut server, &mut input(""))), (0, 0));
     server.handle_sent(1);
     let mut scratch = Scratch::default();
-    let event = server.poll_event(&mut input(""), &mut scratch).unwrap();
+    let event = server.poll_event(&mut input("").lend(), &mut scratch).unwrap();
     assert!(matches!(event, Some(Event::Writable { stream: FIRST })));
     assert_eq!(server.room(FIRST), ROOM_HIGH - ROOM_LOW);
     assert_eq!(poll(&mut server, &mut input("")), 0);
@@ -204,19 +218,19 @@ fn a_server_reads_no_further_requests_while_its_answers_pile_up() {
     let mut pipeline = input(GET.repeat(10));
     let mut scratch = Scratch::default();
     let mut answered = 0;
-    while let Some(event) = server.poll_event(&mut pipeline, &mut scratch).unwrap() {
+    while let Some(event) = server.poll_event(&mut pipeline.lend(), &mut scratch).unwrap() {
         if let Event::End { stream, .. } = event {
             answer(&mut server, stream, &BODY);
             answered += 1;
         }
     }
     assert_eq!(answered, 3);
-    assert_eq!(pipeline.bytes().len(), 7 * GET.len());
+    assert_eq!(pipeline.block.len(), 7 * GET.len());
     assert!(!server.wants_read());
     assert_eq!(server.phase(), Phase::Send);
     sent(&mut server);
     assert!(server.wants_read());
-    assert!(server.poll_event(&mut pipeline, &mut scratch).unwrap().is_some());
+    assert!(server.poll_event(&mut pipeline.lend(), &mut scratch).unwrap().is_some());
 }
 
 #[test]
@@ -278,7 +292,7 @@ fn an_answer_at_the_head_of_the_last_request_closes() {
     let mut server = ServerConnection::default();
     let mut scratch = Scratch::default();
     let mut last = input("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    assert!(server.poll_event(&mut last, &mut scratch).unwrap().is_some());
+    assert!(server.poll_event(&mut last.lend(), &mut scratch).unwrap().is_some());
     answer(&mut server, FIRST, b"ok");
     assert_eq!(poll(&mut server, &mut last), 0);
     sent(&mut server);
@@ -331,8 +345,8 @@ fn after_an_error_the_reply_leaves_and_the_rest_is_swallowed() {
     let mut server = ServerConnection::default();
     let mut scratch = Scratch::default();
     let mut bad = input("GET / HTTP/1.1\r\n\r\nmore");
-    assert!(server.poll_event(&mut bad, &mut scratch).is_err());
-    assert!(bad.is_empty() && server.is_finished());
+    assert!(server.poll_event(&mut bad.lend(), &mut scratch).is_err());
+    assert!(bad.block.is_empty() && server.is_finished());
     assert_eq!(server.phase(), Phase::Send);
     let reply = sent(&mut server);
     assert!(reply.starts_with("HTTP/1.1 400 Bad Request\r\n"));
@@ -346,7 +360,7 @@ fn after_an_error_the_reply_leaves_and_the_rest_is_swallowed() {
     assert!(patient.is_closed(), "patience has a limit");
 
     let mut server = ServerConnection::default();
-    assert!(server.poll_event(&mut input("\x16"), &mut scratch).is_err());
+    assert!(server.poll_event(&mut input("\x16").lend(), &mut scratch).is_err());
     sent(&mut server);
     poll(&mut server, &mut eof());
     assert!(server.is_closed());
@@ -357,7 +371,7 @@ fn a_slow_answer_to_a_half_closed_peer_is_sent() {
     for rest in ["", "more"] {
         let mut server = ServerConnection::default();
         let request = format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n{rest}");
-        let mut input = Input::new(BytesMut::from(request.as_bytes()), true);
+        let mut input = Arriving { eof: true, ..input(request) };
         poll(&mut server, &mut input);
         assert_eq!((server.phase(), server.is_finished()), (Phase::Application, false));
         answer(&mut server, FIRST, b"ok");
@@ -372,7 +386,7 @@ fn an_error_after_half_an_answer_adds_nothing_to_it() {
     let mut server = server("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     server.send_head(FIRST, Response::new(200, Headers::EMPTY), BodyLen::Unknown).unwrap();
     let mut scratch = Scratch::default();
-    assert!(server.poll_event(&mut input("x"), &mut scratch).is_err());
+    assert!(server.poll_event(&mut input("x").lend(), &mut scratch).is_err());
     assert_eq!(sent(&mut server), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     assert!(server.is_finished() && !server.is_closed());
     assert_eq!(server.send_end(FIRST, Headers::EMPTY), Err(Misuse::NoSuchStream));
@@ -384,9 +398,10 @@ fn a_large_body_with_a_length_is_shared_not_copied() {
     let mut scratch = Scratch::default();
     let mut body =
         input(format!("HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{}", "x".repeat(5000)));
-    assert!(client.poll_event(&mut body, &mut scratch).unwrap().is_some());
-    let at = body.bytes().as_ptr();
-    let Some(Event::Data { bytes, .. }) = client.poll_event(&mut body, &mut scratch).unwrap()
+    assert!(client.poll_event(&mut body.lend(), &mut scratch).unwrap().is_some());
+    let at = body.block.as_ptr();
+    let Some(Event::Data { bytes, .. }) =
+        client.poll_event(&mut body.lend(), &mut scratch).unwrap()
     else {
         panic!("the body has arrived")
     };

@@ -151,7 +151,7 @@ impl<A: Application> Engine for ServerEngine<A> {
 
     fn handle_connected(&mut self, _: Instant, _: SocketId) {} // a server connects to nobody
 
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input) {
+    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
         self.links.handle_input(now, socket, input, &mut self.lent);
         self.settle();
     }

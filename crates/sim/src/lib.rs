@@ -165,14 +165,14 @@ impl<A: Engine, B: Engine> Sim<A, B> {
     fn receive(&mut self, at: usize, side: Side) {
         let wire = &mut self.wires[at];
         let some = self.random.usize(0..=wire.incoming(side).len());
-        let (bytes, eof) = wire.take(side, some);
-        let mut input = Input::new(bytes, eof);
+        let (mut bytes, eof) = wire.take(side, some);
+        let mut input = Input::all(&mut bytes, eof);
         let id = wire.half(side).id;
         match side {
             Side::Client => self.client.handle_input(self.now, id, &mut input),
             Side::Server => self.server.handle_input(self.now, id, &mut input),
         }
-        self.wires[at].half_mut(side).unread = input.into_rest();
+        self.wires[at].half_mut(side).unread = bytes;
     }
 
     /// The network takes some of what is queued, perhaps nothing.

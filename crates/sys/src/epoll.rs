@@ -143,14 +143,20 @@ pub fn epoll_wait(
             result => return result,
         }
     }
-    let ms =
-        timeout.map_or(-1, |t| i32::try_from(t.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX));
+    let ms = timeout.map_or(-1, millis);
     let len = i32::try_from(events.len()).unwrap_or(i32::MAX);
     // SAFETY: `EpollEvent` is a transparent epoll_event, and the kernel writes at most `len`.
     let n = syscall!(epoll_wait, unsafe {
         libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr().cast(), len, ms)
     })?;
     Ok(n.unsigned_abs() as usize)
+}
+
+/// Rounded up: waking a millisecond early would only mean another wait.
+fn millis(timeout: Duration) -> i32 {
+    let millis = timeout.as_secs().saturating_mul(1_000);
+    let rest = timeout.subsec_nanos().div_ceil(1_000_000);
+    i32::try_from(millis.saturating_add(rest.into())).unwrap_or(i32::MAX)
 }
 
 fn wait_fine(

@@ -188,8 +188,8 @@ impl World {
         if peer.outgoing.is_empty() && !peer.fin {
             return;
         }
-        let block = BytesMut::from(&std::mem::take(&mut peer.outgoing)[..]);
-        let mut input = Input::new(block, std::mem::take(&mut peer.fin));
+        let mut block = BytesMut::from(&std::mem::take(&mut peer.outgoing)[..]);
+        let mut input = Input::all(&mut block, std::mem::take(&mut peer.fin));
         self.load.handle_input(self.now, socket, &mut input);
     }
 
@@ -218,7 +218,8 @@ impl Peer {
     }
 
     fn think(&mut self, scratch: &mut Scratch, requests: &mut u64, script: &mut Script) {
-        let mut input = Input::new(std::mem::take(&mut self.input), false);
+        let mut block = std::mem::take(&mut self.input);
+        let mut input = Input::all(&mut block, false);
         while !self.stalled {
             match self.machine.poll_event(&mut input, scratch).expect("we speak HTTP") {
                 Some(Event::Head { stream, .. }) => {
@@ -243,7 +244,7 @@ impl Peer {
                 None => break,
             }
         }
-        self.input = input.into_rest();
+        self.input = block;
         self.fin |= self.machine.is_finished();
     }
 

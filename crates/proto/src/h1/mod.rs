@@ -316,7 +316,7 @@ impl<S: Side> Connection for H1<S> {
 
     fn poll_event<'a>(
         &mut self,
-        input: &mut Input,
+        input: &mut Input<'_>,
         scratch: &'a mut Scratch,
     ) -> Result<Option<Event<'a, S>>, PeerError> {
         if self.room == Room::Reopened {

@@ -20,7 +20,7 @@ impl<S: Side> H1<S> {
     /// The next event from `input`, if it has a complete one.
     pub(super) fn poll_recv<'a>(
         &mut self,
-        input: &mut Input,
+        input: &mut Input<'_>,
         scratch: &'a mut Scratch,
     ) -> Polled<'a, S> {
         if self.is_answered()
@@ -36,7 +36,7 @@ impl<S: Side> H1<S> {
                 Ok(false) => Ok(None),
                 Err(error) => Err(self.fail(error, input)),
             },
-            Recv::Body(body) => match self.poll_body(body, input, scratch) {
+            Recv::Body(_) => match self.poll_body(input, scratch) {
                 Ok(Polling::Pending) => Ok(None),
                 Ok(Polling::Data(n)) => Ok(Some(self.data(n, input))),
                 Ok(Polling::End) => Ok(Some(self.end(scratch))),
@@ -54,7 +54,7 @@ impl<S: Side> H1<S> {
     }
 
     /// Client: nothing is outstanding, so nothing may come.
-    fn poll_rest<'a>(&mut self, input: &mut Input) -> Polled<'a, S> {
+    fn poll_rest<'a>(&mut self, input: &mut Input<'_>) -> Polled<'a, S> {
         if !input.is_empty() {
             return Err(self.fail(PeerError::Unsolicited, input));
         }
@@ -68,7 +68,7 @@ impl<S: Side> H1<S> {
     fn poll_head(
         &mut self,
         mut head: HeadScan,
-        input: &mut Input,
+        input: &mut Input<'_>,
         scratch: &mut Scratch,
     ) -> Result<bool, PeerError> {
         if S::SERVER && self.room == Room::Full {
@@ -105,7 +105,7 @@ impl<S: Side> H1<S> {
     }
 
     /// No byte has come: the end of the connection is in order here, if nothing is owed.
-    fn poll_quiet(&mut self, head: HeadScan, input: &Input) -> Result<(), PeerError> {
+    fn poll_quiet(&mut self, head: HeadScan, input: &Input<'_>) -> Result<(), PeerError> {
         if !input.at_eof() {
             return Ok(());
         }
@@ -116,7 +116,7 @@ impl<S: Side> H1<S> {
         Ok(())
     }
 
-    fn head_event<'a>(&mut self, input: &mut Input, scratch: &'a mut Scratch) -> Polled<'a, S> {
+    fn head_event<'a>(&mut self, input: &mut Input<'_>, scratch: &'a mut Scratch) -> Polled<'a, S> {
         let Scratch { head, index } = scratch;
         let begun = if S::SERVER {
             parse::request(head, index).and_then(|(line, fields)| {
@@ -237,11 +237,11 @@ impl<S: Side> H1<S> {
 
     fn poll_body(
         &mut self,
-        mut body: Body,
-        input: &mut Input,
+        input: &mut Input<'_>,
         scratch: &mut Scratch,
     ) -> Result<Polling, PeerError> {
-        let polling = match &mut body {
+        let Recv::Body(body) = &mut self.recv else { return Ok(Polling::Pending) };
+        let polling = match body {
             Body::Exact(0) => Polling::End,
             Body::Exact(left) => {
                 let n = at_most(*left, input);
@@ -249,10 +249,9 @@ impl<S: Side> H1<S> {
                 Polling::Data(n)
             }
             Body::UntilEof if input.at_eof() => Polling::End,
-            Body::UntilEof => Polling::Data(input.bytes().len()),
+            Body::UntilEof => Polling::Data(input.len()),
             Body::Chunked(decoder) => poll_chunked(decoder, input, scratch)?,
         };
-        self.recv = Recv::Body(body);
         match polling {
             Polling::Data(0) | Polling::Pending if input.has_eof() => Err(PeerError::UnexpectedEof),
             Polling::Data(0) => Ok(Polling::Pending),
@@ -260,7 +259,7 @@ impl<S: Side> H1<S> {
         }
     }
 
-    fn data<'a>(&mut self, n: usize, input: &mut Input) -> Event<'a, S> {
+    fn data<'a>(&mut self, n: usize, input: &mut Input<'_>) -> Event<'a, S> {
         self.exchange.waiting = false;
         self.hold(n);
         Event::Data { stream: self.stream, bytes: input.take(n) }
@@ -283,14 +282,14 @@ impl<S: Side> H1<S> {
 
     /// Server: swallows what is left of a request whose answer is complete; true once the
     /// connection has come to something else.
-    fn drain(&mut self, input: &mut Input, scratch: &mut Scratch) -> Result<bool, PeerError> {
-        while let Recv::Body(body) = self.recv {
+    fn drain(&mut self, input: &mut Input<'_>, scratch: &mut Scratch) -> Result<bool, PeerError> {
+        while matches!(self.recv, Recv::Body(_)) {
             if input.at_eof() {
                 self.close();
                 return Ok(true);
             }
-            let before = input.bytes().len();
-            let polling = match self.poll_body(body, input, scratch) {
+            let before = input.len();
+            let polling = match self.poll_body(input, scratch) {
                 Ok(polling) => polling,
                 Err(PeerError::UnexpectedEof) => {
                     input.clear();
@@ -302,7 +301,7 @@ impl<S: Side> H1<S> {
             if let Polling::Data(n) = polling {
                 input.skip(n);
             }
-            let swallowed = u32::try_from(before - input.bytes().len()).unwrap_or(u32::MAX);
+            let swallowed = u32::try_from(before - input.len()).unwrap_or(u32::MAX);
             self.drained = self.drained.saturating_add(swallowed);
             match polling {
                 _ if self.drained > DRAIN_SIZE_MAX => self.linger(),
@@ -318,7 +317,7 @@ impl<S: Side> H1<S> {
     }
 
     /// Server: the answer is owed, and the next request waits in the input.
-    fn poll_done<'a>(&mut self, input: &mut Input) -> Option<Event<'a, S>> {
+    fn poll_done<'a>(&mut self, input: &mut Input<'_>) -> Option<Event<'a, S>> {
         if input.at_eof() {
             self.reuse = Reuse::No;
         } else if self.reuse != Reuse::Yes && !input.is_empty() {
@@ -327,9 +326,9 @@ impl<S: Side> H1<S> {
         None
     }
 
-    fn poll_tunnel<'a>(&mut self, input: &mut Input) -> Option<Event<'a, S>> {
+    fn poll_tunnel<'a>(&mut self, input: &mut Input<'_>) -> Option<Event<'a, S>> {
         if !input.is_empty() {
-            let n = input.bytes().len();
+            let n = input.len();
             return Some(self.data(n, input));
         }
         input.at_eof().then(|| {
@@ -339,8 +338,8 @@ impl<S: Side> H1<S> {
     }
 
     /// Swallows input until the peer closes or its patience costs too much.
-    fn discard<'a>(&mut self, left: u32, input: &mut Input) -> Option<Event<'a, S>> {
-        let size = u32::try_from(input.bytes().len()).unwrap_or(u32::MAX);
+    fn discard<'a>(&mut self, left: u32, input: &mut Input<'_>) -> Option<Event<'a, S>> {
+        let size = u32::try_from(input.len()).unwrap_or(u32::MAX);
         input.clear();
         self.recv = match left.checked_sub(size) {
             Some(left) if !input.at_eof() => Recv::Discard(left),
@@ -351,7 +350,7 @@ impl<S: Side> H1<S> {
 
     /// Nothing more is read; but bytes that the kernel holds when a socket is closed would
     /// destroy our last words on their way.
-    fn poll_closed<'a>(&mut self, input: &mut Input) -> Option<Event<'a, S>> {
+    fn poll_closed<'a>(&mut self, input: &mut Input<'_>) -> Option<Event<'a, S>> {
         if S::SERVER && !input.is_empty() && !self.outbox.is_empty() {
             return self.discard(LINGER_SIZE_MAX, input);
         }
@@ -360,7 +359,7 @@ impl<S: Side> H1<S> {
     }
 
     /// The peer broke the protocol: answers, if there is a place for an answer, and hears no more.
-    fn fail(&mut self, error: PeerError, input: &mut Input) -> PeerError {
+    fn fail(&mut self, error: PeerError, input: &mut Input<'_>) -> PeerError {
         input.clear();
         let unanswered = matches!(self.send, Send::Rest | Send::Head);
         if !S::SERVER {
@@ -398,7 +397,7 @@ enum Polling {
 /// Consumes framing up to the next data, or up to the end with its trailers.
 fn poll_chunked(
     decoder: &mut Decoder,
-    input: &mut Input,
+    input: &mut Input<'_>,
     scratch: &mut Scratch,
 ) -> Result<Polling, PeerError> {
     let (framing, piece) = decoder.advance(input.bytes())?;
@@ -427,8 +426,8 @@ fn trailers(section: &[u8], scratch: &mut Scratch) -> Result<(), PeerError> {
     if refused { Err(PeerError::BadTrailer) } else { Ok(()) }
 }
 
-fn at_most(left: u64, input: &Input) -> usize {
-    usize::try_from(left).unwrap_or(usize::MAX).min(input.bytes().len())
+fn at_most(left: u64, input: &Input<'_>) -> usize {
+    usize::try_from(left).unwrap_or(usize::MAX).min(input.len())
 }
 
 /// RFC 9112 §9.3.

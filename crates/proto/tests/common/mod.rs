@@ -269,7 +269,7 @@ where
     let count = pieces.len() + extra.iter().len();
     for (i, piece) in pieces.iter().chain(extra).enumerate() {
         block.extend_from_slice(piece);
-        let mut input = Input::new(block, eof && i + 1 == count);
+        let mut input = Input::all(&mut block, eof && i + 1 == count);
         loop {
             match connection.poll_event(&mut input, &mut scratch) {
                 Ok(Some(event)) => {
@@ -282,10 +282,9 @@ where
             }
         }
         if connection.is_closed() {
-            block = BytesMut::new();
+            block.clear();
             break;
         }
-        block = input.into_rest();
     }
     assert!(block.len() <= fulmar_proto::h1::HEAD_SIZE_MAX, "unread input is bounded");
     let end = match (connection.is_closed(), connection.is_finished()) {
