@@ -185,6 +185,15 @@ impl Process {
     pub fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.id())).expect("it runs").count()
     }
+
+    /// The number that its next descriptor would get. Some above it may be open: inherited ones.
+    ///
+    /// # Panics
+    /// It has ended.
+    pub fn next_descriptor(&self) -> u64 {
+        let open = |n: &u64| Path::new(&format!("/proc/{}/fd/{n}", self.id())).is_symlink();
+        (0..).find(|n| !open(n)).expect("not all are open")
+    }
 }
 
 impl Drop for Process {
