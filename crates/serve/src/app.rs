@@ -93,7 +93,7 @@ impl App {
     /// Nothing more will be answered: what the log still holds is written.
     pub fn finish(&mut self, now: Instant) {
         if let Some(log) = &mut self.log {
-            log.flush(now);
+            log.finish(now);
         }
         self.tell_trouble();
     }
