@@ -248,6 +248,11 @@ impl Application for App {
         }
     }
 
+    /// A remembered file is worth less than a client that waits.
+    fn handle_exhausted(&mut self, _: Instant) {
+        self.site.cache().shed();
+    }
+
     fn handle_timeout(&mut self, now: Instant) {
         if let Some(log) = &mut self.log {
             log.flush_due(now);
