@@ -8,55 +8,10 @@ use fulmar_engine::{Action, End, Engine, Handler, Links, ListenerId, SocketId, T
 use fulmar_proto::{
     BodyLen, Connection, Event, Headers, Input, Response, Server, ServerConnection, Transmit,
 };
-use fulmar_serve::endpoints::{Asked, Endpoint, Endpoints, Task};
-use fulmar_server::{Application, Context, Limits, ServerEngine, Stop};
+use fulmar_server::{Limits, ServerEngine};
 use fulmar_sys as sys;
-use fulmar_tests::loops::{AppLoop, LISTENER, Loop, OwnLoop, client};
-
-/// The test endpoints, and nothing else.
-#[derive(Debug, Default)]
-struct App {
-    endpoints: Endpoints,
-    requests: u64,
-    gone: u64,
-}
-
-impl Application for App {
-    type Data = Task;
-
-    fn handle(
-        &mut self,
-        context: &mut Context,
-        reply: &mut ServerConnection,
-        task: &mut Task,
-        event: Event<'_, Server>,
-    ) {
-        let result = match event {
-            Event::Head { head, len, .. } => {
-                self.requests += 1;
-                let endpoint = Endpoint::parse(head.target).expect("a test asks for an endpoint");
-                let asked = Asked { request: &head, len, requests: self.requests };
-                self.endpoints.begin(endpoint, asked, context, reply, task).map(drop)
-            }
-            event => self.endpoints.handle(event, reply, task),
-        };
-        result.expect("endpoints use the connection as it wants");
-    }
-
-    fn handle_timer(&mut self, _: &mut Context, reply: &mut ServerConnection, task: &mut Task) {
-        self.endpoints.handle_timer(reply, task).expect("as above");
-    }
-
-    fn handle_gone(&mut self, _: Instant, _: SocketId, _: Task, _: &End) {
-        self.gone += 1;
-    }
-}
-
-fn server(limits: Limits) -> ServerEngine<App> {
-    let mut engine = ServerEngine::new(sys::now(), App::default(), limits, Stop::new());
-    engine.add_listener(LISTENER);
-    engine
-}
+use fulmar_tests::app::{App, server};
+use fulmar_tests::loops::{AppLoop, Loop, OwnLoop, client};
 
 fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n")

@@ -1,6 +1,7 @@
 //! What the tests of several crates share.
 #![forbid(unsafe_code)]
 
+pub mod app;
 pub mod curl;
 pub mod http;
 pub mod loops;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod descriptors;
+mod durations;
 mod load;
 mod output;
 mod serve;

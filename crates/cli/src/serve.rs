@@ -15,7 +15,7 @@ use fulmar_server::Limits;
 
 use crate::output::{Failure, complain, say};
 use crate::signals::{self, INTERRUPTED, Interrupt};
-use crate::{descriptors, table};
+use crate::{descriptors, durations, table};
 
 /// Serve the files of a directory.
 #[derive(Debug, Args)]
@@ -54,23 +54,23 @@ pub(crate) struct Arguments {
     max_connections: Option<u32>,
 
     /// Close a connection that has no request for so long
-    #[arg(long, value_name = "SECONDS", default_value = "75", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "75s", value_parser = durations::parse)]
     idle_timeout: Duration,
 
     /// From the first byte of a request's head to its last
-    #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = durations::parse)]
     head_timeout: Duration,
 
     /// Between two bytes of a request's body
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = durations::parse)]
     body_timeout: Duration,
 
     /// Between two bytes that the client takes
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = durations::parse)]
     send_timeout: Duration,
 
     /// From SIGTERM or SIGINT to the end of connections that are still busy
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = durations::parse)]
     drain_timeout: Duration,
 
     /// Print the system calls per request at the end
@@ -233,14 +233,6 @@ fn report(arguments: &Arguments, outcome: &Outcome, to_stderr: bool) -> Result<(
         return Ok(());
     }
     say(&text)
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds)
-        .ok()
-        .filter(|time| !time.is_zero())
-        .ok_or_else(|| "must be more than 0 and finite".to_owned())
 }
 
 const HELP: &str = "\

@@ -14,4 +14,4 @@ mod engine;
 pub use engine::{Action, Engine, ListenerId, SocketId};
 pub use links::{End, Exchange, Handler, Links, Timeouts};
 pub use slots::Slots;
-pub use timers::{Tick, Wheel};
+pub use timers::{Span, Tick, Wheel};

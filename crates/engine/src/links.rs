@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use fulmar_proto::{Connection, Event, Input, PeerError, Phase, Scratch, StreamId, Transmit};
 
 use crate::slots::Slots;
-use crate::timers::{Tick, Wheel};
+use crate::timers::{Span, Tick, Wheel};
 use crate::{Action, SocketId};
 
 /// Who hears of events.
@@ -80,18 +80,33 @@ pub struct Timeouts {
     pub tunnel: Option<Duration>,
 }
 
-impl Timeouts {
-    fn of(&self, phase: Phase) -> Option<Duration> {
-        match phase {
-            Phase::Idle => self.idle,
-            Phase::Head => self.head,
-            Phase::Body => self.body,
-            Phase::Answer => self.answer,
-            Phase::Application => None,
-            Phase::Send => self.send,
-            Phase::Linger => self.linger,
-            Phase::Tunnel => self.tunnel,
-        }
+/// The same in ticks: reckoned once, looked up for every request.
+#[derive(Clone, Copy, Debug)]
+struct Spans {
+    connect: Span,
+    phases: [Span; PHASES.len()],
+}
+
+impl From<Timeouts> for Spans {
+    fn from(timeouts: Timeouts) -> Self {
+        let span = |timeout: Option<Duration>| timeout.map_or(Span::ENDLESS, Span::from);
+        let of = |phase| match phase {
+            Phase::Idle => span(timeouts.idle),
+            Phase::Head => span(timeouts.head),
+            Phase::Body => span(timeouts.body),
+            Phase::Answer => span(timeouts.answer),
+            Phase::Application => Span::ENDLESS,
+            Phase::Send => span(timeouts.send),
+            Phase::Linger => span(timeouts.linger),
+            Phase::Tunnel => span(timeouts.tunnel),
+        };
+        Self { connect: span(timeouts.connect), phases: PHASES.map(of) }
+    }
+}
+
+impl Spans {
+    fn of(&self, phase: Phase) -> Span {
+        self.phases[phase as usize]
     }
 }
 
@@ -103,7 +118,7 @@ pub struct Links<C, T> {
     scratch: Scratch,
     wheel: Wheel,
     due: Vec<u32>,
-    timeouts: Timeouts,
+    spans: Spans,
 }
 
 /// A connection, what is attached to it, and where it stands with driver and clock.
@@ -129,7 +144,7 @@ impl<C: Connection, T> Links<C, T> {
             scratch: Scratch::default(),
             wheel: Wheel::new(now),
             due: Vec::new(),
-            timeouts,
+            spans: timeouts.into(),
         }
     }
 
@@ -175,7 +190,7 @@ impl<C: Connection, T> Links<C, T> {
         data: T,
     ) -> SocketId {
         let socket = self.admit(connection, data);
-        self.start_deadline(now, socket, self.timeouts.connect);
+        self.start_deadline(now, socket, self.spans.connect);
         self.actions.push_back(Action::Connect { socket, peer, local });
         socket
     }
@@ -232,7 +247,7 @@ impl<C: Connection, T> Links<C, T> {
         let Some(link) = self.slots.get_mut(socket) else { return };
         let phase = link.connection.phase();
         link.phase = Some(phase);
-        self.start_deadline(now, socket, self.timeouts.of(phase));
+        self.start_deadline(now, socket, self.spans.of(phase));
     }
 
     /// Bytes arrived, or the peer's end.
@@ -361,14 +376,14 @@ impl<C: Connection, T> Links<C, T> {
             return;
         }
         link.phase = Some(phase);
-        self.start_deadline(now, socket, self.timeouts.of(phase));
+        self.start_deadline(now, socket, self.spans.of(phase));
     }
 
-    fn start_deadline(&mut self, now: Instant, socket: SocketId, timeout: Option<Duration>) {
+    fn start_deadline(&mut self, now: Instant, socket: SocketId, span: Span) {
+        let at = self.slots.position(socket);
         let Some(link) = self.slots.get_mut(socket) else { return };
-        link.deadline = timeout.map_or(Tick::NEVER, |timeout| self.wheel.tick(now).after(timeout));
-        let deadline = link.deadline;
-        self.wheel.arm(self.slots.position(socket), deadline);
+        link.deadline = self.wheel.tick(now).after(span);
+        self.wheel.arm(at, link.deadline);
     }
 
     /// What the peer did wrong counts more than how it went away afterwards.
@@ -379,6 +394,18 @@ impl<C: Connection, T> Links<C, T> {
         }
     }
 }
+
+/// In the order of their numbers.
+const PHASES: [Phase; 8] = [
+    Phase::Idle,
+    Phase::Head,
+    Phase::Body,
+    Phase::Answer,
+    Phase::Application,
+    Phase::Send,
+    Phase::Linger,
+    Phase::Tunnel,
+];
 
 /// Phases in which the peer has until the deadline for every byte, not for all of them.
 fn begins_again(phase: Phase) -> bool {

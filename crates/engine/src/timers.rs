@@ -15,10 +15,26 @@ impl Tick {
     /// Later than every other.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// Later by `duration`, rounded up to milliseconds.
+    /// Later by `span`.
     #[must_use]
-    pub fn after(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(millis(duration)))
+    pub fn after(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+}
+
+/// A length of time in ticks, reckoned once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(u64);
+
+impl Span {
+    /// For ever.
+    pub const ENDLESS: Self = Self(u64::MAX);
+}
+
+impl From<Duration> for Span {
+    /// Rounded up to milliseconds.
+    fn from(duration: Duration) -> Self {
+        Self(millis(duration))
     }
 }
 
@@ -26,7 +42,8 @@ impl Tick {
 #[derive(Debug)]
 pub struct Wheel {
     start: Instant,
-    done: u64, // every tick up to this one has been handled
+    latest: (Instant, Tick), // the time asked for last: of one turn, it is always the same
+    done: u64,               // every tick up to this one has been handled
     heads: [[u32; BUCKETS]; LEVELS],
     occupied: [u64; LEVELS],
     nodes: Vec<Node>, // by slot
@@ -46,13 +63,18 @@ impl Wheel {
     /// An empty wheel whose first tick is `start`.
     pub fn new(start: Instant) -> Self {
         let heads = [[NIL; BUCKETS]; LEVELS];
-        Self { start, done: 0, heads, occupied: [0; LEVELS], nodes: Vec::new() }
+        let latest = (start, Tick(0));
+        Self { start, latest, done: 0, heads, occupied: [0; LEVELS], nodes: Vec::new() }
     }
 
     /// The tick that `time` falls in; what is due at it has come.
-    pub fn tick(&self, time: Instant) -> Tick {
-        let since = time.saturating_duration_since(self.start);
-        Tick(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    pub fn tick(&mut self, time: Instant) -> Tick {
+        if self.latest.0 != time {
+            let since = time.saturating_duration_since(self.start);
+            let millis = since.as_secs().saturating_mul(1_000);
+            self.latest = (time, Tick(millis.saturating_add(since.subsec_millis().into())));
+        }
+        self.latest.1
     }
 
     /// The first tick that is not before `time`: for deadlines.

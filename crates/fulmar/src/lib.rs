@@ -1,1 +1,69 @@
-//! Part of fulmar.
+//! An HTTP engine that moves bytes with hardly a system call, and counts every one.
+//!
+//! This crate is the roof over the others: add it, and use what you need.
+//!
+//! A server is an [`server::Application`], an engine around it, and a reactor that drives it. One
+//! turn waits once, receives from everything that is ready, and sends everything that came of it:
+//!
+//! ```
+//! use fulmar::drive::{Epoll, ListenOptions, Reactor, listen};
+//! use fulmar::proto::{
+//!     BodyLen, Connection, Event, Headers, Response, Server, ServerConnection,
+//! };
+//! use fulmar::server::{Application, Context, Limits, ServerEngine, Stop};
+//!
+//! struct Hello;
+//!
+//! impl Application for Hello {
+//!     type Data = ();
+//!     fn handle(
+//!         &mut self,
+//!         _: &mut Context,
+//!         reply: &mut ServerConnection,
+//!         _: &mut (),
+//!         event: Event<'_, Server>,
+//!     ) {
+//!         if let Event::End { stream, .. } = event {
+//!             let head = Response::new(200, Headers::EMPTY);
+//!             reply.send_head(stream, head, BodyLen::Exact(6)).expect("the first answer");
+//!             reply.send_data(stream, b"hello\n"[..].into()).expect("six bytes");
+//!             reply.send_end(stream, Headers::EMPTY).expect("they were all");
+//!         }
+//!     }
+//! }
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let (listener, address) = listen("127.0.0.1:0".parse().unwrap(), ListenOptions::default())?;
+//! let engine = ServerEngine::new(fulmar::sys::now(), Hello, Limits::default(), Stop::new());
+//! let mut reactor = Reactor::new(engine, Epoll::new()?);
+//! let listener = reactor.listen(listener)?;
+//! reactor.engine.add_listener(listener);
+//! # use std::io::{Read, Write};
+//! # let mut client = std::net::TcpStream::connect(address)?;
+//! # client.write_all(b"GET / HTTP/1.1\r\nHost: me\r\nConnection: close\r\n\r\n")?;
+//! # while reactor.stats().accepted == 0 || reactor.engine.connections() > 0 {
+//! // In a program: while !reactor.engine.is_done() { .. }
+//! reactor.turn()?;
+//! # }
+//! # let mut answer = String::new();
+//! # client.read_to_string(&mut answer)?;
+//! # assert!(answer.ends_with("hello\n"));
+//! # let ledger = fulmar::sys::Ledger::here();
+//! # assert_eq!(ledger.count(fulmar::sys::Call::send).calls, 1);
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+#[doc(inline)]
+pub use fulmar_client as client;
+#[doc(inline)]
+pub use fulmar_drive as drive;
+#[doc(inline)]
+pub use fulmar_engine as engine;
+#[doc(inline)]
+pub use fulmar_proto as proto;
+#[doc(inline)]
+pub use fulmar_server as server;
+#[doc(inline)]
+pub use fulmar_sys as sys;

@@ -124,7 +124,7 @@ fn control(
 
 /// `epoll_wait(2)`; without `timeout` it waits for as long as it takes.
 ///
-/// A timeout is rounded up to milliseconds; one below [`FINE_BELOW`] that is no whole number of
+/// A timeout is rounded up to milliseconds; one below 20 ms that is no whole number of
 /// them is waited for exactly, with `epoll_pwait2(2)` where the kernel has it.
 ///
 /// # Errors

@@ -64,6 +64,8 @@ calls!(
     write,
     getrusage,
     prlimit64,
+    sched_getaffinity,
+    sched_setaffinity,
 );
 
 /// What one thread, or several, asked of the kernel.

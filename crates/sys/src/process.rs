@@ -66,6 +66,41 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(seconds) + Duration::from_micros(micros)
 }
 
+/// `sched_getaffinity(2)`: the processors that the calling thread may run on.
+///
+/// # Errors
+/// As the manual page says.
+pub fn allowed_cpus() -> io::Result<Vec<usize>> {
+    let mut set = no_cpus();
+    // SAFETY: `set` is live for the size given; the kernel fills it.
+    let result = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
+    syscall!(sched_getaffinity, result)?;
+    let len = usize::try_from(libc::CPU_SETSIZE).expect("a size");
+    // SAFETY: every number is below CPU_SETSIZE, the number of bits of the set.
+    Ok((0..len).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect())
+}
+
+/// `sched_setaffinity(2)`: the calling thread, and those that it starts, run on these processors.
+///
+/// # Errors
+/// `EINVAL` if there is none of them.
+pub fn run_on_cpus(cpus: &[usize]) -> io::Result<()> {
+    let mut set = no_cpus();
+    let len = usize::try_from(libc::CPU_SETSIZE).expect("a size");
+    for cpu in cpus.iter().filter(|cpu| **cpu < len) {
+        // SAFETY: the number is below CPU_SETSIZE, the number of bits of the set.
+        unsafe { libc::CPU_SET(*cpu, &mut set) };
+    }
+    // SAFETY: `set` is live for the size given; the call only reads it.
+    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+    syscall!(sched_setaffinity, result).map(drop)
+}
+
+fn no_cpus() -> libc::cpu_set_t {
+    // SAFETY: cpu_set_t is plain data; all-zero is a valid value of it.
+    unsafe { std::mem::zeroed() }
+}
+
 /// `prlimit(2)`: raises the soft limit on descriptors to the hard one.
 ///
 /// # Errors

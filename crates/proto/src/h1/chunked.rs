@@ -122,12 +122,14 @@ impl Decoder {
             AfterName, AfterQuoted, BeforeName, BeforeSemicolon, BeforeValue, Escaped, Name,
             Quoted, Value,
         };
+        if byte == b'\r' && matches!(at, Name | Value | AfterQuoted) {
+            return Ok(State::SizeLf { size });
+        }
         if usize::from(self.extensions) == CHUNK_EXT_SIZE_MAX {
             return Err(PeerError::BadChunk);
         }
         self.extensions += 1;
         let at = match (at, byte) {
-            (Name | Value | AfterQuoted, b'\r') => return Ok(State::SizeLf { size }),
             (BeforeSemicolon | Name | AfterName | Value | AfterQuoted, b';') => BeforeName,
             (BeforeSemicolon | AfterQuoted | Value, b' ' | b'\t') => BeforeSemicolon,
             (Name | AfterName, b' ' | b'\t') => AfterName,

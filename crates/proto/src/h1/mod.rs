@@ -15,6 +15,9 @@
 //!          any error, `reset`, the last exchange ─▶ Discard, Closed
 //! ```
 //!
+//! A server that has ended its answer hears no more of that exchange: what is left of the
+//! request is swallowed, if it is little, and the next event is the next request's.
+//!
 //! Where the RFC leaves a choice, this machine takes the strict one and closes: behind a proxy
 //! or in a pool, a repaired message is an attack on the next one.
 
@@ -219,6 +222,9 @@ impl<S: Side> H1<S> {
     }
 
     fn settle_answer(&mut self) {
+        if self.is_answered() && matches!(self.recv, Recv::Body(Body::Exact(0))) {
+            self.recv = Recv::Done;
+        }
         match (self.recv, self.send) {
             (Recv::Done, Send::Tunnel) => self.recv = Recv::Upgraded,
             (Recv::Done, Send::Done) if self.reuse == Reuse::Yes => {
@@ -226,7 +232,7 @@ impl<S: Side> H1<S> {
                 self.send = Send::Rest;
                 self.next_exchange();
             }
-            (Recv::Done, Send::Done) => self.close(),
+            (Recv::Done | Recv::Closed, Send::Done) => self.close(),
             // The peer has the answer and is still sending: swallow a little, or have it stop.
             (Recv::Body(_), Send::Done) if self.reuse == Reuse::Yes => {
                 self.unreleased = 0;
@@ -238,7 +244,7 @@ impl<S: Side> H1<S> {
     }
 
     fn settle_request(&mut self) {
-        if self.recv != Recv::Done {
+        if !matches!(self.recv, Recv::Done) {
             return;
         }
         if self.send == Send::Tunnel {
@@ -344,7 +350,7 @@ impl<S: Side> Connection for H1<S> {
         if self.vacancy() == 0 {
             return None;
         }
-        if self.recv == Recv::Rest {
+        if matches!(self.recv, Recv::Rest) {
             self.recv = NEXT_HEAD;
         }
         self.outstanding += 1;
@@ -419,7 +425,7 @@ impl<S: Side> Connection for H1<S> {
     }
 
     fn is_closed(&self) -> bool {
-        self.recv == Recv::Closed && self.send == Send::Closed && self.outbox.is_empty()
+        self.send == Send::Closed && matches!(self.recv, Recv::Closed) && self.outbox.is_empty()
     }
 
     fn phase(&self) -> Phase {
@@ -456,8 +462,11 @@ pub const INTERIM_LEN_MAX: u32 = 16;
 pub const CHUNK_EXT_SIZE_MAX: usize = 4 * 1024;
 /// Fields and blank line of a trailer section.
 pub const TRAILERS_SIZE_MAX: usize = 8 * 1024;
-/// What is swallowed of a request that has been answered, and of a peer that does not close.
+/// What is swallowed of a request that has been answered, so that the connection can be kept.
 pub const DRAIN_SIZE_MAX: u32 = 64 * 1024;
+/// What is swallowed of a peer that goes on sending after our last words, so that it can read
+/// them: closing would reset the connection (RFC 9112 §9.6). Deadlines end it earlier.
+pub const LINGER_SIZE_MAX: u32 = 4 * 1024 * 1024;
 /// Queued bytes at which a sender must wait, and a server takes no further request.
 pub const ROOM_HIGH: u64 = 256 * 1024;
 /// Queued bytes at which it may go on.
@@ -470,7 +479,7 @@ pub const DEPTH_MAX: u32 = 64;
 /// Exchanges of one connection: far enough from the end that ids never wrap.
 const STREAM_MAX: u32 = u32::MAX - 2 * DEPTH_MAX;
 const NEXT_HEAD: Recv = Recv::Head(HeadScan { scan: parse::Scan::FRESH, after_blank: false });
-const DISCARD: Recv = Recv::Discard(DRAIN_SIZE_MAX);
+const DISCARD: Recv = Recv::Discard(LINGER_SIZE_MAX);
 
 #[cfg(test)]
 mod tests {

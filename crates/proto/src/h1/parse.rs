@@ -79,7 +79,8 @@ fn narrow(n: usize) -> u16 {
     u16::try_from(n).expect("sections are limited to less than 64 KiB")
 }
 
-/// Looks for the end of a head; `check` looks at its start line, or at what there is of it.
+/// Looks for the end of a head; `check` looks at its start line, with its LF, or at what there
+/// is of it: once when it is complete, and before that a bounded part of it.
 pub(super) fn head_end(
     scan: &mut Scan,
     bytes: &[u8],
@@ -92,7 +93,9 @@ pub(super) fn head_end(
         ScanError::TooLarge => PeerError::HeadTooLarge,
     });
     if in_start_line && !matches!(end, Ok(Some(_))) {
-        check(bytes)?;
+        let is_partial = scan.line == 0 && end.is_ok();
+        let line_end = if is_partial { None } else { memchr::memchr(b'\n', bytes) };
+        check(line_end.map_or(bytes, |line_end| &bytes[..=line_end]))?;
     }
     end
 }
@@ -117,10 +120,11 @@ impl RequestLine {
 
 /// Checks a request line, or what there is of it, as soon as its first byte is there: who does
 /// not speak HTTP may wait for us to answer before sending a line end.
-pub(super) fn check_request_start(bytes: &[u8]) -> Result<(), PeerError> {
-    match memchr::memchr(b'\n', bytes) {
-        Some(end) => request_line(&bytes[..=end]).map(|_| ()),
-        None => method_end(bytes).map(|_| ()),
+pub(super) fn check_request_start(line: &[u8]) -> Result<(), PeerError> {
+    if line.ends_with(b"\n") {
+        request_line(line).map(|_| ())
+    } else {
+        method_end(line).map(|_| ())
     }
 }
 
@@ -185,12 +189,12 @@ pub(super) fn request(
 }
 
 /// Checks a status line, or what there is of it.
-pub(super) fn check_response_start(bytes: &[u8]) -> Result<(), PeerError> {
-    if let Some(end) = memchr::memchr(b'\n', bytes) {
-        return status_line(&bytes[..=end]).map(|_| ());
+pub(super) fn check_response_start(line: &[u8]) -> Result<(), PeerError> {
+    if line.ends_with(b"\n") {
+        return status_line(line).map(|_| ());
     }
-    let seen = bytes.len().min(HTTP.len());
-    if bytes[..seen] == HTTP[..seen] { Ok(()) } else { Err(PeerError::BadStartLine) }
+    let seen = line.len().min(HTTP.len());
+    if line[..seen] == HTTP[..seen] { Ok(()) } else { Err(PeerError::BadStartLine) }
 }
 
 /// Takes `version SP status [SP reason] CRLF` apart. The blank before an empty reason is

@@ -10,8 +10,8 @@ use super::framing::{self, Facts, Framing, Kind};
 use super::parse::{self, Expect, Fields};
 use super::side::{Head, Side};
 use super::{
-    Body, DISCARD, DRAIN_SIZE_MAX, Exchange, H1, Handover, HeadScan, INTERIM_LEN_MAX, Recv, Reuse,
-    Room, Send, encode,
+    Body, DISCARD, DRAIN_SIZE_MAX, Exchange, H1, Handover, HeadScan, INTERIM_LEN_MAX,
+    LINGER_SIZE_MAX, Recv, Reuse, Room, Send, encode,
 };
 
 type Polled<'a, S> = Result<Option<Event<'a, S>>, PeerError>;
@@ -322,7 +322,7 @@ impl<S: Side> H1<S> {
         if input.at_eof() {
             self.reuse = Reuse::No;
         } else if self.reuse != Reuse::Yes && !input.is_empty() {
-            return self.discard(DRAIN_SIZE_MAX, input);
+            return self.discard(LINGER_SIZE_MAX, input);
         }
         None
     }
@@ -353,7 +353,7 @@ impl<S: Side> H1<S> {
     /// destroy our last words on their way.
     fn poll_closed<'a>(&mut self, input: &mut Input) -> Option<Event<'a, S>> {
         if S::SERVER && !input.is_empty() && !self.outbox.is_empty() {
-            return self.discard(DRAIN_SIZE_MAX, input);
+            return self.discard(LINGER_SIZE_MAX, input);
         }
         input.clear();
         None

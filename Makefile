@@ -1,0 +1,41 @@
+# Everything a user or contributor runs. `make help` lists it.
+
+RUST_NEEDED := 1.95
+TARGET_DIR  := $(or $(CARGO_TARGET_DIR),target)
+FULMAR      := ./$(TARGET_DIR)/release/fulmar
+ifneq ($(filter /%,$(TARGET_DIR)),)
+FULMAR      := $(TARGET_DIR)/release/fulmar
+endif
+
+.PHONY: help demo test bench build fmt lint cargo
+
+help: ## What can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build ## An embedded server, 1,000 connections, 5 seconds, both ledgers
+	$(FULMAR) load -c 1000 -d 5 --ledger
+
+test: cargo ## All tests, with real peers (installs Debian packages that are missing; needs root then)
+	scripts/setup-peers
+	cargo build --release -p fulmar-cli
+	cargo test --workspace
+
+bench: build ## The measurements of the README, against the peers
+	bench/run
+
+build: cargo ## The binary
+	cargo build --release -p fulmar-cli
+
+fmt: cargo ## Format the code
+	cargo fmt --all
+
+lint: cargo ## What CI checks besides the tests
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps
+
+cargo:
+	@command -v cargo >/dev/null || { \
+	  echo "cargo is not on the PATH. fulmar needs Rust $(RUST_NEEDED) or later:" >&2; \
+	  echo "install it with rustup (https://rustup.rs), then run: . \"\$$HOME/.cargo/env\"" >&2; \
+	  echo "if an older Rust is there: rustup update stable" >&2; exit 1; }

@@ -1,0 +1,227 @@
+//! A URL, taken apart once into what a request needs (RFC 9110 §4.2, RFC 9112 §3.2.1).
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use url::{Host, Position, Url};
+
+/// Where a request goes and what it asks for.
+///
+/// ```
+/// use fulmar_client::Target;
+/// let target = Target::parse("http://example.com:8080/a?b#c").unwrap();
+/// assert_eq!(target.authority(), "example.com:8080");
+/// assert_eq!(target.path(), "/a?b");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    host: Host<String>,
+    port: u16,
+    authority: String,
+    path: String,
+}
+
+impl Target {
+    /// Takes a URL apart. The fragment is dropped: it never leaves the client.
+    ///
+    /// # Errors
+    /// The variant says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, TargetError> {
+        if text.chars().any(|c| c.is_control() || c == ' ') {
+            return Err(TargetError::Blank);
+        }
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(TargetError::NoScheme);
+        };
+        match scheme.to_ascii_lowercase().as_str() {
+            "http" => {}
+            "https" => return Err(TargetError::Tls),
+            _ => return Err(TargetError::Scheme(scheme.to_owned())),
+        }
+        if matches!(rest.chars().next(), None | Some('/' | '\\' | '?' | '#' | ':')) {
+            return Err(TargetError::NoHost); // the parser would take the path for a host
+        }
+        let url = Url::parse(text).map_err(TargetError::Malformed)?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(TargetError::UserInfo);
+        }
+        let host = url.host().ok_or(TargetError::NoHost)?.to_owned();
+        let port = url.port_or_known_default().filter(|p| *p != 0).ok_or(TargetError::PortZero)?;
+        let authority = url[Position::BeforeHost..Position::AfterPort].to_owned();
+        let path = url[Position::BeforePath..Position::AfterQuery].to_owned();
+        Ok(Self { host, port, authority, path })
+    }
+
+    /// The host, without brackets.
+    pub fn host(&self) -> String {
+        match &self.host {
+            Host::Domain(name) => name.clone(),
+            Host::Ipv4(address) => address.to_string(),
+            Host::Ipv6(address) => address.to_string(),
+        }
+    }
+
+    /// The port, also where the URL leaves it out.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The value of `Host`: the port only where it is not the usual one.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    /// The request target in origin form: path and query.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The addresses of the host, in the order in which they are to be tried. Blocks while the
+    /// system's resolver works.
+    ///
+    /// # Errors
+    /// The name has no address, or the resolver failed.
+    pub fn resolve(&self) -> Result<Vec<SocketAddr>, ResolveError> {
+        let addresses = match &self.host {
+            Host::Ipv4(address) => return Ok(vec![SocketAddr::from((*address, self.port))]),
+            Host::Ipv6(address) => return Ok(vec![SocketAddr::from((*address, self.port))]),
+            Host::Domain(name) => (name.as_str(), self.port).to_socket_addrs(),
+        };
+        let error = |cause| ResolveError { host: self.host(), cause };
+        let mut found = Vec::new();
+        for address in addresses.map_err(|cause| error(Some(cause)))? {
+            if !found.contains(&address) {
+                found.push(address);
+            }
+        }
+        if found.is_empty() { Err(error(None)) } else { Ok(found) }
+    }
+}
+
+/// What is wrong with a URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// It does not say how to talk: no `http://`.
+    NoScheme,
+    /// `https`, which this build cannot do.
+    Tls,
+    /// Another scheme.
+    Scheme(String),
+    /// There is no host.
+    NoHost,
+    /// Port 0 cannot be connected to.
+    PortZero,
+    /// `user:password@` would be sent to nobody.
+    UserInfo,
+    /// Blanks or control characters.
+    Blank,
+    /// The grammar of URLs does not allow it.
+    Malformed(url::ParseError),
+}
+
+impl fmt::Display for TargetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoScheme => f.write_str("the URL does not begin with http://"),
+            Self::Tls => f.write_str("TLS is not built in yet: use an http:// URL"),
+            Self::Scheme(scheme) => write!(f, "the scheme {scheme:?} is not spoken: use http://"),
+            Self::NoHost => f.write_str("the URL has no host"),
+            Self::PortZero => f.write_str("port 0 cannot be connected to"),
+            Self::UserInfo => {
+                f.write_str("user names in URLs are not sent: use an Authorization field")
+            }
+            Self::Blank => f.write_str("the URL has blanks or control characters: encode them"),
+            Self::Malformed(cause) => write!(f, "the URL is malformed: {cause}"),
+        }
+    }
+}
+
+impl std::error::Error for TargetError {}
+
+/// A host without an address.
+#[derive(Debug)]
+pub struct ResolveError {
+    host: String,
+    cause: Option<io::Error>,
+}
+
+impl fmt::Display for ResolveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cause {
+            Some(cause) => write!(f, "the host {:?} cannot be resolved: {cause}", self.host),
+            None => write!(f, "the host {:?} has no address", self.host),
+        }
+    }
+}
+
+impl std::error::Error for ResolveError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.as_ref().map(|cause| cause as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart() {
+        for (url, host, port, authority, path) in [
+            ("http://a", "a", 80, "a", "/"),
+            ("HTTP://A.Example/x", "a.example", 80, "a.example", "/x"),
+            ("http://a:80/", "a", 80, "a", "/"),
+            ("http://a:8080?q=1#f", "a", 8080, "a:8080", "/?q=1"),
+            ("http://127.0.0.1:9/b/../c", "127.0.0.1", 9, "127.0.0.1:9", "/c"),
+            ("http://[::1]:81/%20?a%2Fb", "::1", 81, "[::1]:81", "/%20?a%2Fb"),
+            ("http://a/?", "a", 80, "a", "/?"),
+            (
+                "http://b\u{fc}cher.example/",
+                "xn--bcher-kva.example",
+                80,
+                "xn--bcher-kva.example",
+                "/",
+            ),
+        ] {
+            let target = Target::parse(url).unwrap_or_else(|e| panic!("{url}: {e}"));
+            assert_eq!(
+                (target.host().as_str(), target.port(), target.authority(), target.path()),
+                (host, port, authority, path),
+                "{url}"
+            );
+        }
+    }
+
+    #[test]
+    fn wrong_urls_say_what_is_wrong() {
+        for (url, error) in [
+            ("", TargetError::NoScheme),
+            ("localhost:8080/", TargetError::NoScheme),
+            ("https://a/", TargetError::Tls),
+            ("ftp://a/", TargetError::Scheme("ftp".to_owned())),
+            ("http://", TargetError::NoHost),
+            ("http:///x", TargetError::NoHost),
+            ("http://:80/", TargetError::NoHost),
+            ("http://a:0/", TargetError::PortZero),
+            ("http://u@a/", TargetError::UserInfo),
+            ("http://u:p@a/", TargetError::UserInfo),
+            ("http://a/\r\nX: y", TargetError::Blank),
+            ("http://a/b c", TargetError::Blank),
+            ("http://a:99999/", TargetError::Malformed(url::ParseError::InvalidPort)),
+            ("http://[::1/", TargetError::Malformed(url::ParseError::InvalidIpv6Address)),
+        ] {
+            assert_eq!(Target::parse(url), Err(error), "{url}");
+        }
+        assert!(TargetError::Tls.to_string().starts_with("TLS is not built in yet"));
+    }
+
+    #[test]
+    fn addresses_need_no_resolver_and_errors_name_the_host() {
+        let address = |url| Target::parse(url).unwrap().resolve().unwrap()[0].to_string();
+        assert_eq!(address("http://127.0.0.1:9/"), "127.0.0.1:9");
+        assert_eq!(address("http://[::1]/"), "[::1]:80");
+        let error = Target::parse("http://nobody.invalid/").unwrap().resolve().unwrap_err();
+        assert!(error.to_string().contains("nobody.invalid"), "{error}");
+    }
+}

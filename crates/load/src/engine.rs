@@ -1,0 +1,577 @@
+//! The load generator as an engine: no socket, no clock, one thread's share of the run.
+//!
+//! ```text
+//!  Opener ─ which connection now ─▶ Links<ClientConnection, Conn> ─ connected, answered ─▶ fill
+//!  Work ─── which request is due ─▶ fill, dispatch ─▶ a request is queued, its socket is `fresh`
+//!                                   handle_flush ───▶ it leaves now: this is its start
+//! ```
+//!
+//! A closed loop keeps `depth` requests outstanding on every connection. An open loop gives each
+//! request that is due to a free connection, the one freed last; if none is free, the request
+//! waits without being stored (see [`Work`]) and its latency counts from its planned time all the
+//! same. A request begins when a connection stands: opening one is not part of its latency.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use fulmar_engine::{Action, End, Engine, Handler, Links, ListenerId, SocketId, Timeouts};
+use fulmar_proto::{ClientConnection, Connection, Event, Input, PeerError, Transmit};
+
+use crate::flight::{Flight, Flights};
+use crate::opener::Opener;
+use crate::options::Until;
+use crate::plan::Plan;
+use crate::progress::Shared;
+use crate::schedule::{Schedule, Work, share};
+use crate::tally::{ErrorKind, Tally};
+
+/// One thread's share of a run.
+#[derive(Debug)]
+pub(crate) struct Load {
+    links: Links<ClientConnection, Conn>,
+    core: Core,
+    late: Vec<SocketId>, // timers that came; as `fresh`, memory that is used again
+}
+
+/// What is attached to a connection.
+#[derive(Debug)]
+struct Conn {
+    flights: Flights,
+    number: u32,
+    status: u16, // of the answer in hand
+    gate: u16,
+    batch: u8,
+    standing: bool,
+    heard: bool, // has answered something
+    armed: bool, // a timer runs, not later than the oldest request's time is up
+}
+
+/// Everything but the connections: it is their handler.
+#[derive(Debug)]
+struct Core {
+    plan: Arc<Plan>,
+    shared: Arc<Shared>,
+    thread: u32,
+    epoch: Instant,
+    opener: Opener,
+    work: Work,
+    tally: Tally,
+    origins: Vec<Cursor>,
+    seats: Vec<SocketId>, // by connection number
+    listed: Vec<bool>,    // by connection number: is in `free`
+    free: VecDeque<u32>,  // idle ones at the back, those that can take more in front
+    fresh: Vec<SocketId>, // those with requests queued in this turn
+    expired: Vec<SocketId>,
+    answered: bool, // an answer was completed by the input in hand
+    failing_since: Option<u64>,
+    failure: Option<Failure>,
+    publish_at: u64,
+    target: u64, // requests to be answered or failed: then it is over
+    end: u64,    // or then
+    finish: Option<Finish>,
+}
+
+/// Whose turn it is at one destination.
+#[derive(Debug, Default)]
+struct Cursor {
+    address: usize,
+    request: usize,
+    untried: usize, // addresses, while none has worked
+}
+
+/// The last connect that failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) gate: u16,
+    pub(crate) error: Option<io::Error>,
+}
+
+/// Why and when a thread is done, in nanoseconds of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finish {
+    /// As the options say.
+    Done(u64),
+    /// Somebody stopped it.
+    Stopped(u64),
+    /// No connection stands and none can be opened.
+    Unreachable(u64),
+}
+
+impl Finish {
+    pub(crate) fn at(self) -> u64 {
+        match self {
+            Self::Done(at) | Self::Stopped(at) | Self::Unreachable(at) => at,
+        }
+    }
+}
+
+impl Load {
+    /// Share `thread` of `plan`; the run began at `epoch`. Its first actions are connects.
+    pub(crate) fn new(plan: Arc<Plan>, shared: Arc<Shared>, thread: u32, epoch: Instant) -> Self {
+        let timeouts = Timeouts { connect: Some(plan.timeout), ..Timeouts::default() };
+        let mut load = Self {
+            links: Links::new(epoch, timeouts, 0, 1),
+            core: Core::new(plan, shared, thread, epoch),
+            late: Vec::new(),
+        };
+        load.go_on(epoch);
+        load
+    }
+
+    /// Why and when it ended, once it has.
+    pub(crate) fn finish(&self) -> Option<Finish> {
+        self.core.finish
+    }
+
+    /// True once every connection stands that will.
+    pub(crate) fn is_warm(&self) -> bool {
+        self.core.opener.is_settled() && self.core.tally.opened > 0
+    }
+
+    pub(crate) fn answered(&self) -> u64 {
+        self.core.tally.answered
+    }
+
+    /// What was seen, the last connect that failed, and how many connections were given up: for
+    /// the end, since all of it starts anew.
+    pub(crate) fn take_parts(&mut self) -> (Tally, Option<Failure>, u32) {
+        let empty = Tally::new(self.core.plan.rate.is_some());
+        let tally = std::mem::replace(&mut self.core.tally, empty);
+        (tally, self.core.failure.take(), self.core.opener.shelved())
+    }
+
+    /// After whatever happened: ends the run, or finds work for what is free.
+    fn go_on(&mut self, now: Instant) {
+        let at = self.core.nanos(now);
+        self.core.check_end(at);
+        if self.core.finish.is_some() {
+            return;
+        }
+        self.dispatch(now, at);
+        self.open(now, at);
+    }
+
+    /// Gives requests that are due to connections that are free.
+    fn dispatch(&mut self, now: Instant, at: u64) {
+        while !self.core.free.is_empty() && self.core.work.next().is_some_and(|next| next <= at) {
+            let number = self.core.free.pop_back().expect("not empty");
+            self.core.listed[number as usize] = false;
+            let socket = self.core.seats[number as usize];
+            let Some((connection, conn)) = self.links.get_mut(socket) else { continue };
+            if !conn.standing || connection.vacancy() == 0 {
+                continue;
+            }
+            if let Some(planned) = self.core.work.take(at) {
+                self.core.start(at, planned, socket, connection, conn);
+            }
+            if connection.vacancy() > 0 {
+                self.core.list(conn);
+            }
+            self.links.touch(now, socket, &mut self.core);
+        }
+    }
+
+    /// Opens connections that may be opened now.
+    fn open(&mut self, now: Instant, at: u64) {
+        while let Some(opening) = self.core.opener.next(at) {
+            let (number, plan) = (opening.number, &self.core.plan);
+            let conn = Conn {
+                flights: Flights::new(plan.depth),
+                number,
+                status: 0,
+                gate: opening.gate,
+                batch: opening.batch,
+                standing: false,
+                heard: false,
+                armed: false,
+            };
+            let gate = usize::from(opening.gate);
+            let peer = plan.origins[gate].addresses[self.core.origins[gate].address];
+            let local = plan.source(self.core.thread, number);
+            let connection = ClientConnection::with_depth(plan.depth.into());
+            let socket = self.links.connect(now, peer, local, connection, conn);
+            self.core.seats[number as usize] = socket;
+        }
+    }
+
+    /// As much as is due onto one connection.
+    fn fill(&mut self, now: Instant, socket: SocketId) {
+        if self.core.finish.is_some() {
+            return;
+        }
+        let Some((connection, conn)) = self.links.get_mut(socket) else { return };
+        let at = self.core.nanos(now);
+        while connection.vacancy() > 0 {
+            let Some(planned) = self.core.work.take(at) else {
+                self.core.list(conn);
+                break;
+            };
+            self.core.start(at, planned, socket, connection, conn);
+        }
+        self.links.touch(now, socket, &mut self.core);
+    }
+
+    /// Timers came: time is up for the oldest request, or it comes later.
+    fn look_at_timers(&mut self, now: Instant) {
+        let at = self.core.nanos(now);
+        let timeout = nanos_of(self.core.plan.timeout);
+        std::mem::swap(&mut self.late, &mut self.core.expired);
+        while let Some(socket) = self.late.pop() {
+            let Some((_, conn)) = self.links.get_mut(socket) else { continue };
+            let Some(sent) = conn.flights.oldest() else { continue };
+            if sent.saturating_add(timeout) > at {
+                conn.armed = true;
+                let deadline = self.core.instant(sent + timeout);
+                self.links.set_timer(socket, Some(deadline));
+            } else if let Some(conn) = self.links.close(socket) {
+                self.core.lose(at, conn, &End::TimedOut(None));
+            }
+        }
+    }
+}
+
+impl Engine for Load {
+    const STAMPS_SENDS: bool = true;
+
+    fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
+        None
+    }
+
+    fn handle_connected(&mut self, now: Instant, socket: SocketId) {
+        self.links.handle_connected(now, socket);
+        let Some((_, conn)) = self.links.get_mut(socket) else { return };
+        conn.standing = true;
+        self.core.connected(conn.gate);
+        self.fill(now, socket);
+        self.go_on(now);
+    }
+
+    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input) {
+        let before = input.bytes().len();
+        self.links.handle_input(now, socket, input, &mut self.core);
+        self.core.tally.bytes += (before - input.bytes().len()) as u64;
+        // Only now: bytes that follow the answer belong to no request, not to the next one.
+        if std::mem::take(&mut self.core.answered) {
+            self.fill(now, socket);
+        }
+        self.go_on(now);
+    }
+
+    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
+        self.links.handle_sent(now, socket, bytes, &mut self.core);
+    }
+
+    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
+        self.links.handle_failed(now, socket, error, &mut self.core);
+        self.go_on(now);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.links.handle_timeout(now, &mut self.core);
+        self.look_at_timers(now);
+        self.go_on(now);
+        self.core.publish(now);
+    }
+
+    fn handle_wake(&mut self, now: Instant) {
+        if self.core.shared.stop.load(Ordering::Acquire) {
+            let at = self.core.nanos(now);
+            self.core.finish.get_or_insert(Finish::Stopped(at));
+        }
+    }
+
+    fn handle_flush(&mut self, now: Instant) {
+        let at = self.core.nanos(now);
+        let Core { fresh, tally, plan, .. } = &mut self.core;
+        for socket in fresh.drain(..) {
+            let Some((_, conn)) = self.links.get_mut(socket) else { continue };
+            match plan.rate {
+                Some(_) => conn.flights.stamp(at, |flight| tally.leave(at, flight.planned)),
+                None => conn.flights.stamp(at, |flight| flight.planned = at),
+            }
+            if !std::mem::replace(&mut conn.armed, true) {
+                self.links.set_timer(socket, Some(now + plan.timeout));
+            }
+        }
+        self.core.publish(now);
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.links.poll_action()
+    }
+
+    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
+        self.links.poll_transmit(socket)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let core = &self.core;
+        if core.finish.is_some() {
+            return None;
+        }
+        let due = core.work.next().filter(|_| !core.free.is_empty());
+        let end = (core.end < u64::MAX).then_some(core.end);
+        let own = [end, due, core.opener.deadline()].into_iter().flatten().min();
+        let own = own.map(|at| core.instant(at));
+        match (own, self.links.poll_timeout()) {
+            (Some(own), Some(links)) => Some(own.min(links)),
+            (own, links) => own.or(links),
+        }
+    }
+}
+
+impl Core {
+    fn new(plan: Arc<Plan>, shared: Arc<Shared>, thread: u32, epoch: Instant) -> Self {
+        let connections = plan.share(thread);
+        let gates = u16::try_from(plan.origins.len()).expect("the number of URLs is checked");
+        let mut opener = Opener::new(gates, OPENING_MAX / plan.threads);
+        for number in 0..connections {
+            opener.want(0, number, plan.gate(thread, number));
+        }
+        let schedule = plan.rate.map(|rate| Schedule::new(rate, thread, plan.threads));
+        let count = plan.count().map(|count| share(count, thread, plan.threads));
+        let cursor = |origin: &crate::plan::Origin| Cursor {
+            untried: origin.addresses.len() - 1,
+            ..Cursor::default()
+        };
+        let nobody = SocketId { index: u32::MAX, generation: 0 };
+        Self {
+            opener,
+            work: Work::new(count, schedule),
+            tally: Tally::new(plan.rate.is_some()),
+            origins: plan.origins.iter().map(cursor).collect(),
+            seats: vec![nobody; connections as usize],
+            listed: vec![false; connections as usize],
+            free: VecDeque::new(),
+            fresh: Vec::new(),
+            expired: Vec::new(),
+            answered: false,
+            failing_since: None,
+            failure: None,
+            publish_at: 0,
+            target: count.unwrap_or(u64::MAX),
+            end: match plan.until {
+                Until::Elapsed(duration) => nanos_of(duration),
+                Until::Requests(_) => u64::MAX,
+            },
+            finish: None,
+            plan,
+            shared,
+            thread,
+            epoch,
+        }
+    }
+
+    fn nanos(&self, now: Instant) -> u64 {
+        nanos_of(now.saturating_duration_since(self.epoch))
+    }
+
+    fn instant(&self, at: u64) -> Instant {
+        self.epoch + Duration::from_nanos(at)
+    }
+
+    /// Queues a request.
+    fn start(
+        &mut self,
+        now: u64,
+        planned: u64,
+        socket: SocketId,
+        connection: &mut ClientConnection,
+        conn: &mut Conn,
+    ) {
+        let requests = &self.plan.origins[usize::from(conn.gate)].requests;
+        let cursor = &mut self.origins[usize::from(conn.gate)].request;
+        let request = &requests[*cursor];
+        *cursor = if *cursor + 1 == requests.len() { 0 } else { *cursor + 1 };
+        let stream = connection.open().expect("the caller saw a vacancy");
+        connection.send_encoded(stream, request).expect("it was compiled, and nothing was sent");
+        self.tally.issued += 1;
+        if conn.flights.push(Flight { planned, sent: now }) {
+            self.fresh.push(socket);
+        }
+    }
+
+    /// Nothing is due: the connection waits for work.
+    fn list(&mut self, conn: &Conn) {
+        if std::mem::replace(&mut self.listed[conn.number as usize], true) {
+            return;
+        }
+        match conn.flights.len() {
+            0 => self.free.push_back(conn.number),
+            _ => self.free.push_front(conn.number),
+        }
+    }
+
+    fn complete(&mut self, now: Instant, conn: &mut Conn) {
+        let flight = conn.flights.pop().expect("answers come to requests");
+        self.tally.answer(self.nanos(now), flight, conn.status);
+        self.answered = true;
+        if !std::mem::replace(&mut conn.heard, true) {
+            self.opener.heard(conn.batch);
+        }
+    }
+
+    fn connected(&mut self, gate: u16) {
+        self.tally.connected();
+        self.opener.succeed(gate);
+        self.origins[usize::from(gate)].untried = 0;
+        self.failing_since = None;
+    }
+
+    /// A connection that stood is gone.
+    fn lose(&mut self, now: u64, mut conn: Conn, end: &End) {
+        self.tally.held -= 1;
+        let n = u64::from(conn.flights.len());
+        match end {
+            // The last answer said that it was the last: the others were not even looked at.
+            End::Closed => {
+                while let Some(flight) = conn.flights.pop() {
+                    self.tally.issued -= 1;
+                    self.work.give_back(flight.planned);
+                }
+            }
+            End::Peer(PeerError::UnexpectedEof) => self.tally.fail(ErrorKind::Closed, n),
+            End::Peer(error) => {
+                self.tally.note_broken(*error);
+                match n {
+                    0 => self.tally.error(ErrorKind::Protocol),
+                    n => self.tally.fail(ErrorKind::Protocol, n),
+                }
+            }
+            End::TimedOut(_) => self.tally.fail(ErrorKind::Timeout, n),
+            _ => self.tally.fail(ErrorKind::Reset, n),
+        }
+        if conn.heard {
+            return self.opener.want(now, conn.number, conn.gate);
+        }
+        self.opener.heard(conn.batch);
+        match n {
+            0 => self.opener.rest(now, conn.number, conn.gate), // it closes whoever comes
+            _ => self.opener.want(now, conn.number, conn.gate),
+        }
+    }
+
+    /// A connection that was to be opened does not stand.
+    fn miss(&mut self, now: u64, conn: &Conn, end: End) {
+        self.failing_since.get_or_insert(now);
+        self.opener.heard(conn.batch);
+        let (kind, error) = match end {
+            End::Failed(error) => (kind_of(&error), Some(error)),
+            _ => (ErrorKind::ConnectTimeout, None),
+        };
+        self.failure = Some(Failure { gate: conn.gate, error });
+        if kind == ErrorKind::Descriptors {
+            self.tally.error(kind);
+            return self.opener.run_out(conn.gate);
+        }
+        self.opener.fail(now, conn.number, conn.gate);
+        let cursor = &mut self.origins[usize::from(conn.gate)];
+        if cursor.untried > 0 {
+            cursor.untried -= 1;
+            cursor.address += 1;
+        } else {
+            self.tally.error(kind);
+        }
+    }
+
+    fn check_end(&mut self, now: u64) {
+        if self.finish.is_some() {
+            return;
+        }
+        let over = now >= self.end || self.tally.answered + self.tally.failed >= self.target;
+        if over {
+            self.finish = Some(Finish::Done(now));
+        } else if self.tally.held == 0 && self.is_hopeless(now) {
+            self.finish = Some(Finish::Unreachable(now));
+        }
+    }
+
+    /// Nothing stands. True if it is no use to try on.
+    fn is_hopeless(&self, now: u64) -> bool {
+        let Some(since) = self.failing_since else { return false };
+        let long = now.saturating_sub(since) >= nanos_of(self.plan.timeout.max(PATIENCE_MIN));
+        let never = self.tally.opened == 0;
+        let counts = self.target < u64::MAX; // or it would never end
+        self.opener.is_settled() || never && self.opener.is_hopeless() || long && (never || counts)
+    }
+
+    fn publish(&mut self, now: Instant) {
+        let at = self.nanos(now);
+        if at >= self.publish_at {
+            self.publish_at = at + PUBLISH_EVERY;
+            self.shared.publish(self.thread, &self.tally);
+        }
+    }
+}
+
+impl Handler<ClientConnection, Conn> for Core {
+    fn handle(
+        &mut self,
+        now: Instant,
+        _: SocketId,
+        (connection, conn): (&mut ClientConnection, &mut Conn),
+        event: Event<'_, fulmar_proto::Client>,
+    ) {
+        match event {
+            Event::Head { head, .. } => conn.status = head.status,
+            Event::Data { stream, bytes } => connection.release(stream, bytes.len()),
+            Event::End { .. } => self.complete(now, conn),
+            Event::Upgraded { stream } => {
+                conn.status = SWITCHING_PROTOCOLS;
+                self.complete(now, conn);
+                connection.reset(stream, 0); // what follows is not HTTP
+            }
+            Event::Informational { .. } | Event::Writable { .. } | Event::Reset { .. } => {}
+        }
+    }
+
+    fn handle_timer(
+        &mut self,
+        _: Instant,
+        socket: SocketId,
+        (_, conn): (&mut ClientConnection, &mut Conn),
+    ) {
+        conn.armed = false;
+        self.expired.push(socket);
+    }
+
+    fn handle_gone(&mut self, now: Instant, _: SocketId, conn: Conn, end: End) {
+        let at = self.nanos(now);
+        if conn.standing {
+            self.lose(at, conn, &end);
+        } else {
+            self.miss(at, &conn, end);
+        }
+    }
+}
+
+fn kind_of(error: &io::Error) -> ErrorKind {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => ErrorKind::ConnectRefused,
+        io::ErrorKind::TimedOut => ErrorKind::ConnectTimeout,
+        io::ErrorKind::AddrNotAvailable => ErrorKind::AddressUnavailable,
+        _ => match error.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => ErrorKind::Descriptors,
+            _ => ErrorKind::ConnectFailed,
+        },
+    }
+}
+
+fn nanos_of(duration: Duration) -> u64 {
+    let seconds = duration.as_secs().saturating_mul(1_000_000_000);
+    seconds.saturating_add(duration.subsec_nanos().into())
+}
+
+/// Connects in progress, over all threads: what a listen queue usually holds.
+const OPENING_MAX: u32 = 512;
+/// How long a dead server is waited for where only requests end the run.
+const PATIENCE_MIN: Duration = Duration::from_secs(10);
+const PUBLISH_EVERY: u64 = 100_000_000;
+const SWITCHING_PROTOCOLS: u16 = 101;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Why a run did not begin, or came to nothing.
+
+use std::fmt;
+use std::io;
+
+use fulmar_client::{ResolveError, TargetError};
+use fulmar_proto::Misuse;
+
+use crate::options::OptionsError;
+
+/// Why a run did not begin, or came to nothing.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A setting makes no sense.
+    Options(OptionsError),
+    /// A URL cannot be requested.
+    Target {
+        /// The URL.
+        url: String,
+        /// What is wrong with it.
+        cause: TargetError,
+    },
+    /// A host has no address.
+    Resolve(ResolveError),
+    /// A host has no address of the family of the source addresses.
+    Family {
+        /// The host.
+        host: String,
+    },
+    /// A header field that would break the request.
+    Header {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+    /// A method, target or field that would break the request.
+    Request(Misuse),
+    /// A thread, or what it needs, could not be had.
+    Thread(io::Error),
+    /// The loop itself failed.
+    Loop(io::Error),
+    /// Nothing ever connected.
+    Unreachable {
+        /// Where to.
+        authority: String,
+        /// What the system said last.
+        cause: Option<io::Error>,
+    },
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Options(cause) => write!(f, "{cause}"),
+            Self::Target { url, cause } => write!(f, "{url}: {cause}"),
+            Self::Resolve(cause) => write!(f, "{cause}"),
+            Self::Family { host } => {
+                write!(f, "{host:?} has no address of the family of the source addresses")
+            }
+            Self::Header { name, value } => {
+                write!(f, "{name:?}: {value:?} is not a header field")
+            }
+            Self::Request(cause) => write!(f, "the request cannot be made: {cause}"),
+            Self::Thread(cause) => write!(f, "a thread cannot be started: {cause}"),
+            Self::Loop(cause) => write!(f, "the event loop failed: {cause}"),
+            Self::Unreachable { authority, cause } => {
+                write!(f, "nothing could be connected to {authority}")?;
+                match cause {
+                    None => f.write_str(": the connects were not answered in time"),
+                    Some(cause) => write!(f, ": {cause}{}", hint(cause)),
+                }
+            }
+        }
+    }
+}
+
+fn hint(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::AddrNotAvailable => " (are the addresses of --bind on this machine?)",
+        _ if cause.raw_os_error() == Some(libc::EMFILE) => " (see ulimit -n)",
+        _ => "",
+    }
+}
+
+impl std::error::Error for LoadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Options(cause) => Some(cause),
+            Self::Target { cause, .. } => Some(cause),
+            Self::Resolve(cause) => Some(cause),
+            Self::Request(cause) => Some(cause),
+            Self::Thread(cause) | Self::Loop(cause) => Some(cause),
+            Self::Unreachable { cause, .. } => cause.as_ref().map(|cause| cause as _),
+            Self::Family { .. } | Self::Header { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Options made ready: hosts resolved, requests compiled, once for all threads.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use fulmar_client::Target;
+use fulmar_proto::h1::EncodedRequest;
+use fulmar_proto::{HeaderBuf, Request};
+
+use crate::error::LoadError;
+use crate::options::{Options, Until};
+use crate::sources::Sources;
+
+/// What every thread knows.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) origins: Vec<Origin>,
+    pub(crate) connections: u32,
+    pub(crate) threads: u32,
+    pub(crate) depth: u8,
+    pub(crate) rate: Option<u64>,
+    pub(crate) until: Until,
+    pub(crate) timeout: Duration,
+    pub(crate) bind: Sources,
+}
+
+/// A destination and what is asked of it.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub(crate) authority: String,
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) requests: Vec<EncodedRequest>,
+}
+
+impl Plan {
+    /// Blocks while names are resolved.
+    pub(crate) fn new(options: &Options) -> Result<Self, LoadError> {
+        options.check().map_err(LoadError::Options)?;
+        let mut origins: Vec<(Target, Vec<EncodedRequest>)> = Vec::new();
+        for url in &options.urls {
+            let error = |cause| LoadError::Target { url: url.clone(), cause };
+            let target = Target::parse(url).map_err(error)?;
+            let request = compile(&target, options)?;
+            let same = |(known, _): &&mut (Target, _)| known.authority() == target.authority();
+            match origins.iter_mut().find(same) {
+                Some((_, requests)) => requests.push(request),
+                None => origins.push((target, vec![request])),
+            }
+        }
+        let origins: Result<_, _> = origins
+            .into_iter()
+            .map(|(target, requests)| reach(&target, requests, options))
+            .collect();
+        Ok(Self {
+            origins: origins?,
+            connections: options.connections,
+            threads: options.threads,
+            depth: u8::try_from(options.depth).expect("checked"),
+            rate: options.rate,
+            until: options.until,
+            timeout: options.timeout,
+            bind: options.bind.clone(),
+        })
+    }
+
+    /// How many connections thread `thread` has.
+    pub(crate) fn share(&self, thread: u32) -> u32 {
+        self.connections / self.threads + u32::from(thread < self.connections % self.threads)
+    }
+
+    /// The number in the whole run of connection `number` of `thread`.
+    fn overall(&self, thread: u32, number: u32) -> u64 {
+        u64::from(thread) + u64::from(number) * u64::from(self.threads)
+    }
+
+    /// Where connection `number` of `thread` goes.
+    pub(crate) fn gate(&self, thread: u32, number: u32) -> u16 {
+        let at = self.overall(thread, number) % self.origins.len() as u64;
+        u16::try_from(at).expect("the number of URLs is checked")
+    }
+
+    /// Where it comes from. Each destination's connections take turns over all addresses.
+    pub(crate) fn source(&self, thread: u32, number: u32) -> Option<SocketAddr> {
+        let address = self.bind.at(self.overall(thread, number) / self.origins.len() as u64)?;
+        Some(SocketAddr::new(address, 0))
+    }
+
+    /// Requests of the whole run, if that is what ends it.
+    pub(crate) fn count(&self) -> Option<u64> {
+        match self.until {
+            Until::Requests(n) => Some(n),
+            Until::Elapsed(_) => None,
+        }
+    }
+}
+
+fn compile(target: &Target, options: &Options) -> Result<EncodedRequest, LoadError> {
+    let mut headers = HeaderBuf::new();
+    let is_host = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("host");
+    let push = |headers: &mut HeaderBuf, name: &str, value: &str| {
+        let cause = headers.push(name, value.as_bytes());
+        cause.map_err(|_| LoadError::Header { name: name.to_owned(), value: value.to_owned() })
+    };
+    if !options.headers.iter().any(|field| is_host(&field)) {
+        push(&mut headers, "Host", target.authority())?;
+    }
+    for (name, value) in &options.headers {
+        push(&mut headers, name, value)?;
+    }
+    let (method, path) = (options.method.as_bytes(), target.path().as_bytes());
+    let mut request = Request::new(method, path, headers.as_headers());
+    if options.reconnect {
+        request.added = &[("Connection", b"close")];
+    }
+    EncodedRequest::new(&request, &options.body).map_err(LoadError::Request)
+}
+
+fn reach(
+    target: &Target,
+    requests: Vec<EncodedRequest>,
+    options: &Options,
+) -> Result<Origin, LoadError> {
+    let mut addresses = target.resolve().map_err(LoadError::Resolve)?;
+    addresses.retain(|address| options.bind.reach(address.ip()));
+    if addresses.is_empty() {
+        return Err(LoadError::Family { host: target.host() });
+    }
+    Ok(Origin { authority: target.authority().to_owned(), addresses, requests })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(urls: &[&str]) -> Options {
+        let urls = urls.iter().map(|url| (*url).to_owned()).collect();
+        Options { urls, ..Options::default() }
+    }
+
+    #[test]
+    fn connections_take_turns_over_destinations_and_sources() {
+        let urls = ["http://127.0.0.1:1/a", "http://127.0.0.1:2/", "http://127.0.0.1:1/b"];
+        let mut options = options(&urls);
+        (options.connections, options.threads) = (7, 2);
+        options.bind = "127.0.0.5-127.0.0.6".parse().unwrap();
+        let plan = Plan::new(&options).unwrap();
+        let requests: Vec<_> = plan.origins.iter().map(|o| o.requests.len()).collect();
+        assert_eq!((requests, plan.share(0), plan.share(1)), (vec![2, 1], 4, 3));
+        let place = |thread, number| {
+            let source = plan.source(thread, number).unwrap().to_string();
+            (plan.gate(thread, number), source)
+        };
+        assert_eq!(place(0, 0), (0, "127.0.0.5:0".to_owned()));
+        assert_eq!(place(1, 0), (1, "127.0.0.5:0".to_owned()));
+        assert_eq!(place(0, 1), (0, "127.0.0.6:0".to_owned()));
+        assert_eq!(place(1, 2), (1, "127.0.0.5:0".to_owned()));
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_an_error_before_the_run() {
+        let error = |change: fn(&mut Options)| {
+            let mut options = options(&["http://127.0.0.1:1/"]);
+            change(&mut options);
+            Plan::new(&options).unwrap_err()
+        };
+        assert!(matches!(error(|o| o.method = "G T".into()), LoadError::Request(_)));
+        let split = |o: &mut Options| o.headers.push(("A".into(), "b\r\nC: d".into()));
+        assert!(matches!(error(split), LoadError::Header { .. }));
+        assert!(matches!(error(|o| o.bind = "::1".parse().unwrap()), LoadError::Family { .. }));
+        assert!(matches!(error(|o| o.urls[0] = "https://a/".into()), LoadError::Target { .. }));
+    }
+}

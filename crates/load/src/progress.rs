@@ -1,0 +1,66 @@
+//! What threads tell each other while they run: counters, and a flag to stop.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::tally::Tally;
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Since the run began.
+    pub elapsed: Duration,
+    /// Requests answered.
+    pub requests: u64,
+    /// Errors of every kind.
+    pub errors: u64,
+    /// Connections that stand.
+    pub connections: u64,
+    /// Bytes received.
+    pub bytes: u64,
+}
+
+/// Written by each thread at most ten times a second, read by whoever draws a progress line.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) stop: AtomicBool,
+    threads: Box<[Cell]>,
+}
+
+/// A thread's counters: in a cache line of their own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Cell {
+    requests: AtomicU64,
+    errors: AtomicU64,
+    connections: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new(threads: u32) -> Self {
+        let threads = (0..threads).map(|_| Cell::default()).collect();
+        Self { stop: AtomicBool::new(false), threads }
+    }
+
+    pub(crate) fn publish(&self, thread: u32, tally: &Tally) {
+        let cell = &self.threads[thread as usize];
+        cell.requests.store(tally.answered, Ordering::Relaxed);
+        cell.errors.store(tally.errors(), Ordering::Relaxed);
+        cell.connections.store(tally.held.into(), Ordering::Relaxed);
+        cell.bytes.store(tally.bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self, elapsed: Duration) -> Progress {
+        let sum = |of: fn(&Cell) -> &AtomicU64| {
+            self.threads.iter().map(|cell| of(cell).load(Ordering::Relaxed)).sum()
+        };
+        Progress {
+            elapsed,
+            requests: sum(|cell| &cell.requests),
+            errors: sum(|cell| &cell.errors),
+            connections: sum(|cell| &cell.connections),
+            bytes: sum(|cell| &cell.bytes),
+        }
+    }
+}

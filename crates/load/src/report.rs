@@ -1,0 +1,395 @@
+//! What a run brought, for machines; `text` is the same for people.
+
+use std::collections::BTreeMap;
+
+use fulmar_sys::{self as sys, CpuTimes, Ledger};
+use serde::Serialize;
+
+use crate::engine::Finish;
+use crate::histogram::Latency;
+use crate::limit::{Basis, Limit, limited_by};
+use crate::plan::Plan;
+use crate::run::{Outcome, seconds};
+use crate::schedule::planned_within;
+use crate::tally::{ErrorKind, Tally};
+
+/// What a run brought. Its JSON form is stable: fields are added, never renamed or removed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What was requested; several with blanks between.
+    pub url: String,
+    /// What drove the loop.
+    pub driver: String,
+    /// Connections.
+    pub connections: Connections,
+    /// Requests answered completely, whatever the status.
+    pub requests: u64,
+    /// What went wrong, by [`ErrorKind`]: failed requests, and connects.
+    pub errors: BTreeMap<&'static str, u64>,
+    /// Answers by status code.
+    pub status: BTreeMap<u16, u64>,
+    /// From the start to the end, connecting included.
+    pub duration_s: f64,
+    /// Requests answered per second.
+    pub rps: f64,
+    /// Bytes received, heads included.
+    pub bytes: u64,
+    /// From the send to the end of the answer; in an open loop from the planned time.
+    pub latency_us: Latency,
+    /// In an open loop: from the send.
+    pub raw_latency_us: Option<Latency>,
+    /// Processor time of the load threads for each request answered.
+    pub cpu_us_per_request: f64,
+    /// Memory of the process at the end, while the connections still stood.
+    pub rss_bytes: u64,
+    /// What kept the rate from being higher.
+    pub limited_by: Limit,
+    /// System calls of the load threads, the opening of connections included.
+    pub syscalls: BTreeMap<&'static str, Calls>,
+    /// All of them, for each request answered.
+    pub syscalls_per_request: f64,
+    /// Of an open loop.
+    pub rate: Option<Rate>,
+    /// Processor time of the load threads, of all the time that they had: 1 is saturated.
+    pub cpu_share: f64,
+    /// The part of `cpu_us_per_request` that is not the kernel's.
+    pub cpu_user_us_per_request: f64,
+    /// Load threads.
+    pub threads: u32,
+    /// Requests outstanding on one connection at most.
+    pub depth: u32,
+    /// What drove the loop.
+    pub turns: Turns,
+    /// The part of the run in which every connection stood.
+    pub steady: Option<Steady>,
+    /// How the server broke HTTP.
+    pub broken: BTreeMap<String, u64>,
+    /// Connections given up because descriptors were used up.
+    pub without_descriptor: u32,
+    /// True if it ended early, because no connection stood and none could be opened.
+    pub lost: bool,
+}
+
+/// Connections of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Connections {
+    /// As many were wanted.
+    pub asked: u32,
+    /// As many stood at one time.
+    pub held: u32,
+    /// As many were opened in all: more than were held if the server closes.
+    pub opened: u64,
+}
+
+/// A system call in the ledger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Calls {
+    /// How often.
+    pub calls: u64,
+    /// How often it had nothing to do.
+    pub eagain: u64,
+}
+
+/// The rate of an open loop.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Rate {
+    /// Requests per second that were asked for.
+    pub planned: f64,
+    /// Requests per second that were sent.
+    pub sent: f64,
+    /// 99 % of the requests left at most so late.
+    pub lateness_p99_us: u64,
+}
+
+/// What drove the loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Turns {
+    /// Waits, and what each led to.
+    pub turns: u64,
+    /// Turns in which nothing was ready.
+    pub empty: u64,
+    /// Readiness events.
+    pub events: u64,
+    /// Turns in which a deadline had passed.
+    pub timeouts: u64,
+    /// Reads of the clock.
+    pub clock_reads: u64,
+}
+
+/// A part of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Steady {
+    /// Requests answered in it.
+    pub requests: u64,
+    /// System calls in it.
+    pub syscalls: BTreeMap<&'static str, Calls>,
+    /// All of them, for each request.
+    pub syscalls_per_request: f64,
+}
+
+impl Report {
+    /// One JSON object on one line.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("strings and numbers")
+    }
+
+    /// Requests that failed and connects that did not come to stand.
+    pub fn errors_total(&self) -> u64 {
+        self.errors.values().sum()
+    }
+}
+
+/// The threads' outcomes, being brought together.
+#[derive(Debug)]
+pub(crate) struct Summary {
+    url: String,
+    asked: u32,
+    depth: u8,
+    threads: u32,
+    rate: Option<u64>,
+    count: Option<u64>,
+    tally: Tally,
+    shelved: u32,
+    lost: bool,
+    total: Ledger,
+    steady: Option<(Ledger, u64)>,
+    cpu: CpuTimes,
+    resident: u64,
+    turns: Turns,
+    driver: &'static str,
+    ended: u64,     // nanoseconds, of the last thread
+    thread_ns: u64, // of all threads together
+}
+
+impl Summary {
+    pub(crate) fn new(plan: &Plan, url: String) -> Self {
+        Self {
+            url,
+            asked: plan.connections,
+            depth: plan.depth,
+            threads: plan.threads,
+            rate: plan.rate,
+            count: plan.count(),
+            tally: Tally::new(plan.rate.is_some()),
+            shelved: 0,
+            lost: false,
+            total: Ledger::ZERO,
+            steady: None,
+            cpu: CpuTimes::default(),
+            resident: 0,
+            turns: Turns::default(),
+            driver: "",
+            ended: 0,
+            thread_ns: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, outcome: &Outcome) {
+        self.tally.merge(&outcome.tally);
+        self.shelved += outcome.shelved;
+        self.lost |= matches!(outcome.finish, Finish::Unreachable(_));
+        self.total = self.total + outcome.total;
+        if let Some((ledger, requests)) = outcome.steady {
+            let (sum, before) = self.steady.unwrap_or((Ledger::ZERO, 0));
+            self.steady = Some((sum + ledger, before + requests));
+        }
+        self.cpu.user += outcome.cpu.user;
+        self.cpu.system += outcome.cpu.system;
+        self.resident = self.resident.max(outcome.resident);
+        self.turns.turns += outcome.stats.turns;
+        self.turns.empty += outcome.stats.empty;
+        self.turns.events += outcome.stats.events;
+        self.turns.timeouts += outcome.stats.timeouts;
+        self.driver = outcome.driver;
+        self.ended = self.ended.max(outcome.finish.at());
+        self.thread_ns += outcome.finish.at();
+    }
+
+    /// True if no connection ever stood.
+    pub(crate) fn has_nothing(&self) -> bool {
+        self.tally.opened == 0
+    }
+
+    pub(crate) fn report(self) -> Report {
+        let Self { tally, total, cpu, .. } = &self;
+        let elapsed = seconds(self.ended);
+        let cpu_share = ratio(cpu.total().as_secs_f64(), seconds(self.thread_ns));
+        let planned = self.rate.map(|rate| planned_within(rate, self.ended, self.count));
+        let limited_by = limited_by(Basis {
+            cpu_share,
+            planned_sent: planned.map(|planned| (planned, tally.issued)),
+            in_flight_max: u64::from(tally.held_max) * u64::from(self.depth),
+        });
+        let per_request = |seconds: f64| round(ratio(seconds * 1e6, float(tally.answered)), 1e3);
+        Report {
+            connections: Connections {
+                asked: self.asked,
+                held: tally.held_max,
+                opened: tally.opened,
+            },
+            requests: tally.answered,
+            errors: errors(tally),
+            status: tally.statuses().collect(),
+            duration_s: round(elapsed, 1e6),
+            rps: round(ratio(float(tally.answered), elapsed), 10.0),
+            bytes: tally.bytes,
+            latency_us: tally.latency.summary(),
+            raw_latency_us: tally.open.as_ref().map(|open| open.raw.summary()),
+            cpu_us_per_request: per_request(cpu.total().as_secs_f64()),
+            rss_bytes: self.resident,
+            limited_by,
+            syscalls: calls(total),
+            syscalls_per_request: round(ratio(float(total.total()), float(tally.answered)), 1e3),
+            rate: self.rate.zip(tally.open.as_ref()).map(|(planned, open)| Rate {
+                planned: float(planned),
+                sent: round(ratio(float(tally.issued), elapsed), 10.0),
+                lateness_p99_us: open.lateness.at(0.99),
+            }),
+            cpu_share: round(cpu_share, 1e4),
+            cpu_user_us_per_request: per_request(cpu.user.as_secs_f64()),
+            threads: self.threads,
+            depth: self.depth.into(),
+            turns: Turns { clock_reads: total.clock_reads(), ..self.turns },
+            steady: self.steady.as_ref().map(|(ledger, requests)| Steady {
+                requests: *requests,
+                syscalls: calls(ledger),
+                syscalls_per_request: round(ratio(float(ledger.total()), float(*requests)), 1e3),
+            }),
+            broken: tally.broken.iter().map(|(error, n)| (error.to_string(), *n)).collect(),
+            without_descriptor: self.shelved,
+            lost: self.lost,
+            driver: self.driver.to_owned(),
+            url: self.url,
+        }
+    }
+}
+
+fn errors(tally: &Tally) -> BTreeMap<&'static str, u64> {
+    let named = ErrorKind::ALL.iter().map(|kind| (kind.name(), tally.count(*kind)));
+    named.filter(|(_, n)| *n > 0).collect()
+}
+
+fn calls(ledger: &Ledger) -> BTreeMap<&'static str, Calls> {
+    let of = |count: sys::Count| Calls { calls: count.calls, eagain: count.eagain };
+    ledger.iter().map(|(call, count)| (call.name(), of(count))).collect()
+}
+
+/// `a / b`; 0 of nothing is 0.
+pub(crate) fn ratio(a: f64, b: f64) -> f64 {
+    if b > 0.0 { a / b } else { 0.0 }
+}
+
+fn round(value: f64, steps: f64) -> f64 {
+    (value * steps).round() / steps
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a count beyond 2^53 is not printed exactly")]
+pub(crate) fn float(n: u64) -> f64 {
+    n as f64
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::flight::Flight;
+    use crate::options::Options;
+
+    /// What two threads of a short run might bring home.
+    pub(crate) fn sample(rate: Option<u64>) -> Report {
+        let urls = vec!["http://127.0.0.1:1/".to_owned()];
+        let options = Options { urls, rate, connections: 8, threads: 2, ..Options::default() };
+        let mut summary = Summary::new(&Plan::new(&options).unwrap(), options.urls[0].clone());
+        for _ in 0..2 {
+            let mut tally = Tally::new(rate.is_some());
+            tally.issued = 1_001;
+            (0..4).for_each(|_| tally.connected());
+            for i in 0..1_000 {
+                let flight = Flight { planned: i * 1_000, sent: i * 1_000 + 7_000 };
+                tally.answer(i * 1_000 + 600_000 + i * 500, flight, 200);
+                tally.leave(flight.sent, flight.planned);
+            }
+            tally.fail(ErrorKind::Protocol, 1);
+            tally.note_broken(fulmar_proto::PeerError::BadLength);
+            tally.bytes = 123_456;
+            let before = Ledger::here();
+            let _ = sys::thread_cpu();
+            summary.add(&Outcome {
+                tally,
+                finish: Finish::Done(1_000_000_000),
+                failure: None,
+                shelved: 0,
+                total: Ledger::here() - before,
+                steady: Some((Ledger::ZERO, 900)),
+                cpu: CpuTimes { user: ms(100), system: ms(300) },
+                resident: 3_000_000,
+                stats: fulmar_drive::Stats { turns: 10, events: 1_000, ..Default::default() },
+                driver: "epoll",
+            });
+        }
+        summary.report()
+    }
+
+    fn ms(n: u64) -> std::time::Duration {
+        std::time::Duration::from_millis(n)
+    }
+
+    fn keys(value: &serde_json::Value) -> Vec<&str> {
+        value.as_object().unwrap().keys().map(String::as_str).collect()
+    }
+
+    #[test]
+    fn the_json_form_is_the_documented_one() {
+        let json = sample(Some(2_000)).json();
+        let mut order = Vec::new();
+        for key in [
+            "url",
+            "driver",
+            "connections",
+            "requests",
+            "errors",
+            "status",
+            "duration_s",
+            "rps",
+            "bytes",
+            "latency_us",
+            "raw_latency_us",
+            "cpu_us_per_request",
+            "rss_bytes",
+            "limited_by",
+            "syscalls",
+            "syscalls_per_request",
+            "rate",
+            "cpu_share",
+            "cpu_user_us_per_request",
+            "threads",
+            "depth",
+            "turns",
+            "steady",
+            "broken",
+            "without_descriptor",
+            "lost",
+        ] {
+            order.push(json.find(&format!("\"{key}\":")).unwrap_or_else(|| panic!("{key}")));
+        }
+        assert!(order[..16].is_sorted());
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(keys(&value).len(), order.len());
+        assert_eq!(keys(&value["connections"]), ["asked", "held", "opened"]);
+        let latency = ["max", "mean", "min", "p50", "p90", "p99", "p999"];
+        assert_eq!(keys(&value["latency_us"]), latency);
+        assert_eq!(keys(&value["raw_latency_us"]), latency);
+        assert_eq!(keys(&value["syscalls"]["getrusage"]), ["calls", "eagain"]);
+        assert_eq!(value["status"]["200"], 2_000);
+        assert_eq!(value["errors"]["protocol"], 2);
+        assert_eq!(value["limited_by"], "settings");
+        assert_eq!(value["cpu_us_per_request"], 400.0);
+        assert_eq!(value["cpu_share"], 0.4);
+    }
+
+    #[test]
+    fn a_closed_loop_has_no_raw_latency_and_no_rate() {
+        let value: serde_json::Value = serde_json::from_str(&sample(None).json()).unwrap();
+        assert!(value["raw_latency_us"].is_null() && value["rate"].is_null());
+        assert_eq!(value["limited_by"], "server");
+    }
+}

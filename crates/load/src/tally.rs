@@ -1,0 +1,194 @@
+//! What happened, counted: constant memory, whatever the number of requests.
+
+use fulmar_proto::PeerError;
+
+use crate::flight::Flight;
+use crate::histogram::Histogram;
+
+/// Why something did not work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// Nobody listens there.
+    ConnectRefused,
+    /// The network said no.
+    ConnectFailed,
+    /// The connection did not stand in time.
+    ConnectTimeout,
+    /// The source addresses have no free port: more of them are needed (`--bind`).
+    AddressUnavailable,
+    /// No free descriptor.
+    Descriptors,
+    /// The server closed while a request was outstanding.
+    Closed,
+    /// The connection was reset, or failed otherwise.
+    Reset,
+    /// The server broke HTTP.
+    Protocol,
+    /// The answer was not complete in time.
+    Timeout,
+}
+
+impl ErrorKind {
+    /// Every kind.
+    pub const ALL: [Self; 9] = [
+        Self::ConnectRefused,
+        Self::ConnectFailed,
+        Self::ConnectTimeout,
+        Self::AddressUnavailable,
+        Self::Descriptors,
+        Self::Closed,
+        Self::Reset,
+        Self::Protocol,
+        Self::Timeout,
+    ];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ConnectRefused => "connect_refused",
+            Self::ConnectFailed => "connect_failed",
+            Self::ConnectTimeout => "connect_timeout",
+            Self::AddressUnavailable => "address_unavailable",
+            Self::Descriptors => "descriptors",
+            Self::Closed => "closed",
+            Self::Reset => "reset",
+            Self::Protocol => "protocol",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
+/// What one thread, or several, saw.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    /// Requests answered completely.
+    pub(crate) answered: u64,
+    /// Requests that never will be: each is also counted in `errors`.
+    pub(crate) failed: u64,
+    /// Requests made.
+    pub(crate) issued: u64,
+    /// Bytes received.
+    pub(crate) bytes: u64,
+    /// Connections that stood.
+    pub(crate) opened: u64,
+    /// Connections that stand.
+    pub(crate) held: u32,
+    /// The most that stood at one time.
+    pub(crate) held_max: u32,
+    errors: [u64; ErrorKind::ALL.len()],
+    status: Box<[u64; STATUS_LEN]>,
+    /// How the server broke HTTP, in the order of the first time.
+    pub(crate) broken: Vec<(PeerError, u64)>,
+    pub(crate) latency: Histogram,
+    pub(crate) open: Option<OpenLoop>,
+}
+
+/// What only an open loop has: its requests have planned times.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenLoop {
+    /// From the send on, where `latency` counts from the planned time.
+    pub(crate) raw: Histogram,
+    /// From the planned time to the send.
+    pub(crate) lateness: Histogram,
+}
+
+impl Tally {
+    pub(crate) fn new(open_loop: bool) -> Self {
+        Self {
+            answered: 0,
+            failed: 0,
+            issued: 0,
+            bytes: 0,
+            opened: 0,
+            held: 0,
+            held_max: 0,
+            errors: [0; ErrorKind::ALL.len()],
+            status: Box::new([0; STATUS_LEN]),
+            broken: Vec::new(),
+            latency: Histogram::new(),
+            open: open_loop.then(|| OpenLoop { raw: Histogram::new(), lateness: Histogram::new() }),
+        }
+    }
+
+    /// A request was answered.
+    pub(crate) fn answer(&mut self, now: u64, flight: Flight, status: u16) {
+        self.answered += 1;
+        self.status[usize::from(status).min(STATUS_LEN - 1)] += 1;
+        self.latency.record(now.saturating_sub(flight.planned));
+        if let Some(open) = &mut self.open {
+            open.raw.record(now.saturating_sub(flight.sent));
+        }
+    }
+
+    /// A request left at `now` that was to leave at `planned`.
+    pub(crate) fn leave(&mut self, now: u64, planned: u64) {
+        if let Some(open) = &mut self.open {
+            open.lateness.record(now.saturating_sub(planned));
+        }
+    }
+
+    /// Something else went wrong than a request.
+    pub(crate) fn error(&mut self, kind: ErrorKind) {
+        self.errors[kind as usize] += 1;
+    }
+
+    /// `n` requests will not be answered.
+    pub(crate) fn fail(&mut self, kind: ErrorKind, n: u64) {
+        self.errors[kind as usize] += n;
+        self.failed += n;
+    }
+
+    /// The server broke HTTP, in this way.
+    pub(crate) fn note_broken(&mut self, error: PeerError) {
+        match self.broken.iter_mut().find(|(known, _)| *known == error) {
+            Some((_, n)) => *n += 1,
+            None => self.broken.push((error, 1)),
+        }
+    }
+
+    pub(crate) fn connected(&mut self) {
+        self.opened += 1;
+        self.held += 1;
+        self.held_max = self.held_max.max(self.held);
+    }
+
+    pub(crate) fn count(&self, kind: ErrorKind) -> u64 {
+        self.errors[kind as usize]
+    }
+
+    /// Errors of every kind together.
+    pub(crate) fn errors(&self) -> u64 {
+        self.errors.iter().sum()
+    }
+
+    /// Status codes that came, with their counts.
+    pub(crate) fn statuses(&self) -> impl Iterator<Item = (u16, u64)> {
+        (0..).zip(self.status.iter().copied()).filter(|(_, n)| *n > 0)
+    }
+
+    /// Takes in what another thread saw.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.answered += other.answered;
+        self.failed += other.failed;
+        self.issued += other.issued;
+        self.bytes += other.bytes;
+        self.opened += other.opened;
+        self.held += other.held;
+        self.held_max += other.held_max;
+        self.errors.iter_mut().zip(other.errors).for_each(|(a, b)| *a += b);
+        self.status.iter_mut().zip(other.status.iter()).for_each(|(a, b)| *a += b);
+        for (error, n) in &other.broken {
+            match self.broken.iter_mut().find(|(known, _)| known == error) {
+                Some((_, m)) => *m += n,
+                None => self.broken.push((*error, *n)),
+            }
+        }
+        self.latency.merge(&other.latency);
+        if let (Some(open), Some(other)) = (&mut self.open, &other.open) {
+            open.raw.merge(&other.raw);
+            open.lateness.merge(&other.lateness);
+        }
+    }
+}
+
+const STATUS_LEN: usize = 1_000;

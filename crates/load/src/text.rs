@@ -1,0 +1,296 @@
+//! The report for people.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::histogram::Latency;
+use crate::limit::Limit;
+use crate::report::{Calls, Report, float, ratio};
+
+impl Report {
+    /// The report for people: aligned, with units; it ends with a line feed.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        self.write_head(&mut out);
+        self.write_counts(&mut out);
+        self.write_latency(&mut out);
+        self.write_cost(&mut out);
+        self.write_limit(&mut out);
+        out
+    }
+
+    /// The system calls for people: how often each was made, and what drove the loop.
+    pub fn ledger_text(&self) -> String {
+        let mut out = String::new();
+        line(
+            &mut out,
+            format_args!(
+                "  {:<16}{:>14}{:>14}{:>10}",
+                "system call", "calls", "per request", "EAGAIN"
+            ),
+        );
+        let mut all = Calls::default();
+        for (name, count) in &self.syscalls {
+            self.write_call(&mut out, name, *count);
+            all.calls += count.calls;
+            all.eagain += count.eagain;
+        }
+        self.write_call(&mut out, "all", all);
+        if let Some(steady) = &self.steady {
+            let (requests, per) = (grouped(steady.requests), steady.syscalls_per_request);
+            line(
+                &mut out,
+                format_args!("\n  once all stood  {per:.3} per request over {requests} requests"),
+            );
+        }
+        let turns = &self.turns;
+        let of = |n: u64| ratio(float(n), float(turns.turns));
+        line(
+            &mut out,
+            format_args!(
+                "  driven by       {}: {} turns, {:.1} events and {:.2} clock reads per turn, \
+                 {:.3} clock reads per request",
+                self.driver,
+                grouped(turns.turns),
+                of(turns.events),
+                of(turns.clock_reads),
+                ratio(float(turns.clock_reads), float(self.requests)),
+            ),
+        );
+        out
+    }
+
+    fn write_call(&self, out: &mut String, name: &str, count: Calls) {
+        let per = ratio(float(count.calls), float(self.requests));
+        let (calls, eagain) = (grouped(count.calls), grouped(count.eagain));
+        line(out, format_args!("  {name:<16}{calls:>14}{per:>14.3}{eagain:>10}"));
+    }
+
+    fn write_head(&self, out: &mut String) {
+        let asked = self.connections.asked;
+        let mut settings = vec![
+            format!("{:.1} s", self.duration_s),
+            counted(asked.into(), "connection"),
+            counted(self.threads.into(), "thread"),
+        ];
+        if self.depth > 1 {
+            settings.push(format!("{} pipelined", self.depth));
+        }
+        settings.push(self.driver.clone());
+        line(out, format_args!("{}\n{}\n", self.url, settings.join(", ")));
+    }
+
+    fn write_counts(&self, out: &mut String) {
+        let rps = grouped(whole(self.rps));
+        field(out, "requests", &format!("{} answered, {rps} per second", grouped(self.requests)));
+        let rate = bytes(ratio(float(self.bytes), self.duration_s));
+        field(out, "received", &format!("{}, {rate} per second", bytes(float(self.bytes))));
+        let status: Vec<_> =
+            self.status.iter().map(|(c, n)| format!("{c}: {}", grouped(*n))).collect();
+        if !status.is_empty() {
+            field(out, "status", &status.join(", "));
+        }
+        let errors: Vec<_> =
+            self.errors.iter().map(|(k, n)| format!("{k}: {}", grouped(*n))).collect();
+        let none = "none".to_owned();
+        field(out, "errors", &if errors.is_empty() { none } else { errors.join(", ") });
+        for (what, n) in &self.broken {
+            field(out, "", &format!("{what} ({})", grouped(*n)));
+        }
+        if self.errors.contains_key("address_unavailable") {
+            field(out, "", "no free source port: give more source addresses with --bind");
+        }
+        let connections = &self.connections;
+        let (asked, held) = (grouped(connections.asked.into()), grouped(connections.held.into()));
+        let opened = grouped(connections.opened);
+        field(out, "connections", &format!("{asked} asked, {held} held, {opened} opened"));
+        if self.without_descriptor > 0 {
+            let n = grouped(self.without_descriptor.into());
+            field(out, "", &format!("{n} had no descriptor: {held} fit (see ulimit -n)"));
+        }
+        out.push('\n');
+    }
+
+    fn write_latency(&self, out: &mut String) {
+        let names = ["min", "mean", "p50", "p90", "p99", "p99.9", "max"];
+        let header: String = names.iter().map(|name| format!("{name:>10}")).collect();
+        line(out, format_args!("{:1$}{header}", "", LABEL - 4));
+        write_row(out, "latency", &self.latency_us);
+        if let Some(raw) = &self.raw_latency_us {
+            write_row(out, "from send", raw);
+        }
+        out.push('\n');
+        if let Some(rate) = &self.rate {
+            let (planned, sent) = (grouped(whole(rate.planned)), grouped(whole(rate.sent)));
+            let late = micros(float(rate.lateness_p99_us));
+            field(
+                out,
+                "rate",
+                &format!("{planned} planned, {sent} sent per second, 99 % at most {late} late"),
+            );
+        }
+    }
+
+    fn write_cost(&self, out: &mut String) {
+        let system = self.cpu_us_per_request - self.cpu_user_us_per_request;
+        field(
+            out,
+            "own cost",
+            &format!(
+                "{:.2} us CPU per request ({:.2} user, {system:.2} system), {:.2} system calls",
+                self.cpu_us_per_request, self.cpu_user_us_per_request, self.syscalls_per_request
+            ),
+        );
+        let share = self.cpu_share * 100.0;
+        let memory = bytes(float(self.rss_bytes));
+        field(out, "", &format!("{share:.0} % of {}, {memory} of memory", cores(self.threads)));
+    }
+
+    fn write_limit(&self, out: &mut String) {
+        let share = self.cpu_share * 100.0;
+        let sentence = match self.limited_by {
+            _ if self.lost => {
+                "the server: it could not be connected to any more, so the run ended".to_owned()
+            }
+            Limit::Generator => format!(
+                "this generator: it was busy {share:.0} % of the time, so the server may be \
+                 faster than this; use more threads (-t)"
+            ),
+            Limit::Settings if self.rate.is_some() => {
+                "the settings: the rate that was asked for was kept".to_owned()
+            }
+            Limit::Settings => {
+                "the settings: with one request at a time both ends wait for each other; more \
+                 connections (-c) show more"
+                    .to_owned()
+            }
+            Limit::Server if self.rate.is_some() => {
+                "the server: its answers came too late to keep the rate on these connections"
+                    .to_owned()
+            }
+            Limit::Server => format!(
+                "the server, or the way there: this generator was busy {share:.0} % of the time"
+            ),
+        };
+        field(out, "limit", &sentence);
+    }
+}
+
+fn write_row(out: &mut String, name: &str, latency: &Latency) {
+    let Latency { min, mean, p50, p90, p99, p999, max } = *latency;
+    let values = [float(min), mean, float(p50), float(p90), float(p99), float(p999), float(max)];
+    let row: String = values.iter().map(|us| format!("{:>10}", micros(*us))).collect();
+    line(out, format_args!("  {name:<0$}{row}", LABEL - 6));
+}
+
+fn field(out: &mut String, name: &str, value: &str) {
+    line(out, format_args!("  {name:<0$}{value}", LABEL - 2));
+}
+
+fn line(out: &mut String, line: std::fmt::Arguments<'_>) {
+    writeln!(out, "{line}").expect("a string takes everything");
+}
+
+fn counted(n: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
+fn cores(threads: u32) -> String {
+    if threads == 1 { "a core".to_owned() } else { format!("{threads} cores") }
+}
+
+/// `1,234,567`.
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Microseconds with three digits and a unit that fits.
+fn micros(us: f64) -> String {
+    match us {
+        us if us < 1e3 => format!("{us:.0} us"),
+        us if us < 1e6 => format!("{} ms", three(us / 1e3)),
+        us => format!("{} s", three(us / 1e6)),
+    }
+}
+
+fn bytes(n: f64) -> String {
+    match n {
+        n if n < 1e3 => format!("{n:.0} B"),
+        n if n < 1e6 => format!("{} kB", three(n / 1e3)),
+        n if n < 1e9 => format!("{} MB", three(n / 1e6)),
+        n => format!("{} GB", three(n / 1e9)),
+    }
+}
+
+fn three(value: f64) -> String {
+    match value {
+        v if v < 9.995 => format!("{v:.2}"),
+        v if v < 99.95 => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+fn whole(value: f64) -> u64 {
+    Duration::try_from_secs_f64(value.round()).map_or(u64::MAX, |d| d.as_secs())
+}
+
+/// Where values begin.
+const LABEL: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::sample;
+
+    #[test]
+    fn numbers_are_short_and_have_units() {
+        for (us, text) in [
+            (0.4, "0 us"),
+            (612.0, "612 us"),
+            (1_100.0, "1.10 ms"),
+            (23_456.0, "23.5 ms"),
+            (912_000.0, "912 ms"),
+            (2_310_000.0, "2.31 s"),
+            (3_600e6, "3600 s"),
+        ] {
+            assert_eq!(micros(us), text);
+        }
+        assert_eq!(
+            (grouped(7), grouped(1_234), grouped(123_456)),
+            ("7".into(), "1,234".into(), "123,456".into())
+        );
+        assert_eq!((bytes(12.0), bytes(12_100_000.0)), ("12 B".to_owned(), "12.1 MB".to_owned()));
+        assert_eq!((whole(2_000.4), whole(-1.0)), (2_000, u64::MAX));
+    }
+
+    #[test]
+    fn the_report_for_people_names_the_limit_and_lines_up() {
+        let report = sample(Some(2_000));
+        let text = report.text();
+        for part in [
+            "http://127.0.0.1:1/",
+            "2,000 answered, 2,000 per second",
+            "protocol: 2",
+            "the Content-Length is malformed or ambiguous (2)",
+            "8 asked, 8 held, 8 opened",
+            "2,000 planned, 2,002 sent per second, 99 % at most 7 us late",
+            "limit         the settings: the rate",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        let rows: Vec<_> = text
+            .lines()
+            .filter(|l| l.ends_with("us") || l.ends_with("max") || l.ends_with("ms"))
+            .collect();
+        assert!(rows.len() == 3 && rows.iter().all(|row| row.len() == rows[0].len()), "{text}");
+        assert!(report.ledger_text().contains("driven by       epoll: 20 turns"));
+    }
+}

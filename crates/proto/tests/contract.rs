@@ -1,0 +1,394 @@
+//! What the trait promises besides events: misuse, back-pressure, phases, ends.
+
+use bytes::{Bytes, BytesMut};
+use fulmar_proto::h1::{EncodedRequest, LINGER_SIZE_MAX, ROOM_HIGH, ROOM_LOW, UNRELEASED_MAX};
+use fulmar_proto::{
+    BodyLen, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Misuse, Phase,
+    Request, Response, Scratch, Segment, ServerConnection, StreamId,
+};
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const FIRST: StreamId = StreamId(0);
+
+fn input(bytes: impl AsRef<[u8]>) -> Input {
+    Input::new(BytesMut::from(bytes.as_ref()), false)
+}
+
+fn eof() -> Input {
+    Input::new(BytesMut::new(), true)
+}
+
+/// Polls until nothing comes; how many events there were.
+fn poll<C: Connection>(connection: &mut C, input: &mut Input) -> usize {
+    let mut scratch = Scratch::default();
+    let mut events = 0;
+    while connection.poll_event(input, &mut scratch).expect("a sound peer").is_some() {
+        events += 1;
+    }
+    events
+}
+
+fn server(request: impl AsRef<[u8]>) -> ServerConnection {
+    let mut server = ServerConnection::default();
+    poll(&mut server, &mut input(request));
+    server
+}
+
+fn answer(server: &mut ServerConnection, stream: StreamId, body: &'static [u8]) {
+    let head = Response::new(200, Headers::EMPTY);
+    server.send_head(stream, head, BodyLen::Exact(body.len() as u64)).expect("sound");
+    server.send_data(stream, Segment::from(body)).expect("sound");
+    server.send_end(stream, Headers::EMPTY).expect("sound");
+}
+
+fn host() -> HeaderBuf {
+    let mut headers = HeaderBuf::new();
+    headers.push("Host", b"a").expect("sound");
+    headers
+}
+
+fn client(depth: u32, requests: usize) -> ClientConnection {
+    let mut client = ClientConnection::with_depth(depth);
+    let headers = host();
+    for _ in 0..requests {
+        let stream = client.open().expect("sound");
+        let request = Request::new(b"GET", b"/", headers.as_headers());
+        client.send_head(stream, request, BodyLen::Empty).expect("sound");
+        client.send_end(stream, Headers::EMPTY).expect("sound");
+    }
+    sent(&mut client);
+    client
+}
+
+/// Everything that is queued, as sent.
+fn sent<C: Connection>(connection: &mut C) -> String {
+    let mut out = Vec::new();
+    if let Some(transmit) = connection.poll_transmit() {
+        out.extend_from_slice(transmit.inline);
+        for segment in transmit.segments {
+            let Segment::Bytes(bytes) = segment else { unreachable!("no file was queued") };
+            out.extend_from_slice(bytes);
+        }
+    }
+    connection.handle_sent(out.len() as u64);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[test]
+fn what_the_caller_gets_wrong_queues_nothing() {
+    let ok = Response::new(200, Headers::EMPTY);
+    let mut idle = ServerConnection::default();
+    assert_eq!(idle.send_head(FIRST, ok, BodyLen::Empty), Err(Misuse::NoSuchStream));
+    assert_eq!(idle.open(), None);
+
+    let mut server = server(GET);
+    let data = || Segment::from(&b"abc"[..]);
+    assert_eq!(server.send_data(FIRST, data()), Err(Misuse::NoSuchStream));
+    assert_eq!(server.send_end(FIRST, Headers::EMPTY), Err(Misuse::NoSuchStream));
+    assert_eq!(server.send_head(StreamId(1), ok, BodyLen::Empty), Err(Misuse::NoSuchStream));
+    for status in [0, 99, 1000] {
+        let head = Response::new(status, Headers::EMPTY);
+        assert_eq!(server.send_head(FIRST, head, BodyLen::Empty), Err(Misuse::BadHead));
+    }
+    let upgrade = Response::new(101, Headers::EMPTY);
+    assert_eq!(server.send_head(FIRST, upgrade, BodyLen::Empty), Err(Misuse::BadHead));
+    for added in [[("X", &b"a\r\nB: c"[..])], [("X\r\n", b"a")], [("", b"a")], [("X", b"a\0")]] {
+        let head = Response { added: &added, ..ok };
+        assert_eq!(server.send_head(FIRST, head, BodyLen::Empty), Err(Misuse::BadHead));
+    }
+    assert!(server.poll_transmit().is_none());
+
+    server.send_head(FIRST, ok, BodyLen::Exact(4)).unwrap();
+    assert_eq!(server.send_head(FIRST, ok, BodyLen::Exact(4)), Err(Misuse::HeadAlreadySent));
+    server.send_data(FIRST, data()).unwrap();
+    assert_eq!(server.send_data(FIRST, data()), Err(Misuse::BodyLongerThanDeclared));
+    assert_eq!(server.send_end(FIRST, Headers::EMPTY), Err(Misuse::BodyShorterThanDeclared));
+    server.send_data(FIRST, Segment::from(&b"d"[..])).unwrap();
+    server.send_end(FIRST, Headers::EMPTY).unwrap();
+    assert!(sent(&mut server).ends_with("Content-Length: 4\r\n\r\nabcd"));
+}
+
+#[test]
+fn a_request_that_would_split_is_refused() {
+    let mut client = ClientConnection::default();
+    let stream = client.open().unwrap();
+    for (method, target) in [
+        (&b"GET\r\n"[..], &b"/"[..]),
+        (b"", b"/"),
+        (b"G T", b"/"),
+        (b"GET", b""),
+        (b"GET", b"/ HTTP/1.1\r\nX: y"),
+        (b"GET", b"/a b"),
+        (b"GET", b"/#f"),
+        (b"GET", b"/\0"),
+    ] {
+        let request = Request::new(method, target, Headers::EMPTY);
+        assert_eq!(client.send_head(stream, request, BodyLen::Empty), Err(Misuse::BadHead));
+        assert_eq!(EncodedRequest::new(&request, b"").err(), Some(Misuse::BadHead));
+    }
+    assert!(client.poll_transmit().is_none());
+    let mut trailers = HeaderBuf::new();
+    trailers.push("Authorization", b"x").unwrap();
+    let request = Request::new(b"PUT", b"/", Headers::EMPTY);
+    client.send_head(stream, request, BodyLen::Unknown).unwrap();
+    assert_eq!(client.send_end(stream, trailers.as_headers()), Err(Misuse::BadHead));
+}
+
+#[test]
+fn framing_is_ours_and_a_close_is_obeyed() {
+    let mut headers = host();
+    headers.push("Content-Length", b"7").unwrap();
+    headers.push("Transfer-Encoding", b"gzip").unwrap();
+    headers.push("Connection", b"close, X").unwrap();
+    headers.push("TE", b"trailers").unwrap();
+    let mut client = ClientConnection::default();
+    let stream = client.open().unwrap();
+    let request = Request::new(b"POST", b"/", headers.as_headers());
+    client.send_head(stream, request, BodyLen::Empty).unwrap();
+    assert_eq!(
+        sent(&mut client),
+        "POST / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nContent-Length: 0\r\nConnection: close, TE\r\n\r\n"
+    );
+    client.send_end(stream, Headers::EMPTY).unwrap();
+    poll(&mut client, &mut input("HTTP/1.1 204 No Content\r\n\r\n"));
+    assert!(client.is_closed());
+}
+
+#[test]
+fn a_relay_leaves_out_what_concerns_one_hop() {
+    let mut server = ServerConnection::default();
+    let mut scratch = Scratch::default();
+    let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: X-Hop, Host, Content-Length, cookie\r\n\
+                   X-Hop: 1\r\nCookie: c=d\r\nUpgrade: h2c\r\nContent-Length: 3\r\nX-End: 2\r\n\r\nabc";
+    let mut input = input(request);
+    let Ok(Some(Event::Head { head, len, .. })) = server.poll_event(&mut input, &mut scratch)
+    else {
+        panic!("a head is complete")
+    };
+    assert_eq!(len, BodyLen::Exact(3), "Connection cannot take the framing away");
+    let mut client = ClientConnection::default();
+    let stream = client.open().unwrap();
+    let added = [("Via", &b"1.1 b"[..])];
+    client.send_head(stream, Request { added: &added, ..head }, len).unwrap();
+    assert_eq!(
+        sent(&mut client),
+        "GET / HTTP/1.1\r\nHost: a\r\nCookie: c=d\r\nX-End: 2\r\nVia: 1.1 b\r\nContent-Length: 3\r\n\r\n"
+    );
+}
+
+#[test]
+fn room_ends_and_comes_back_with_an_event() {
+    let mut server = server(GET);
+    server.send_head(FIRST, Response::new(200, Headers::EMPTY), BodyLen::Unknown).unwrap();
+    while server.room(FIRST) > 0 {
+        server.send_data(FIRST, Bytes::from(vec![b'x'; 50_000]).into()).unwrap();
+    }
+    let queued = server.poll_transmit().map_or(0, |transmit| {
+        transmit.inline.len() as u64 + transmit.segments.iter().map(Segment::len).sum::<u64>()
+    });
+    assert!((ROOM_HIGH..ROOM_HIGH + 60_000).contains(&queued));
+    server.handle_sent(queued - ROOM_LOW - 1);
+    assert_eq!((server.room(FIRST), poll(&mut server, &mut input(""))), (0, 0));
+    server.handle_sent(1);
+    let mut scratch = Scratch::default();
+    let event = server.poll_event(&mut input(""), &mut scratch).unwrap();
+    assert!(matches!(event, Some(Event::Writable { stream: FIRST })));
+    assert_eq!(server.room(FIRST), ROOM_HIGH - ROOM_LOW);
+    assert_eq!(poll(&mut server, &mut input("")), 0);
+}
+
+#[test]
+fn a_server_reads_no_further_requests_while_its_answers_pile_up() {
+    static BODY: [u8; 100_000] = [b'x'; 100_000];
+    let mut server = ServerConnection::default();
+    let mut pipeline = input(GET.repeat(10));
+    let mut scratch = Scratch::default();
+    let mut answered = 0;
+    while let Some(event) = server.poll_event(&mut pipeline, &mut scratch).unwrap() {
+        if let Event::End { stream, .. } = event {
+            answer(&mut server, stream, &BODY);
+            answered += 1;
+        }
+    }
+    assert_eq!(answered, 3);
+    assert_eq!(pipeline.bytes().len(), 7 * GET.len());
+    assert!(!server.wants_read());
+    assert_eq!(server.phase(), Phase::Send);
+    sent(&mut server);
+    assert!(server.wants_read());
+    assert!(server.poll_event(&mut pipeline, &mut scratch).unwrap().is_some());
+}
+
+#[test]
+fn unreleased_bytes_stop_the_reading() {
+    let size = UNRELEASED_MAX + 10;
+    let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {size}\r\n\r\n");
+    let mut server = server(head);
+    assert_eq!((server.wants_read(), server.phase()), (true, Phase::Body));
+    assert_eq!(poll(&mut server, &mut input(vec![b'x'; UNRELEASED_MAX])), 1);
+    assert_eq!((server.wants_read(), server.phase()), (false, Phase::Application));
+    server.release(FIRST, 1);
+    assert!(server.wants_read());
+    assert_eq!(poll(&mut server, &mut input(vec![b'x'; 10])), 2);
+    assert!(!server.wants_read(), "the next request waits for the answer");
+    answer(&mut server, FIRST, b"ok");
+    assert!(server.wants_read());
+    server.release(FIRST, 5);
+}
+
+#[test]
+fn close_after_is_said_in_the_next_head() {
+    let mut idle = ServerConnection::default();
+    idle.close_after();
+    assert!(idle.is_closed());
+    let mut busy = server(GET);
+    busy.close_after();
+    assert!(!busy.is_finished());
+    answer(&mut busy, FIRST, b"ok");
+    assert!(busy.is_finished() && !busy.is_closed());
+    assert!(sent(&mut busy).contains("Connection: close\r\n"));
+    assert!(busy.is_closed());
+
+    let mut client = client(2, 1);
+    client.close_after();
+    assert_eq!((client.vacancy(), client.is_closed()), (0, false));
+    poll(&mut client, &mut input("HTTP/1.1 204 No Content\r\n\r\n"));
+    assert!(client.is_closed());
+}
+
+#[test]
+fn a_request_sent_after_close_after_says_so() {
+    let headers = host();
+    let request = Request::new(b"POST", b"/", headers.as_headers());
+    let encoded = EncodedRequest::new(&request, b"body").unwrap();
+    let mut client = ClientConnection::default();
+    let stream = client.open().unwrap();
+    client.close_after();
+    client.send_encoded(stream, &encoded).unwrap();
+    assert_eq!(
+        sent(&mut client),
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody"
+    );
+    assert_eq!(client.send_encoded(stream, &encoded), Err(Misuse::NoSuchStream));
+}
+
+/// A short connection costs no FIN of its own and no lingering, whenever it is answered.
+#[test]
+fn an_answer_at_the_head_of_the_last_request_closes() {
+    let mut server = ServerConnection::default();
+    let mut scratch = Scratch::default();
+    let mut last = input("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(server.poll_event(&mut last, &mut scratch).unwrap().is_some());
+    answer(&mut server, FIRST, b"ok");
+    assert_eq!(poll(&mut server, &mut last), 0);
+    sent(&mut server);
+    assert!(server.is_closed());
+}
+
+#[test]
+fn a_reset_closes_at_once() {
+    let mut client = client(1, 1);
+    client.reset(FIRST, 0);
+    assert!(client.is_closed() && client.outstanding() == 1);
+    let mut server = server(GET);
+    server.send_head(FIRST, Response::new(200, Headers::EMPTY), BodyLen::Unknown).unwrap();
+    server.reset(FIRST, 0);
+    assert!(server.is_closed() && server.poll_transmit().is_none());
+}
+
+#[test]
+fn phases_say_whose_turn_it_is() {
+    let mut server = ServerConnection::default();
+    assert_eq!(server.phase(), Phase::Idle);
+    let (head, rest) = GET.split_at(10);
+    poll(&mut server, &mut input(head));
+    assert_eq!(server.phase(), Phase::Head);
+    poll(&mut server, &mut input([head, rest].concat()));
+    assert_eq!(server.phase(), Phase::Application);
+    answer(&mut server, FIRST, b"ok");
+    assert_eq!(server.phase(), Phase::Send);
+    sent(&mut server);
+    assert_eq!(server.phase(), Phase::Idle);
+
+    let mut asker = ClientConnection::default();
+    let stream = asker.open().unwrap();
+    assert_eq!(asker.phase(), Phase::Application);
+    let headers = host();
+    let request = Request::new(b"GET", b"/", headers.as_headers());
+    asker.send_head(stream, request, BodyLen::Empty).unwrap();
+    asker.send_end(stream, Headers::EMPTY).unwrap();
+    assert_eq!(asker.phase(), Phase::Send);
+    sent(&mut asker);
+    assert_eq!(asker.phase(), Phase::Answer);
+    poll(&mut asker, &mut input("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no"));
+    assert_eq!(asker.phase(), Phase::Body);
+    poll(&mut asker, &mut input("k"));
+    assert_eq!(asker.phase(), Phase::Idle);
+}
+
+#[test]
+fn after_an_error_the_reply_leaves_and_the_rest_is_swallowed() {
+    let mut server = ServerConnection::default();
+    let mut scratch = Scratch::default();
+    let mut bad = input("GET / HTTP/1.1\r\n\r\nmore");
+    assert!(server.poll_event(&mut bad, &mut scratch).is_err());
+    assert!(bad.is_empty() && server.is_finished());
+    assert_eq!(server.phase(), Phase::Send);
+    let reply = sent(&mut server);
+    assert!(reply.starts_with("HTTP/1.1 400 Bad Request\r\n"));
+    assert!(reply.ends_with("\r\n\r\nThe Host field is missing or malformed.\n"));
+    assert_eq!((server.phase(), server.wants_read()), (Phase::Linger, true));
+    let half = vec![b'x'; LINGER_SIZE_MAX as usize / 2 + 1];
+    assert_eq!(poll(&mut server, &mut input(&half)), 0);
+    assert!(!server.is_closed());
+    let mut patient = server;
+    assert_eq!(poll(&mut patient, &mut input(&half)), 0);
+    assert!(patient.is_closed(), "patience has a limit");
+
+    let mut server = ServerConnection::default();
+    assert!(server.poll_event(&mut input("\x16"), &mut scratch).is_err());
+    sent(&mut server);
+    poll(&mut server, &mut eof());
+    assert!(server.is_closed());
+}
+
+#[test]
+fn a_slow_answer_to_a_half_closed_peer_is_sent() {
+    for rest in ["", "more"] {
+        let mut server = ServerConnection::default();
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n{rest}");
+        let mut input = Input::new(BytesMut::from(request.as_bytes()), true);
+        poll(&mut server, &mut input);
+        assert_eq!((server.phase(), server.is_finished()), (Phase::Application, false));
+        answer(&mut server, FIRST, b"ok");
+        assert!(server.is_finished() && !server.is_closed());
+        assert!(sent(&mut server).ends_with("ok"));
+        assert!(server.is_closed());
+    }
+}
+
+#[test]
+fn an_error_after_half_an_answer_adds_nothing_to_it() {
+    let mut server = server("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    server.send_head(FIRST, Response::new(200, Headers::EMPTY), BodyLen::Unknown).unwrap();
+    let mut scratch = Scratch::default();
+    assert!(server.poll_event(&mut input("x"), &mut scratch).is_err());
+    assert_eq!(sent(&mut server), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    assert!(server.is_finished() && !server.is_closed());
+    assert_eq!(server.send_end(FIRST, Headers::EMPTY), Err(Misuse::NoSuchStream));
+}
+
+#[test]
+fn a_large_body_with_a_length_is_shared_not_copied() {
+    let mut client = client(1, 1);
+    let mut scratch = Scratch::default();
+    let mut body =
+        input(format!("HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{}", "x".repeat(5000)));
+    assert!(client.poll_event(&mut body, &mut scratch).unwrap().is_some());
+    let at = body.bytes().as_ptr();
+    let Some(Event::Data { bytes, .. }) = client.poll_event(&mut body, &mut scratch).unwrap()
+    else {
+        panic!("the body has arrived")
+    };
+    assert_eq!((bytes.as_ptr(), bytes.len()), (at, 5000));
+}

@@ -1,0 +1,92 @@
+//! What `load` may cost, asserted from its ledger against an embedded server.
+
+use std::alloc::System;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use fulmar_load::{Options, Report, Until};
+use fulmar_serve::{App, AppOptions, RunOptions, Running};
+use fulmar_server::Limits;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Allocations are counted for the whole process: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn serve() -> Running {
+    let app = AppOptions {
+        root: ".".into(),
+        site: fulmar_serve::Options::default(),
+        test_endpoints: true,
+    };
+    let options = RunOptions {
+        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        threads: 1,
+        limits: Limits { drain_timeout: Duration::from_millis(100), ..Limits::default() },
+    };
+    let make_app = move || App::open(&app, None, |_| ());
+    Running::start(&options, make_app, || ()).expect("a server on loopback")
+}
+
+fn load(options: Options) -> (Report, Running) {
+    let server = serve();
+    let urls = vec![format!("http://{}/bytes/128", server.address())];
+    let running = fulmar_load::start(&Options { urls, ..options }).expect("good options");
+    (running.finish().expect("a report"), server)
+}
+
+/// The report of a run, and how many allocations the process made for it.
+fn counted(options: Options) -> (Report, usize) {
+    let region = Region::new(ALLOCATOR);
+    let (report, server) = load(options);
+    server.stop();
+    server.join().expect("a good end");
+    (report, region.change().allocations)
+}
+
+/// Nothing is allocated for a request: ten times the requests, the same allocations. Lists of one
+/// turn grow to their largest once, so a few may differ.
+fn allocates_nothing(options: &Options) {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let run = |n| counted(Options { until: Until::Requests(n), ..options.clone() }).1;
+    run(20_000);
+    let (few, many) = (run(20_000), run(200_000));
+    let more = many.saturating_sub(few);
+    assert!(more < 200, "{more} more allocations for 180,000 more requests");
+}
+
+#[test]
+fn a_closed_loop_allocates_nothing() {
+    allocates_nothing(&Options { connections: 64, ..Options::default() });
+}
+
+#[test]
+fn a_pipelined_loop_allocates_nothing() {
+    allocates_nothing(&Options { connections: 16, depth: 16, ..Options::default() });
+}
+
+#[test]
+fn an_open_loop_allocates_nothing() {
+    allocates_nothing(&Options { connections: 64, rate: Some(200_000), ..Options::default() });
+}
+
+#[test]
+fn a_request_costs_one_send_and_one_recv() {
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let until = Until::Requests(50_000);
+    let (report, server) = load(Options { connections: 64, until, ..Options::default() });
+    server.stop();
+    server.join().expect("a good end");
+    assert_eq!((report.requests, report.errors_total()), (50_000, 0));
+    let calls = |name: &str| report.syscalls.get(name).copied().unwrap_or_default();
+    assert_eq!((calls("send").calls, calls("recv").calls), (50_000, 50_000));
+    assert_eq!((calls("epoll_ctl").calls, calls("setsockopt").calls), (64, 64));
+    let eagain: u64 = report.syscalls.values().map(|calls| calls.eagain).sum();
+    assert!(eagain < 500, "{eagain} calls had nothing to do");
+    let reads = report.turns.clock_reads;
+    let turns = report.turns.turns;
+    assert!(reads <= 2 * turns + 8, "{reads} clock reads in {turns} turns");
+}

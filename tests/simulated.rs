@@ -1,0 +1,273 @@
+//! Client and server engines over a simulated network, seed after seed.
+//!
+//! Whatever the network does, every exchange ends exactly once, complete answers are right to the
+//! byte, and nothing is left when everything is over.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use fulmar_engine::{Action, End, Engine, Handler, Links, ListenerId, SocketId, Timeouts};
+use fulmar_proto::{
+    BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Request,
+    Segment, Transmit,
+};
+use fulmar_server::Limits;
+use fulmar_sim::{Faults, Sim};
+use fulmar_sys as sys;
+use fulmar_tests::app::server;
+
+/// A client that asks for one thing after the other on a few connections, and checks everything.
+#[derive(Debug)]
+struct Asker {
+    links: Links<ClientConnection, Job>,
+    book: Book,
+}
+
+/// What became of the exchanges.
+#[derive(Debug)]
+struct Book {
+    left: u32,
+    begun: u32,
+    complete: u32,
+    broken: u32,
+    random: fastrand::Rng,
+}
+
+/// The exchange on a connection.
+#[derive(Debug, Default)]
+struct Job {
+    expected: Option<Expected>,
+    received: u64,
+    unsent: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    /// Of `/bytes/N`.
+    Pattern(u64),
+    /// Of `/echo`, with a body of so many bytes.
+    Echo(u64),
+    /// Of `/delay/MS`.
+    Delayed,
+}
+
+impl Asker {
+    fn new(now: Instant, seed: u64, exchanges: u32) -> Self {
+        let timeouts = Timeouts { answer: Some(Duration::from_secs(60)), ..Timeouts::default() };
+        let random = fastrand::Rng::with_seed(seed);
+        let book = Book { left: exchanges, begun: 0, complete: 0, broken: 0, random };
+        let mut this = Self { links: Links::new(now, timeouts, 0, 1), book };
+        for _ in 0..4 {
+            this.open(now);
+        }
+        this
+    }
+
+    fn open(&mut self, now: Instant) {
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
+        let depth = 1 + self.book.random.u32(0..3);
+        let connection = ClientConnection::with_depth(depth);
+        self.links.connect(now, peer, None, connection, Job::default());
+    }
+
+    /// Where a connection is free, it is used; where one is lost, it is replaced.
+    fn go_on(&mut self, now: Instant) {
+        for socket in self.links.sockets() {
+            if let Some((connection, job)) = self.links.get_mut(socket)
+                && job.expected.is_none()
+                && connection.vacancy() > 0
+                && self.book.left > 0
+            {
+                self.book.begin(connection, job);
+                self.links.touch(now, socket, &mut self.book);
+            }
+        }
+        while self.links.len() < 4 && self.book.left > 0 {
+            self.open(now);
+        }
+    }
+}
+
+impl Book {
+    fn begin(&mut self, connection: &mut ClientConnection, job: &mut Job) {
+        self.left -= 1;
+        self.begun += 1;
+        let stream = connection.open().expect("there is a vacancy");
+        let size = self.random.u64(0..200_000) >> self.random.u32(0..18);
+        let (expected, target) = match self.random.u8(0..4) {
+            0 => (Expected::Delayed, "/delay/70".to_owned()),
+            1 => (Expected::Echo(size), "/echo".to_owned()),
+            _ => (Expected::Pattern(size), format!("/bytes/{size}")),
+        };
+        let mut fields = HeaderBuf::new();
+        fields.push("Host", b"sim").expect("a field");
+        let (method, len): (&[u8], _) = match expected {
+            Expected::Echo(size) if size % 2 == 0 => (b"POST", BodyLen::Exact(size)),
+            Expected::Echo(_) => (b"POST", BodyLen::Unknown),
+            Expected::Pattern(_) | Expected::Delayed => (b"GET", BodyLen::Empty),
+        };
+        let head = Request::new(method, target.as_bytes(), fields.as_headers());
+        connection.send_head(stream, head, len).expect("it is open");
+        let unsent = if let Expected::Echo(size) = expected { size } else { 0 };
+        *job = Job { expected: Some(expected), received: 0, unsent };
+        self.send(connection, job, stream);
+    }
+
+    /// As much of the request's body as there is room for.
+    fn send(
+        &mut self,
+        connection: &mut ClientConnection,
+        job: &mut Job,
+        stream: fulmar_proto::StreamId,
+    ) {
+        let Some(expected) = job.expected else { return };
+        let Expected::Echo(size) = expected else {
+            return connection.send_end(stream, Headers::EMPTY).expect("no body");
+        };
+        while job.unsent > 0 && connection.room(stream) > 0 {
+            let piece = job.unsent.min(self.random.u64(1..30_000));
+            let at = size - job.unsent;
+            let bytes: Vec<u8> = (at..at + piece).map(echo_byte).collect();
+            connection.send_data(stream, Segment::Bytes(bytes.into())).expect("as declared");
+            job.unsent -= piece;
+        }
+        if job.unsent == 0 {
+            connection.send_end(stream, Headers::EMPTY).expect("it is complete");
+        }
+    }
+}
+
+impl Handler<ClientConnection, Job> for Book {
+    fn handle(
+        &mut self,
+        _: Instant,
+        _: SocketId,
+        (connection, job): (&mut ClientConnection, &mut Job),
+        event: Event<'_, Client>,
+    ) {
+        match event {
+            Event::Head { head, .. } => {
+                assert_eq!(head.status, 200);
+                assert!(job.expected.is_some(), "an answer to something");
+            }
+            Event::Data { stream, bytes } => {
+                let at = job.received;
+                let expected: fn(u64) -> u8 = match job.expected.expect("as above") {
+                    Expected::Pattern(_) => pattern_byte,
+                    Expected::Echo(_) => echo_byte,
+                    Expected::Delayed => delayed_byte,
+                };
+                assert!((at..).zip(&bytes).all(|(at, byte)| expected(at) == *byte));
+                job.received += bytes.len() as u64;
+                connection.release(stream, bytes.len());
+            }
+            Event::End { .. } => {
+                let expected = job.expected.take().expect("it ends once");
+                let size = match expected {
+                    Expected::Pattern(size) | Expected::Echo(size) => size,
+                    Expected::Delayed => 8,
+                };
+                assert_eq!(job.received, size, "{expected:?}");
+                self.complete += 1;
+            }
+            Event::Writable { stream } => self.send(connection, job, stream),
+            event => panic!("{event:?}"),
+        }
+    }
+
+    fn handle_gone(&mut self, _: Instant, _: SocketId, job: Job, end: End) {
+        if job.expected.is_some() {
+            self.broken += 1;
+        }
+        assert!(
+            !matches!(end, End::Peer(error) if error != fulmar_proto::PeerError::UnexpectedEof)
+        );
+    }
+}
+
+fn pattern_byte(at: u64) -> u8 {
+    let pattern = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-\n";
+    pattern[usize::try_from(at % 64).expect("below 64")]
+}
+
+fn echo_byte(at: u64) -> u8 {
+    (at % 251).to_le_bytes()[0]
+}
+
+fn delayed_byte(at: u64) -> u8 {
+    b"delayed\n"[usize::try_from(at).expect("eight bytes")]
+}
+
+impl Engine for Asker {
+    fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
+        None
+    }
+
+    fn handle_connected(&mut self, now: Instant, socket: SocketId) {
+        self.links.handle_connected(now, socket);
+        self.go_on(now);
+    }
+
+    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input) {
+        self.links.handle_input(now, socket, input, &mut self.book);
+        self.go_on(now);
+    }
+
+    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
+        self.links.handle_sent(now, socket, bytes, &mut self.book);
+        self.go_on(now);
+    }
+
+    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
+        self.links.handle_failed(now, socket, error, &mut self.book);
+        self.go_on(now);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.links.handle_timeout(now, &mut self.book);
+        self.go_on(now);
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.links.poll_action()
+    }
+
+    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
+        self.links.poll_transmit(socket)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.links.poll_timeout()
+    }
+}
+
+fn run(seed: u64, faults: Faults) -> Book {
+    let now = sys::now();
+    let limits = Limits { idle_timeout: Duration::from_secs(5), ..Limits::default() };
+    let mut sim = Sim::new(now, seed, faults, Asker::new(now, seed, 40), server(limits));
+    sim.capacity = 1 << (8 + seed % 9);
+    assert!(sim.run(2_000_000, |_| false), "seed {seed}: it goes on for ever");
+    let book = sim.client.book;
+    assert_eq!(book.begun, book.complete + book.broken, "seed {seed}: each ends exactly once");
+    assert_eq!((book.left, sim.server.connections()), (0, 0), "seed {seed}: nothing is left");
+    book
+}
+
+#[test]
+fn a_calm_network_completes_everything() {
+    for seed in 0..60 {
+        let book = run(seed, Faults::default());
+        assert_eq!((book.complete, book.broken), (40, 0), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_hostile_network_loses_only_what_it_breaks() {
+    let mut broken = 0;
+    for seed in 0..120 {
+        let faults = Faults { refuse: 100, reset: 1, stall: 20 };
+        broken += run(seed, faults).broken;
+    }
+    assert!(broken > 0, "the faults are real");
+}

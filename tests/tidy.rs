@@ -1,0 +1,650 @@
+//! Our own rules, as far as no lint knows them. Each complaint says what to do.
+//!
+//! A rule is a function from a file to complaints, so that it is tested on bad examples in
+//! `rules_can_fail`; here, each is held against the whole tree.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A file of the repository.
+struct File {
+    /// From the root, with slashes.
+    path: String,
+    text: String,
+}
+
+#[test]
+fn files_are_short() {
+    hold(too_long);
+}
+
+#[test]
+fn unsafe_code_is_in_sys_only() {
+    hold(unsafe_outside_sys);
+}
+
+#[test]
+fn every_crate_forbids_unsafe_code() {
+    hold(unforbidden);
+}
+
+#[test]
+fn the_clock_is_read_in_sys_only() {
+    hold(clock_outside_sys);
+}
+
+#[test]
+fn nothing_sleeps_is_ignored_or_is_left_to_be_done() {
+    hold(unfinished);
+}
+
+#[test]
+fn every_system_call_is_entered_in_the_ledger() {
+    let sys = tree().into_iter().filter(|file| is_source_of(file, "sys")).collect::<Vec<_>>();
+    assert_none(uncounted(&sys, PURE));
+}
+
+#[test]
+fn crates_import_whom_they_may() {
+    assert_none(edges(&tree(), ALLOWED, COMING));
+}
+
+#[test]
+fn nothing_names_a_machine_or_a_registry() {
+    hold(foreign);
+}
+
+#[test]
+fn every_page_is_linked_and_every_link_leads_somewhere() {
+    assert_none(links(&tree()));
+}
+
+#[test]
+fn flags_and_pages_agree() {
+    assert_none(flags(&tree()));
+}
+
+#[test]
+fn the_changelog_has_a_place_for_what_comes() {
+    hold(unreleased);
+}
+
+// The rules.
+
+fn too_long(file: &File) -> Vec<String> {
+    let lines = file.text.lines().count();
+    complain(is_rust(file) && lines >= LINES_MAX, || {
+        format!("{}: {lines} lines; split it into modules below {LINES_MAX}", file.path)
+    })
+}
+
+fn unsafe_outside_sys(file: &File) -> Vec<String> {
+    let allowed = ["crates/sys/", "fuzz/"].iter().any(|dir| file.path.starts_with(dir));
+    if !is_rust(file) || allowed {
+        return Vec::new();
+    }
+    let code = code_of(&file.text);
+    let lines = code.lines().zip(1..).filter(|(line, _)| has_word(line, "unsafe"));
+    let advice = "put it behind a safe function of crates/sys";
+    lines.map(|(_, at)| format!("{}:{at}: unsafe; {advice}", file.path)).collect()
+}
+
+fn unforbidden(file: &File) -> Vec<String> {
+    let parts: Vec<_> = file.path.split('/').collect();
+    let is_root =
+        matches!(parts[..], ["crates", name, "src", "lib.rs" | "main.rs"] if name != "sys");
+    let code = code_of(&file.text);
+    let silent = is_root && !code.trim().is_empty() && !code.contains("#![forbid(unsafe_code)]");
+    complain(silent, || format!("{}: add #![forbid(unsafe_code)] below the header", file.path))
+}
+
+/// Tests may start their virtual time from some moment; what is measured or waited for may not.
+fn clock_outside_sys(file: &File) -> Vec<String> {
+    if !is_rust(file) || is_test(file) || is_source_of(file, "sys") {
+        return Vec::new();
+    }
+    let code = without_tests(&file.text);
+    let reads = |line: &str| line.contains("Instant::now") || line.contains("SystemTime::now");
+    let lines = code.lines().zip(1..).filter(|(line, _)| reads(line));
+    let advice = "take the time as an argument, or read it with fulmar_sys::now, which counts";
+    lines.map(|(_, at)| format!("{}:{at}: reads the clock; {advice}", file.path)).collect()
+}
+
+fn unfinished(file: &File) -> Vec<String> {
+    if !is_rust(file) {
+        return Vec::new();
+    }
+    let code = code_of(&file.text);
+    let mut complaints = Vec::new();
+    for (line, at) in code.lines().zip(1..) {
+        for (what, advice) in UNFINISHED {
+            if line.contains(what) {
+                complaints.push(format!("{}:{at}: {what}; {advice}", file.path));
+            }
+        }
+    }
+    complaints
+}
+
+/// Every public function of `sys` enters what it does, and everything that calls the C library
+/// does so through `syscall!`.
+fn uncounted(files: &[File], pure: &[(&str, &str, &str)]) -> Vec<String> {
+    let functions: Vec<_> = files.iter().flat_map(functions).collect();
+    let mut counted: BTreeSet<&str> = BTreeSet::new();
+    loop {
+        let enters = |f: &&Function| {
+            f.body.contains("syscall!(")
+                || f.body.contains("enter_clock_read()")
+                || counted.iter().any(|name| calls(&f.body, name))
+        };
+        let next: BTreeSet<_> = functions.iter().filter(enters).map(|f| &f.name[..]).collect();
+        if next == counted {
+            break;
+        }
+        counted = next;
+    }
+    let mut complaints = Vec::new();
+    let listed = |f: &Function| pure.iter().any(|(m, name, _)| *m == f.module && *name == f.name);
+    for f in functions.iter().filter(|f| f.public && !counted.contains(&f.name[..]) && !listed(f)) {
+        complaints.push(format!(
+            "crates/sys: {}::{} enters nothing in the ledger; make its call with syscall!, or \
+             list it in PURE with the reason",
+            f.module, f.name
+        ));
+    }
+    for f in functions.iter().filter(|f| calls_libc(&f.body) && !f.body.contains("syscall!(")) {
+        complaints.push(format!(
+            "crates/sys: {}::{} calls the C library past the ledger; use syscall!",
+            f.module, f.name
+        ));
+    }
+    for (module, name, _) in pure {
+        if !functions.iter().any(|f| f.module == *module && f.name == *name) {
+            complaints.push(format!("PURE lists {module}::{name}, which is gone; remove it"));
+        }
+    }
+    complaints
+}
+
+fn edges(files: &[File], allowed: &[Edges], coming: &[&str]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for file in files.iter().filter(|f| f.path.ends_with("/Cargo.toml")) {
+        let Some(folder) = file.path.strip_suffix("/Cargo.toml") else { continue };
+        let name = folder.strip_prefix("crates/").unwrap_or(folder);
+        if name == "fuzz" {
+            continue; // a workspace of its own: nothing depends on it
+        }
+        let Some(rule) = allowed.iter().find(|edges| edges.name == name) else {
+            complaints.push(format!(
+                "{}: a new crate; add it to ALLOWED and to the map in docs/architecture.md",
+                file.path
+            ));
+            continue;
+        };
+        for (section, may) in [("dependencies", rule.may), ("dev-dependencies", rule.tests_may)] {
+            let found = match imports(&file.text, section) {
+                Ok(found) => found,
+                Err(error) => {
+                    complaints.push(format!("{}: {error}", file.path));
+                    continue;
+                }
+            };
+            for to in found.iter().filter(|to| !may.contains(&&to[..])) {
+                complaints.push(format!(
+                    "{}: {section}: a new edge to {to}; is it in the direction of \
+                     docs/architecture.md? Then add it there and to ALLOWED",
+                    file.path
+                ));
+            }
+            for to in may.iter().filter(|to| !found.contains(**to) && !coming.contains(&name)) {
+                complaints.push(format!(
+                    "{}: {section}: the edge to {to} is gone; remove it from ALLOWED",
+                    file.path
+                ));
+            }
+        }
+    }
+    complaints
+}
+
+fn foreign(file: &File) -> Vec<String> {
+    if file.path.ends_with("Cargo.lock") {
+        return Vec::new(); // made by cargo, which says where crates come from
+    }
+    let mut complaints = Vec::new();
+    for (line, at) in file.text.lines().zip(1..) {
+        for (what, advice) in FOREIGN {
+            if line.contains(what) {
+                complaints.push(format!("{}:{at}: {what}; {advice}", file.path));
+            }
+        }
+    }
+    complaints
+}
+
+fn links(files: &[File]) -> Vec<String> {
+    let known: BTreeSet<&str> = files.iter().map(|file| &file.path[..]).collect();
+    let Some(readme) = files.iter().find(|file| file.path == "README.md") else {
+        return vec!["README.md is missing; it is where everybody begins".into()];
+    };
+    let linked: BTreeSet<_> = targets(readme).into_iter().collect();
+    let pages = files.iter().filter(|f| f.path.starts_with("docs/") && f.path.ends_with(".md"));
+    let mut complaints: Vec<_> = pages
+        .filter(|page| !linked.contains(&page.path))
+        .map(|page| format!("{}: nobody finds it; link it from README.md", page.path))
+        .collect();
+    for file in files.iter().filter(|file| file.path.ends_with(".md")) {
+        for target in targets(file).into_iter().filter(|target| !known.contains(&target[..])) {
+            complaints.push(format!("{}: a link to {target}, which is not there", file.path));
+        }
+    }
+    complaints
+}
+
+fn flags(files: &[File]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for tool in TOOLS {
+        let (module, folder) =
+            (format!("crates/cli/src/{tool}.rs"), format!("crates/cli/src/{tool}/"));
+        let sources = files.iter().filter(|f| f.path == module || f.path.starts_with(&folder));
+        let declared: BTreeSet<_> = sources.flat_map(|file| declared_flags(&file.text)).collect();
+        let page = format!("docs/{tool}.md");
+        let text = files.iter().find(|file| file.path == page).map_or("", |file| &file.text[..]);
+        let described = described_flags(text);
+        if declared.is_empty() {
+            continue; // the tool has no arguments yet
+        }
+        for flag in declared.difference(&described) {
+            complaints.push(format!("{page}: {flag} is missing; describe it, in backquotes"));
+        }
+        for flag in described.difference(&declared) {
+            complaints.push(format!("{page}: fulmar {tool} has no {flag}; remove it"));
+        }
+    }
+    complaints
+}
+
+fn unreleased(file: &File) -> Vec<String> {
+    let lacks = !file.text.lines().any(|line| line == "## [Unreleased]");
+    complain(file.path == "CHANGELOG.md" && lacks, || {
+        format!("{}: add a section `## [Unreleased]` at the top", file.path)
+    })
+}
+
+// What the rules are made of.
+
+struct Function {
+    module: String,
+    name: String,
+    public: bool,
+    body: String,
+}
+
+/// The functions of a file, without those of its tests. A body ends with its brace.
+fn functions(file: &File) -> Vec<Function> {
+    let code = without_tests(&file.text);
+    let module = Path::new(&file.path)
+        .file_stem()
+        .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("fn ") {
+        if code[..at].chars().next_back().is_some_and(is_word) {
+            continue;
+        }
+        let rest = &code[at + 3..];
+        let name: String = rest.chars().take_while(|c| is_word(*c)).collect();
+        let Some(start) = rest.find(['{', ';']).filter(|i| rest[*i..].starts_with('{')) else {
+            continue;
+        };
+        let line = code[..at].rsplit('\n').next().unwrap_or_default();
+        found.push(Function {
+            module: module.clone(),
+            public: line.trim_start().starts_with("pub ") && !name.is_empty(),
+            name,
+            body: enclosed(&rest[start..], '{', '}').to_owned(),
+        });
+    }
+    found.retain(|function| !function.name.is_empty());
+    found
+}
+
+/// From the first character, which opens, to the one that closes it.
+fn enclosed(text: &str, open: char, close: char) -> &str {
+    let mut depth = 0_u32;
+    for (at, c) in text.char_indices() {
+        depth += u32::from(c == open);
+        if c == close {
+            depth -= 1;
+            if depth == 0 {
+                return &text[..=at];
+            }
+        }
+    }
+    text
+}
+
+/// True if `body` calls our function of this name: no method, and not the C library's.
+fn calls(body: &str, name: &str) -> bool {
+    body.match_indices(&format!("{name}(")).any(|(at, _)| {
+        let before = &body[..at];
+        !before.ends_with(is_word) && !before.ends_with('.') && !before.ends_with("libc::")
+    })
+}
+
+/// `sysconf(3)` is answered by the C library from what it knows.
+fn calls_libc(body: &str) -> bool {
+    body.split("libc::").skip(1).any(|rest| {
+        let name: String = rest.chars().take_while(|c| is_word(*c)).collect();
+        name != "sysconf" && rest[name.len()..].starts_with('(')
+    })
+}
+
+/// Our crates in a section of a manifest, without the prefix.
+fn imports(manifest: &str, section: &str) -> Result<BTreeSet<String>, toml::de::Error> {
+    let manifest: toml::Table = manifest.parse()?;
+    let names = manifest.get(section).and_then(toml::Value::as_table).into_iter().flatten();
+    Ok(names.filter_map(|(name, _)| Some(name.strip_prefix("fulmar-")?.to_owned())).collect())
+}
+
+/// Where the relative links of a page lead, from the root of the repository.
+fn targets(page: &File) -> Vec<String> {
+    let folder = page.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let prose = prose_of(&page.text);
+    let links = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let local = links.filter(|link| !link.contains(':') && !link.starts_with('#'));
+    local.map(|link| resolve(folder, link.split('#').next().unwrap_or(link))).collect()
+}
+
+fn resolve(folder: &str, link: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in link.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            "." | "" => {}
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// A page without its fenced blocks.
+fn prose_of(page: &str) -> String {
+    let outside = page.split("\n```").step_by(2);
+    outside.collect::<Vec<_>>().join("\n")
+}
+
+/// Flags that clap is told of: `#[arg(short, long)]` and the field that follows.
+fn declared_flags(source: &str) -> BTreeSet<String> {
+    let code = code_of(source);
+    let mut found = BTreeSet::new();
+    for (at, _) in code.match_indices("#[arg(") {
+        let start = at + "#[arg".len();
+        let end = start + enclosed(&code[start..], '(', ')').len();
+        let field = field_after(&code[end..]);
+        for setting in split_settings(&source[start + 1..end - 1]) {
+            let (key, value) = setting.split_once('=').map_or((setting, None), |(key, value)| {
+                (key.trim(), Some(value.trim().trim_matches(['"', '\'']).to_owned()))
+            });
+            match key.trim() {
+                "long" => found.insert(format!(
+                    "--{}",
+                    value.unwrap_or_else(|| field.trim_start_matches("r#").replace('_', "-"))
+                )),
+                "short" => {
+                    found.insert(format!("-{}", value.unwrap_or_else(|| field[..1].to_owned())))
+                }
+                _ => false,
+            };
+        }
+    }
+    found
+}
+
+/// The settings between the parentheses, cut at commas that no parenthesis or string holds.
+fn split_settings(text: &str) -> Vec<&str> {
+    let code = code_of(text);
+    let (mut depth, mut start, mut found) = (0_i32, 0, Vec::new());
+    for (at, c) in code.char_indices() {
+        depth += i32::from(matches!(c, '(' | '[' | '{')) - i32::from(matches!(c, ')' | ']' | '}'));
+        if c == ',' && depth == 0 {
+            found.push(text[start..at].trim());
+            start = at + 1;
+        }
+    }
+    found.push(text[start..].trim());
+    found
+}
+
+/// The name of the field that an attribute belongs to.
+fn field_after(code: &str) -> &str {
+    let line = code.lines().skip(1).map(str::trim);
+    let mut fields = line.filter(|line| !line.is_empty() && !line.starts_with("#["));
+    let field = fields.next().unwrap_or_default();
+    let field = field.split(':').next().unwrap_or_default();
+    field.rsplit(' ').next().unwrap_or_default()
+}
+
+/// Flags that a page names in backquotes, outside its examples. Every tool has `--help`.
+fn described_flags(page: &str) -> BTreeSet<String> {
+    let prose = prose_of(page);
+    let spans = prose.split('`').skip(1).step_by(2);
+    let flags = spans.filter(|span| span.starts_with('-') && span.len() > 1);
+    let words = flags.map(|span| span.split([' ', '=', '[']).next().unwrap_or(span).to_owned());
+    words.filter(|flag| !matches!(&flag[..], "--help" | "-h" | "--version" | "--")).collect()
+}
+
+/// The code of a file before its tests, which stand last.
+fn without_tests(text: &str) -> String {
+    let code = code_of(text);
+    let end = code.find("#[cfg(test)]\nmod tests").unwrap_or(code.len());
+    code[..end].to_owned()
+}
+
+/// The text with comments and the insides of strings blanked out: every byte keeps its place.
+fn code_of(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = bytes.to_vec();
+    let mut at = 0;
+    while at < bytes.len() {
+        let len = blank_len(&bytes[at..], at > 0 && is_word(char::from(bytes[at - 1])));
+        for byte in &mut out[at..at + len.unwrap_or(0)] {
+            if *byte != b'\n' {
+                *byte = b' ';
+            }
+        }
+        at += len.unwrap_or(1).max(1);
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The length of the comment or literal that begins here, if one does.
+fn blank_len(rest: &[u8], in_word: bool) -> Option<usize> {
+    let until = |end: &[u8], from: usize| {
+        let found = rest[from..].windows(end.len()).position(|window| window == end);
+        found.map_or(rest.len(), |at| from + at + end.len())
+    };
+    match rest {
+        [b'/', b'/', ..] => rest.iter().position(|byte| *byte == b'\n').or(Some(rest.len())),
+        [b'/', b'*', ..] => Some(until(b"*/", 2)),
+        [b'"', ..] => Some(quoted_len(rest, b'"')),
+        [b'r', b'"' | b'#', ..] if !in_word => {
+            let hashes = rest[1..].iter().take_while(|byte| **byte == b'#').count();
+            let opens = rest.get(1 + hashes) == Some(&b'"');
+            let end = [&b"\""[..], &b"#".repeat(hashes)].concat();
+            opens.then(|| until(&end, 2 + hashes))
+        }
+        [b'\'', b'\\', ..] => Some(quoted_len(rest, b'\'')),
+        [b'\'', ..] => {
+            let char_len = std::str::from_utf8(&rest[1..rest.len().min(5)])
+                .map_or_else(|error| error.valid_up_to(), str::len);
+            let text = std::str::from_utf8(&rest[1..=char_len]).unwrap_or_default();
+            let len = text.chars().next()?.len_utf8();
+            (rest.get(1 + len) == Some(&b'\'')).then_some(len + 2)
+        }
+        _ => None,
+    }
+}
+
+fn quoted_len(rest: &[u8], quote: u8) -> usize {
+    let mut at = 1;
+    while at < rest.len() {
+        match rest[at] {
+            b'\\' => at += 2,
+            byte if byte == quote => return at + 1,
+            _ => at += 1,
+        }
+    }
+    rest.len()
+}
+
+fn has_word(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        !line[..at].ends_with(is_word) && !line[at + word.len()..].starts_with(is_word)
+    })
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn is_rust(file: &File) -> bool {
+    file.path.ends_with(".rs")
+}
+
+fn is_test(file: &File) -> bool {
+    file.path.split('/').any(|part| matches!(part, "tests" | "tests.rs" | "benches"))
+}
+
+fn is_source_of(file: &File, name: &str) -> bool {
+    is_rust(file) && file.path.starts_with(&format!("crates/{name}/src/"))
+}
+
+fn complain(wrong: bool, message: impl FnOnce() -> String) -> Vec<String> {
+    if wrong { vec![message()] } else { Vec::new() }
+}
+
+fn hold(rule: impl Fn(&File) -> Vec<String>) {
+    assert_none(tree().iter().flat_map(rule).collect());
+}
+
+fn assert_none(complaints: Vec<String>) {
+    assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
+}
+
+/// Every text file that git tracks or would track.
+fn tree() -> Vec<File> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is below the root");
+    let mut files = Vec::new();
+    for path in listed(root).unwrap_or_else(|| walked(root)) {
+        let relative = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
+        if let Ok(text) = fs::read_to_string(&path) {
+            files.push(File { path: relative, text });
+        }
+    }
+    assert!(files.len() > 50, "the repository was not found at {}", root.display());
+    files
+}
+
+fn listed(root: &Path) -> Option<Vec<PathBuf>> {
+    let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let output = Command::new("git").arg("-C").arg(root).args(arguments).output().ok()?;
+    let names = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+    Some(names.split_terminator('\0').map(|name| root.join(name)).collect())
+}
+
+/// Without git, as in an unpacked archive.
+fn walked(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut found = Vec::new();
+    for entry in entries {
+        let name = entry.file_name();
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() && name != "target" && name != ".git" => {
+                found.extend(walked(&entry.path()));
+            }
+            Ok(kind) if kind.is_file() => found.push(entry.path()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Whom a crate may import, by their names without the prefix.
+struct Edges {
+    name: &'static str,
+    may: &'static [&'static str],
+    tests_may: &'static [&'static str],
+}
+
+const fn crate_(name: &'static str, may: &'static [&'static str]) -> Edges {
+    Edges { name, may, tests_may: &[] }
+}
+
+/// The arrows of docs/architecture.md.
+const ALLOWED: &[Edges] = &[
+    crate_("sys", &[]),
+    crate_("proto", &[]),
+    crate_("engine", &["proto"]),
+    crate_("drive", &["engine", "proto", "sys"]),
+    crate_("sim", &["engine", "proto"]),
+    crate_("client", &[]),
+    crate_("server", &["engine", "proto"]),
+    crate_("serve", &["drive", "engine", "proto", "server", "sys"]),
+    crate_("load", &["client", "drive", "engine", "proto", "sys"]),
+    crate_("cli", &["client", "load", "serve", "server", "sys"]),
+    crate_("fulmar", &["client", "drive", "engine", "proto", "server"]),
+    Edges {
+        name: "tests",
+        may: &[],
+        tests_may: &["client", "drive", "engine", "load", "proto", "serve", "server", "sim", "sys"],
+    },
+];
+
+/// Crates whose list is ahead of their code: what they may import they need not import yet.
+const COMING: &[&str] = &["fulmar", "load", "tests"];
+
+/// Public functions of `sys` that ask the kernel for nothing: module, name, why.
+const PURE: &[(&str, &str, &str)] = &[
+    ("epoll", "is_readable", "looks at bits"),
+    ("epoll", "is_writable", "looks at bits"),
+    ("epoll", "is_hangup", "looks at bits"),
+    ("epoll", "is_dead", "looks at bits"),
+    ("epoll", "tag", "a field"),
+    ("epoll", "events", "a field"),
+    ("process", "total", "a sum"),
+    ("ledger", "name", "a constant"),
+    ("ledger", "here", "the ledger itself, in this thread's memory"),
+    ("ledger", "count", "a field"),
+    ("ledger", "iter", "fields"),
+    ("ledger", "total", "a sum"),
+    ("ledger", "eagain", "a sum"),
+    ("ledger", "clock_reads", "a field"),
+];
+
+const UNFINISHED: &[(&str, &str)] = &[
+    ("thread::sleep", "wait for what you wait for: a deadline, a message, a line of output"),
+    ("#[ignore", "a test that does not run is none; repair it or remove it"),
+    ("todo!", "finish it, or return an error that says so"),
+    ("unimplemented!", "finish it, or return an error that says so"),
+    ("dbg!", "remove it"),
+];
+
+/// Written in two pieces, so that this file keeps its own rule.
+const FOREIGN: &[(&str, &str)] = &[
+    (concat!("/ho", "me/"), "a path of somebody's machine; use one that everybody has"),
+    (concat!("/ro", "ot/"), "a path of somebody's machine; use one that everybody has"),
+    (concat!("crates", ".io"), "cargo knows where crates come from; leave the host out"),
+    (concat!("registry.", "npmjs"), "leave the host of the registry out"),
+    (concat!("py", "pi.org"), "leave the host of the registry out"),
+    (concat!("proxy.", "golang"), "leave the host of the registry out"),
+];
+
+/// Subcommands, each with a page.
+const TOOLS: &[&str] = &["serve", "load"];
+
+const LINES_MAX: usize = 800;
+
+#[path = "tidy/rules_can_fail.rs"]
+mod rules_can_fail;

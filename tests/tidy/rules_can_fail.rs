@@ -1,0 +1,138 @@
+//! Each rule of the tidy test, held against something bad and something good.
+
+use super::*;
+
+fn file(path: &str, text: &str) -> File {
+    File { path: path.into(), text: text.into() }
+}
+
+fn rust(text: &str) -> File {
+    file("crates/proto/src/a.rs", text)
+}
+
+#[test]
+fn comments_and_strings_are_no_code() {
+    let text = "let a = \"unsafe \\\" x\"; // unsafe\n/* unsafe */ b'\"' r#\"unsafe\"# 'a' <'a>";
+    let code = code_of(text);
+    assert_eq!(code.len(), text.len());
+    assert!(!code.contains("unsafe") && code.contains("let a =") && code.contains("<'a>"));
+}
+
+#[test]
+fn long_files() {
+    assert_eq!(too_long(&rust(&"\n".repeat(800))).len(), 1);
+    assert!(too_long(&rust(&"\n".repeat(799))).is_empty());
+}
+
+#[test]
+fn unsafe_code() {
+    assert_eq!(unsafe_outside_sys(&rust("a\nunsafe { b }")).len(), 1);
+    assert!(unsafe_outside_sys(&rust("#![forbid(unsafe_code)] // unsafe")).is_empty());
+    assert!(unsafe_outside_sys(&file("crates/sys/src/a.rs", "unsafe {}")).is_empty());
+    let root = |text| unforbidden(&file("crates/proto/src/lib.rs", text)).len();
+    assert_eq!((root("mod a;"), root("//! Nothing yet.")), (1, 0));
+    assert_eq!((root("#![forbid(unsafe_code)]\nmod a;"), root("// #![forbid]\nmod a;")), (0, 1));
+}
+
+#[test]
+fn clock_reads() {
+    assert_eq!(clock_outside_sys(&rust("let now = std::time::Instant::now();")).len(), 1);
+    assert_eq!(clock_outside_sys(&rust("SystemTime::now()")).len(), 1);
+    let tests = "#[cfg(test)]\nmod tests { Instant::now() }";
+    assert!(clock_outside_sys(&rust(tests)).is_empty());
+    assert!(clock_outside_sys(&file("crates/sys/src/clock.rs", "Instant::now()")).is_empty());
+}
+
+#[test]
+fn unfinished_work() {
+    for text in ["thread::sleep(a)", "#[ignore]", "#[ignore = \"a\"]", "todo!()", "dbg!(a)"] {
+        assert_eq!(unfinished(&rust(text)).len(), 1, "{text}");
+    }
+    assert_eq!(unfinished(&rust("unimplemented!()")).len(), 1);
+    assert!(unfinished(&rust("// todo! later")).is_empty());
+}
+
+#[test]
+fn calls_past_the_ledger() {
+    let check = |text: &str| uncounted(&[file("crates/sys/src/a.rs", text)], &[]).len();
+    let good = "pub fn send() { syscall!(send, libc::send(1)) } pub fn more() { send() }";
+    assert_eq!(check(good), 0);
+    assert_eq!(check("pub fn send() { libc::send(1) }"), 2);
+    assert_eq!(check(&format!("{good} pub fn other() {{ libc::send(1) }}")), 2);
+    assert_eq!(check(&format!("{good} pub fn other() {{ self.send() }}")), 1);
+    assert_eq!(check("pub fn len() { 1 }"), 1);
+    assert_eq!(check("fn len() { libc::sysconf(1) }"), 0);
+    assert_eq!(uncounted(&[], &[("a", "gone", "")]).len(), 1);
+}
+
+#[test]
+fn new_edges() {
+    let rule = [Edges { name: "engine", may: &["proto"], tests_may: &["sim"] }];
+    let check = |text: &str| edges(&[file("crates/engine/Cargo.toml", text)], &rule, &[]).len();
+    let good = "[dependencies]\nfulmar-proto.workspace = true\nbytes = \"1\"\n\
+                [dev-dependencies]\nfulmar-sim.workspace = true";
+    assert_eq!(check(good), 0);
+    assert_eq!(check(&good.replace("fulmar-sim", "fulmar-sys")), 2);
+    assert_eq!(check(&good.replace("bytes", "fulmar-drive")), 1);
+    assert_eq!(check("[dependencies]\n[dev-dependencies]"), 2);
+    assert_eq!(check("[dependencies"), 2);
+    assert_eq!(edges(&[file("crates/x/Cargo.toml", "")], &rule, &[]).len(), 1);
+    assert!(edges(&[file("crates/engine/Cargo.toml", "")], &rule, &["engine"]).is_empty());
+}
+
+#[test]
+fn machines_and_registries() {
+    for (what, _) in FOREIGN {
+        assert_eq!(foreign(&file("docs/a.md", &format!("see {what}x"))).len(), 1, "{what}");
+        assert!(foreign(&file("Cargo.lock", what)).is_empty());
+    }
+}
+
+#[test]
+fn pages_and_links() {
+    let readme = file("README.md", "[a](docs/a.md) [w](https://w/)\n```\n[x](y)\n```\n");
+    let page = |name: &str, text: &str| file(&format!("docs/{name}.md"), text);
+    let good = [readme, page("a", "[r](../README.md#x) [own](#here)")];
+    assert!(links(&good).is_empty());
+    let [readme, first] = good;
+    assert_eq!(links(&[readme, first, page("b", "[gone](c.md)")]).len(), 2);
+    assert_eq!(links(&[]).len(), 1);
+}
+
+#[test]
+fn flags_without_a_page_and_the_other_way_round() {
+    let source = "struct A {\n/// What\n#[arg(short = 'c', long, value_name = \"N\", \
+                  value_parser = range(1, 2))]\nconnections: u32,\n#[arg(long = \"no-tls\")]\n\
+                  #[serde(skip)]\npub(crate) tls: bool,\n#[arg(default_value = \"--x\")]\n\
+                  dir: A,\n#[arg(short, long)]\nverbose: bool }";
+    let expected = ["--connections", "--no-tls", "--verbose", "-c", "-v"];
+    assert!(declared_flags(source).iter().eq(expected), "{:?}", declared_flags(source));
+    let page = "`-c N`, `--connections N` `--no-tls` `-v` `--verbose=A` `--help` `-`\n\
+                ```console\n$ curl `--data`\n```\n";
+    let check = |source: &str, page: &str| {
+        let files = [file("crates/cli/src/serve.rs", source), file("docs/serve.md", page)];
+        flags(&files).len()
+    };
+    assert_eq!(check(source, page), 0);
+    assert_eq!(check(source, &page.replace("`-v`", "`--list`")), 2);
+    assert_eq!(check(source, ""), 5);
+    assert_eq!(check("", page), 0);
+}
+
+#[test]
+fn changelogs() {
+    assert_eq!(unreleased(&file("CHANGELOG.md", "# Changelog\n")).len(), 1);
+    assert!(unreleased(&file("CHANGELOG.md", "## [Unreleased]\n")).is_empty());
+}
+
+#[test]
+fn the_walk_without_git_finds_the_same_sources() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let names = |paths: Vec<PathBuf>| -> BTreeSet<String> {
+        let rust = paths.into_iter().filter(|path| path.extension().is_some_and(|e| e == "rs"));
+        rust.map(|path| path.to_string_lossy().into_owned()).collect()
+    };
+    let listed = listed(root).map_or_else(BTreeSet::new, names);
+    let walked = names(walked(root));
+    assert!(listed.iter().all(|name| walked.contains(name)));
+}
