@@ -154,6 +154,23 @@ impl Process {
         kill_process(pid, signal).expect("the process is there");
     }
 
+    /// Stops every thread of it, until it is sent [`Signal::CONT`].
+    ///
+    /// # Panics
+    /// It has ended.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+        let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+            let stat =
+                thread.and_then(|thread| std::fs::read_to_string(thread.path().join("stat")));
+            stat.expect("it runs").rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        };
+        let threads = format!("/proc/{}/task", self.id());
+        eventually("every thread has stopped", || {
+            std::fs::read_dir(&threads).expect("it runs").all(is_stopped)
+        });
+    }
+
     /// Waits for its end.
     ///
     /// # Panics

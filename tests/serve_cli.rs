@@ -1,5 +1,6 @@
 //! The command line of `fulmar serve`: what it refuses, says and leaves behind.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::net::TcpListener;

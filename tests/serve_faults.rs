@@ -1,5 +1,6 @@
 //! `fulmar serve` when something runs out: descriptors, connections, the disk under the log.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::sync::mpsc::channel;
