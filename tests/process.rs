@@ -154,6 +154,23 @@ impl Process {
         kill_process(pid, signal).expect("the process is there");
     }
 
+    /// Stops every thread of it, until it is sent [`Signal::CONT`].
+    ///
+    /// # Panics
+    /// It has ended.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+        let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+            let stat =
+                thread.and_then(|thread| std::fs::read_to_string(thread.path().join("stat")));
+            stat.expect("it runs").rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        };
+        let threads = format!("/proc/{}/task", self.id());
+        eventually("every thread has stopped", || {
+            std::fs::read_dir(&threads).expect("it runs").all(is_stopped)
+        });
+    }
+
     /// Waits for its end.
     ///
     /// # Panics
@@ -184,6 +201,15 @@ impl Process {
     /// It has ended.
     pub fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.id())).expect("it runs").count()
+    }
+
+    /// The number that its next descriptor would get. Some above it may be open: inherited ones.
+    ///
+    /// # Panics
+    /// It has ended.
+    pub fn next_descriptor(&self) -> u64 {
+        let open = |n: &u64| Path::new(&format!("/proc/{}/fd/{n}", self.id())).is_symlink();
+        (0..).find(|n| !open(n)).expect("not all are open")
     }
 }
 

@@ -1,5 +1,6 @@
 //! curl fetches files from `fulmar serve`: every kind, whole and in parts, and nothing else.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,5 +1,6 @@
 //! Other people's clients and load generators against `fulmar serve`.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};
 

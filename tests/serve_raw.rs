@@ -1,5 +1,6 @@
 //! Bytes on real sockets against `fulmar serve`: what must be refused, and what must not be lost.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Write;
 use std::net::SocketAddr;

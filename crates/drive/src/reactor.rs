@@ -185,11 +185,13 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     pub(crate) fn perform(&mut self, now: Instant) {
         self.clock = now;
         self.stats.turns += 1;
+        // First of all: what the engine closes in this turn leaves its place when `act` says so,
+        // and until then nobody new can have it.
+        self.accept(now);
         if std::mem::take(&mut self.woken) {
             self.waker.as_ref().expect("only the waker wakes").answer();
             self.engine.handle_wake(now);
         }
-        self.accept(now);
         self.tell_connected(now);
         self.tell_failed(now);
         self.receive(now);

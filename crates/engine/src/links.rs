@@ -360,8 +360,7 @@ impl<C: Connection, T> Links<C, T> {
     ) {
         let Some(link) = self.slots.get_mut(socket) else { return };
         if link.connection.is_closed() {
-            let end = link.error.map_or(End::Closed, End::Peer);
-            return self.end(now, socket, end, on);
+            return self.end(now, socket, End::Closed, on);
         }
         let pending = link.connection.poll_transmit().is_some();
         if pending && !link.announced {
@@ -400,9 +399,11 @@ impl<C: Connection, T> Links<C, T> {
         }
     }
 
+    /// What the peer did wrong counts more than how it went away afterwards.
     fn end(&mut self, now: Instant, socket: SocketId, end: End, on: &mut impl Handler<C, T>) {
+        let error = self.slots.get(socket).and_then(|link| link.error);
         if let Some(data) = self.close(socket) {
-            on.handle_gone(now, socket, data, end);
+            on.handle_gone(now, socket, data, error.map_or(end, End::Peer));
         }
     }
 }

@@ -93,7 +93,7 @@ impl App {
     /// Nothing more will be answered: what the log still holds is written.
     pub fn finish(&mut self, now: Instant) {
         if let Some(log) = &mut self.log {
-            log.flush(now);
+            log.finish(now);
         }
         self.tell_trouble();
     }
@@ -246,6 +246,11 @@ impl Application for App {
             let nothing = Request::new(b"", b"", Headers::EMPTY);
             self.record(now, session.peer, &nothing, 400, 0);
         }
+    }
+
+    /// A remembered file is worth less than a client that waits.
+    fn handle_exhausted(&mut self, _: Instant) {
+        self.site.cache().shed();
     }
 
     fn handle_timeout(&mut self, now: Instant) {

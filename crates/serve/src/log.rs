@@ -147,6 +147,15 @@ impl AccessLog {
         }
     }
 
+    /// As [`AccessLog::flush`], for the last time: lines that cannot be written now are lost.
+    pub fn finish(&mut self, now: Instant) {
+        self.flush(now);
+        if let State::Failing { lost } = &mut self.state {
+            *lost += self.buffer.iter().filter(|byte| **byte == b'\n').count() as u64;
+            self.buffer.clear();
+        }
+    }
+
     /// News of the log itself, each told once.
     pub fn poll_trouble(&mut self) -> Option<Trouble> {
         self.trouble.take()

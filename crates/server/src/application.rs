@@ -38,6 +38,10 @@ pub trait Application {
     /// The connection is gone.
     fn handle_gone(&mut self, _now: Instant, _socket: SocketId, _data: Self::Data, _end: &End) {}
 
+    /// Descriptors or memory ran out when somebody wanted to connect: what can be given back
+    /// makes room.
+    fn handle_exhausted(&mut self, _now: Instant) {}
+
     /// The moment that [`Application::poll_timeout`] told has come: for work that belongs to no
     /// connection.
     fn handle_timeout(&mut self, _now: Instant) {}

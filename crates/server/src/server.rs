@@ -145,8 +145,9 @@ impl<A: Application> Engine for ServerEngine<A> {
         Some(socket)
     }
 
-    fn handle_accept_failed(&mut self, _: Instant, _: ListenerId, _: &io::Error) {
+    fn handle_accept_failed(&mut self, now: Instant, _: ListenerId, _: &io::Error) {
         self.accept_failures += 1;
+        self.lent.application.handle_exhausted(now);
     }
 
     fn handle_connected(&mut self, _: Instant, _: SocketId) {} // a server connects to nobody
