@@ -4,7 +4,8 @@ Every piece is one write of exactly EVENT_SIZE bytes on the wire, and the pause 
 is longer than the client needs for one, so every event of the client carries the same bytes. A
 server that writes as fast as it can would leave the size of an event to chance.
 
-Run as a program (`pulse.py PAUSE_S chunked|length`): prints its port, serves one connection after the other until it is killed.
+Run as a program (`pulse.py PAUSE_S chunked|length`): prints its port, serves one connection after
+the other until it is killed.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ class Case:
     headers: tuple[str, ...] = ()
     script: Path | None = None
     per: str = "request"
+    saturating: int = 0  # connections that saturate, if not as many
 
 
 def measure(case: Case, context: Context) -> list[Bar]:
@@ -40,6 +41,7 @@ def measure(case: Case, context: Context) -> list[Bar]:
     serve = Serve(context.binaries, context.directory)
     nginx = Nginx(context.directory)
     bar = Bar(f"serve, {case.name}: CPU per {case.per}", "us", case.cpu, peer_name="nginx")
+    timed = Bar(f"serve, {case.name}, as timed: system calls per {case.per}", "", NO_LIMIT)
 
     def sample(server: Server, target: str, us: list[float]) -> None:
         spent = cpu_s(server.pid)
@@ -48,9 +50,16 @@ def measure(case: Case, context: Context) -> list[Bar]:
         us.append((cpu_s(server.pid) - spent) * 1e6 / requests)
         bar.with_commands(wrk.process.line)
 
-    interleave(context.rounds, partial(sample, nginx, case.theirs, bar.peer),
-               partial(sample, serve, case.ours, bar.fulmar))
-    bars = [bar, count_calls(case, context, serve, nginx)]
+    def sample_ours() -> None:
+        before = serve.ledger()
+        sample(serve, case.ours, bar.fulmar)
+        calls = Calls.between(before, serve.ledger())
+        timed.fulmar.append(calls.total)
+        timed.note = str(calls)
+
+    interleave(context.rounds, partial(sample, nginx, case.theirs, bar.peer), sample_ours)
+    timed.with_commands(bar.commands[-1])
+    bars = [bar, timed, count_calls(case, context, serve, nginx)]
     bar.commands[:0] = [serve.process.line, nginx.process.line]
     serve.stop()
     nginx.stop()
@@ -58,8 +67,9 @@ def measure(case: Case, context: Context) -> list[Bar]:
 
 
 def start_wrk(case: Case, context: Context, url: str, seconds: float, threads: int = 1) -> Wrk:
-    """wrk as the case wants it."""
-    return Wrk(context.directory, url, case.connections, seconds, headers=case.headers,
+    """wrk as the case wants it; with two threads it saturates."""
+    connections = case.saturating if threads > 1 and case.saturating else case.connections
+    return Wrk(context.directory, url, connections, seconds, headers=case.headers,
                script=case.script, threads=threads)
 
 
@@ -116,8 +126,8 @@ def file_104k(context: Context) -> list[Bar]:
 
 def short(context: Context) -> list[Bar]:
     """A connection for every request."""
-    return measure(Case("short connections, 64 at a time", "/bytes/128", "/tiny", 64, NO_LIMIT,
-                        at_most(6.0), headers=("Connection: close",), per="connection"), context)
+    return measure(Case("short connections", "/bytes/128", "/tiny", 64, NO_LIMIT, at_most(6.0),
+                        headers=("Connection: close",), per="connection", saturating=256), context)
 
 
 def idle(context: Context) -> list[Bar]:
