@@ -34,7 +34,7 @@ impl Application for App {
             Event::Head { head, len, .. } => {
                 self.requests += 1;
                 let endpoint = Endpoint::parse(head.target).expect("a test asks for an endpoint");
-                let asked = Asked { request: &head, len, requests: self.requests };
+                let asked = Asked { request: &head, len, requests: self.requests, date: DATE };
                 self.endpoints.begin(endpoint, asked, context, reply, task).map(drop)
             }
             event => self.endpoints.handle(event, reply, task),
@@ -43,7 +43,7 @@ impl Application for App {
     }
 
     fn handle_timer(&mut self, _: &mut Context, reply: &mut ServerConnection, task: &mut Task) {
-        self.endpoints.handle_timer(reply, task).expect("as above");
+        self.endpoints.handle_timer(reply, task, DATE).expect("as above");
     }
 
     fn handle_gone(&mut self, _: Instant, _: SocketId, _: Task, _: &End) {
@@ -57,3 +57,6 @@ pub fn server(limits: Limits) -> ServerEngine<App> {
     engine.add_listener(LISTENER);
     engine
 }
+
+/// Time stands still here.
+const DATE: &[u8] = b"Thu, 01 Jan 1970 00:00:00 GMT";

@@ -343,6 +343,21 @@ fn a_peer_that_resets_is_noticed<L: Loop<Engine = ServerEngine<App>>>() {
     nobody_spins_on_a_peer_that_left::<L>(true);
 }
 
+/// A client that has gone while it was owed an answer does not keep its descriptor for ever.
+#[test]
+fn an_abandoned_exchange_ends() {
+    let abandoned_timeout = Duration::from_millis(60);
+    let limits = Limits { abandoned_timeout, ..Limits::default() };
+    let (mut driver, address) = OwnLoop::start(server(limits));
+    let (mut patient, mut gone) = (client(address), client(address));
+    patient.write_all(get("/idle").as_bytes()).expect("room");
+    gone.write_all(get("/idle").as_bytes()).expect("room");
+    driver.turn_until(|driver| driver.engine().application().requests == 2);
+    drop(gone);
+    driver.turn_until(|driver| driver.engine().application().gone == 1);
+    assert_eq!(driver.engine().connections(), 1, "who waits may wait");
+}
+
 /// Everything that was watched is forgotten, once, in order: the trace balances.
 #[test]
 fn changes_balance_and_are_fused() {

@@ -595,6 +595,7 @@ const ALLOWED: &[Edges] = &[
     crate_("load", &["client", "drive", "engine", "proto", "sys"]),
     crate_("cli", &["client", "load", "serve", "server", "sys"]),
     crate_("fulmar", &["client", "drive", "engine", "proto", "server", "sys"]),
+    crate_("bench/idle", &["drive", "engine", "proto", "sys"]),
     crate_("tests", &["drive", "engine", "load", "proto", "serve", "server", "sim", "sys"]),
 ];
 

@@ -136,7 +136,7 @@ impl Engine for Client {
         self.links.touch(now, socket, &mut self.listener);
     }
 
-    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input) {
+    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
         if self.active == Some(socket) && !input.is_empty() {
             self.counts.events += 1;
             self.counts.uneven += u64::from(input.bytes().len() != self.event_size);

@@ -34,6 +34,7 @@ pub struct Reactor<E, S> {
     pub(crate) rest_until: Option<Instant>, // when the first resting listener wakes
     pub(crate) arrivals: Vec<ListenerId>,   // listeners with somebody waiting
     stood: Vec<SocketId>,                   // connections that stand now
+    hung: Vec<SocketId>,                    // sockets whose peer ended with nobody reading
     failed: Vec<SocketId>,                  // sockets that failed with nobody reading
     pub(crate) due: Vec<SocketId>,          // sockets to be read in the next receive
     pub(crate) reading: Vec<SocketId>,      // and in this one
@@ -78,6 +79,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             rest_until: None,
             arrivals: Vec::new(),
             stood: Vec::new(),
+            hung: Vec::new(),
             failed: Vec::new(),
             due: Vec::new(),
             reading: Vec::new(),
@@ -160,6 +162,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         if ready.failed && (connecting || !socket.reading) {
             return self.failed.push(id);
         }
+        if ready.hangup && !socket.reading && !socket.hangup {
+            self.hung.push(id);
+        }
         if ready.write && !socket.writable {
             socket.writable = true;
             match connecting {
@@ -193,7 +198,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             self.engine.handle_wake(now);
         }
         self.tell_connected(now);
-        self.tell_failed(now);
+        self.tell_ended(now);
         self.receive(now);
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             self.stats.timeouts += 1;
@@ -217,8 +222,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
-    /// Sockets that failed while nobody was reading from them.
-    fn tell_failed(&mut self, now: Instant) {
+    /// Sockets that ended or failed while nobody was reading from them.
+    fn tell_ended(&mut self, now: Instant) {
+        while let Some(id) = self.hung.pop() {
+            self.engine.handle_hangup(now, id);
+        }
         while let Some(id) = self.failed.pop() {
             if let Some(socket) = self.sockets.get_mut(id) {
                 let error = match sys::socket_error(socket.fd.as_fd()) {

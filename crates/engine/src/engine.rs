@@ -113,6 +113,10 @@ pub trait Engine {
     /// A transmit was attempted and `bytes` of it have left: also told when that is 0.
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64);
 
+    /// The peer has ended its side while nobody was reading from it. It may be waiting for an
+    /// answer, or be gone; what it sent before has not been read.
+    fn handle_hangup(&mut self, _now: Instant, _socket: SocketId) {}
+
     /// The socket failed; a `Close` for it still has to be asked for.
     fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error);
 

@@ -60,7 +60,8 @@ pub struct Exchange {
 
 /// How long each phase may last; `None`: for ever.
 ///
-/// `body`, `send` and `tunnel` begin again with every byte; the others do not.
+/// `body`, `send` and `tunnel` begin again with every byte; the others do not. An application may take
+/// as long as it likes, unless its peer has hung up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timeouts {
     /// Until a connection that we asked for stands.
@@ -75,6 +76,9 @@ pub struct Timeouts {
     pub answer: Option<Duration>,
     /// [`Phase::Send`].
     pub send: Option<Duration>,
+    /// [`Phase::Application`], once the peer has ended its side: it may still be waiting for the
+    /// answer, or be gone.
+    pub abandoned: Option<Duration>,
     /// [`Phase::Linger`].
     pub linger: Option<Duration>,
     /// [`Phase::Tunnel`].
@@ -85,6 +89,7 @@ pub struct Timeouts {
 #[derive(Clone, Copy, Debug)]
 struct Spans {
     connect: Span,
+    abandoned: Span,
     phases: [Span; PHASES.len()],
 }
 
@@ -101,14 +106,19 @@ impl From<Timeouts> for Spans {
             Phase::Linger => span(timeouts.linger),
             Phase::Tunnel => span(timeouts.tunnel),
         };
-        Self { connect: span(timeouts.connect), phases: PHASES.map(of) }
+        let (connect, abandoned) = (span(timeouts.connect), span(timeouts.abandoned));
+        Self { connect, abandoned, phases: PHASES.map(of) }
     }
 }
 
 impl Spans {
-    /// `None`: before the connection stands.
-    fn of(&self, phase: Option<Phase>) -> Span {
-        phase.map_or(self.connect, |phase| self.phases[phase as usize])
+    /// How long a link may stay as it is.
+    fn of<C, T>(&self, link: &Link<C, T>) -> Span {
+        match link.phase {
+            None => self.connect,
+            Some(Phase::Application) if link.hung => self.abandoned,
+            Some(phase) => self.phases[phase as usize],
+        }
     }
 }
 
@@ -135,6 +145,7 @@ struct Link<C, T> {
     announced: bool, // a Transmit is with the driver until it has tried
     reading: bool,
     shut: bool,
+    hung: bool,               // the peer has ended its side, and nobody has read so far
     error: Option<PeerError>, // why it is ending
 }
 
@@ -209,6 +220,7 @@ impl<C: Connection, T> Links<C, T> {
             announced: false,
             reading: true,
             shut: false,
+            hung: false,
             error: None,
         })
     }
@@ -294,6 +306,14 @@ impl<C: Connection, T> Links<C, T> {
         self.settle(now, socket, bytes > 0, on);
     }
 
+    /// The peer has ended its side while nobody was reading.
+    pub fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
+        if let Some(link) = self.slots.get_mut(socket) {
+            link.hung = true;
+            self.start_deadline(now, socket);
+        }
+    }
+
     /// The socket failed.
     pub fn handle_failed(
         &mut self,
@@ -320,8 +340,8 @@ impl<C: Connection, T> Links<C, T> {
         let socket = self.slots.key(at);
         let Some(link) = self.slots.get_mut(socket) else { return };
         link.armed = Span::ENDLESS;
-        let (phase, since) = (link.phase, link.since);
-        if self.wheel.tick(since).after(self.spans.of(phase)) <= tick {
+        if self.wheel.tick(link.since).after(self.spans.of(link)) <= tick {
+            let phase = link.phase;
             return self.end(now, socket, End::TimedOut(phase), on);
         }
         if link.timer <= tick {
@@ -330,7 +350,7 @@ impl<C: Connection, T> Links<C, T> {
             self.settle(now, socket, false, on);
         }
         let Some(link) = self.slots.get_mut(socket) else { return };
-        link.armed = self.spans.of(link.phase);
+        link.armed = self.spans.of(link);
         let deadline = self.wheel.tick(link.since).after(link.armed);
         self.wheel.arm(at, deadline.min(link.timer));
     }
@@ -391,7 +411,7 @@ impl<C: Connection, T> Links<C, T> {
         let at = self.slots.position(socket);
         let Some(link) = self.slots.get_mut(socket) else { return };
         link.since = now;
-        let span = self.spans.of(link.phase);
+        let span = self.spans.of(link);
         if span < link.armed {
             link.armed = span;
             let deadline = self.wheel.tick(now).after(span);

@@ -169,6 +169,20 @@ pub enum PeerError {
     TooManyInterim,
 }
 
+impl PeerError {
+    /// The status with which a server answers it, if there is somebody to answer.
+    pub fn status(self) -> u16 {
+        match self {
+            Self::HeadTooLarge | Self::TooManyFields => 431,
+            Self::TargetTooLong => 414,
+            Self::MethodTooLong | Self::UnknownTransferCoding => 501,
+            Self::BadVersion => 505,
+            Self::UnknownExpectation => 417,
+            _ => 400,
+        }
+    }
+}
+
 impl fmt::Display for PeerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

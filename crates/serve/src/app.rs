@@ -107,17 +107,20 @@ impl App {
         len: BodyLen,
     ) -> Result<(), Misuse> {
         self.counts.requests += 1;
+        self.keep_time(context.now);
         if let Some(endpoints) = &self.endpoints
             && let Some(endpoint) = Endpoint::parse(request.target)
         {
-            let asked = Asked { request, len, requests: self.counts.requests };
+            let clock = self.site.clock();
+            clock.advance(context.now);
+            let (requests, date) = (self.counts.requests, &clock.http()[..]);
+            let asked = Asked { request, len, requests, date };
             let begun = endpoints.begin(endpoint, asked, context, reply, &mut session.task)?;
             if let Some((status, bytes)) = begun {
                 self.record(context.now, session.peer, request, status, bytes);
             }
             return Ok(());
         }
-        self.keep_time(context.now);
         let answer = self.site.answer(context.now, request);
         let (status, bytes) = (answer.status, answer.body_len());
         send(reply, context.exchange.stream, answer)?;
@@ -233,18 +236,20 @@ impl Application for App {
         reply: &mut ServerConnection,
         session: &mut Session,
     ) {
+        let clock = self.site.clock();
+        clock.advance(context.now);
         if let Some(endpoints) = &self.endpoints
-            && endpoints.handle_timer(reply, &mut session.task).is_err()
+            && endpoints.handle_timer(reply, &mut session.task, &clock.http()[..]).is_err()
         {
             reply.reset(context.exchange.stream, 0);
         }
     }
 
     fn handle_gone(&mut self, now: Instant, _: SocketId, session: Session, end: &End) {
-        if let End::Peer(_) = end {
+        if let End::Peer(error) = end {
             self.counts.malformed += 1;
             let nothing = Request::new(b"", b"", Headers::EMPTY);
-            self.record(now, session.peer, &nothing, 400, 0);
+            self.record(now, session.peer, &nothing, error.status(), 0);
         }
     }
 

@@ -66,6 +66,8 @@ pub struct Asked<'a> {
     pub len: BodyLen,
     /// Requests so far, this one among them.
     pub requests: u64,
+    /// The value of `Date`.
+    pub date: &'a [u8],
 }
 
 /// The memory that bodies are cut from.
@@ -132,16 +134,18 @@ impl Endpoints {
         task: &mut Task,
     ) -> Result<Option<(u16, u64)>, Misuse> {
         let stream = context.exchange.stream;
+        let added = [("Date", asked.date)];
+        let head = |status| Response { added: &added, ..self.plain(status) };
         match endpoint {
             Endpoint::Idle => Ok(None),
             Endpoint::Bytes(n) => {
-                reply.send_head(stream, self.plain(200), BodyLen::Exact(n))?;
+                reply.send_head(stream, head(200), BodyLen::Exact(n))?;
                 *task = Task::Bytes(stream, n);
                 self.resume(reply, task)?;
                 Ok(Some((200, n)))
             }
             Endpoint::Stream(size) => {
-                reply.send_head(stream, self.plain(200), BodyLen::Unknown)?;
+                reply.send_head(stream, head(200), BodyLen::Unknown)?;
                 *task = Task::Stream(stream, size);
                 self.resume(reply, task)?;
                 Ok(Some((200, 0)))
@@ -152,20 +156,19 @@ impl Endpoints {
                 Ok(Some((200, DELAYED.len() as u64)))
             }
             Endpoint::Status(status) => {
-                let text = format!("{status}\n");
-                self.answer(reply, stream, self.plain(status), text.into())
+                answer(reply, stream, head(status), format!("{status}\n").into()).map(Some)
             }
             Endpoint::Ledger => {
                 let text = ledger::to_json(&Ledger::here(), asked.requests);
-                let head = Response::new(200, self.json.as_headers());
-                self.answer(reply, stream, head, text.into())
+                let head = Response { headers: self.json.as_headers(), ..head(200) };
+                answer(reply, stream, head, text.into()).map(Some)
             }
             Endpoint::Echo => {
                 if asked.request.expects_continue {
                     let go_on = Response::new(100, Headers::EMPTY);
                     reply.send_head(stream, go_on, BodyLen::Empty)?;
                 }
-                reply.send_head(stream, self.plain(200), asked.len)?;
+                reply.send_head(stream, head(200), asked.len)?;
                 *task = Task::Echo(stream, 0);
                 Ok(Some((200, if let BodyLen::Exact(n) = asked.len { n } else { 0 })))
             }
@@ -211,9 +214,12 @@ impl Endpoints {
         &self,
         reply: &mut ServerConnection,
         task: &mut Task,
+        date: &[u8],
     ) -> Result<(), Misuse> {
         if let Task::Delay(stream) = std::mem::take(task) {
-            self.answer(reply, stream, self.plain(200), Bytes::from_static(DELAYED))?;
+            let added = [("Date", date)];
+            let head = Response { added: &added, ..self.plain(200) };
+            answer(reply, stream, head, Bytes::from_static(DELAYED))?;
         }
         Ok(())
     }
@@ -245,23 +251,6 @@ impl Endpoints {
         Ok(())
     }
 
-    fn answer(
-        &self,
-        reply: &mut ServerConnection,
-        stream: StreamId,
-        head: Response<'_>,
-        body: Bytes,
-    ) -> Result<Option<(u16, u64)>, Misuse> {
-        let len = if head.status == 204 { 0 } else { body.len() as u64 };
-        let declared = if len == 0 { BodyLen::Empty } else { BodyLen::Exact(len) };
-        reply.send_head(stream, head, declared)?;
-        if len > 0 {
-            reply.send_data(stream, body.into())?;
-        }
-        reply.send_end(stream, Headers::EMPTY)?;
-        Ok(Some((head.status, len)))
-    }
-
     fn plain(&self, status: u16) -> Response<'_> {
         Response::new(status, self.plain.as_headers())
     }
@@ -271,6 +260,23 @@ impl Default for Endpoints {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// A whole answer: the status and the length that it declares.
+fn answer(
+    reply: &mut ServerConnection,
+    stream: StreamId,
+    head: Response<'_>,
+    body: Bytes,
+) -> Result<(u16, u64), Misuse> {
+    let len = if head.status == 204 { 0 } else { body.len() as u64 };
+    let declared = if len == 0 { BodyLen::Empty } else { BodyLen::Exact(len) };
+    reply.send_head(stream, head, declared)?;
+    if len > 0 {
+        reply.send_data(stream, body.into())?;
+    }
+    reply.send_end(stream, Headers::EMPTY)?;
+    Ok((head.status, len))
 }
 
 /// Gives back what was echoed, unless the client has to take some of it first.

@@ -59,7 +59,8 @@ impl Running {
         on_end: impl Fn() + Clone + Send + 'static,
     ) -> io::Result<Self> {
         let reuse_port = options.threads > 1;
-        let listen_options = ListenOptions { reuse_port, ..ListenOptions::default() };
+        let listen_options =
+            ListenOptions { reuse_port, defer_accept: true, ..ListenOptions::default() };
         let (first, address) = listen(options.listen, listen_options)?;
         let mut running =
             Self { address, stop: Stop::new(), wakers: Vec::new(), threads: Vec::new() };

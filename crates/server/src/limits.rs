@@ -17,6 +17,9 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// Between two bytes that the client takes.
     pub send_timeout: Duration,
+    /// From a client's end to ours, if the application owes it an answer all the while: the client
+    /// may have closed one side only, or be gone.
+    pub abandoned_timeout: Duration,
     /// From our last word to the client's end.
     pub linger_timeout: Duration,
     /// From a graceful stop to a hard one.
@@ -31,6 +34,7 @@ impl Default for Limits {
             head_timeout: Duration::from_secs(20),
             body_timeout: Duration::from_secs(30),
             send_timeout: Duration::from_secs(30),
+            abandoned_timeout: Duration::from_secs(60),
             linger_timeout: Duration::from_secs(2),
             drain_timeout: Duration::from_secs(10),
         }
@@ -46,6 +50,7 @@ impl Limits {
             body: Some(self.body_timeout),
             answer: None,
             send: Some(self.send_timeout),
+            abandoned: Some(self.abandoned_timeout),
             linger: Some(self.linger_timeout),
             tunnel: Some(self.idle_timeout),
         }

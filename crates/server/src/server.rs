@@ -162,6 +162,10 @@ impl<A: Application> Engine for ServerEngine<A> {
         self.settle();
     }
 
+    fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
+        self.links.handle_hangup(now, socket);
+    }
+
     fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
         self.links.handle_failed(now, socket, error, &mut self.lent);
         self.settle();

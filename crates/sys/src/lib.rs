@@ -24,6 +24,6 @@ pub use process::{
 };
 pub use socket::{
     VECTOR_LEN_MAX, accept, bind, close, connect, listen, local_address, recv, send, send_file,
-    send_vectored, set_bind_address_no_port, set_nodelay, set_reuse_address, set_reuse_port,
-    shutdown_write, socket_error, tcp_socket,
+    send_vectored, set_bind_address_no_port, set_defer_accept, set_nodelay, set_reuse_address,
+    set_reuse_port, shutdown_write, socket_error, tcp_socket,
 };

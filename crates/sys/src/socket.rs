@@ -142,11 +142,29 @@ pub fn set_bind_address_no_port(fd: BorrowedFd<'_>) -> io::Result<()> {
     switch_on(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)
 }
 
+/// `TCP_DEFER_ACCEPT`: a listener tells of a connection when its first bytes are there, or after
+/// about so many seconds without any.
+///
+/// # Errors
+/// As the manual page says.
+pub fn set_defer_accept(fd: BorrowedFd<'_>, seconds: u8) -> io::Result<()> {
+    set_int(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds.into())
+}
+
 fn switch_on(fd: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    // SAFETY: `on` is a live int; the call reads `INT_LEN` bytes of it.
-    let result =
-        unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const on).cast(), INT_LEN) };
+    set_int(fd, level, option, 1)
+}
+
+fn set_int(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    // SAFETY: `value` is a live int; the call reads `INT_LEN` bytes of it.
+    let result = unsafe {
+        libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), INT_LEN)
+    };
     syscall!(setsockopt, result).map(drop)
 }
 

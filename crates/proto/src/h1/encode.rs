@@ -209,24 +209,13 @@ pub(super) fn last_chunk(out: &mut Vec<u8>, trailers: Headers<'_>) {
 /// The complete reply that a broken request deserves; the connection ends with it.
 pub(super) fn error_reply(out: &mut Vec<u8>, error: PeerError, with_body: bool) {
     let text = error_text(error);
-    status_line(out, error_status(error));
+    status_line(out, error.status());
     out.extend_from_slice(b"Content-Type: text/plain\r\nContent-Length: ");
     decimal(out, text.len() as u64 + 1);
     out.extend_from_slice(b"\r\nConnection: close\r\n\r\n");
     if with_body {
         out.extend_from_slice(text.as_bytes());
         out.push(b'\n');
-    }
-}
-
-fn error_status(error: PeerError) -> u16 {
-    match error {
-        PeerError::HeadTooLarge | PeerError::TooManyFields => 431,
-        PeerError::TargetTooLong => 414,
-        PeerError::MethodTooLong | PeerError::UnknownTransferCoding => 501,
-        PeerError::BadVersion => 505,
-        PeerError::UnknownExpectation => 417,
-        _ => 400,
     }
 }
 
