@@ -68,7 +68,7 @@ fn the_json_object_has_the_documented_keys() {
         "syscalls_per_request",
     ];
     let place = |key: &&str| json.find(&format!("\"{key}\":")).expect("a key");
-    assert!(documented.iter().map(|key| place(&key)).is_sorted(), "{json}");
+    assert!(documented.iter().map(place).is_sorted(), "{json}");
     let keys = |value: &serde_json::Value| -> BTreeSet<String> {
         value.as_object().expect("an object").keys().cloned().collect()
     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fulmar_tests::http::Client;
 use fulmar_tests::load::{Nginx, Report, command, load, read_request, report, scripted};
-use fulmar_tests::process::{Process, Serve, eventually, fulmar, peer, run};
+use fulmar_tests::process::{PATIENCE, Process, Serve, eventually, fulmar, peer, run};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::Signal;
 
@@ -81,8 +81,8 @@ fn python(tree: &Tree, protocol: &str) -> (Process, String) {
     command.arg("--directory").arg(tree.root());
     let mut process = Process::start(&mut command);
     let line = process.wait_stdout("http://");
-    let (_, url) = line.split_once('(').unwrap();
-    (process, url.split_once(')').unwrap().0.to_owned())
+    let (_, url) = line.split_once('(').expect("the URL in parentheses");
+    (process, url.split_once(')').expect("the URL in parentheses").0.to_owned())
 }
 
 #[test]
@@ -120,9 +120,10 @@ fn arrives(arguments: &[&str]) -> (String, Vec<u8>) {
     });
     let url = format!("{url}a?b");
     no_errors(&report(&[&["-c", "1", "-n", "2"], arguments, &[&url]].concat()), 2);
-    let (first, second) = (requests.recv().unwrap(), requests.recv().unwrap());
+    let next = || requests.recv_timeout(PATIENCE).expect("a request");
+    let (first, second) = (next(), next());
     assert_eq!(first, second);
-    let host = url.split('/').nth(2).unwrap();
+    let host = url.split('/').nth(2).expect("a host");
     let (head, body) = second;
     assert!(head.contains(&format!("\r\nHost: {host}\r\n")), "{head}");
     (head, body)
