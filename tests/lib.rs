@@ -4,6 +4,7 @@
 pub mod app;
 pub mod curl;
 pub mod http;
+pub mod load;
 pub mod loops;
 pub mod process;
 pub mod tree;

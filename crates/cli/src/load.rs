@@ -94,13 +94,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         true => Some(Embedded::start(&mut options)?),
         false => None,
     };
+    options.check().map_err(|error| Failure::Usage(error.to_string()))?;
     fit(&mut options, embedded.is_some())?;
     let running = fulmar_load::start(&options).map_err(|e| Failure::Message(e.to_string()))?;
     let (sender, news) = mpsc::channel();
     signals::watch(sender, |_: Interrupt| News::Interrupt)
         .map_err(|error| Failure::new("cannot wait for signals", error))?;
     let interrupted = watch(&running, &news, &options);
-    let report = running.finish().map_err(|e| Failure::Message(e.to_string()))?;
+    let mut report = running.finish().map_err(|e| Failure::Message(e.to_string()))?;
+    report.connections.asked = arguments.connections;
+    report.without_descriptor += arguments.connections - options.connections;
     let served = embedded.map(Embedded::finish).transpose()?;
     print(&arguments, &report, served.as_ref())?;
     Ok(match interrupted {
@@ -139,6 +142,14 @@ fn fit(options: &mut Options, embedded: bool) -> Result<(), Failure> {
         budget.connections /= 2;
     }
     let wanted = usize::try_from(options.connections).unwrap_or(usize::MAX);
+    if budget.connections == 0 {
+        let limit = budget.limit;
+        let message = format!(
+            "{wanted} connections do not fit, nor does a single one: this process may open {limit} \
+             descriptors (ulimit -Hn)"
+        );
+        return Err(Failure::Message(message));
+    }
     let (fits, message) = budget.fit(wanted);
     message.iter().for_each(|message| complain(message));
     options.connections = u32::try_from(fits).unwrap_or(u32::MAX);

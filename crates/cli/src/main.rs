@@ -43,9 +43,15 @@ fn main() -> ExitCode {
             output::complain(&message);
             ExitCode::FAILURE
         }
+        Err(Failure::Usage(message)) => {
+            output::complain(&message);
+            ExitCode::from(USAGE)
+        }
     }
 }
 
+/// As clap ends.
+const USAGE: u8 = 2;
 const EXIT_STATUS: &str = "\
 Exit status:
   0    done

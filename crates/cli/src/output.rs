@@ -10,6 +10,8 @@ pub(crate) enum Failure {
     ReaderGone,
     /// For standard error.
     Message(String),
+    /// For standard error: the command line is wrong.
+    Usage(String),
 }
 
 impl Failure {

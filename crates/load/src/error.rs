@@ -78,7 +78,9 @@ impl fmt::Display for LoadError {
 
 fn hint(cause: &io::Error) -> &'static str {
     match cause.kind() {
-        io::ErrorKind::AddrNotAvailable => " (are the addresses of --bind on this machine?)",
+        io::ErrorKind::AddrNotAvailable => {
+            " (no free source port, or an address of --bind that is not on this machine)"
+        }
         _ if cause.raw_os_error() == Some(libc::EMFILE) => " (see ulimit -n)",
         _ => "",
     }

@@ -1,0 +1,190 @@
+//! `fulmar load` as a process, and the servers that it is run against.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::process::Command;
+
+use rustix::net::{AddressFamily, SocketType};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::http::Client;
+use crate::process::{Ended, Process, eventually, fulmar, peer, text};
+
+/// `fulmar load` with these arguments.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(fulmar());
+    command.arg("load").args(arguments);
+    command
+}
+
+/// Runs `fulmar load` to its end, whatever that is.
+///
+/// # Panics
+/// It does not end.
+pub fn load(arguments: &[&str]) -> Ended {
+    Process::start(&mut command(arguments)).wait()
+}
+
+/// The report of a run that went well, and that had nothing to complain about.
+///
+/// # Panics
+/// It did not.
+pub fn report(arguments: &[&str]) -> Report {
+    let ended = load(&[arguments, &["--json"]].concat());
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!(ended.stderr, "", "{arguments:?}");
+    Report::of(&ended)
+}
+
+/// What `--json` printed.
+#[derive(Clone, Debug)]
+pub struct Report(pub Value);
+
+impl Report {
+    /// Reads it.
+    ///
+    /// # Panics
+    /// It is not one line of JSON.
+    pub fn of(ended: &Ended) -> Self {
+        assert_eq!(ended.stdout.lines().count(), 1, "{ended:?}");
+        Self(serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}")))
+    }
+
+    /// A count, by its place: `/connections/opened`; what is not there has not happened.
+    pub fn count(&self, place: &str) -> u64 {
+        self.0.pointer(place).map_or(0, |value| value.as_u64().expect("a count"))
+    }
+
+    /// How often a system call was made.
+    pub fn calls(&self, name: &str) -> u64 {
+        self.count(&format!("/syscalls/{name}/calls"))
+    }
+
+    /// How often any system call had nothing to do.
+    ///
+    /// # Panics
+    /// It is no report.
+    pub fn eagain(&self) -> u64 {
+        let calls = self.0["syscalls"].as_object().expect("an object");
+        calls.values().map(|call| call["eagain"].as_u64().expect("a count")).sum()
+    }
+
+    /// Requests answered.
+    pub fn requests(&self) -> u64 {
+        self.count("/requests")
+    }
+
+    /// What went wrong, and how often.
+    ///
+    /// # Panics
+    /// It is no report.
+    pub fn errors(&self) -> Vec<(&str, u64)> {
+        let errors = self.0["errors"].as_object().expect("an object");
+        errors.iter().map(|(kind, n)| (kind.as_str(), n.as_u64().expect("a count"))).collect()
+    }
+}
+
+/// A running nginx, which answers 128 bytes to everything.
+#[derive(Debug)]
+pub struct Nginx {
+    /// The process: there is only one.
+    pub process: Process,
+    /// Where it listens.
+    pub address: SocketAddr,
+    _holder: OwnedFd,
+    _dir: TempDir,
+}
+
+impl Nginx {
+    /// Starts it. A socket that never listens holds the port for it, which can be any free one.
+    ///
+    /// # Panics
+    /// It is not installed, or does not answer.
+    pub fn start() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (holder, address) = bound();
+        let path = dir.path().display();
+        let body = "n".repeat(128);
+        let conf = format!(
+            "daemon off; master_process off; pid {path}/pid; error_log stderr error;\n\
+             events {{ worker_connections 1024; }}\n\
+             http {{ access_log off; keepalive_requests 1000000000;\n\
+             client_body_temp_path {path}/body; proxy_temp_path {path}/proxy;\n\
+             fastcgi_temp_path {path}/fastcgi; uwsgi_temp_path {path}/uwsgi;\n\
+             scgi_temp_path {path}/scgi;\n\
+             server {{ listen {address} reuseport; location / {{ return 200 {body}; }} }} }}\n"
+        );
+        fs::write(dir.path().join("nginx.conf"), conf).expect("a file");
+        let mut command = peer("nginx");
+        command.arg("-p").arg(dir.path()).args(["-e", "stderr", "-c", "nginx.conf"]);
+        let process = Process::start(&mut command);
+        eventually("nginx listens", || TcpStream::connect(address).is_ok());
+        let reply = Client::connect(address).get("/");
+        assert_eq!((reply.status, reply.body.len()), (200, 128));
+        Self { process, address, _holder: holder, _dir: dir }
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+}
+
+/// A server that does to each connection what it is told to; it lives as long as the test.
+///
+/// # Panics
+/// There is no port.
+pub fn scripted<F>(serve: F) -> String
+where
+    F: Fn(TcpStream) -> io::Result<()> + Clone + Send + 'static,
+{
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let serve = serve.clone();
+            std::thread::spawn(move || serve(stream)); // an error is the client's end
+        }
+    });
+    format!("http://{address}/")
+}
+
+/// A request as it came: its head with the empty line, and its body.
+///
+/// # Errors
+/// The client has gone.
+pub fn read_request(from: &mut BufReader<TcpStream>) -> io::Result<(String, Vec<u8>)> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        if from.read_until(b'\n', &mut head)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    let head = text(&head);
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    let mut body = vec![0; length.map_or(0, |n| n.parse().expect("a length"))];
+    from.read_exact(&mut body)?;
+    Ok((head, body))
+}
+
+/// A URL where nobody listens, as long as the socket lives.
+///
+/// # Panics
+/// There is no port.
+pub fn refusing() -> (OwnedFd, String) {
+    let (socket, address) = bound();
+    (socket, format!("http://{address}/"))
+}
+
+/// A socket that holds a free port and does not listen; others may, if they share it.
+fn bound() -> (OwnedFd, SocketAddr) {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
+    let socket = socket.expect("a socket");
+    rustix::net::sockopt::set_socket_reuseport(&socket, true).expect("since Linux 3.9");
+    rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
+    let address = rustix::net::getsockname(&socket).expect("it is bound");
+    (socket, SocketAddr::try_from(address).expect("an address of IPv4"))
+}
