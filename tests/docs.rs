@@ -2,7 +2,7 @@
 //!
 //! Every fenced block of `console` in `README.md` and `docs/*.md` is run: its lines that begin
 //! with `$ ` go to a shell, in a directory with a small `site`. A command succeeds, unless its
-//! line ends with `# exit N`; one that ends with `&` runs until the block ends. In a block of
+//! line ends with `# exit N`; one that ends with `&` runs until the block ends at the latest. In a block of
 //! `console,no-run` only the options of `fulmar` are looked at.
 #![forbid(unsafe_code)]
 
@@ -12,9 +12,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fulmar_tests::process::{Ended, Process, fulmar, peer, run, text};
+use fulmar_tests::process::{Process, fulmar, peer, run, text};
 use fulmar_tests::tree::noise;
-use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Commands that stand together.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,7 +69,6 @@ fn expected(command: &str) -> (&str, i32) {
 struct Place {
     dir: tempfile::TempDir,
     network: Option<Process>,
-    background: Vec<Process>,
 }
 
 impl Place {
@@ -81,7 +79,7 @@ impl Place {
         fs::write(site.join("index.html"), "<!doctype html><title>site</title>\n").expect("a file");
         fs::write(site.join("notes.txt"), "a note\n".repeat(293)).expect("a file");
         fs::write(site.join("big.bin"), noise(300_000)).expect("a file");
-        Self { dir, network: network(), background: Vec::new() }
+        Self { dir, network: network() }
     }
 
     fn shell(&self, line: &str) -> Process {
@@ -96,29 +94,6 @@ impl Place {
         };
         command.arg("-c").arg(line).current_dir(self.dir.path()).env("PATH", path());
         Process::start(command.process_group(0))
-    }
-
-    fn run(&mut self, command: &str) -> Option<Ended> {
-        match command.strip_suffix('&').filter(|command| !command.ends_with('&')) {
-            None => Some(self.shell(command).wait()),
-            Some(command) => {
-                let mut process = self.shell(&format!("{{ {command} ; }} 2>&1"));
-                if command.contains("fulmar serve") {
-                    process.wait_stdout("http://");
-                }
-                self.background.push(process);
-                None
-            }
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        for process in &self.background {
-            let pid = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
-            let _ = kill_process_group(pid.expect("it was started"), Signal::KILL); // or has ended
-        }
     }
 }
 
@@ -142,16 +117,29 @@ fn path() -> OsString {
         .expect("no colons")
 }
 
-fn run_block(block: &Block) -> Result<(), String> {
-    let mut place = Place::new();
-    for line in &block.commands {
+/// A block as one script, so that `$!` and the like mean what they say.
+fn script(block: &Block) -> String {
+    let mut script = "pids=; trap 'kill $pids 2>/dev/null; wait' EXIT\n".to_owned();
+    for (number, line) in block.commands.iter().enumerate() {
         let (command, status) = expected(line);
-        let Some(ended) = place.run(command) else { continue };
-        if ended.status.code() != Some(status) {
-            return Err(format!("`{line}`: {}\n{}{}", ended.status, ended.stdout, ended.stderr));
-        }
+        script += command;
+        script += &match command.ends_with('&') && !command.ends_with("&&") {
+            true => "\npids=\"$pids $!\"\n".to_owned(),
+            false => format!(
+                "\nstatus=$?; if [ $status != {status} ]; then \
+                 echo \"command {number}: status $status\" >&2; exit 1; fi\n"
+            ),
+        };
     }
-    Ok(())
+    script
+}
+
+fn run_block(block: &Block) -> Result<(), String> {
+    let ended = Place::new().shell(&script(block)).wait();
+    match ended.status.success() {
+        true => Ok(()),
+        false => Err(format!("{:?}\n{}{}", block.commands, ended.stdout, ended.stderr)),
+    }
 }
 
 /// Options that `fulmar` does not have.
@@ -225,7 +213,7 @@ text\n\
 ```console\n\
 $ fulmar serve site &\n\
 serving site\n\
-$ curl -sf http://127.0.0.1:8080/notes.txt | cmp - \\\n\
+$ curl -sf --retry 9 --retry-connrefused http://127.0.0.1:8080/notes.txt | cmp - \\\n\
 > site/notes.txt\n\
 $ fulmar load -c 0   # exit 2\n\
 ```\n\
@@ -244,7 +232,7 @@ $ sudo ./fulmar load -c64 --json --rate=5 http://h/ | head -1\n\
     assert_eq!(check(&found[1]), Ok(()));
     let block = |runs, line: &str| Block { line: 1, runs, commands: vec![line.to_owned()] };
     assert!(check(&block(true, "false")).is_err());
-    assert!(check(&block(true, "exit 3 # exit 4")).is_err());
-    assert_eq!(check(&block(true, "test -s site/big.bin && exit 3 # exit 3")), Ok(()));
+    assert!(check(&block(true, "sh -c 'exit 3' # exit 4")).is_err());
+    assert_eq!(check(&block(true, "test -s site/big.bin && sh -c 'exit 3' # exit 3")), Ok(()));
     assert!(check(&block(false, "fulmar load --nonsense -Z")).is_err());
 }
