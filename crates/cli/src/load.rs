@@ -96,10 +96,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     };
     options.check().map_err(|error| Failure::Usage(error.to_string()))?;
     fit(&mut options, embedded.is_some())?;
-    let running = fulmar_load::start(&options).map_err(|e| Failure::Message(e.to_string()))?;
     let (sender, news) = mpsc::channel();
     signals::watch(sender, |_: Interrupt| News::Interrupt)
         .map_err(|error| Failure::new("cannot wait for signals", error))?;
+    let running = fulmar_load::start(&options).map_err(|e| Failure::Message(e.to_string()))?;
     let interrupted = watch(&running, &news, &options);
     let mut report = running.finish().map_err(|e| Failure::Message(e.to_string()))?;
     report.connections.asked = arguments.connections;
