@@ -157,6 +157,21 @@ impl Engine for Jealous {
     }
 }
 
+/// A place that the engine freed between two turns is given out again only after its `Close`.
+fn nobody_is_put_where_somebody_still_is<L: Loop<Engine = Jealous>>() {
+    let (mut driver, address) = L::start(Jealous::new());
+    let _first = client(address);
+    driver.turn_until(|driver| driver.engine().links.len() == 1);
+    let old = driver.engine().sockets[0];
+    driver.engine().links.close(old).expect("it is there");
+    let mut second = client(address);
+    driver.turn_until(|driver| driver.engine().links.len() == 1);
+    let new = driver.engine().sockets[1];
+    assert!(new.index == old.index && new != old, "the same place, another tenant");
+    second.write_all(get("/").as_bytes()).expect("room");
+    driver.turn_until(|driver| driver.engine().served == 1);
+}
+
 /// Trap 6: two requests in one segment, then silence; the second waits above the descriptor.
 fn bytes_above_the_descriptor_are_not_forgotten<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut driver, address) = L::start(server(Limits::default()));
@@ -324,6 +339,7 @@ macro_rules! under_both {
 
 under_both!(
     a_stale_event_reaches_nobody,
+    nobody_is_put_where_somebody_still_is,
     bytes_above_the_descriptor_are_not_forgotten,
     any_pace_gives_the_same_bytes,
     an_echo_survives_back_pressure,

@@ -18,6 +18,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     pub(crate) fn accept(&mut self, now: Instant) {
         self.wake_listeners(now);
         while let Some(id) = self.arrivals.pop() {
+            self.act(now); // a place that the engine has freed is not free before its `Close`
             let Some(listener) = self.listeners.get_mut(id.0 as usize).and_then(Option::as_mut)
             else {
                 continue;

@@ -125,6 +125,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     /// Hands a connected stream socket, which must not block, to the engine.
     pub fn adopt(&mut self, now: Instant, listener: ListenerId, fd: OwnedFd, peer: SocketAddr) {
+        self.act(now);
         match self.engine.handle_accepted(now, listener, peer) {
             Some(socket) => self.admit(Socket::new(socket, fd, Birth::Standing)),
             None => self.selector.retire(fd),
@@ -190,8 +191,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     pub(crate) fn perform(&mut self, now: Instant) {
         self.clock = now;
         self.stats.turns += 1;
-        // First of all: what the engine closes in this turn leaves its place when `act` says so,
-        // and until then nobody new can have it.
+        // First of all: what the engine closes in this turn leaves its place when `act` says so.
         self.accept(now);
         if std::mem::take(&mut self.woken) {
             self.waker.as_ref().expect("only the waker wakes").answer();
@@ -239,7 +239,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     /// Does what the engine asks for; what it wants to send goes on a list.
-    fn act(&mut self, now: Instant) {
+    pub(crate) fn act(&mut self, now: Instant) {
         while let Some(action) = self.engine.poll_action() {
             match action {
                 Action::Transmit { socket } => self.later.push(socket),
