@@ -7,7 +7,9 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, End, Engine, Handler, Links, ListenerId, SocketId, Timeouts};
+use fulmar_engine::{
+    Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
+};
 use fulmar_proto::{
     BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Request,
     Segment, Transmit,
@@ -68,7 +70,7 @@ impl Asker {
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
         let depth = 1 + self.book.random.u32(0..3);
         let connection = ClientConnection::with_depth(depth);
-        self.links.connect(now, peer, None, connection, Job::default());
+        self.links.connect(now, Endpoint::to(peer), connection, Job::default());
     }
 
     /// Where a connection is free, it is used; where one is lost, it is replaced.
@@ -231,6 +233,10 @@ impl Engine for Asker {
 
     fn poll_action(&mut self) -> Option<Action> {
         self.links.poll_action()
+    }
+
+    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
+        self.links.poll_endpoint(socket)
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {

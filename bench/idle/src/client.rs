@@ -4,7 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, End, Engine, Handler, Links, ListenerId, SocketId, Timeouts};
+use fulmar_engine::{
+    Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
+};
 use fulmar_proto::h1::EncodedRequest;
 use fulmar_proto::{
     Client as ClientRole, ClientConnection, Connection, Event, HeaderBuf, Input, Misuse, Request,
@@ -122,7 +124,7 @@ impl Client {
             Kind::Active => &self.stream,
         };
         connection.send_encoded(stream, request).expect("it was compiled, and is the first");
-        self.links.connect(now, peer, None, connection, kind)
+        self.links.connect(now, Endpoint::to(peer), connection, kind)
     }
 }
 
@@ -162,6 +164,10 @@ impl Engine for Client {
 
     fn poll_action(&mut self) -> Option<Action> {
         self.links.poll_action()
+    }
+
+    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
+        self.links.poll_endpoint(socket)
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use fulmar_engine::{Action, Engine, ListenerId, SocketId};
+use fulmar_engine::{Action, Endpoint, Engine, ListenerId, Peer, ResolveError, SocketId};
 use fulmar_sys as sys;
 
 use crate::changes::{Change, Changes};
@@ -244,7 +244,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             match action {
                 Action::Transmit { socket } => self.later.push(socket),
                 Action::Read { socket, on } => self.set_reading(socket, on),
-                Action::Connect { socket, peer, local } => self.connect(now, socket, peer, local),
+                Action::Connect { socket } => self.connect(now, socket),
+                Action::Resolve { lookup } => {
+                    self.engine.handle_resolved(now, lookup, Err(ResolveError::NoResolver));
+                }
+                Action::Abandon { .. } | Action::Load { .. } | Action::Splice { .. } => {}
                 Action::Shutdown { socket } => {
                     if let Some(socket) = self.sockets.get_mut(socket) {
                         // Fails only if the peer is gone, which a read tells.
@@ -267,8 +271,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
-    fn connect(&mut self, now: Instant, id: SocketId, peer: SocketAddr, local: Option<SocketAddr>) {
-        match open(peer, local) {
+    fn connect(&mut self, now: Instant, id: SocketId) {
+        let Some(endpoint) = self.engine.poll_endpoint(id) else { return };
+        match open(&endpoint) {
             Ok(fd) => self.admit(Socket::new(id, fd, Birth::Connecting)),
             Err(error) => self.engine.handle_failed(now, id, error),
         }
@@ -434,7 +439,9 @@ impl<E, S> Drop for Reactor<E, S> {
 }
 
 /// A socket on its way to `peer`; it may be written to once it is writable.
-fn open(peer: SocketAddr, local: Option<SocketAddr>) -> io::Result<OwnedFd> {
+fn open(endpoint: &Endpoint) -> io::Result<OwnedFd> {
+    let Peer::Ip(peer) = endpoint.peer else { return Err(io::ErrorKind::Unsupported.into()) };
+    let local = endpoint.local;
     let fd = sys::tcp_socket(peer)?;
     sys::set_nodelay(fd.as_fd())?;
     if let Some(local) = local {

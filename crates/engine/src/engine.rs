@@ -4,7 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_proto::{Input, Transmit};
+use fulmar_proto::{FileRange, Input, Transmit};
+
+use crate::endpoint::Endpoint;
+use crate::resolve::{LookupId, Resolved};
 
 /// A socket as the engine knows it; the driver keeps the descriptor.
 ///
@@ -38,14 +41,34 @@ pub struct ListenerId(pub u32);
 /// [`Engine::poll_transmit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Open a connection; `handle_connected` or `handle_failed` follows.
+    /// Open a connection, as [`Engine::poll_endpoint`] says; `handle_connected` or
+    /// `handle_failed` follows.
     Connect {
         /// The name it gets.
         socket: SocketId,
-        /// Where to.
-        peer: SocketAddr,
-        /// The source address; its port is usually 0.
-        local: Option<SocketAddr>,
+    },
+    /// Find the addresses of the name that [`Engine::poll_lookup`] tells; `handle_resolved`
+    /// follows, unless it is given up first.
+    Resolve {
+        /// The question.
+        lookup: LookupId,
+    },
+    /// Nobody waits for the answer any more.
+    Abandon {
+        /// The question.
+        lookup: LookupId,
+    },
+    /// Read the file range that [`Engine::poll_load`] tells into memory; `handle_loaded` or
+    /// `handle_failed` follows. For layers that must see the bytes.
+    Load {
+        /// For this socket.
+        socket: SocketId,
+    },
+    /// From now on, and as long as [`Engine::poll_splice`] tells a place, move what arrives
+    /// straight into a file; each time `handle_spliced` follows.
+    Splice {
+        /// From this socket.
+        socket: SocketId,
     },
     /// There is something to send.
     Transmit {
@@ -117,6 +140,16 @@ pub trait Engine {
     /// answer, or be gone; what it sent before has not been read.
     fn handle_hangup(&mut self, _now: Instant, _socket: SocketId) {}
 
+    /// The bytes that `Action::Load` asked for: all of them, or fewer if the driver's memory is
+    /// smaller; the rest is asked for again.
+    fn handle_loaded(&mut self, _now: Instant, _socket: SocketId, _bytes: &[u8]) {}
+
+    /// So many bytes went from the socket into the file.
+    fn handle_spliced(&mut self, _now: Instant, _socket: SocketId, _bytes: u64) {}
+
+    /// The answer to `Action::Resolve`.
+    fn handle_resolved(&mut self, _now: Instant, _lookup: LookupId, _addresses: Resolved<'_>) {}
+
     /// The socket failed; a `Close` for it still has to be asked for.
     fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error);
 
@@ -134,6 +167,27 @@ pub trait Engine {
 
     /// What may be sent on `socket`; asking again without `handle_sent` gives the same answer.
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>>;
+
+    /// Where the connection that `Action::Connect` asked for goes to.
+    fn poll_endpoint(&mut self, _socket: SocketId) -> Option<Endpoint> {
+        None
+    }
+
+    /// The name that `Action::Resolve` asked for; `None`: nobody waits any more.
+    fn poll_lookup(&mut self, _lookup: LookupId) -> Option<&str> {
+        None
+    }
+
+    /// The file range that `Action::Load` asked for.
+    fn poll_load(&mut self, _socket: SocketId) -> Option<FileRange> {
+        None
+    }
+
+    /// Where the next bytes from this socket go, and at most how many; `None`: they are received
+    /// as usual.
+    fn poll_splice(&mut self, _socket: SocketId) -> Option<FileRange> {
+        None
+    }
 
     /// When [`Engine::handle_timeout`] is due.
     fn poll_timeout(&self) -> Option<Instant>;

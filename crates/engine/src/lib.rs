@@ -9,9 +9,13 @@ pub mod links;
 pub mod slots;
 pub mod timers;
 
+mod endpoint;
 mod engine;
+mod resolve;
 
+pub use endpoint::{Endpoint, KeepAlive, Peer};
 pub use engine::{Action, Engine, ListenerId, SocketId};
 pub use links::{End, Exchange, Handler, Links, Timeouts};
+pub use resolve::{LookupId, ResolveError, Resolved};
 pub use slots::Slots;
 pub use timers::{Span, Tick, Wheel};

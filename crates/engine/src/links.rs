@@ -7,7 +7,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -15,7 +14,7 @@ use fulmar_proto::{Connection, Event, Input, PeerError, Phase, Scratch, StreamId
 
 use crate::slots::Slots;
 use crate::timers::{Span, Tick, Wheel};
-use crate::{Action, SocketId};
+use crate::{Action, Endpoint, SocketId};
 
 /// Who hears of events.
 pub trait Handler<C: Connection, T> {
@@ -138,6 +137,7 @@ pub struct Links<C, T> {
 struct Link<C, T> {
     connection: C,
     data: T,
+    endpoint: Option<Box<Endpoint>>, // until the driver has asked for it
     since: Instant, // when the phase began, or last began again: its deadline follows
     armed: Span,    // the wheel's entry comes due at most so long after any moment
     timer: Tick,    // of the owner
@@ -198,14 +198,16 @@ impl<C: Connection, T> Links<C, T> {
     pub fn connect(
         &mut self,
         now: Instant,
-        peer: SocketAddr,
-        local: Option<SocketAddr>,
+        endpoint: Endpoint,
         connection: C,
         data: T,
     ) -> SocketId {
         let socket = self.admit(now, connection, data);
         self.start_deadline(now, socket);
-        self.actions.push_back(Action::Connect { socket, peer, local });
+        if let Some(link) = self.slots.get_mut(socket) {
+            link.endpoint = Some(Box::new(endpoint));
+        }
+        self.actions.push_back(Action::Connect { socket });
         socket
     }
 
@@ -213,6 +215,7 @@ impl<C: Connection, T> Links<C, T> {
         self.slots.insert(Link {
             connection,
             data,
+            endpoint: None,
             since: now,
             armed: Span::ENDLESS,
             timer: Tick::NEVER,
@@ -358,6 +361,11 @@ impl<C: Connection, T> Links<C, T> {
     /// The next thing to do.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
+    }
+
+    /// Where the connection that was asked for goes to.
+    pub fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
+        self.slots.get_mut(socket)?.endpoint.take().map(|endpoint| *endpoint)
     }
 
     /// What may be sent on `socket`.

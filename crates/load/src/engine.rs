@@ -18,7 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, End, Engine, Handler, Links, ListenerId, SocketId, Timeouts};
+use fulmar_engine::{
+    Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
+};
 use fulmar_proto::{ClientConnection, Connection, Event, Input, PeerError, Transmit};
 
 use crate::flight::{Flight, Flights};
@@ -193,7 +195,8 @@ impl Load {
             let peer = plan.origins[gate].addresses[self.core.origins[gate].address];
             let local = plan.source(self.core.thread, number);
             let connection = ClientConnection::with_depth(plan.depth.into());
-            let socket = self.links.connect(now, peer, local, connection, conn);
+            let socket =
+                self.links.connect(now, Endpoint { local, ..Endpoint::to(peer) }, connection, conn);
             self.core.seats[number as usize] = socket;
         }
     }
@@ -302,6 +305,10 @@ impl Engine for Load {
 
     fn poll_action(&mut self) -> Option<Action> {
         self.links.poll_action()
+    }
+
+    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
+        self.links.poll_endpoint(socket)
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {

@@ -11,6 +11,7 @@ pub mod connection;
 pub mod event;
 pub mod head;
 pub mod input;
+pub mod layer;
 pub mod transmit;
 
 mod outbox;
@@ -23,5 +24,6 @@ pub use event::{Client, Event, Role, Server, StreamId};
 pub use h1::{ClientConnection, ServerConnection};
 pub use head::{Added, HeaderBuf, Headers, Request, Response, Scratch, Version};
 pub use input::Input;
+pub use layer::{Layer, LayerError, Opened, Sealed};
 pub use outbox::Outbox;
 pub use transmit::{FileRange, Segment, Step, Transmit};

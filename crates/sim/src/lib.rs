@@ -122,7 +122,7 @@ impl<A: Engine, B: Engine> Sim<A, B> {
 
     fn perform(&mut self, side: Side, action: Action) {
         match action {
-            Action::Connect { socket, .. } => self.connect(socket),
+            Action::Connect { socket } => self.connect(socket),
             Action::Transmit { socket } => self.half(side, socket, |half| half.sending = true),
             Action::Read { socket, on } => self.half(side, socket, |half| {
                 half.reading = on;
@@ -130,7 +130,12 @@ impl<A: Engine, B: Engine> Sim<A, B> {
             }),
             Action::Shutdown { socket } => self.half(side, socket, |half| half.finished = true),
             Action::Close { socket } => self.half(side, socket, |half| half.closed = true),
-            Action::Accept { .. } | Action::Unlisten { .. } => {}
+            Action::Accept { .. }
+            | Action::Unlisten { .. }
+            | Action::Resolve { .. }
+            | Action::Abandon { .. }
+            | Action::Load { .. }
+            | Action::Splice { .. } => {}
         }
     }
 

@@ -1,0 +1,51 @@
+//! Where a connection goes to, and how the socket for it is made.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where a connection goes to, and how the socket for it is made.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// The other end.
+    pub peer: Peer,
+    /// Our address; its port is usually 0. Not for Unix sockets.
+    pub local: Option<SocketAddr>,
+    /// The network interface to leave by (`SO_BINDTODEVICE`, socket(7)).
+    pub interface: Option<Box<str>>,
+    /// Probes on a silent connection (`SO_KEEPALIVE`, tcp(7)).
+    pub keep_alive: Option<KeepAlive>,
+}
+
+/// The other end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Peer {
+    /// TCP.
+    Ip(SocketAddr),
+    /// A Unix stream socket (unix(7)).
+    Unix(PathBuf),
+}
+
+/// When a silent connection is probed, and when it is given up (tcp(7)). Whole seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KeepAlive {
+    /// Silence before the first probe (`TCP_KEEPIDLE`).
+    pub idle: Duration,
+    /// Between two probes (`TCP_KEEPINTVL`).
+    pub interval: Duration,
+    /// Probes without an answer before the connection fails (`TCP_KEEPCNT`).
+    pub count: u8,
+}
+
+impl Endpoint {
+    /// To `peer`, from whatever address the kernel chooses.
+    pub fn to(peer: SocketAddr) -> Self {
+        Peer::Ip(peer).into()
+    }
+}
+
+impl From<Peer> for Endpoint {
+    fn from(peer: Peer) -> Self {
+        Self { peer, local: None, interface: None, keep_alive: None }
+    }
+}

@@ -1,0 +1,4 @@
+//! What messages mean beyond their framing (RFC 9110): for clients and servers alike.
+//!
+//! Pure functions and small state machines: nothing here opens a socket or reads a clock.
+#![forbid(unsafe_code)]
