@@ -7,4 +7,5 @@ pub mod http;
 pub mod load;
 pub mod loops;
 pub mod process;
+pub mod transfers;
 pub mod tree;

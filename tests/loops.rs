@@ -27,6 +27,9 @@ pub trait Loop {
     /// What is driven.
     fn engine(&mut self) -> &mut Self::Engine;
 
+    /// Uses the engine between two turns.
+    fn with<O>(&mut self, act: impl FnOnce(&mut Self::Engine, Instant) -> O) -> O;
+
     /// Waits for at most `max`, then handles what is ready.
     fn turn(&mut self, max: Duration);
 
@@ -68,6 +71,10 @@ impl<E: Engine> Loop for OwnLoop<E> {
 
     fn engine(&mut self) -> &mut E {
         &mut self.0.engine
+    }
+
+    fn with<O>(&mut self, act: impl FnOnce(&mut E, Instant) -> O) -> O {
+        self.0.with(act)
     }
 
     fn turn(&mut self, max: Duration) {
@@ -148,6 +155,12 @@ impl<E: Engine> Loop for AppLoop<E> {
 
     fn engine(&mut self) -> &mut E {
         &mut self.reactor.engine
+    }
+
+    fn with<O>(&mut self, act: impl FnOnce(&mut E, Instant) -> O) -> O {
+        let out = self.reactor.with(act);
+        self.listen_to_changes();
+        out
     }
 
     fn turn(&mut self, max: Duration) {

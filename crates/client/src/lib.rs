@@ -1,9 +1,42 @@
-//! The client side: what is asked, and of whom.
+//! The client side: transfers on connections that they share.
 //!
-//! So far this is only the [`Target`] of a request; transfers and the reuse of connections are
-//! to come.
+//! A [`Client`] is an engine, to be driven by a reactor in our loop or in the application's. It
+//! carries out [`Request`]s, each compiled once and started as often as one likes, and tells an
+//! [`Application`] what comes of them. Whatever can be decided without the kernel is decided here:
+//! which connection is used, who waits, what is asked again and where an answer leads.
+//!
+//! The modules stand in reading order.
 #![forbid(unsafe_code)]
 
 mod target;
 
+mod key;
+mod options;
+mod request;
+
+mod error;
+mod transfer;
+
+mod application;
+mod client;
+
+mod answer;
+mod body;
+mod connect;
+mod core;
+mod seat;
+mod state;
+
+mod chain;
+mod hosts;
+mod pool;
+
+pub use application::{Application, Context, Event};
+pub use client::Client;
+pub use error::{BuildError, ConnectError, Error, Tried, Waiting};
+pub use key::{Key, Protocol, Route};
+pub use options::{Config, Options, Rate};
+pub use request::{Body, Request, RequestBuilder};
+pub use state::Stats;
 pub use target::{ResolveError, Target, TargetError};
+pub use transfer::{Calls, Done, Hop, Progress, Timings, TransferId};

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 
+use fulmar_semantics::proxy::Login;
+use percent_encoding::percent_decode_str;
 use url::{Host, Position, Url};
 
 /// Where a request goes and what it asks for.
@@ -16,10 +18,8 @@ use url::{Host, Position, Url};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    host: Host<String>,
+    url: Url, // without user, password and fragment
     port: u16,
-    authority: String,
-    path: String,
 }
 
 impl Target {
@@ -28,37 +28,77 @@ impl Target {
     /// # Errors
     /// The variant says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, TargetError> {
+        match Self::with_user(text)? {
+            (target, None) => Ok(target),
+            (_, Some(_)) => Err(TargetError::UserInfo),
+        }
+    }
+
+    /// As [`Target::parse`]; `user:password@` is taken off and given out, percent-decoded.
+    ///
+    /// # Errors
+    /// As [`Target::parse`].
+    pub fn with_user(text: &str) -> Result<(Self, Option<Login>), TargetError> {
         if text.chars().any(|c| c.is_control() || c == ' ') {
             return Err(TargetError::Blank);
         }
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(TargetError::NoScheme);
         };
-        match scheme.to_ascii_lowercase().as_str() {
-            "http" => {}
-            "https" => return Err(TargetError::Tls),
-            _ => return Err(TargetError::Scheme(scheme.to_owned())),
+        if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+            return Err(TargetError::Scheme(scheme.to_owned()));
         }
         if matches!(rest.chars().next(), None | Some('/' | '\\' | '?' | '#' | ':')) {
             return Err(TargetError::NoHost); // the parser would take the path for a host
         }
-        let url = Url::parse(text).map_err(TargetError::Malformed)?;
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(TargetError::UserInfo);
+        let mut url = Url::parse(text).map_err(TargetError::Malformed)?;
+        let decode = |text: &str| percent_decode_str(text).collect();
+        let user = match (url.username(), url.password()) {
+            ("", None) => None,
+            (user, password) => Some(Login {
+                user: decode(user),
+                password: password.map(decode).unwrap_or_default(),
+            }),
+        };
+        // Both are refused only for URLs without a host.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        Ok((Self::from_url(url)?, user))
+    }
+
+    /// From a URL that has been parsed. User, password and fragment are dropped.
+    ///
+    /// # Errors
+    /// As [`Target::parse`].
+    pub fn from_url(mut url: Url) -> Result<Self, TargetError> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(TargetError::Scheme(url.scheme().to_owned()));
         }
-        let host = url.host().ok_or(TargetError::NoHost)?.to_owned();
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        url.set_fragment(None);
+        url.host().ok_or(TargetError::NoHost)?;
         let port = url.port_or_known_default().filter(|p| *p != 0).ok_or(TargetError::PortZero)?;
-        let authority = url[Position::BeforeHost..Position::AfterPort].to_owned();
-        let path = url[Position::BeforePath..Position::AfterQuery].to_owned();
-        Ok(Self { host, port, authority, path })
+        Ok(Self { url, port })
+    }
+
+    /// The URL, without user, password and fragment.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// True for `https`.
+    pub fn is_tls(&self) -> bool {
+        self.url.scheme() == "https"
     }
 
     /// The host, without brackets.
     pub fn host(&self) -> String {
-        match &self.host {
-            Host::Domain(name) => name.clone(),
-            Host::Ipv4(address) => address.to_string(),
-            Host::Ipv6(address) => address.to_string(),
+        match self.url.host() {
+            Some(Host::Domain(name)) => name.to_owned(),
+            Some(Host::Ipv4(address)) => address.to_string(),
+            Some(Host::Ipv6(address)) => address.to_string(),
+            None => unreachable!("checked when it was made"),
         }
     }
 
@@ -69,12 +109,18 @@ impl Target {
 
     /// The value of `Host`: the port only where it is not the usual one.
     pub fn authority(&self) -> &str {
-        &self.authority
+        &self.url[Position::BeforeHost..Position::AfterPort]
     }
 
     /// The request target in origin form: path and query.
     pub fn path(&self) -> &str {
-        &self.path
+        &self.url[Position::BeforePath..Position::AfterQuery]
+    }
+
+    /// The request target: in absolute form for a proxy that forwards, in origin form otherwise
+    /// (RFC 9112 §3.2).
+    pub(crate) fn form(&self, absolute: bool) -> &str {
+        if absolute { &self.url[..Position::AfterQuery] } else { self.path() }
     }
 
     /// The addresses of the host, in the order in which they are to be tried. Blocks while the
@@ -83,10 +129,11 @@ impl Target {
     /// # Errors
     /// The name has no address, or the resolver failed.
     pub fn resolve(&self) -> Result<Vec<SocketAddr>, ResolveError> {
-        let addresses = match &self.host {
-            Host::Ipv4(address) => return Ok(vec![SocketAddr::from((*address, self.port))]),
-            Host::Ipv6(address) => return Ok(vec![SocketAddr::from((*address, self.port))]),
-            Host::Domain(name) => (name.as_str(), self.port).to_socket_addrs(),
+        let addresses = match self.url.host() {
+            Some(Host::Ipv4(address)) => return Ok(vec![SocketAddr::from((address, self.port))]),
+            Some(Host::Ipv6(address)) => return Ok(vec![SocketAddr::from((address, self.port))]),
+            Some(Host::Domain(name)) => (name, self.port).to_socket_addrs(),
+            None => unreachable!("checked when it was made"),
         };
         let error = |cause| ResolveError { host: self.host(), cause };
         let mut found = Vec::new();
@@ -105,8 +152,6 @@ impl Target {
 pub enum TargetError {
     /// It does not say how to talk: no `http://`.
     NoScheme,
-    /// `https`, which this build cannot do.
-    Tls,
     /// Another scheme.
     Scheme(String),
     /// There is no host.
@@ -124,9 +169,10 @@ pub enum TargetError {
 impl fmt::Display for TargetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoScheme => f.write_str("the URL does not begin with http://"),
-            Self::Tls => f.write_str("TLS is not built in yet: use an http:// URL"),
-            Self::Scheme(scheme) => write!(f, "the scheme {scheme:?} is not spoken: use http://"),
+            Self::NoScheme => f.write_str("the URL does not begin with http:// or https://"),
+            Self::Scheme(scheme) => {
+                write!(f, "the scheme {scheme:?} is not spoken: use http:// or https://")
+            }
             Self::NoHost => f.write_str("the URL has no host"),
             Self::PortZero => f.write_str("port 0 cannot be connected to"),
             Self::UserInfo => {
@@ -176,6 +222,8 @@ mod tests {
             ("http://127.0.0.1:9/b/../c", "127.0.0.1", 9, "127.0.0.1:9", "/c"),
             ("http://[::1]:81/%20?a%2Fb", "::1", 81, "[::1]:81", "/%20?a%2Fb"),
             ("http://a/?", "a", 80, "a", "/?"),
+            ("https://a/", "a", 443, "a", "/"),
+            ("https://a:80/", "a", 80, "a:80", "/"),
             (
                 "http://b\u{fc}cher.example/",
                 "xn--bcher-kva.example",
@@ -198,7 +246,6 @@ mod tests {
         for (url, error) in [
             ("", TargetError::NoScheme),
             ("localhost:8080/", TargetError::NoScheme),
-            ("https://a/", TargetError::Tls),
             ("ftp://a/", TargetError::Scheme("ftp".to_owned())),
             ("http://", TargetError::NoHost),
             ("http:///x", TargetError::NoHost),
@@ -213,7 +260,6 @@ mod tests {
         ] {
             assert_eq!(Target::parse(url), Err(error), "{url}");
         }
-        assert!(TargetError::Tls.to_string().starts_with("TLS is not built in yet"));
     }
 
     #[test]

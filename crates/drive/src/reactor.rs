@@ -132,6 +132,17 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
+    /// Lets `act` use the engine between two turns, and does what the engine wants done then. What
+    /// it wants to send leaves in the next turn, which does not wait.
+    pub fn with<O>(&mut self, act: impl FnOnce(&mut E, Instant) -> O) -> O {
+        let now = sys::now();
+        let out = act(&mut self.engine, now);
+        self.act(now);
+        self.watch_fresh(now);
+        self.tell_deadline(now);
+        out
+    }
+
     /// What drove the loop so far.
     pub fn stats(&self) -> Stats {
         self.stats

@@ -182,6 +182,11 @@ impl<C: Connection, T> Links<C, T> {
         self.slots.position(socket)
     }
 
+    /// The connection that has place `at` now.
+    pub fn key(&self, at: u32) -> SocketId {
+        self.slots.key(at)
+    }
+
     /// All connections. Walks them: for ends and reports, not for a turn.
     pub fn sockets(&self) -> Vec<SocketId> {
         self.slots.keys().collect()

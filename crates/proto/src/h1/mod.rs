@@ -70,6 +70,8 @@ pub struct H1<S: Side> {
     depth: u8,
     /// Interim responses to the request in hand.
     interims: u8,
+    /// The owner wants to hear of nothing for now.
+    held: bool,
     reuse: Reuse,
     room: Room,
     exchange: Exchange,
@@ -189,6 +191,7 @@ impl<S: Side> Default for H1<S> {
             outstanding: 0,
             depth: 1,
             interims: 0,
+            held: false,
             reuse: Reuse::Yes,
             room: Room::Open,
             exchange: Exchange::default(),
@@ -216,6 +219,12 @@ impl ClientConnection {
 }
 
 impl<S: Side> H1<S> {
+    /// While a connection is held, it reads nothing and tells nothing of what has arrived: what
+    /// its input holds stays there.
+    pub fn set_held(&mut self, on: bool) {
+        self.held = on;
+    }
+
     /// The only place where what we receive and what we send meet.
     fn settle(&mut self) {
         if S::SERVER { self.settle_answer() } else { self.settle_request() }
@@ -325,6 +334,9 @@ impl<S: Side> Connection for H1<S> {
                 return Ok(Some(Event::Writable { stream: self.sending() }));
             }
         }
+        if self.held {
+            return Ok(None);
+        }
         self.poll_recv(input, scratch)
     }
 
@@ -412,6 +424,7 @@ impl<S: Side> Connection for H1<S> {
     fn wants_read(&self) -> bool {
         let has_room = (self.unreleased as usize) < UNRELEASED_MAX;
         match self.recv {
+            _ if self.held => false,
             Recv::Head(_) if S::SERVER => self.room != Room::Full,
             Recv::Rest | Recv::Head(_) | Recv::Tunnel => has_room,
             Recv::Body(_) => has_room || self.is_answered(),

@@ -1,0 +1,168 @@
+//! What an answer means for its transfer: deliver it, follow it, ask again, or wait.
+
+use std::time::{Instant, SystemTime};
+
+use fulmar_proto::{
+    Added, BodyLen, ClientConnection, Connection, Headers, Misuse, Response, StreamId,
+};
+use fulmar_semantics::coding::Decoder;
+use fulmar_semantics::redirect::{Ask, Decision, Hop, Origin, decide, referer};
+use fulmar_semantics::retry_after::retry_after;
+use url::Url;
+
+use crate::error::Error;
+use crate::request::{Redirected, Request};
+use crate::state::State;
+use crate::transfer::{BodyUse, Calls, Pace, Stage, Then, TransferId, known};
+
+impl State {
+    /// The answer begins.
+    pub(crate) fn note_head(&mut self, now: Instant, id: TransferId, status: u16, len: BodyLen) {
+        let Some(transfer) = self.transfers.get_mut(id.0) else { return };
+        transfer.status = status;
+        transfer.len = known(len);
+        transfer.times.first_byte = now - transfer.since;
+        transfer.stage = Stage::Receiving;
+        transfer.since = now;
+    }
+
+    /// The system calls that moved the exchange so far.
+    pub(crate) fn note_calls(&mut self, id: TransferId, calls: Calls) {
+        if let Some(transfer) = self.transfers.get_mut(id.0) {
+            transfer.calls = calls;
+        }
+    }
+
+    /// True if a request goes out exactly as it was compiled.
+    pub(crate) fn adds_nothing(&self, _request: &Request) -> bool {
+        true
+    }
+
+    /// Queues the head of a request, with what is added this time.
+    pub(crate) fn send_head(
+        &mut self,
+        _now: Instant,
+        _id: TransferId,
+        request: &Request,
+        connection: &mut ClientConnection,
+        stream: StreamId,
+    ) -> Result<(), Misuse> {
+        let added: Added<'_> = &[];
+        connection.send_head(stream, request.head(added), request.body().len())
+    }
+
+    pub(crate) fn keep_cookies(&mut self, _now: Instant, _id: TransferId, _headers: Headers<'_>) {}
+
+    /// What is to be done about an answer. `Some`: it leads there, and its body is of no interest.
+    pub(crate) fn decide(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        response: Response<'_>,
+    ) -> Result<Option<Url>, Error> {
+        if let Some(to) = self.follow(id, response)? {
+            return Ok(Some(to));
+        }
+        if self.rest(now, id, response) {
+            return Ok(None);
+        }
+        let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };
+        let options = transfer.request.options().clone();
+        if let Some(limits) = options.decode {
+            let codings = response.headers.get_all("content-encoding");
+            if let Some(decoder) = Decoder::new(codings, limits).map_err(Error::Coding)? {
+                transfer.extra().decoder = Some(decoder);
+            }
+        }
+        if options.body_max.zip(transfer.len).is_some_and(|(max, len)| len > max) {
+            return Err(Error::TooLarge);
+        }
+        if options.lowest_speed.is_some() || options.highest_speed.is_some() {
+            transfer.extra().pace = Some(Pace { window: (now, 0), until: None });
+        }
+        Ok(None)
+    }
+
+    /// A redirect that is to be followed.
+    fn follow(&mut self, id: TransferId, response: Response<'_>) -> Result<Option<Url>, Error> {
+        let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };
+        let request = transfer.request.clone();
+        let Some(policy) = request.options().redirects else { return Ok(None) };
+        let followed = transfer.extra.as_ref().map_or(0, |extra| extra.hops.len());
+        let hop = Hop {
+            method: request.method().as_bytes(),
+            url: request.url(),
+            status: response.status,
+            location: response.headers.get("location"),
+            followed: u32::try_from(followed).unwrap_or(u32::MAX),
+        };
+        let follow = match decide(policy, hop).map_err(Error::Redirect)? {
+            Decision::Stop => return Ok(None),
+            Decision::Follow(follow) => follow,
+        };
+        let drop_body = follow.ask == Ask::Retrieve;
+        if !drop_body && !request.body().is_replayable() {
+            return Err(Error::NotReplayable);
+        }
+        let referer = referer(request.url(), &follow.url);
+        let next = Redirected {
+            method: String::from_utf8_lossy(follow.method(hop.method)).into_owned(),
+            referer: referer.filter(|_| request.options().referer),
+            drop_body,
+            drop_credentials: follow.origin == Origin::Other,
+            url: follow.url,
+        };
+        let to = next.url.clone();
+        transfer.extra().next = Some(request.redirected(&next).map_err(Error::Next)?);
+        transfer.body = BodyUse::Ignore(Then::Follow);
+        Ok(Some(to))
+    }
+
+    /// A server that wants to be left alone for a while.
+    fn rest(&mut self, now: Instant, id: TransferId, response: Response<'_>) -> bool {
+        if !matches!(response.status, 429 | 503) {
+            return false;
+        }
+        let wall = self.wall(now);
+        let Some(transfer) = self.transfers.get_mut(id.0) else { return false };
+        let value = response.headers.get("retry-after");
+        let cap = self.config.retry_after_max;
+        let Some(span) = value.and_then(|value| retry_after(value, wall, cap)) else {
+            return false;
+        };
+        let until = now + span;
+        if let Some(origin) = self.pool.get(transfer.origin) {
+            self.pool.hosts.rest(origin.host, until);
+        }
+        let retries = transfer.request.options().retries;
+        let may = transfer.request.is_idempotent();
+        let extra = transfer.extra();
+        if !may || extra.retries >= retries {
+            return false;
+        }
+        extra.retries += 1;
+        extra.rest_until = Some(until);
+        transfer.body = BodyUse::Ignore(Then::Rest);
+        true
+    }
+
+    /// Keeps a transfer below its highest speed.
+    pub(crate) fn pace(&mut self, now: Instant, id: TransferId) {
+        let Some(transfer) = self.transfers.get_mut(id.0) else { return };
+        let Some(speed) = transfer.request.options().highest_speed else { return };
+        let received = transfer.received;
+        let begun = transfer.started + transfer.times.queue;
+        let Some(pace) = transfer.extra().pace.as_mut() else { return };
+        let due = std::time::Duration::from_secs_f64(received as f64 / speed.max(1) as f64);
+        let until = begun + due;
+        if until > now {
+            pace.until = Some(until);
+            self.watch(now, id);
+        }
+    }
+
+    /// The wall clock, reckoned from the one reading at the start.
+    pub(crate) fn wall(&self, now: Instant) -> SystemTime {
+        self.epoch.1 + now.saturating_duration_since(self.epoch.0)
+    }
+}

@@ -1,0 +1,69 @@
+//! Bodies: one on its way out, one being decoded on its way in.
+
+use bytes::{Buf, Bytes, BytesMut};
+use fulmar_proto::{ClientConnection, Connection, Headers, Misuse, Segment, StreamId};
+use fulmar_semantics::coding::{CodingError, Decoder};
+
+use crate::request::Body;
+
+/// What became of a request's body.
+pub(crate) enum Sent {
+    /// All of it is queued: so many bytes.
+    All(u64),
+    /// The application sends it.
+    Asked,
+}
+
+/// Queues the body of a request whose head is queued.
+pub(crate) fn send(
+    body: &Body,
+    connection: &mut ClientConnection,
+    stream: StreamId,
+) -> Result<Sent, Misuse> {
+    let segment = match body {
+        Body::Stream(_) => return Ok(Sent::Asked),
+        Body::Empty => Segment::from(Bytes::new()),
+        Body::Bytes(bytes) => bytes.clone().into(),
+        Body::File(range) => range.clone().into(),
+    };
+    let len = segment.len();
+    connection.send_data(stream, segment)?;
+    connection.send_end(stream, Headers::EMPTY)?;
+    Ok(Sent::All(len))
+}
+
+/// A piece of a body that is being decoded.
+pub(crate) struct Decoding {
+    decoder: Decoder,
+    input: Bytes,
+    pending: bool,
+    spare: BytesMut,
+}
+
+impl Decoding {
+    pub(crate) fn new(decoder: Decoder, input: Bytes) -> Self {
+        Self { decoder, input, pending: true, spare: BytesMut::new() }
+    }
+
+    /// The next decoded piece; `None` if more input is needed.
+    pub(crate) fn next(&mut self) -> Result<Option<Bytes>, CodingError> {
+        while self.pending {
+            self.spare.resize(PIECE_SIZE, 0);
+            let step = self.decoder.decode(&self.input, &mut self.spare)?;
+            self.input.advance(step.consumed);
+            self.pending = step.pending;
+            if step.produced > 0 {
+                return Ok(Some(self.spare.split_to(step.produced).freeze()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The decoder, and what it has not been given.
+    pub(crate) fn into_parts(self) -> (Option<Decoder>, Bytes) {
+        (Some(self.decoder), self.input)
+    }
+}
+
+/// A decoded piece is at most so long: a bomb goes off piece by piece.
+const PIECE_SIZE: usize = 64 * 1024;

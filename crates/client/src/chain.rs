@@ -1,0 +1,126 @@
+//! Lists through a table: a place joins, leaves from anywhere, or is taken from either end, in
+//! constant time and without memory of its own.
+
+/// Which places stand in which order. A place stands in at most one chain of a table.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    nodes: Vec<Node>,
+}
+
+/// The ends of one list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chain {
+    first: u32,
+    last: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    before: u32,
+    after: u32,
+    linked: bool,
+}
+
+impl Default for Chain {
+    fn default() -> Self {
+        Self { first: NONE, last: NONE }
+    }
+}
+
+impl Chain {
+    /// The place at the front.
+    pub(crate) fn first(self) -> Option<u32> {
+        (self.first != NONE).then_some(self.first)
+    }
+
+    /// The place at the back.
+    pub(crate) fn last(self) -> Option<u32> {
+        (self.last != NONE).then_some(self.last)
+    }
+}
+
+impl Table {
+    /// Puts `at`, which stands nowhere, at the front.
+    pub(crate) fn push_front(&mut self, chain: &mut Chain, at: u32) {
+        *self.node(at) = Node { before: NONE, after: chain.first, linked: true };
+        match chain.first() {
+            Some(first) => self.nodes[first as usize].before = at,
+            None => chain.last = at,
+        }
+        chain.first = at;
+    }
+
+    /// Puts `at`, which stands nowhere, at the back.
+    pub(crate) fn push_back(&mut self, chain: &mut Chain, at: u32) {
+        *self.node(at) = Node { before: chain.last, after: NONE, linked: true };
+        match chain.last() {
+            Some(last) => self.nodes[last as usize].after = at,
+            None => chain.first = at,
+        }
+        chain.last = at;
+    }
+
+    /// Takes `at` out of `chain`, if it stands there; true if it did.
+    pub(crate) fn remove(&mut self, chain: &mut Chain, at: u32) -> bool {
+        let node = *self.node(at);
+        if !node.linked {
+            return false;
+        }
+        match node.before {
+            NONE => chain.first = node.after,
+            before => self.nodes[before as usize].after = node.after,
+        }
+        match node.after {
+            NONE => chain.last = node.before,
+            after => self.nodes[after as usize].before = node.before,
+        }
+        self.nodes[at as usize] = FREE;
+        true
+    }
+
+    fn node(&mut self, at: u32) -> &mut Node {
+        let at = at as usize;
+        if self.nodes.len() <= at {
+            self.nodes.resize(at + 1, FREE);
+        }
+        &mut self.nodes[at]
+    }
+}
+
+const NONE: u32 = u32::MAX;
+const FREE: Node = Node { before: NONE, after: NONE, linked: false };
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    /// Against a list that is plainly right.
+    #[test]
+    fn a_chain_is_a_deque_that_can_be_left_from_anywhere() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let (mut table, mut chain) = (Table::default(), Chain::default());
+        let mut model: VecDeque<u32> = VecDeque::new();
+        for _ in 0..20_000 {
+            let at = random.u32(0..12);
+            let stands = model.contains(&at);
+            match random.u32(0..3) {
+                0 if !stands => {
+                    table.push_front(&mut chain, at);
+                    model.push_front(at);
+                }
+                1 if !stands => {
+                    table.push_back(&mut chain, at);
+                    model.push_back(at);
+                }
+                _ => {
+                    assert_eq!(table.remove(&mut chain, at), stands);
+                    model.retain(|place| *place != at);
+                }
+            }
+            assert_eq!(chain.first(), model.front().copied());
+            assert_eq!(chain.last(), model.back().copied());
+        }
+    }
+}

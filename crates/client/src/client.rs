@@ -1,0 +1,503 @@
+//! The engine: transfers on connections that they share.
+
+use std::borrow::Cow;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Instant, SystemTime};
+
+use fulmar_engine::{
+    Action, End, Endpoint, Engine, Links, ListenerId, LookupId, Resolved, SocketId, Timeouts,
+};
+use fulmar_proto::{ClientConnection, Connection, FileRange, Input, Segment, Transmit};
+
+use crate::application::{Application, Context};
+use crate::core::{Core, failure};
+use crate::options::Config;
+use crate::pool::destination;
+use crate::request::Request;
+use crate::seat::Seat;
+use crate::state::{Command, State, Stats};
+use crate::transfer::{BodyUse, Stage, Timings, TransferId};
+
+/// A client, to be driven by a reactor.
+///
+/// Transfers are started with [`Client::start`], or by the application whenever it is told of
+/// something; each waits in the queue of its origin until a connection can be had.
+#[derive(Debug)]
+pub struct Client<A> {
+    pub(crate) links: Links<ClientConnection, Seat>,
+    pub(crate) core: Core<A>,
+    due: Vec<u32>,
+}
+
+impl<A: Application> Client<A> {
+    /// A client whose transfers are told to `application`. It is `now`, and `wall` on the clock
+    /// that cookies and dates are held against.
+    pub fn new(now: Instant, wall: SystemTime, application: A, config: Config) -> Self {
+        let timeouts = Timeouts {
+            connect: config.connect_timeout,
+            idle: config.idle_timeout,
+            ..Timeouts::default()
+        };
+        Self {
+            links: Links::new(now, timeouts, 0, 1),
+            core: Core { application, state: State::new(now, wall, config) },
+            due: Vec::new(),
+        }
+    }
+
+    /// Who hears of transfers.
+    pub fn application(&self) -> &A {
+        &self.core.application
+    }
+
+    /// Who hears of transfers, and what may be done with them.
+    pub fn with<O>(&mut self, now: Instant, act: impl FnOnce(&mut A, &mut Context<'_>) -> O) -> O {
+        let Core { application, state } = &mut self.core;
+        let out = act(application, &mut Context { now, state });
+        self.settle(now);
+        out
+    }
+
+    /// Starts a transfer.
+    pub fn start(&mut self, now: Instant, request: &Request) -> TransferId {
+        self.with(now, |_, context| context.start(request))
+    }
+
+    /// Transfers that have been started and are not over.
+    pub fn running(&self) -> usize {
+        self.core.state.transfers.len()
+    }
+
+    /// Connections, those that are being opened included.
+    pub fn connections(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Connections that wait for their next request.
+    pub fn idle_connections(&self) -> usize {
+        self.core.state.pool.idle()
+    }
+
+    /// What was done so far.
+    pub fn stats(&self) -> Stats {
+        self.core.state.stats
+    }
+
+    /// Closes idle connections; those in use are closed when their answers are complete.
+    pub fn close_idle(&mut self, now: Instant) {
+        while self.evict(now) {}
+        self.settle(now);
+    }
+
+    /// Does what had to wait until the connections were at hand.
+    pub(crate) fn settle(&mut self, now: Instant) {
+        while let Some(command) = self.core.state.commands.pop_front() {
+            match command {
+                Command::Dispatch(origin) => self.dispatch(now, origin),
+                Command::Freed(socket) => self.freed(now, socket),
+                Command::Cancel(socket, id) => self.cancel(now, socket, id),
+                Command::Hold(id) => self.hold(now, id),
+                Command::SendBody(id) => self.send_body(now, id),
+                Command::Send(id, data) => self.send(now, id, data),
+                Command::Finish(id) => self.finish(now, id),
+                Command::Splice(id) => self.splice(id),
+                Command::Race(at) => {
+                    self.race(now, at);
+                }
+                Command::Gone(seat, socket, end) => self.gone(now, &seat, socket, end),
+            }
+        }
+    }
+
+    /// Lets waiting transfers go, one after the other, as long as there is a connection for each.
+    fn dispatch(&mut self, now: Instant, origin: usize) {
+        let mut begun = false;
+        loop {
+            let state = &mut self.core.state;
+            let transfers = &state.transfers;
+            let alive = |id: TransferId| {
+                transfers.get(id.0).is_some_and(|transfer| transfer.stage == Stage::Queued)
+            };
+            let Some(id) = state.pool.front(origin, alive) else {
+                if !begun {
+                    state.sweep(now, origin);
+                }
+                return;
+            };
+            if !state.permit(now, origin) {
+                return;
+            }
+            let Some(socket) = self.choose(origin, id) else { break };
+            self.core.state.pool.pop(origin);
+            self.assign(now, socket, id);
+            begun = true;
+        }
+        self.open(now, origin, None);
+    }
+
+    /// A connection for the transfer: the one that was used last, or one to be pipelined on.
+    fn choose(&mut self, origin: usize, id: TransferId) -> Option<SocketId> {
+        let pool = &mut self.core.state.pool;
+        if let Some(link) = pool.idle_of(origin) {
+            pool.unpark(origin, link);
+            return Some(self.links.key(link));
+        }
+        let link = pool.shared_of(origin)?;
+        let known = pool.get(origin)?;
+        let request = &self.core.state.transfers.get(id.0)?.request;
+        let may = known.pipelines && request.is_idempotent() && request.body().is_empty();
+        may.then(|| self.links.key(link))
+    }
+
+    /// Begins an exchange.
+    fn assign(&mut self, now: Instant, socket: SocketId, id: TransferId) {
+        let Some((connection, seat)) = self.links.get_mut(socket) else { return };
+        let state = &mut self.core.state;
+        let Some(transfer) = state.transfers.get_mut(id.0) else { return };
+        let stream = connection.open().expect("a connection of the pool takes a request");
+        let origin = seat.origin();
+        let first = seat.uses == 0;
+        seat.uses += 1;
+        if seat.owners.is_empty() {
+            seat.sent = false;
+            seat.drained = 0;
+            seat.calls = Default::default();
+        }
+        seat.owners.push(id);
+        transfer.socket = socket;
+        transfer.stream = stream;
+        transfer.peer = seat.peer;
+        transfer.reused = !first;
+        transfer.times = seat.timings(first, now - transfer.since);
+        transfer.since = now;
+        transfer.stage = Stage::Sending;
+        state.stats.reused += u64::from(!first);
+        if let Some(known) = state.pool.get_mut(origin) {
+            known.active += 1;
+            let host = known.host;
+            state.pool.hosts.begin(host, now, &state.config);
+        }
+        self.core.begin(now, id, connection, stream);
+        self.share(socket);
+        self.links.touch(now, socket, &mut self.core);
+    }
+
+    /// Puts a connection on the list of those that are pipelined on, or off it.
+    fn share(&mut self, socket: SocketId) {
+        if self.core.state.config.pipelining == 1 {
+            return;
+        }
+        let link = self.links.position(socket);
+        let Some((connection, seat)) = self.links.get_mut(socket) else { return };
+        let state = &mut self.core.state;
+        let origin = seat.origin();
+        let proven = seat.uses > 1; // it has kept the connection open after an answer
+        let idempotent = seat.owners.last().is_none_or(|id| {
+            let transfer = state.transfers.get(id.0);
+            transfer.is_some_and(|transfer| transfer.request.is_idempotent())
+        });
+        let wanted = !seat.owners.is_empty() && connection.vacancy() > 0 && proven && idempotent;
+        if wanted != seat.shared {
+            seat.shared = wanted;
+            match wanted {
+                true => state.pool.share(origin, link),
+                false => state.pool.unshare(origin, link),
+            }
+        }
+    }
+
+    /// An exchange has ended: the next one, or rest.
+    fn freed(&mut self, now: Instant, socket: SocketId) {
+        self.share(socket);
+        let link = self.links.position(socket);
+        let Some((connection, seat)) = self.links.get_mut(socket) else { return };
+        if !seat.owners.is_empty() {
+            return self.core.state.commands.push_back(Command::Dispatch(seat.origin()));
+        }
+        if !seat.stands || connection.vacancy() == 0 || connection.is_finished() {
+            return;
+        }
+        let origin = seat.origin();
+        self.core.state.pool.park(origin, link);
+        self.dispatch(now, origin);
+        if self.core.state.pool.idle() > self.core.state.config.idle_max {
+            self.evict(now);
+        }
+        self.feed(now);
+    }
+
+    /// Closes the connection that has been idle for the longest time; false if none is.
+    pub(crate) fn evict(&mut self, now: Instant) -> bool {
+        let Some(link) = self.core.state.pool.oldest() else { return false };
+        let socket = self.links.key(link);
+        let Some(seat) = self.links.close(socket) else { return false };
+        self.core.state.pool.unpark(seat.origin(), link);
+        self.lost(now, seat.origin(), false);
+        true
+    }
+
+    /// An origin has one connection less, or one attempt at one.
+    pub(crate) fn lost(&mut self, now: Instant, origin: usize, connecting: bool) {
+        let state = &mut self.core.state;
+        if let Some(known) = state.pool.get_mut(origin) {
+            known.connections -= 1;
+            known.connecting -= usize::from(connecting);
+            state.commands.push_back(Command::Dispatch(origin));
+        }
+        state.sweep(now, origin);
+        self.feed(now);
+    }
+
+    /// There may be room for another connection: the origin that waits longest has it.
+    fn feed(&mut self, _now: Instant) {
+        let state = &mut self.core.state;
+        let room = self.links.len() < state.config.connections_max || state.pool.idle() > 0;
+        if room && let Some(origin) = state.pool.hungry.pop_front() {
+            if let Some(known) = state.pool.get_mut(origin) {
+                known.is_hungry = false;
+            }
+            state.commands.push_back(Command::Dispatch(origin));
+        }
+    }
+
+    /// Nobody wants an answer any more.
+    fn cancel(&mut self, now: Instant, socket: SocketId, id: TransferId) {
+        let Some((connection, seat)) = self.links.get_mut(socket) else { return };
+        // Others behind it are not to suffer: then its answer is swallowed, if it is short.
+        if seat.owners.first() == Some(id) && seat.owners.is_single() {
+            connection.reset(Default::default(), 0);
+            self.links.touch(now, socket, &mut self.core);
+        } else if let Some((connection, _)) = self.links.get_mut(socket) {
+            connection.set_held(false);
+            self.links.touch(now, socket, &mut self.core);
+        }
+    }
+
+    /// A transfer was paused or resumed, by whoever.
+    fn hold(&mut self, now: Instant, id: TransferId) {
+        let Some(transfer) = self.core.state.transfers.get(id.0) else { return };
+        let held = transfer.is_held();
+        if !held && self.core.drain(now, id) {
+            return; // it is over, or has paused again
+        }
+        self.core.state.watch(now, id);
+        let Some(transfer) = self.core.state.transfers.get(id.0) else { return };
+        let socket = transfer.socket;
+        if !transfer.is_active() {
+            return;
+        }
+        let Some((connection, seat)) = self.links.get_mut(socket) else { return };
+        if seat.owners.first() != Some(id) {
+            return; // when its turn comes
+        }
+        connection.set_held(held);
+        self.links.touch(now, socket, &mut self.core);
+    }
+
+    /// The body of a request may leave.
+    fn send_body(&mut self, now: Instant, id: TransferId) {
+        let Some(transfer) = self.core.state.transfers.get(id.0) else { return };
+        let (socket, stream) = (transfer.socket, transfer.stream);
+        if let Some((connection, _)) = self.links.get_mut(socket) {
+            self.core.send_body(now, id, connection, stream);
+            self.links.touch(now, socket, &mut self.core);
+        }
+    }
+
+    fn send(&mut self, now: Instant, id: TransferId, data: Segment) {
+        let Some(transfer) = self.core.state.transfers.get_mut(id.0) else { return };
+        let (socket, stream) = (transfer.socket, transfer.stream);
+        let bytes = data.len();
+        if !transfer.is_active() {
+            return;
+        }
+        let Some((connection, _)) = self.links.get_mut(socket) else { return };
+        match connection.send_data(stream, data) {
+            Ok(()) => transfer.sent += bytes,
+            Err(error) => return self.core.misused(now, id, error),
+        }
+        if connection.room(stream) > 0 {
+            self.core.tell_writable(now, id);
+        }
+        self.links.touch(now, socket, &mut self.core);
+    }
+
+    fn finish(&mut self, now: Instant, id: TransferId) {
+        let Some(transfer) = self.core.state.transfers.get(id.0) else { return };
+        let (socket, stream) = (transfer.socket, transfer.stream);
+        if !transfer.is_active() {
+            return;
+        }
+        let Some((connection, _)) = self.links.get_mut(socket) else { return };
+        if let Err(error) = connection.send_end(stream, fulmar_proto::Headers::EMPTY) {
+            return self.core.misused(now, id, error);
+        }
+        self.links.touch(now, socket, &mut self.core);
+    }
+
+    fn splice(&mut self, id: TransferId) {
+        if let Some(transfer) = self.core.state.transfers.get(id.0) {
+            self.core.state.actions.push_back(Action::Splice { socket: transfer.socket });
+        }
+    }
+
+    /// A connection is gone, and what it owed with it.
+    fn gone(&mut self, now: Instant, seat: &Seat, socket: SocketId, end: End) {
+        if seat.attempt.is_some() {
+            return self.refused(now, seat, socket, end);
+        }
+        if !seat.stands {
+            let error = failure(end);
+            self.core.fail_front(now, seat.origin(), error);
+        }
+        self.lost(now, seat.origin(), !seat.stands);
+    }
+
+    /// A connection stands, with every layer that it needs.
+    fn established(&mut self, now: Instant, socket: SocketId) {
+        let Some((_, seat)) = self.links.get_mut(socket) else { return };
+        seat.stands = true;
+        let origin = seat.origin();
+        if let Some(known) = self.core.state.pool.get_mut(origin) {
+            known.connecting -= 1;
+        }
+        self.freed(now, socket);
+        self.settle(now);
+    }
+
+    fn look_at_transfers(&mut self, now: Instant) {
+        let mut due = std::mem::take(&mut self.due);
+        self.core.state.wheel.expire(now, &mut due);
+        for at in due.drain(..) {
+            let id = TransferId(self.core.state.transfers.key(at));
+            self.core.come_due(now, id);
+        }
+        self.core.state.alarms.expire(now, &mut due);
+        for at in due.drain(..) {
+            let origin = at as usize;
+            self.check_name(now, origin);
+            self.core.state.sweep(now, origin);
+            if self.core.state.pool.get(origin).is_some() {
+                self.core.state.commands.push_back(Command::Dispatch(origin));
+            }
+        }
+        self.due = due;
+    }
+}
+
+impl<A: Application> Engine for Client<A> {
+    /// A client accepts nobody.
+    fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
+        None
+    }
+
+    fn handle_connected(&mut self, now: Instant, socket: SocketId) {
+        self.connected(now, socket);
+        self.links.handle_connected(now, socket);
+        self.established(now, socket);
+    }
+
+    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
+        if let Some((_, seat)) = self.links.get_mut(socket) {
+            seat.calls.receive += u32::from(!input.is_empty() || input.has_eof());
+        }
+        self.links.handle_input(now, socket, input, &mut self.core);
+        self.settle(now);
+    }
+
+    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
+        if let Some((_, seat)) = self.links.get_mut(socket)
+            && bytes > 0
+        {
+            seat.calls.send += 1;
+            seat.sent = true;
+            let id = seat.owners.last();
+            self.core.progressed(now, id);
+        }
+        self.links.handle_sent(now, socket, bytes, &mut self.core);
+        self.settle(now);
+    }
+
+    fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
+        self.links.handle_hangup(now, socket);
+    }
+
+    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
+        self.links.handle_failed(now, socket, error, &mut self.core);
+        self.settle(now);
+    }
+
+    fn handle_spliced(&mut self, _now: Instant, _socket: SocketId, _bytes: u64) {}
+
+    fn handle_resolved(&mut self, now: Instant, lookup: LookupId, addresses: Resolved<'_>) {
+        self.resolved(now, lookup.0 as usize, addresses);
+        self.settle(now);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.links.handle_timeout(now, &mut self.core);
+        self.look_at_transfers(now);
+        if self.core.application.poll_timeout().is_some_and(|due| due <= now) {
+            self.with(now, |application, context| application.handle_timeout(context));
+        }
+        self.settle(now);
+    }
+
+    fn handle_wake(&mut self, now: Instant) {
+        self.with(now, |application, context| application.handle_wake(context));
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.core.state.actions.pop_front().or_else(|| self.links.poll_action())
+    }
+
+    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
+        self.links.poll_transmit(socket)
+    }
+
+    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
+        self.links.poll_endpoint(socket)
+    }
+
+    fn poll_lookup(&mut self, lookup: LookupId) -> Option<&str> {
+        let known = self.core.state.pool.get(lookup.0 as usize)?;
+        match destination(&known.key).0 {
+            Cow::Borrowed(name) => Some(name),
+            Cow::Owned(_) => None, // an address, which nobody asks for
+        }
+    }
+
+    fn poll_splice(&mut self, socket: SocketId) -> Option<FileRange> {
+        let (_, seat) = self.links.get(socket)?;
+        let transfer = self.core.state.transfers.get(seat.owners.first()?.0)?;
+        (transfer.body == BodyUse::Splice).then(|| transfer.extra.as_ref()?.file.clone())?
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let state = &self.core.state;
+        let own = [
+            self.links.poll_timeout(),
+            state.wheel.next(),
+            state.alarms.next(),
+            self.core.application.poll_timeout(),
+        ];
+        own.into_iter().flatten().min()
+    }
+}
+
+impl Seat {
+    /// What the first transfer on a connection waited for besides the queue.
+    fn timings(&self, first: bool, waited: std::time::Duration) -> Timings {
+        let micros = |n: u32| std::time::Duration::from_micros(u64::from(n));
+        let mut timings = Timings { queue: waited, ..Timings::default() };
+        if first {
+            timings.name = micros(self.setup.name);
+            timings.connect = micros(self.setup.connect);
+            timings.handshake = micros(self.setup.handshake);
+            let setup = timings.name + timings.connect + timings.handshake;
+            timings.queue = waited.saturating_sub(setup);
+        }
+        timings
+    }
+}

@@ -1,0 +1,238 @@
+//! Opening connections: addresses tried one beside the other until one stands (RFC 8305).
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use fulmar_engine::{End, Endpoint, Peer, Resolved, SocketId};
+use fulmar_proto::ClientConnection;
+
+use crate::application::Application;
+use crate::client::Client;
+use crate::error::{ConnectError, Error, Tried, Waiting};
+use crate::key::{Key, Route};
+use crate::pool::{Addresses, Candidates, destination};
+use crate::seat::{Seat, micros};
+use crate::state::{lookup, position};
+
+/// One connection to be, and the addresses that are tried for it.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    origin: usize,
+    candidates: Candidates,
+    /// The next one to be tried.
+    next: usize,
+    /// Sockets that are connecting.
+    racing: Vec<SocketId>,
+    tried: Vec<(Tried, io::Error)>,
+    began: Instant,
+    /// What the name took, in microseconds.
+    name: u32,
+}
+
+impl<A: Application> Client<A> {
+    /// Opens as many connections as transfers wait for, as far as the limits allow. The addresses
+    /// are those that were just `found`, or the resolver is asked.
+    pub(crate) fn open(&mut self, now: Instant, origin: usize, found: Option<&Found>) {
+        loop {
+            let state = &mut self.core.state;
+            let Some(known) = state.pool.get(origin) else { return };
+            let needed = state.pool.waiting(origin) > known.connecting;
+            if !needed || known.connections >= state.config.per_host_max {
+                return;
+            }
+            if let Some(until) = state.exhausted_until.filter(|until| *until > now) {
+                return state.alarm(origin, until);
+            }
+            if self.links.len() >= state.config.connections_max && !self.evict(now) {
+                return self.core.state.pool.starve(origin);
+            }
+            let state = &mut self.core.state;
+            let Some(known) = state.pool.get(origin) else { return };
+            let (_, port) = destination(&known.key);
+            let candidates = match (known.addresses, found) {
+                (Addresses::Literal(address), _) => Candidates::One((address, port).into()),
+                (Addresses::Local, _) => Candidates::Local,
+                (_, Some(found)) => Candidates::Many(Arc::clone(&found.addresses), port),
+                (Addresses::Unknown | Addresses::Asked(_), None) => return state.ask(now, origin),
+            };
+            if !self.attempt(now, origin, candidates, found.map_or(0, |found| found.name)) {
+                return;
+            }
+        }
+    }
+
+    /// The resolver has answered.
+    pub(crate) fn resolved(&mut self, now: Instant, origin: usize, addresses: Resolved<'_>) {
+        let Some(asked) = self.asked(origin) else { return };
+        match addresses {
+            Ok(addresses) => {
+                let name = micros(now - asked);
+                let found = Found { addresses: Arc::from(addresses), name };
+                self.open(now, origin, Some(&found));
+            }
+            Err(error) => self.fail_all(now, origin, || Error::Resolve(error)),
+        }
+    }
+
+    /// The resolver has been asked too long ago.
+    pub(crate) fn check_name(&mut self, now: Instant, origin: usize) {
+        let state = &self.core.state;
+        let Some(Addresses::Asked(asked)) = state.pool.get(origin).map(|known| known.addresses)
+        else {
+            return;
+        };
+        let Some(span) = state.config.name_timeout else { return };
+        if asked + span > now {
+            return self.core.state.alarm(origin, asked + span);
+        }
+        self.asked(origin);
+        self.core
+            .state
+            .actions
+            .push_back(fulmar_engine::Action::Abandon { lookup: lookup(origin) });
+        self.fail_all(now, origin, || Error::TimedOut(Waiting::Name));
+    }
+
+    /// When the resolver was asked; from now on it has not been.
+    fn asked(&mut self, origin: usize) -> Option<Instant> {
+        let known = self.core.state.pool.get_mut(origin)?;
+        let Addresses::Asked(asked) = known.addresses else { return None };
+        known.addresses = Addresses::Unknown;
+        Some(asked)
+    }
+
+    fn fail_all(&mut self, now: Instant, origin: usize, error: impl Fn() -> Error) {
+        for _ in
+            0..self.core.state.pool.get(origin).map_or(0, |_| self.core.state.pool.waiting(origin))
+        {
+            self.core.fail_front(now, origin, error());
+        }
+    }
+
+    /// Begins to open one connection. False if that failed at once.
+    fn attempt(&mut self, now: Instant, origin: usize, candidates: Candidates, name: u32) -> bool {
+        let state = &mut self.core.state;
+        let Some(known) = state.pool.get_mut(origin) else { return false };
+        known.connections += 1;
+        known.connecting += 1;
+        state.stats.connections += 1;
+        let attempt = Attempt {
+            origin,
+            candidates,
+            next: 0,
+            racing: Vec::new(),
+            tried: Vec::new(),
+            began: now,
+            name,
+        };
+        let at = position(state.attempts.insert(attempt));
+        self.race(now, at)
+    }
+
+    /// Tries the next address, if there is one.
+    pub(crate) fn race(&mut self, now: Instant, at: u32) -> bool {
+        let state = &mut self.core.state;
+        let Some(attempt) = state.attempts.get_mut(at as usize) else { return false };
+        let Some(known) = state.pool.get(attempt.origin) else { return false };
+        let key = known.key.key();
+        let (address, peer) = match (&key.route, attempt.candidates.get(attempt.next)) {
+            (Route::Unix(path), _) if attempt.next == 0 => (None, Peer::Unix(path.clone())),
+            (_, Some(address)) => (Some(address.ip()), Peer::Ip(address)),
+            (_, None) => return false,
+        };
+        attempt.next += 1;
+        let seat = Seat::new(position(attempt.origin), at, address);
+        let connection = ClientConnection::with_depth(state.config.pipelining);
+        let socket = self.links.connect(now, endpoint(key, peer), connection, seat);
+        attempt.racing.push(socket);
+        if attempt.candidates.get(attempt.next).is_some() {
+            self.links.set_timer(socket, Some(now + state.config.attempt_delay));
+        }
+        true
+    }
+
+    /// An address has answered: it has won.
+    pub(crate) fn connected(&mut self, now: Instant, socket: SocketId) {
+        let Some((_, seat)) = self.links.get_mut(socket) else { return };
+        let Some(at) = seat.attempt.take() else { return };
+        let attempt = self.core.state.attempts.remove(at as usize);
+        seat.setup.name = attempt.name;
+        seat.setup.connect = micros(now - attempt.began);
+        for other in attempt.racing {
+            if other != socket {
+                self.links.close(other);
+            }
+        }
+        self.links.set_timer(socket, None);
+    }
+
+    /// An address did not answer, or refused.
+    pub(crate) fn refused(&mut self, now: Instant, seat: &Seat, socket: SocketId, end: End) {
+        let Some(at) = seat.attempt else { return };
+        let state = &mut self.core.state;
+        let Some(attempt) = state.attempts.get_mut(at as usize) else { return };
+        attempt.racing.retain(|other| *other != socket);
+        let error = match end {
+            End::Failed(error) => error,
+            End::TimedOut(_) => io::ErrorKind::TimedOut.into(),
+            other => io::Error::other(format!("{other:?}")),
+        };
+        let origin = attempt.origin;
+        let Some(known) = state.pool.get(origin) else { return };
+        let (_, port) = destination(&known.key);
+        let exhausted = is_exhausted(&error);
+        let tried = match (&known.key.key().route, seat.peer) {
+            (Route::Unix(path), _) => Tried::Unix(path.clone()),
+            (_, Some(address)) => Tried::Ip((address, port).into()),
+            (_, None) => return,
+        };
+        attempt.tried.push((tried, error));
+        if !exhausted && self.race(now, at) {
+            return;
+        }
+        let state = &mut self.core.state;
+        if !state.attempts[at as usize].racing.is_empty() {
+            return;
+        }
+        let attempt = state.attempts.remove(at as usize);
+        if exhausted {
+            // Whoever waits goes on waiting: for a connection to close, or for better times.
+            state.exhausted_until = Some(now + EXHAUSTED_REST);
+        } else {
+            let error = Error::Connect(ConnectError { tried: attempt.tried });
+            self.core.fail_front(now, origin, error);
+        }
+        self.lost(now, origin, true);
+    }
+}
+
+/// Addresses as the resolver found them.
+#[derive(Debug)]
+pub(crate) struct Found {
+    addresses: Arc<[std::net::IpAddr]>,
+    /// What that took, in microseconds.
+    name: u32,
+}
+
+fn endpoint(key: &Key, peer: Peer) -> Endpoint {
+    Endpoint {
+        peer,
+        local: key.local,
+        interface: key.interface.clone(),
+        keep_alive: key.keep_alive,
+    }
+}
+
+/// True if the process or the machine has no room for another socket.
+fn is_exhausted(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOBUFS | ENOMEM))
+}
+
+// Linux, errno(3).
+const ENOMEM: i32 = 12;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+const ENOBUFS: i32 = 105;
+/// How long nothing is opened when descriptors have run out.
+const EXHAUSTED_REST: std::time::Duration = std::time::Duration::from_millis(100);

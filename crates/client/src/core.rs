@@ -1,0 +1,455 @@
+//! Events of connections to events of transfers.
+
+use std::io;
+use std::time::Instant;
+
+use bytes::Bytes;
+use fulmar_engine::{End, Handler, SocketId};
+use fulmar_proto as proto;
+use fulmar_proto::{ClientConnection, Connection, Misuse, PeerError, StreamId};
+
+use crate::application::{Application, Context, Event};
+use crate::body;
+use crate::error::{Error, Waiting};
+use crate::seat::Seat;
+use crate::state::{Command, State};
+use crate::transfer::{BodyUse, Calls, Stage, Then, Transfer, TransferId};
+
+/// The application, and everything about transfers but their connections: what connections tell
+/// of their events.
+#[derive(Debug)]
+pub(crate) struct Core<A> {
+    pub(crate) application: A,
+    pub(crate) state: State,
+}
+
+impl<A: Application> Core<A> {
+    pub(crate) fn tell(&mut self, now: Instant, id: TransferId, event: Event<'_>) {
+        let mut context = Context { now, state: &mut self.state };
+        self.application.handle(&mut context, id, event);
+    }
+
+    /// A transfer is over: told once, unless it was removed.
+    pub(crate) fn over(&mut self, now: Instant, id: TransferId, result: Result<(), Error>) {
+        if let Some(transfer) = self.state.remove(now, id) {
+            self.tell(now, id, Event::Done(transfer.done(now, result)));
+        }
+    }
+
+    /// Our own side of an exchange was not what it should be.
+    pub(crate) fn misused(&mut self, now: Instant, id: TransferId, error: Misuse) {
+        self.over(now, id, Err(Error::Misuse(error)));
+    }
+
+    /// The transfer that waits longest at an origin fails.
+    pub(crate) fn fail_front(&mut self, now: Instant, origin: usize, error: Error) {
+        let transfers = &self.state.transfers;
+        let alive = |id: TransferId| {
+            transfers.get(id.0).is_some_and(|transfer| transfer.stage == Stage::Queued)
+        };
+        if let Some(id) = self.state.pool.front(origin, alive) {
+            self.over(now, id, Err(error));
+        }
+    }
+
+    /// The server has taken some of a request.
+    pub(crate) fn progressed(&mut self, now: Instant, id: Option<TransferId>) {
+        if let Some(id) = id
+            && let Some(transfer) = self.state.transfers.get_mut(id.0)
+            && transfer.stage == Stage::Sending
+        {
+            transfer.since = now;
+        }
+    }
+
+    /// A moment has come that a transfer was to be looked at.
+    pub(crate) fn come_due(&mut self, now: Instant, id: TransferId) {
+        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        transfer.armed = fulmar_engine::Span::ENDLESS;
+        if let Some((due, waiting)) = transfer.deadline()
+            && due <= now
+        {
+            return self.over(now, id, Err(Error::TimedOut(waiting)));
+        }
+        if transfer.appointment().is_some_and(|due| due <= now) && !self.keep(now, id) {
+            return;
+        }
+        self.state.watch(now, id);
+    }
+
+    /// Keeps an appointment; false if the transfer is over.
+    fn keep(&mut self, now: Instant, id: TransferId) -> bool {
+        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return false };
+        if transfer.stage == Stage::Expecting {
+            transfer.stage = Stage::Sending;
+            transfer.since = now;
+            self.state.commands.push_back(Command::SendBody(id));
+            return true;
+        }
+        let received = transfer.received;
+        let lowest = transfer.request.options().lowest_speed;
+        let request = transfer.request.clone();
+        let paused = transfer.paused;
+        let Some(extra) = transfer.extra.as_deref_mut() else { return true };
+        if extra.rest_until.take_if(|until| *until <= now).is_some() {
+            self.state.restart(now, id, request, false);
+            return true;
+        }
+        let Some(pace) = &mut extra.pace else { return true };
+        if pace.until.take_if(|until| *until <= now).is_some() {
+            self.state.commands.push_back(Command::Hold(id));
+        }
+        if let Some((speed, span)) = lowest
+            && pace.window.0 + span <= now
+        {
+            let enough = paused || pace.until.is_some();
+            let moved = received - pace.window.1;
+            pace.window = (now, received);
+            if !enough && u128::from(moved) * 1000 < u128::from(speed) * span.as_millis() {
+                self.over(now, id, Err(Error::TooSlow));
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The request goes onto its connection.
+    pub(crate) fn begin(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        connection: &mut ClientConnection,
+        stream: StreamId,
+    ) {
+        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        let request = transfer.request.clone();
+        let expects = request.expects_continue();
+        let queued = match request.encoded().filter(|_| self.state.adds_nothing(&request)) {
+            Some(encoded) => connection.send_encoded(stream, encoded),
+            None => self.state.send_head(now, id, &request, connection, stream),
+        };
+        if let Err(error) = queued {
+            return self.misused(now, id, error);
+        }
+        if expects && let Some(transfer) = self.state.transfers.get_mut(id.0) {
+            transfer.stage = Stage::Expecting;
+        }
+        self.state.watch(now, id);
+        if request.encoded().is_none() && !expects {
+            self.state.commands.push_back(Command::SendBody(id));
+        }
+    }
+
+    /// The body of a request follows its head.
+    pub(crate) fn send_body(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        connection: &mut ClientConnection,
+        stream: StreamId,
+    ) {
+        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        match body::send(transfer.request.body(), connection, stream) {
+            Ok(body::Sent::All(bytes)) => transfer.sent += bytes,
+            Ok(body::Sent::Asked) => self.tell(now, id, Event::Writable),
+            Err(error) => self.misused(now, id, error),
+        }
+    }
+
+    pub(crate) fn tell_writable(&mut self, now: Instant, id: TransferId) {
+        self.tell(now, id, Event::Writable);
+    }
+
+    fn interim(&mut self, now: Instant, id: TransferId, response: proto::Response<'_>) {
+        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        if response.status == 100 {
+            if transfer.stage == Stage::Expecting {
+                transfer.stage = Stage::Sending;
+                transfer.since = now;
+                self.state.commands.push_back(Command::SendBody(id));
+            }
+        } else {
+            self.tell(now, id, Event::Informational(response));
+        }
+    }
+
+    fn head(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        response: proto::Response<'_>,
+        len: proto::BodyLen,
+    ) {
+        self.state.note_head(now, id, response.status, len);
+        self.state.keep_cookies(now, id, response.headers);
+        match self.state.decide(now, id, response) {
+            Err(error) => self.over(now, id, Err(error)),
+            Ok(Some(to)) => self.tell(now, id, Event::Redirect { response, to: &to }),
+            Ok(None) => {
+                let Some(transfer) = self.state.transfers.get(id.0) else { return };
+                if transfer.body == BodyUse::Deliver {
+                    let decoded = transfer.extra.as_ref().is_some_and(|e| e.decoder.is_some());
+                    let len = transfer.len.filter(|_| !decoded);
+                    self.tell(now, id, Event::Head { response, len });
+                }
+            }
+        }
+        self.state.watch(now, id);
+    }
+
+    /// Bytes of the body have arrived.
+    fn data(&mut self, now: Instant, id: TransferId, bytes: Bytes) {
+        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        transfer.received += bytes.len() as u64;
+        transfer.since = now;
+        if let BodyUse::Ignore(_) = transfer.body {
+            if transfer.received > IGNORED_SIZE_MAX {
+                self.state.commands.push_back(Command::Cancel(transfer.socket, id));
+                self.lead_on(now, id);
+            }
+            return;
+        }
+        self.state.pace(now, id);
+        self.deliver(now, id, bytes);
+    }
+
+    /// Passes on a piece of the body, decoded if that was asked for. What an application that
+    /// pauses does not take is kept.
+    pub(crate) fn deliver(&mut self, now: Instant, id: TransferId, bytes: Bytes) {
+        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        let Some(decoder) = transfer.extra.as_mut().and_then(|extra| extra.decoder.take()) else {
+            if let Some(max) = transfer.request.options().body_max
+                && transfer.received > max
+            {
+                return self.over(now, id, Err(Error::TooLarge));
+            }
+            return self.tell(now, id, Event::Data(bytes));
+        };
+        let mut decoding = body::Decoding::new(decoder, bytes);
+        loop {
+            match decoding.next() {
+                Err(error) => return self.over(now, id, Err(Error::Coding(error))),
+                Ok(None) => break,
+                Ok(Some(piece)) => self.tell(now, id, Event::Data(piece)),
+            }
+            match self.state.transfers.get(id.0) {
+                None => return,
+                Some(transfer) if transfer.paused => break,
+                Some(_) => {}
+            }
+        }
+        if let Some(transfer) = self.state.transfers.get_mut(id.0) {
+            let extra = transfer.extra();
+            (extra.decoder, extra.undecoded) = decoding.into_parts();
+        }
+    }
+
+    /// Passes on what was kept while the application paused. True if the transfer is over, or
+    /// paused again.
+    pub(crate) fn drain(&mut self, now: Instant, id: TransferId) -> bool {
+        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return true };
+        let Some(extra) = transfer.extra.as_mut() else { return false };
+        if extra.decoder.is_some() {
+            let kept = std::mem::take(&mut extra.undecoded);
+            self.deliver(now, id, kept);
+        }
+        let Some(transfer) = self.state.transfers.get(id.0) else { return true };
+        if transfer.paused {
+            return true;
+        }
+        if transfer.extra.as_ref().is_some_and(|extra| extra.ended) {
+            self.complete(now, id);
+            return true;
+        }
+        false
+    }
+
+    /// The answer is complete, and its connection is free or gone.
+    fn end(&mut self, now: Instant, id: TransferId) {
+        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        let origin = transfer.origin;
+        transfer.stage = Stage::Aside;
+        let kept = transfer.paused && transfer.extra.as_ref().is_some_and(|e| e.decoder.is_some());
+        if kept {
+            transfer.extra().ended = true;
+        }
+        let ignored = matches!(transfer.body, BodyUse::Ignore(_));
+        self.state.leave(origin);
+        if ignored {
+            self.lead_on(now, id);
+        } else if !kept {
+            self.complete(now, id);
+        }
+    }
+
+    fn complete(&mut self, now: Instant, id: TransferId) {
+        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        let decoder = transfer.extra.as_mut().and_then(|extra| extra.decoder.as_ref());
+        let result = decoder.map_or(Ok(()), |decoder| decoder.finish().map_err(Error::Coding));
+        self.over(now, id, result);
+    }
+
+    /// The answer was not for the application: the next request.
+    fn lead_on(&mut self, now: Instant, id: TransferId) {
+        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        if transfer.is_active() {
+            let origin = transfer.origin;
+            transfer.stage = Stage::Aside;
+            self.state.leave(origin);
+        }
+        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        let BodyUse::Ignore(then) = transfer.body else { return };
+        transfer.hop(now);
+        match then {
+            Then::Follow => {
+                let next = transfer.extra().next.take();
+                let next = next.unwrap_or_else(|| transfer.request.clone());
+                self.state.restart(now, id, next, false);
+            }
+            Then::Rest => self.state.watch(now, id),
+        }
+    }
+
+    /// Where an answer is that nobody wants any more, but others behind it do theirs.
+    fn swallow(connection: &mut ClientConnection, seat: &mut Seat, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        seat.drained = seat.drained.saturating_add(bytes);
+        if u64::from(seat.drained) > IGNORED_SIZE_MAX {
+            connection.reset(StreamId(0), 0);
+        }
+    }
+
+    /// The connection of a transfer is gone before its answer was complete. `alone`: no other
+    /// transfer's request was ahead of it.
+    fn bereave(&mut self, now: Instant, id: TransferId, seat: &Seat, loss: Loss, alone: bool) {
+        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        let (origin, request) = (transfer.origin, transfer.request.clone());
+        let silent = matches!(transfer.stage, Stage::Sending | Stage::Expecting);
+        let unsent = !seat.sent && request.body().is_replayable();
+        let harmless = request.is_idempotent() || unsent;
+        let first_time = !alone || (transfer.reused && !transfer.retried);
+        transfer.retried |= alone;
+        transfer.stage = Stage::Aside;
+        self.state.leave(origin);
+        if silent && harmless && first_time && loss.may_be_stale {
+            self.state.restart(now, id, request, true);
+        } else {
+            if let Some(transfer) = self.state.transfers.get_mut(id.0) {
+                transfer.retried &= !alone;
+            }
+            self.over(now, id, Err(loss.error));
+        }
+    }
+}
+
+/// What a lost connection means to the transfers on it.
+struct Loss {
+    error: Error,
+    /// It may just have been too old: the server closed it while the request was on its way.
+    may_be_stale: bool,
+}
+
+impl Loss {
+    fn new(end: End) -> Self {
+        let may_be_stale =
+            matches!(end, End::Closed | End::Failed(_) | End::Peer(PeerError::UnexpectedEof));
+        Self { error: failure(end), may_be_stale }
+    }
+}
+
+/// The end of a connection as the error of a transfer on it.
+pub(crate) fn failure(end: End) -> Error {
+    match end {
+        End::Closed => Error::Closed,
+        End::Peer(error) => Error::Peer(error),
+        End::Failed(error) => Error::Io(error),
+        End::TimedOut(None) => Error::TimedOut(Waiting::Connect),
+        End::TimedOut(Some(_)) => Error::TimedOut(Waiting::Idle),
+        other => Error::Io(io::Error::other(format!("{other:?}"))),
+    }
+}
+
+impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
+    fn handle(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (connection, seat): (&mut ClientConnection, &mut Seat),
+        event: proto::Event<'_, proto::Client>,
+    ) {
+        let writing = matches!(event, proto::Event::Writable { .. });
+        let owner = if writing { seat.owners.last() } else { seat.owners.first() };
+        let Some(id) = owner else { return };
+        match event {
+            proto::Event::Informational { head, .. } => self.interim(now, id, head),
+            proto::Event::Head { head, len, .. } => {
+                self.state.note_calls(id, seat.calls);
+                self.head(now, id, head, len);
+            }
+            proto::Event::Data { stream, bytes } => {
+                connection.release(stream, bytes.len());
+                match self.state.transfers.get(id.0) {
+                    Some(_) => self.data(now, id, bytes),
+                    None => Self::swallow(connection, seat, bytes.len()),
+                }
+            }
+            proto::Event::End { .. } => {
+                seat.owners.pop();
+                self.state.note_calls(id, seat.calls);
+                seat.calls = Calls::default();
+                self.state.commands.push_back(Command::Freed(socket));
+                self.end(now, id);
+            }
+            proto::Event::Writable { .. } => self.tell_writable(now, id),
+            proto::Event::Upgraded { .. } => self.tell(now, id, Event::Upgraded),
+            proto::Event::Reset { .. } => {} // HTTP/1 has none
+        }
+        let next = seat.owners.first().and_then(|id| self.state.transfers.get(id.0));
+        if next.is_some_and(Transfer::is_held) {
+            connection.set_held(true);
+        }
+    }
+
+    fn handle_timer(
+        &mut self,
+        _: Instant,
+        _: SocketId,
+        (_, seat): (&mut ClientConnection, &mut Seat),
+    ) {
+        if let Some(attempt) = seat.attempt {
+            self.state.commands.push_back(Command::Race(attempt));
+        }
+    }
+
+    fn handle_gone(&mut self, now: Instant, socket: SocketId, mut seat: Seat, end: End) {
+        let (origin, link) = (seat.origin(), socket.index);
+        self.state.pool.unpark(origin, link);
+        if seat.shared {
+            self.state.pool.unshare(origin, link);
+        }
+        if seat.owners.is_empty() {
+            return self.state.commands.push_back(Command::Gone(Box::new(seat), socket, end));
+        }
+        if !seat.owners.is_single()
+            && let Some(known) = self.state.pool.get_mut(origin)
+        {
+            known.pipelines = false; // the server has broken it
+        }
+        let first = seat.owners.pop();
+        let mut behind = Vec::new();
+        while let Some(id) = seat.owners.pop() {
+            behind.push(id);
+        }
+        // The last first: each goes to the front of the queue.
+        for id in behind.into_iter().rev() {
+            self.bereave(now, id, &seat, Loss::new(End::Closed), false);
+        }
+        if let Some(id) = first {
+            self.bereave(now, id, &seat, Loss::new(end), true);
+        }
+        self.state.commands.push_back(Command::Gone(Box::new(seat), socket, End::Closed));
+    }
+}
+
+/// So much of an answer that nobody wants is swallowed to keep its connection.
+const IGNORED_SIZE_MAX: u64 = 64 * 1024;

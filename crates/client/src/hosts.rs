@@ -1,0 +1,192 @@
+//! Manners towards one host: how many requests, how fast, and when not at all.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use slab::Slab;
+
+use crate::options::{Config, Rate};
+
+/// The hosts that requests wait for or are under way to.
+#[derive(Debug, Default)]
+pub(crate) struct Hosts {
+    by_name: HashMap<Box<str>, usize>,
+    hosts: Slab<Host>,
+}
+
+/// One host, whatever the port and the way to it.
+#[derive(Debug)]
+pub(crate) struct Host {
+    name: Box<str>,
+    /// Origins that it has.
+    origins: usize,
+    /// Requests under way.
+    active: usize,
+    /// When the next request would be due if all came evenly (the generic cell rate algorithm).
+    due: Option<Instant>,
+    /// It asked for rest until then.
+    rest_until: Option<Instant>,
+    /// Origins that wait for one of its requests to end.
+    pub(crate) hungry: Vec<usize>,
+}
+
+/// Whether a request may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Permit {
+    Go,
+    /// Not before.
+    At(Instant),
+    /// When another one has ended.
+    Later,
+}
+
+impl Hosts {
+    /// One more origin at `name`.
+    pub(crate) fn join(&mut self, name: &str) -> usize {
+        if let Some(at) = self.by_name.get(name) {
+            self.hosts[*at].origins += 1;
+            return *at;
+        }
+        let at = self.hosts.insert(Host {
+            name: name.into(),
+            origins: 1,
+            active: 0,
+            due: None,
+            rest_until: None,
+            hungry: Vec::new(),
+        });
+        self.by_name.insert(name.into(), at);
+        at
+    }
+
+    /// One origin less; a host that has none and no debts is forgotten.
+    pub(crate) fn leave(&mut self, at: usize) {
+        let host = &mut self.hosts[at];
+        host.origins -= 1;
+        if host.origins == 0 {
+            let host = self.hosts.remove(at);
+            self.by_name.remove(&host.name);
+        }
+    }
+
+    /// True if forgetting the host would forget what it asked for.
+    pub(crate) fn owes(&self, at: usize, now: Instant) -> Option<Instant> {
+        let host = &self.hosts[at];
+        host.due.max(host.rest_until).filter(|until| *until > now)
+    }
+
+    /// May a request go to host `at`?
+    pub(crate) fn permit(&self, at: usize, now: Instant, config: &Config) -> Permit {
+        let host = &self.hosts[at];
+        if config.per_host_active.is_some_and(|max| host.active >= max) {
+            return Permit::Later;
+        }
+        if let Some(until) = host.rest_until.filter(|until| *until > now) {
+            return Permit::At(until);
+        }
+        if let (Some(rate), Some(due)) = (config.rate, host.due) {
+            let from = due.checked_sub(slack(rate)).unwrap_or(now);
+            if from > now {
+                return Permit::At(from);
+            }
+        }
+        Permit::Go
+    }
+
+    /// A request goes.
+    pub(crate) fn begin(&mut self, at: usize, now: Instant, config: &Config) {
+        let host = &mut self.hosts[at];
+        host.active += 1;
+        if let Some(rate) = config.rate {
+            host.due = Some(host.due.map_or(now, |due| due.max(now)) + interval(rate));
+        }
+    }
+
+    /// A request has ended: the origins that may go on.
+    pub(crate) fn end(&mut self, at: usize) -> std::vec::Drain<'_, usize> {
+        let host = &mut self.hosts[at];
+        host.active -= 1;
+        host.hungry.drain(..)
+    }
+
+    /// An origin waits for one of the host's requests to end.
+    pub(crate) fn wait(&mut self, at: usize, origin: usize) {
+        let hungry = &mut self.hosts[at].hungry;
+        if !hungry.contains(&origin) {
+            hungry.push(origin);
+        }
+    }
+
+    /// The host asked for rest.
+    pub(crate) fn rest(&mut self, at: usize, until: Instant) {
+        let rest = &mut self.hosts[at].rest_until;
+        *rest = (*rest).max(Some(until));
+    }
+
+    /// Hosts that are known.
+    pub(crate) fn len(&self) -> usize {
+        self.hosts.len()
+    }
+}
+
+fn interval(rate: Rate) -> Duration {
+    rate.per / rate.requests.max(1)
+}
+
+/// How far ahead of its even pace a host may be.
+fn slack(rate: Rate) -> Duration {
+    interval(rate) * rate.burst.max(1).saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(requests: u32, burst: u32) -> Config {
+        let rate = Rate { requests, per: Duration::from_secs(1), burst };
+        Config { rate: Some(rate), ..Config::default() }
+    }
+
+    #[test]
+    fn a_rate_lets_a_burst_go_and_then_one_at_a_time() {
+        let (config, now) = (config(10, 3), Instant::now());
+        let mut hosts = Hosts::default();
+        let at = hosts.join("a");
+        for _ in 0..3 {
+            assert_eq!(hosts.permit(at, now, &config), Permit::Go);
+            hosts.begin(at, now, &config);
+        }
+        let next = now + Duration::from_millis(100);
+        assert_eq!(hosts.permit(at, now, &config), Permit::At(next));
+        assert_eq!(hosts.permit(at, next, &config), Permit::Go);
+        // Nothing is saved up beyond the burst.
+        let late = now + Duration::from_secs(60);
+        for _ in 0..3 {
+            assert_eq!(hosts.permit(at, late, &config), Permit::Go);
+            hosts.begin(at, late, &config);
+        }
+        assert_ne!(hosts.permit(at, late, &config), Permit::Go);
+    }
+
+    #[test]
+    fn rest_and_concurrency_hold_requests_back() {
+        let now = Instant::now();
+        let config = Config { per_host_active: Some(1), ..Config::default() };
+        let mut hosts = Hosts::default();
+        let at = hosts.join("a");
+        assert_eq!(hosts.join("a"), at);
+        hosts.begin(at, now, &config);
+        assert_eq!(hosts.permit(at, now, &config), Permit::Later);
+        hosts.wait(at, 7);
+        hosts.wait(at, 7);
+        assert_eq!(hosts.end(at).collect::<Vec<_>>(), [7]);
+        let until = now + Duration::from_secs(2);
+        hosts.rest(at, until);
+        hosts.rest(at, now);
+        assert_eq!(hosts.permit(at, now, &config), Permit::At(until));
+        assert_eq!(hosts.permit(at, until, &config), Permit::Go);
+        hosts.leave(at);
+        hosts.leave(at);
+        assert_eq!(hosts.len(), 0);
+    }
+}

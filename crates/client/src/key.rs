@@ -1,0 +1,109 @@
+//! What two requests must have in common to share a connection.
+
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+
+use fulmar_engine::KeepAlive;
+use fulmar_semantics::proxy::ProxyUrl;
+
+/// Everything that makes a connection what it is. Two requests share connections if, and only if,
+/// their keys are equal: any field that differs prevents reuse.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The host that is spoken to: of the URL, or of the proxy if it forwards for us. As the URL
+    /// parser normalised it.
+    pub host: Box<str>,
+    /// Its port.
+    pub port: u16,
+    /// How the connection gets there.
+    pub route: Route,
+    /// Credentials that bind the connection itself, not the request.
+    pub credentials: Option<Arc<[u8]>>,
+    /// Our address.
+    pub local: Option<SocketAddr>,
+    /// The network interface.
+    pub interface: Option<Box<str>>,
+    /// Probes on a silent connection.
+    pub keep_alive: Option<KeepAlive>,
+    /// What is spoken.
+    pub protocol: Protocol,
+}
+
+/// How a connection gets to its host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Route {
+    /// Straight to the host's address.
+    #[default]
+    Direct,
+    /// Over a Unix stream socket, whatever the host.
+    Unix(PathBuf),
+    /// To a proxy that forwards requests in absolute form; the key's host is the proxy.
+    Forward,
+    /// Through a tunnel that a proxy opens.
+    Tunnel(Arc<ProxyUrl>),
+}
+
+/// What is spoken on a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+}
+
+/// A key that was hashed once, when its request was compiled.
+#[derive(Clone, Debug)]
+pub(crate) struct Hashed {
+    key: Arc<Key>,
+    hash: u64,
+}
+
+impl Hashed {
+    pub(crate) fn new(key: Key) -> Self {
+        let hash = SEED.hash_one(&key);
+        Self { key: Arc::new(key), hash }
+    }
+
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
+    }
+}
+
+impl PartialEq for Hashed {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.key, &other.key) || (self.hash == other.hash && self.key == other.key)
+    }
+}
+
+impl Eq for Hashed {}
+
+impl Hash for Hashed {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+/// A table by hashed keys: the hash is taken as it is.
+pub(crate) type ByKey<T> = std::collections::HashMap<Hashed, T, BuildHasherDefault<AsHashed>>;
+
+/// Passes a hash through.
+#[derive(Debug, Default)]
+pub(crate) struct AsHashed(u64);
+
+impl Hasher for AsHashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a hashed key writes one u64");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);

@@ -1,0 +1,188 @@
+//! How requests are carried out, and what a client allows itself.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fulmar_engine::KeepAlive;
+use fulmar_semantics::proxy::{Login, ProxyKind, Settings};
+use fulmar_semantics::{coding, redirect};
+use url::Host;
+
+use crate::key::{Key, Route};
+use crate::request::PROTOCOL;
+use crate::target::Target;
+
+/// How a request is carried out. Shared: requests of one kind refer to one of these.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which redirects are followed; `None`: none, they are answers like others.
+    pub redirects: Option<redirect::Policy>,
+    /// Content codings are undone, within these limits; `None`: bodies are delivered as they came.
+    pub decode: Option<coding::Limits>,
+    /// User and password, or a token; also from `user:password@` in the URL.
+    pub credentials: Option<Login>,
+    /// A followed redirect is told where it came from (RFC 9110 §10.1.3).
+    pub referer: bool,
+    /// Further fields that are dropped when a redirect leaves the origin.
+    pub credential_fields: Vec<String>,
+    /// A body of so many bytes or more waits for `100 Continue` (RFC 9110 §10.1.1), at most
+    /// [`Options::continue_timeout`].
+    pub expect_continue_from: Option<u64>,
+    /// How long a body waits for `100 Continue` before it is sent anyway.
+    pub continue_timeout: Duration,
+    /// From the request to the first byte of the answer.
+    pub first_byte_timeout: Option<Duration>,
+    /// Between two bytes.
+    pub idle_timeout: Option<Duration>,
+    /// From start to end, queue and redirects included.
+    pub total_timeout: Option<Duration>,
+    /// The longest body, as delivered.
+    pub body_max: Option<u64>,
+    /// The transfer is given up when it receives fewer bytes a second than this, for so long.
+    pub lowest_speed: Option<(u64, Duration)>,
+    /// Bytes a second that are received at most.
+    pub highest_speed: Option<u64>,
+    /// How often a request is sent again because the server said so by 429 or 503.
+    pub retries: u8,
+    /// Proxies, and what needs none; `None`: everything is reached directly.
+    pub proxies: Option<Arc<Settings>>,
+    /// Connect to this Unix socket, whatever the host (unix(7)).
+    pub unix_socket: Option<PathBuf>,
+    /// Our address.
+    pub local: Option<SocketAddr>,
+    /// The network interface to leave by.
+    pub interface: Option<Box<str>>,
+    /// Probes on silent connections.
+    pub keep_alive: Option<KeepAlive>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            redirects: None,
+            decode: None,
+            credentials: None,
+            referer: false,
+            credential_fields: Vec::new(),
+            expect_continue_from: Some(1024 * 1024),
+            continue_timeout: Duration::from_secs(1),
+            first_byte_timeout: None,
+            idle_timeout: Some(Duration::from_secs(60)),
+            total_timeout: None,
+            body_max: None,
+            lowest_speed: None,
+            highest_speed: None,
+            retries: 0,
+            proxies: None,
+            unix_socket: None,
+            local: None,
+            interface: None,
+            keep_alive: None,
+        }
+    }
+}
+
+impl Options {
+    /// What a connection for `target` must be.
+    pub(crate) fn key(&self, target: &Target) -> Key {
+        let mut key = Key {
+            host: target.host().into(),
+            port: target.port(),
+            route: Route::Direct,
+            credentials: None,
+            local: self.local,
+            interface: self.interface.clone(),
+            keep_alive: self.keep_alive,
+            protocol: PROTOCOL,
+        };
+        if let Some(path) = &self.unix_socket {
+            key.route = Route::Unix(path.clone());
+            return key;
+        }
+        let proxy = self.proxies.as_ref().and_then(|proxies| proxies.proxy_for(target.url()));
+        let Some(proxy) = proxy else { return key };
+        if proxy.kind == ProxyKind::Http && !target.is_tls() {
+            key.host = host_text(&proxy.host).into();
+            key.port = proxy.port;
+            key.route = Route::Forward;
+        } else {
+            key.route = Route::Tunnel(Arc::new(proxy.clone()));
+        }
+        key
+    }
+
+    /// What a proxy that forwards is told of us.
+    pub(crate) fn proxy_login(&self, target: &Target) -> Option<&Login> {
+        self.proxies.as_ref()?.proxy_for(target.url())?.login.as_ref()
+    }
+}
+
+/// A host as it is resolved or connected to, without brackets.
+pub(crate) fn host_text(host: &Host<String>) -> String {
+    match host {
+        Host::Domain(name) => name.clone(),
+        Host::Ipv4(address) => address.to_string(),
+        Host::Ipv6(address) => address.to_string(),
+    }
+}
+
+/// What a client allows itself.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Connections at one time, idle ones included.
+    pub connections_max: usize,
+    /// Connections with one key at one time.
+    pub per_host_max: usize,
+    /// Idle connections that are kept.
+    pub idle_max: usize,
+    /// How long an idle connection is kept.
+    pub idle_timeout: Option<Duration>,
+    /// Until a name is resolved.
+    pub name_timeout: Option<Duration>,
+    /// Until a connection stands.
+    pub connect_timeout: Option<Duration>,
+    /// Until TLS or a tunnel stands.
+    pub handshake_timeout: Option<Duration>,
+    /// Until the next address is tried beside the one in hand (RFC 8305 §5).
+    pub attempt_delay: Duration,
+    /// Idempotent requests sent before the first is answered; 1: no pipelining.
+    pub pipelining: u32,
+    /// Requests a second to one host; `None`: as fast as they come.
+    pub rate: Option<Rate>,
+    /// Requests to one host at one time.
+    pub per_host_active: Option<usize>,
+    /// The longest wait that a server may ask for with `Retry-After`.
+    pub retry_after_max: Duration,
+}
+
+/// So many requests in so long, and at once at most `burst`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// Requests.
+    pub requests: u32,
+    /// In this time.
+    pub per: Duration,
+    /// That many may go together after a quiet time.
+    pub burst: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            connections_max: 16 * 1024,
+            per_host_max: usize::MAX,
+            idle_max: 1024,
+            idle_timeout: Some(Duration::from_secs(90)),
+            name_timeout: Some(Duration::from_secs(30)),
+            connect_timeout: Some(Duration::from_secs(30)),
+            handshake_timeout: Some(Duration::from_secs(30)),
+            attempt_delay: Duration::from_millis(250),
+            pipelining: 1,
+            rate: None,
+            per_host_active: None,
+            retry_after_max: Duration::from_secs(300),
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Connections by what they are good for, and the transfers that wait for one.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use slab::Slab;
+use url::Host;
+
+use crate::chain::{Chain, Table};
+use crate::hosts::Hosts;
+use crate::key::{ByKey, Hashed, Route};
+use crate::options::host_text;
+use crate::transfer::TransferId;
+
+/// Origins, their idle connections and their queues: every choice in constant time.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    by_key: ByKey<usize>,
+    origins: Slab<Origin>,
+    pub(crate) hosts: Hosts,
+    /// Connections that take requests, by their position among the links: of each origin, the idle
+    /// ones, the last used first, and those that are pipelined on.
+    of_origin: Table,
+    /// And of all origins, the longest idle first.
+    of_all: Table,
+    oldest: Chain,
+    idle: usize,
+    /// Origins that may open a connection as soon as another one is closed, in fair order.
+    pub(crate) hungry: VecDeque<usize>,
+}
+
+/// Where requests with one key go.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub(crate) key: Hashed,
+    pub(crate) host: usize,
+    /// Connections, idle ones and those to be among them.
+    pub(crate) connections: usize,
+    /// Of those, how many do not stand yet.
+    pub(crate) connecting: usize,
+    /// Transfers that go over one of them now.
+    pub(crate) active: usize,
+    pub(crate) addresses: Addresses,
+    /// It keeps the rules of pipelining.
+    pub(crate) pipelines: bool,
+    pub(crate) is_hungry: bool,
+    idle: Chain,
+    shared: Chain,
+    /// Waiting transfers; some may be gone.
+    queue: VecDeque<TransferId>,
+    waiting: usize,
+}
+
+/// What is known of an origin's addresses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Addresses {
+    /// Nobody has asked, or what was said is used up: the resolver keeps it, as long as it holds.
+    Unknown,
+    /// The resolver was asked then.
+    Asked(Instant),
+    /// The host is an address.
+    Literal(IpAddr),
+    /// There is none: a Unix socket.
+    Local,
+}
+
+/// What came of an attempt to forget an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Swept {
+    /// It is needed.
+    Kept,
+    /// Its host must be remembered until then.
+    Until(Instant),
+    /// It is gone; its name may still be `asked` for.
+    Gone { asked: bool },
+}
+
+/// Addresses to be tried, in this order.
+#[derive(Clone, Debug)]
+pub(crate) enum Candidates {
+    One(SocketAddr),
+    Many(Arc<[IpAddr]>, u16),
+    Local,
+}
+
+impl Candidates {
+    /// The address to be tried `nth`.
+    pub(crate) fn get(&self, nth: usize) -> Option<SocketAddr> {
+        match self {
+            Self::One(address) => (nth == 0).then_some(*address),
+            Self::Many(addresses, port) => {
+                addresses.get(nth).map(|address| SocketAddr::new(*address, *port))
+            }
+            Self::Local => None,
+        }
+    }
+}
+
+impl Pool {
+    /// The origin with this key: the one that is there, or a new one.
+    pub(crate) fn origin(&mut self, key: &Hashed) -> usize {
+        if let Some(at) = self.by_key.get(key) {
+            return *at;
+        }
+        let (host, _) = destination(key);
+        let addresses = match (&key.key().route, host.parse()) {
+            (Route::Unix(_), _) => Addresses::Local,
+            (_, Ok(address)) => Addresses::Literal(address),
+            (_, Err(_)) => Addresses::Unknown,
+        };
+        let host = self.hosts.join(&key.key().host);
+        let at = self.origins.insert(Origin {
+            key: key.clone(),
+            host,
+            connections: 0,
+            connecting: 0,
+            active: 0,
+            addresses,
+            pipelines: true,
+            is_hungry: false,
+            idle: Chain::default(),
+            shared: Chain::default(),
+            queue: VecDeque::new(),
+            waiting: 0,
+        });
+        self.by_key.insert(key.clone(), at);
+        at
+    }
+
+    pub(crate) fn get(&self, at: usize) -> Option<&Origin> {
+        self.origins.get(at)
+    }
+
+    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut Origin> {
+        self.origins.get_mut(at)
+    }
+
+    /// Origins that are known.
+    pub(crate) fn len(&self) -> usize {
+        self.origins.len()
+    }
+
+    /// Idle connections.
+    pub(crate) fn idle(&self) -> usize {
+        self.idle
+    }
+
+    /// A transfer waits; `again`: in front of all others, it has waited before.
+    pub(crate) fn enqueue(&mut self, at: usize, id: TransferId, again: bool) {
+        let origin = &mut self.origins[at];
+        origin.waiting += 1;
+        match again {
+            true => origin.queue.push_front(id),
+            false => origin.queue.push_back(id),
+        }
+    }
+
+    /// The transfer at the front of the queue that `is_alive`.
+    pub(crate) fn front(
+        &mut self,
+        at: usize,
+        is_alive: impl Fn(TransferId) -> bool,
+    ) -> Option<TransferId> {
+        let queue = &mut self.origins.get_mut(at)?.queue;
+        while let Some(id) = queue.front().copied() {
+            if is_alive(id) {
+                return Some(id);
+            }
+            queue.pop_front();
+        }
+        None
+    }
+
+    /// The transfer at the front leaves the queue.
+    pub(crate) fn pop(&mut self, at: usize) {
+        let origin = &mut self.origins[at];
+        origin.queue.pop_front();
+        origin.waiting -= 1;
+    }
+
+    /// A waiting transfer is gone; its place in the queue is found empty later.
+    pub(crate) fn withdraw(&mut self, at: usize, is_alive: impl Fn(TransferId) -> bool) {
+        let origin = &mut self.origins[at];
+        origin.waiting -= 1;
+        if origin.queue.len() > 2 * origin.waiting + QUEUE_SLACK {
+            origin.queue.retain(|id| is_alive(*id));
+        }
+    }
+
+    /// How many transfers wait.
+    pub(crate) fn waiting(&self, at: usize) -> usize {
+        self.origins[at].waiting
+    }
+
+    /// A connection is idle.
+    pub(crate) fn park(&mut self, at: usize, link: u32) {
+        self.of_origin.push_front(&mut self.origins[at].idle, link);
+        self.of_all.push_back(&mut self.oldest, link);
+        self.idle += 1;
+    }
+
+    /// An idle connection is idle no more, for whatever reason; false if it was not.
+    pub(crate) fn unpark(&mut self, at: usize, link: u32) -> bool {
+        if !self.of_all.remove(&mut self.oldest, link) {
+            return false;
+        }
+        self.of_origin.remove(&mut self.origins[at].idle, link);
+        self.idle -= 1;
+        true
+    }
+
+    /// A connection takes requests besides the one that it is about.
+    pub(crate) fn share(&mut self, at: usize, link: u32) {
+        self.of_origin.push_back(&mut self.origins[at].shared, link);
+    }
+
+    /// It does no longer.
+    pub(crate) fn unshare(&mut self, at: usize, link: u32) {
+        self.of_origin.remove(&mut self.origins[at].shared, link);
+    }
+
+    /// The connection of this origin that takes another request, and has done so least recently.
+    pub(crate) fn shared_of(&self, at: usize) -> Option<u32> {
+        self.origins[at].shared.first()
+    }
+
+    /// The connection of this origin that was used last.
+    pub(crate) fn idle_of(&self, at: usize) -> Option<u32> {
+        self.origins[at].idle.first()
+    }
+
+    /// The connection that has been idle for the longest time.
+    pub(crate) fn oldest(&self) -> Option<u32> {
+        self.oldest.first()
+    }
+
+    /// Forgets an origin that nobody needs: memory follows what is in use.
+    pub(crate) fn sweep(&mut self, at: usize, now: Instant) -> Swept {
+        let Some(origin) = self.origins.get(at) else { return Swept::Kept };
+        if origin.connections + origin.active + origin.waiting > 0 {
+            return Swept::Kept;
+        }
+        if let Some(until) = self.hosts.owes(origin.host, now) {
+            return Swept::Until(until);
+        }
+        let origin = self.origins.remove(at);
+        self.by_key.remove(&origin.key);
+        self.hosts.leave(origin.host);
+        Swept::Gone { asked: matches!(origin.addresses, Addresses::Asked(_)) }
+    }
+
+    /// The origin waits until a connection, of whichever origin, is closed.
+    pub(crate) fn starve(&mut self, at: usize) {
+        if !std::mem::replace(&mut self.origins[at].is_hungry, true) {
+            self.hungry.push_back(at);
+        }
+    }
+}
+
+/// The host and port that a connection with this key goes to first.
+pub(crate) fn destination(key: &Hashed) -> (Cow<'_, str>, u16) {
+    match &key.key().route {
+        Route::Tunnel(proxy) => match &proxy.host {
+            Host::Domain(name) => (name.into(), proxy.port),
+            other => (host_text(other).into(), proxy.port),
+        },
+        Route::Direct | Route::Forward | Route::Unix(_) => {
+            (key.key().host.as_ref().into(), key.key().port)
+        }
+    }
+}
+
+/// Gone transfers that a queue may hold besides as many as wait.
+const QUEUE_SLACK: usize = 64;

@@ -1,0 +1,108 @@
+//! What a client attaches to each of its connections.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::transfer::{Calls, TransferId};
+
+/// What a client attaches to a connection; an idle one costs as much as this.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    /// Where it leads.
+    pub(crate) origin: u32,
+    /// The attempt that it belongs to, until it stands.
+    pub(crate) attempt: Option<u32>,
+    /// It has stood, with every layer.
+    pub(crate) stands: bool,
+    /// It is in the pool's list of connections that are pipelined on.
+    pub(crate) shared: bool,
+    /// Exchanges begun on it.
+    pub(crate) uses: u32,
+    pub(crate) peer: Option<IpAddr>,
+    pub(crate) setup: Setup,
+    /// Bytes of the exchanges in hand have left.
+    pub(crate) sent: bool,
+    /// Bytes that nobody wanted.
+    pub(crate) drained: u32,
+    /// Since the exchange in hand began.
+    pub(crate) calls: Calls,
+    pub(crate) owners: Owners,
+}
+
+impl Seat {
+    pub(crate) fn new(origin: u32, attempt: u32, peer: Option<IpAddr>) -> Self {
+        Self {
+            origin,
+            attempt: Some(attempt),
+            stands: false,
+            shared: false,
+            uses: 0,
+            peer,
+            setup: Setup::default(),
+            sent: false,
+            drained: 0,
+            calls: Calls::default(),
+            owners: Owners::default(),
+        }
+    }
+
+    /// The origin, as the pool counts them.
+    pub(crate) fn origin(&self) -> usize {
+        self.origin as usize
+    }
+}
+
+/// How long it took until the connection stood, in microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Setup {
+    pub(crate) name: u32,
+    pub(crate) connect: u32,
+    pub(crate) handshake: u32,
+}
+
+/// The transfers whose answers a connection owes, in order. One needs no memory of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    first: Option<TransferId>,
+    rest: Option<Box<VecDeque<TransferId>>>,
+}
+
+impl Owners {
+    pub(crate) fn push(&mut self, id: TransferId) {
+        match self.first {
+            None => self.first = Some(id),
+            Some(_) => self.rest.get_or_insert_default().push_back(id),
+        }
+    }
+
+    /// The one whose answer comes next, or is coming.
+    pub(crate) fn first(&self) -> Option<TransferId> {
+        self.first
+    }
+
+    /// The one whose request was handed over last.
+    pub(crate) fn last(&self) -> Option<TransferId> {
+        self.rest.as_ref().and_then(|rest| rest.back().copied()).or(self.first)
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<TransferId> {
+        let next = self.rest.as_mut().and_then(|rest| rest.pop_front());
+        std::mem::replace(&mut self.first, next)
+    }
+
+    /// True if no answer is owed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// True if exactly one is.
+    pub(crate) fn is_single(&self) -> bool {
+        self.first.is_some() && self.rest.as_ref().is_none_or(|rest| rest.is_empty())
+    }
+}
+
+/// A duration as a seat keeps it; more than an hour is an hour.
+pub(crate) fn micros(time: Duration) -> u32 {
+    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
+}

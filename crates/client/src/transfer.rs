@@ -1,0 +1,305 @@
+//! One transfer: where it stands, and what it took.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use fulmar_engine::{SocketId, Span};
+use fulmar_proto::{BodyLen, FileRange, StreamId};
+use fulmar_semantics::coding::Decoder;
+
+use crate::error::{Error, Waiting};
+use crate::request::Request;
+
+/// A transfer's name: never given to another one, and recognised when it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TransferId(pub(crate) SocketId);
+
+impl TransferId {
+    /// A small number that no other transfer has while this one lives: fit to index a table.
+    pub fn index(self) -> usize {
+        self.0.index as usize
+    }
+}
+
+/// A transfer on its way.
+#[derive(Debug)]
+pub(crate) struct Transfer {
+    pub(crate) request: Request,
+    pub(crate) origin: usize,
+    pub(crate) stage: Stage,
+    /// The connection, from [`Stage::Sending`] on.
+    pub(crate) socket: SocketId,
+    pub(crate) stream: StreamId,
+    pub(crate) started: Instant,
+    /// When the stage began, or last made progress.
+    pub(crate) since: Instant,
+    /// The wheel's entry comes due at most so long after any moment.
+    pub(crate) armed: Span,
+    pub(crate) times: Timings,
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    pub(crate) status: u16,
+    pub(crate) len: Option<u64>,
+    pub(crate) peer: Option<IpAddr>,
+    pub(crate) calls: Calls,
+    /// The application wants nothing for now.
+    pub(crate) paused: bool,
+    /// It has been sent again after a connection died under it.
+    pub(crate) retried: bool,
+    /// The connection had been used before.
+    pub(crate) reused: bool,
+    /// What the body is for.
+    pub(crate) body: BodyUse,
+    pub(crate) extra: Option<Box<Extra>>,
+}
+
+/// Where a transfer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It waits for a connection.
+    Queued,
+    /// On no connection and in no queue: a server is to have rest first, or the application has
+    /// paused with the answer complete.
+    Aside,
+    /// The head is queued; the body waits for a 100.
+    Expecting,
+    /// The request is under way, and the server has said nothing.
+    Sending,
+    /// The answer has begun.
+    Receiving,
+}
+
+/// Whom the body of the answer in hand is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyUse {
+    /// The application.
+    Deliver,
+    /// A file, as long as the kernel can do it alone.
+    Splice,
+    /// Nobody: the answer leads to another request.
+    Ignore(Then),
+}
+
+/// What an answer that is not for the application leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// The next request is in [`Extra::next`].
+    Follow,
+    /// The same request, after a rest.
+    Rest,
+}
+
+/// What only some transfers need.
+#[derive(Debug, Default)]
+pub(crate) struct Extra {
+    pub(crate) decoder: Option<Decoder>,
+    /// What the decoder has not been given, because the application paused.
+    pub(crate) undecoded: Bytes,
+    /// The answer is complete, but for what waits here.
+    pub(crate) ended: bool,
+    pub(crate) file: Option<FileRange>,
+    pub(crate) hops: Vec<Hop>,
+    pub(crate) next: Option<Request>,
+    pub(crate) rest_until: Option<Instant>,
+    pub(crate) retries: u8,
+    pub(crate) pace: Option<Pace>,
+}
+
+/// Speed limits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Since when, and from how many bytes on, the lowest speed is reckoned.
+    pub(crate) window: (Instant, u64),
+    /// Until when nothing is taken, to keep below the highest.
+    pub(crate) until: Option<Instant>,
+}
+
+/// How long each part of a transfer took. Parts that did not take place took no time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timings {
+    /// From the start until a connection could be had, name, connect and handshake apart.
+    pub queue: Duration,
+    /// Resolving the name.
+    pub name: Duration,
+    /// Connecting.
+    pub connect: Duration,
+    /// TLS, and a proxy's tunnel.
+    pub handshake: Duration,
+    /// From handing over the request to the first byte of the answer.
+    pub first_byte: Duration,
+    /// From start to end.
+    pub total: Duration,
+}
+
+/// The system calls that moved a transfer's bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// Opening its connection, if it was the first on it: `socket`, options, `connect`.
+    pub connect: u32,
+    /// `send`, `sendmsg`, `sendfile`.
+    pub send: u32,
+    /// `recv`, `splice`.
+    pub receive: u32,
+}
+
+/// An answer that led to another request.
+#[derive(Clone, Debug)]
+pub struct Hop {
+    /// What was asked.
+    pub url: url::Url,
+    /// What the answer was.
+    pub status: u16,
+    /// How long it took.
+    pub timings: Timings,
+}
+
+/// How a transfer ended.
+#[derive(Debug)]
+pub struct Done {
+    /// Its request; after redirects, the last one.
+    pub request: Request,
+    /// `Ok` if the answer is complete, whatever its status.
+    pub result: Result<(), Error>,
+    /// The answer's status; 0 if there was none.
+    pub status: u16,
+    /// Bytes of the body as they came, before decoding.
+    pub received: u64,
+    /// Where the answer came from.
+    pub peer: Option<IpAddr>,
+    /// The connection had been used before.
+    pub reused: bool,
+    /// The request was sent a second time, because a connection died under the first.
+    pub retried: bool,
+    /// How long it took.
+    pub timings: Timings,
+    /// The system calls of its last exchange.
+    pub calls: Calls,
+    /// Answers that led on, in order.
+    pub hops: Vec<Hop>,
+}
+
+/// How far a transfer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the answer's body so far, before decoding.
+    pub received: u64,
+    /// How many there will be, if the server said.
+    pub len: Option<u64>,
+    /// Bytes of the request's body handed over so far.
+    pub sent: u64,
+    /// Since the start.
+    pub elapsed: Duration,
+}
+
+impl Transfer {
+    pub(crate) fn new(now: Instant, request: Request, origin: usize) -> Self {
+        Self {
+            request,
+            origin,
+            stage: Stage::Queued,
+            socket: SocketId { index: 0, generation: 0 },
+            stream: StreamId(0),
+            started: now,
+            since: now,
+            armed: Span::ENDLESS,
+            times: Timings::default(),
+            received: 0,
+            sent: 0,
+            status: 0,
+            len: None,
+            peer: None,
+            calls: Calls::default(),
+            paused: false,
+            retried: false,
+            reused: false,
+            body: BodyUse::Deliver,
+            extra: None,
+        }
+    }
+
+    pub(crate) fn extra(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_default()
+    }
+
+    /// True if it stands on a connection.
+    pub(crate) fn is_active(&self) -> bool {
+        matches!(self.stage, Stage::Sending | Stage::Expecting | Stage::Receiving)
+    }
+
+    /// True if nothing may be delivered now.
+    pub(crate) fn is_held(&self) -> bool {
+        let paced = self.extra.as_ref().and_then(|extra| extra.pace);
+        self.paused || paced.is_some_and(|pace| pace.until.is_some())
+    }
+
+    /// When it must be looked at, and what it has failed to do then.
+    pub(crate) fn deadline(&self) -> Option<(Instant, Waiting)> {
+        let options = self.request.options();
+        let total = options.total_timeout.map(|span| (self.started + span, Waiting::Total));
+        let stage = match self.stage {
+            Stage::Queued | Stage::Aside | Stage::Expecting => None,
+            _ if self.paused => None,
+            Stage::Sending => options.first_byte_timeout.map(|span| (span, Waiting::FirstByte)),
+            Stage::Receiving => options.idle_timeout.map(|span| (span, Waiting::Idle)),
+        };
+        let stage = stage.map(|(span, waiting)| (self.since + span, waiting));
+        total.into_iter().chain(stage).min_by_key(|(due, _)| *due)
+    }
+
+    /// When something else is due: a rest or a pause of ours ends, a speed is to be reckoned.
+    pub(crate) fn appointment(&self) -> Option<Instant> {
+        let options = self.request.options();
+        let extra = self.extra.as_deref();
+        let expecting =
+            (self.stage == Stage::Expecting).then(|| self.since + options.continue_timeout);
+        let pace = extra.and_then(|extra| extra.pace);
+        let window = pace.zip(options.lowest_speed).map(|(pace, (_, span))| pace.window.0 + span);
+        let resumed = pace.and_then(|pace| pace.until);
+        let rested = extra.and_then(|extra| extra.rest_until);
+        [expecting, window, resumed, rested].into_iter().flatten().min()
+    }
+
+    /// The answer in hand is not the last: what was counted belongs to a hop.
+    pub(crate) fn hop(&mut self, now: Instant) {
+        let mut timings = self.times;
+        timings.total = now - self.started;
+        let hop = Hop { url: self.request.url().clone(), status: self.status, timings };
+        self.extra().hops.push(hop);
+        self.times = Timings::default();
+    }
+
+    pub(crate) fn progress(&self, now: Instant) -> Progress {
+        Progress {
+            received: self.received,
+            len: self.len,
+            sent: self.sent,
+            elapsed: now - self.started,
+        }
+    }
+
+    pub(crate) fn done(mut self, now: Instant, result: Result<(), Error>) -> Done {
+        self.times.total = now - self.started;
+        Done {
+            request: self.request,
+            result,
+            status: self.status,
+            received: self.received,
+            peer: self.peer,
+            reused: self.reused,
+            retried: self.retried,
+            timings: self.times,
+            calls: self.calls,
+            hops: self.extra.map(|extra| extra.hops).unwrap_or_default(),
+        }
+    }
+}
+
+/// A length as the application hears of it.
+pub(crate) fn known(len: BodyLen) -> Option<u64> {
+    match len {
+        BodyLen::Empty => Some(0),
+        BodyLen::Exact(len) => Some(len),
+        BodyLen::Unknown => None,
+    }
+}

@@ -1,0 +1,89 @@
+//! Transfers from start to end, against a server of ours, in every loop.
+
+use fulmar_client::{Body, Client, Config, Event, Request};
+use fulmar_server::ServerEngine;
+use fulmar_tests::app::App;
+use fulmar_tests::loops::{AppLoop, Loop, OwnLoop};
+use fulmar_tests::transfers::{Pair, Recorder};
+
+type Server = OwnLoop<ServerEngine<App>>;
+
+fn in_every_loop(own: fn(), app: fn()) {
+    own();
+    app();
+}
+
+fn pair<L: Loop<Engine = Client<Recorder>>>() -> Pair<L, Server> {
+    Pair::new(Recorder::default(), Config::default())
+}
+
+#[test]
+fn a_transfer_delivers_its_body_and_ends_once() {
+    fn check<L: Loop<Engine = Client<Recorder>>>() {
+        let mut pair = pair::<L>();
+        let (a, b) = (pair.get("/bytes/100000"), pair.get("/bytes/0"));
+        pair.run();
+        let recorder = pair.client.engine().application();
+        assert_eq!(recorder.body(a).len(), 100_000);
+        assert_eq!(recorder.body(b).len(), 0);
+        for id in [a, b] {
+            let done = recorder.ended(id);
+            assert!(done.result.is_ok(), "{done:?}");
+            assert_eq!(done.status, 200);
+        }
+        assert_eq!(recorder.done.len(), 2);
+    }
+    in_every_loop(check::<OwnLoop<_>>, check::<AppLoop<_>>);
+}
+
+#[test]
+fn connections_are_used_again() {
+    fn check<L: Loop<Engine = Client<Recorder>>>() {
+        let mut pair = pair::<L>();
+        for _ in 0..10 {
+            pair.get("/bytes/10");
+            pair.run();
+        }
+        assert_eq!(pair.client.engine().stats().connections, 1);
+        assert_eq!(pair.client.engine().stats().reused, 9);
+        assert_eq!(pair.client.engine().idle_connections(), 1);
+    }
+    in_every_loop(check::<OwnLoop<_>>, check::<AppLoop<_>>);
+}
+
+#[test]
+fn bodies_go_up_whole_or_piece_by_piece() {
+    fn check<L: Loop<Engine = Client<Recorder>>>() {
+        let mut left = 100;
+        let act = move |context: &mut fulmar_client::Context<'_>, id, event: &Event<'_>| {
+            if matches!(event, Event::Writable) {
+                if left == 0 {
+                    return;
+                }
+                left -= 1;
+                context.send(id, bytes::Bytes::from(vec![b'x'; 10_000]));
+                if left == 0 {
+                    context.finish(id);
+                }
+            }
+        };
+        let mut pair = Pair::<L, Server>::new(Recorder::with(act), Config::default());
+        let url = pair.url("/echo");
+        let whole =
+            Request::with_method("POST", &url).body(Body::Bytes(vec![b'a'; 300_000].into()));
+        let whole = pair.start(&whole.build().unwrap());
+        let small = Request::with_method("POST", &url).body(Body::Bytes("hello".into()));
+        let small = pair.start(&small.build().unwrap());
+        let stream = Request::with_method("PUT", &url).body(Body::Stream(None)).build().unwrap();
+        let stream = pair.start(&stream);
+        pair.run();
+        let recorder = pair.client.engine().application();
+        for id in [whole, small, stream] {
+            assert!(recorder.ended(id).result.is_ok(), "{:?}", recorder.ended(id));
+        }
+        assert_eq!(recorder.body(small), b"hello");
+        assert_eq!(recorder.body(whole), vec![b'a'; 300_000]);
+        assert_eq!(recorder.body(stream), vec![b'x'; 1_000_000]);
+    }
+    in_every_loop(check::<OwnLoop<_>>, check::<AppLoop<_>>);
+}
