@@ -3,5 +3,6 @@
 //! Pure functions and small state machines: nothing here opens a socket or reads a clock.
 #![forbid(unsafe_code)]
 
+pub mod auth;
 pub mod cookies;
 pub mod netrc;
