@@ -3,9 +3,11 @@
 //! Pure functions and small state machines: nothing here opens a socket or reads a clock.
 #![forbid(unsafe_code)]
 
+pub mod auth;
 pub mod coding;
 pub mod content_range;
 pub mod cookies;
+pub mod netrc;
 pub mod proxy;
 pub mod redirect;
 pub mod retry_after;

@@ -1,0 +1,96 @@
+//! What a client proves itself with.
+
+use std::fmt;
+
+/// A password or a token. Never shown by `Debug`, and always fit for a header field.
+#[derive(Clone)]
+pub struct Credentials {
+    pub(super) secret: Secret,
+}
+
+#[derive(Clone)]
+pub(super) enum Secret {
+    Password { user: Box<str>, password: Box<str> },
+    Token(Box<str>),
+}
+
+/// Why credentials cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadCredentials {
+    /// A control character, which no scheme can carry (RFC 7617 §2).
+    Control,
+    /// A token is of visible ASCII, and not empty (RFC 6750 §2.1).
+    Token,
+}
+
+impl fmt::Display for BadCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Control => "user and password must be without control characters",
+            Self::Token => "a token must be of visible ASCII characters, and not empty",
+        })
+    }
+}
+
+impl std::error::Error for BadCredentials {}
+
+impl Credentials {
+    /// For Basic and Digest.
+    ///
+    /// # Errors
+    /// [`BadCredentials::Control`].
+    pub fn password(user: &str, password: &str) -> Result<Self, BadCredentials> {
+        if [user, password].iter().any(|text| text.chars().any(char::is_control)) {
+            return Err(BadCredentials::Control);
+        }
+        let secret = Secret::Password { user: user.into(), password: password.into() };
+        Ok(Self { secret })
+    }
+
+    /// For Bearer.
+    ///
+    /// # Errors
+    /// [`BadCredentials::Token`].
+    pub fn token(token: &str) -> Result<Self, BadCredentials> {
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(BadCredentials::Token);
+        }
+        Ok(Self { secret: Secret::Token(token.into()) })
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.secret {
+            Secret::Password { user, .. } => {
+                f.debug_struct("Password").field("user", user).finish_non_exhaustive()
+            }
+            Secret::Token(_) => f.debug_struct("Token").finish_non_exhaustive(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let password = Credentials::password("me", "secret").unwrap();
+        assert_eq!(format!("{password:?}"), r#"Password { user: "me", .. }"#);
+        assert_eq!(format!("{:?}", Credentials::token("secret").unwrap()), "Token { .. }");
+    }
+
+    #[test]
+    fn no_field_can_be_split() {
+        for bad in ["a\r\nb", "a\0", "\x7f", "\u{85}"] {
+            assert_eq!(Credentials::password(bad, "").unwrap_err(), BadCredentials::Control);
+            assert_eq!(Credentials::password("", bad).unwrap_err(), BadCredentials::Control);
+        }
+        for bad in ["", "a b", "a\n", "é"] {
+            assert_eq!(Credentials::token(bad).unwrap_err(), BadCredentials::Token);
+        }
+        assert!(Credentials::password("", "").is_ok());
+    }
+}

@@ -1,0 +1,316 @@
+//! Logins from a `.netrc` file, as curl reads it.
+//!
+//! The text goes in, logins come out; which file, and who may read it, is the caller's matter.
+//! Words stand between blanks and lines. Where a keyword could stand, `#` begins a comment; a
+//! value may be in quotes, with `\n`, `\r`, `\t` and `\` before anything else that is meant as it
+//! is. What a macro does is for FTP, and skipped up to the next empty line.
+//!
+//! ```
+//! use fulmar_semantics::netrc::Netrc;
+//! let netrc = Netrc::parse("machine e.org login me password \"a b\"").unwrap();
+//! assert_eq!(netrc.lookup("E.org", None).unwrap().password, Some("a b"));
+//! assert!(netrc.lookup("e.org", Some("you")).is_none());
+//! ```
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// The logins of a file.
+#[derive(Clone, Debug)]
+pub struct Netrc {
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone)]
+struct Entry {
+    /// `None` is the default, for all hosts.
+    host: Option<Box<str>>,
+    user: Option<Box<str>>,
+    password: Option<Box<str>>,
+}
+
+/// What a file says about a host.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Login<'a> {
+    /// `None` stands for whoever was asked for.
+    pub user: Option<&'a str>,
+    /// `None` if the file has none.
+    pub password: Option<&'a str>,
+}
+
+/// What is wrong with a file, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetrcError {
+    /// From 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub error: WordError,
+}
+
+/// What is wrong with a word of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WordError {
+    /// Something else stands where a keyword should.
+    Keyword,
+    /// The file ends where a value should stand.
+    Value,
+    /// A quote that does not end on its line.
+    Quote,
+    /// `login`, `password` or `account` before any `machine`.
+    Machine,
+}
+
+impl fmt::Display for NetrcError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: ", self.line)?;
+        f.write_str(match self.error {
+            WordError::Keyword => {
+                "expected machine, default, login, password, account or macdef; \
+                 put values with blanks in quotes"
+            }
+            WordError::Value => "the last keyword has no value",
+            WordError::Quote => "the quote does not end on its line",
+            WordError::Machine => "a login needs machine or default before it",
+        })
+    }
+}
+
+impl std::error::Error for NetrcError {}
+
+impl Netrc {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The first line that is not understood.
+    pub fn parse(file: &str) -> Result<Self, NetrcError> {
+        let mut words = Words { rest: file, line: 1 };
+        let mut entries: Vec<Entry> = Vec::new();
+        while let Some(keyword) = words.keyword() {
+            let line = words.line;
+            let entry = entries.last_mut().ok_or(NetrcError { line, error: WordError::Machine });
+            match &keyword.to_ascii_lowercase()[..] {
+                "machine" => entries.push(Entry::new(Some(words.value()?))),
+                "default" => entries.push(Entry::new(None)),
+                "login" => entry?.user = Some(words.value()?.into()),
+                "password" => entry?.password = Some(words.value()?.into()),
+                "account" => drop((entry?, words.value()?)),
+                "macdef" => {
+                    words.value()?;
+                    words.skip_macro();
+                }
+                _ => return Err(NetrcError { line, error: WordError::Keyword }),
+            }
+        }
+        Ok(Self { entries })
+    }
+
+    /// The first login for this host, or for all hosts; with a user, the first that is theirs.
+    /// The host is without its port.
+    pub fn lookup(&self, host: &str, user: Option<&str>) -> Option<Login<'_>> {
+        let fits = |entry: &&Entry| {
+            let is_host = entry.host.as_ref().is_none_or(|name| name.eq_ignore_ascii_case(host));
+            let asked = entry.user.as_deref().zip(user);
+            is_host && asked.is_none_or(|(theirs, asked)| theirs == asked)
+        };
+        self.entries
+            .iter()
+            .find(fits)
+            .map(|entry| Login { user: entry.user.as_deref(), password: entry.password.as_deref() })
+    }
+}
+
+impl Entry {
+    fn new(host: Option<Cow<'_, str>>) -> Self {
+        Self { host: host.map(Into::into), user: None, password: None }
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut entry = f.debug_struct("Entry");
+        entry.field("host", &self.host).field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Login<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+/// What is left of a file.
+struct Words<'a> {
+    rest: &'a str,
+    line: usize,
+}
+
+impl<'a> Words<'a> {
+    fn keyword(&mut self) -> Option<&'a str> {
+        self.skip_blanks();
+        while self.rest.starts_with('#') {
+            let end = self.rest.find('\n').unwrap_or(self.rest.len());
+            self.rest = &self.rest[end..];
+            self.skip_blanks();
+        }
+        Some(self.word()).filter(|word| !word.is_empty())
+    }
+
+    fn value(&mut self) -> Result<Cow<'a, str>, NetrcError> {
+        let line = self.line;
+        self.skip_blanks();
+        if self.rest.is_empty() {
+            return Err(NetrcError { line, error: WordError::Value });
+        }
+        match self.rest.strip_prefix('"') {
+            Some(quoted) => self.quoted(quoted).map(Cow::Owned),
+            None => Ok(Cow::Borrowed(self.word())),
+        }
+    }
+
+    /// After the first quote.
+    fn quoted(&mut self, text: &'a str) -> Result<String, NetrcError> {
+        let mut value = String::new();
+        let mut chars = text.char_indices();
+        while let Some((at, c)) = chars.next() {
+            let escaped = if c == '\\' { chars.next().map(|(_, c)| c) } else { None };
+            match (c, escaped) {
+                ('"', _) => {
+                    self.rest = &text[at + 1..];
+                    return Ok(value);
+                }
+                ('\n', _) | (_, Some('\n')) => break,
+                (_, Some('n')) => value.push('\n'),
+                (_, Some('r')) => value.push('\r'),
+                (_, Some('t')) => value.push('\t'),
+                (_, Some(c)) => value.push(c),
+                (c, None) => value.push(c),
+            }
+        }
+        Err(NetrcError { line: self.line, error: WordError::Quote })
+    }
+
+    fn word(&mut self) -> &'a str {
+        let end = self.rest.find(is_blank).unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        word
+    }
+
+    fn skip_blanks(&mut self) {
+        let rest = self.rest.trim_start_matches(is_blank);
+        let blanks = &self.rest[..self.rest.len() - rest.len()];
+        self.line += blanks.matches('\n').count();
+        self.rest = rest;
+    }
+
+    /// From the line of its name to an empty one.
+    fn skip_macro(&mut self) {
+        let mut lines = self.rest.split_inclusive('\n');
+        let mut skipped = lines.next().map_or(0, str::len);
+        let body = lines.take_while(|line| !line.trim_end_matches(['\r', '\n']).is_empty());
+        skipped += body.map(str::len).sum::<usize>();
+        let (skipped, rest) = self.rest.split_at(skipped);
+        self.line += skipped.matches('\n').count();
+        self.rest = rest;
+    }
+}
+
+fn is_blank(c: char) -> bool {
+    c.is_ascii_whitespace()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn lookup(file: &str, host: &str, user: Option<&str>) -> Option<(String, String)> {
+        let netrc = Netrc::parse(file).unwrap();
+        let text = |word: Option<&str>| word.unwrap_or("-").to_owned();
+        netrc.lookup(host, user).map(|login| (text(login.user), text(login.password)))
+    }
+
+    fn some(user: &str, password: &str) -> Option<(String, String)> {
+        Some((user.into(), password.into()))
+    }
+
+    const FILE: &str = "# machine a.org login no password no\n\
+        machine a.org login one password 1 # machine a.org\n\
+        machine\tA.ORG\n  login two\r\n  password #2\n  account x\n\
+        macdef init\nmachine b.org login evil\npassword evil\n\n\
+        machine b.org password p\n\
+        machine \"c d\" login \"u\\\"\\\\\\n\\r\\t\\x\" password \"\"\n\
+        machine e.org\n\
+        default login anonymous password me@home\n\
+        machine f.org login late password late\n";
+
+    #[test]
+    fn the_first_login_that_fits() {
+        assert_eq!(lookup(FILE, "a.org", None), some("one", "1"));
+        assert_eq!(lookup(FILE, "A.org", Some("two")), some("two", "#2"));
+        assert_eq!(lookup(FILE, "a.org", Some("Two")), None);
+        assert_eq!(lookup(FILE, "a.org", Some("anonymous")), some("anonymous", "me@home"));
+        assert_eq!(lookup(FILE, "b.org", None), some("-", "p"));
+        assert_eq!(lookup(FILE, "b.org", Some("any")), some("-", "p"));
+        assert_eq!(lookup(FILE, "c d", None), some("u\"\\\n\r\tx", ""));
+        assert_eq!(lookup(FILE, "e.org", None), some("-", "-"));
+        assert_eq!(lookup(FILE, "sub.a.org", None), some("anonymous", "me@home"));
+        assert_eq!(lookup(FILE, "f.org", None), some("anonymous", "me@home"));
+        assert_eq!(lookup(FILE, "f.org", Some("late")), some("late", "late"));
+        assert_eq!(lookup("machine a.org login x", "b.org", None), None);
+        assert_eq!(lookup("MACHINE b.org Login x", "b.org", None), some("x", "-"));
+        assert_eq!(lookup("", "b.org", None), None);
+        assert_eq!(lookup("macdef m\nx", "b.org", None), None);
+    }
+
+    #[test]
+    fn errors_name_their_line() {
+        for (file, line, error) in [
+            ("login x", 1, WordError::Machine),
+            ("\n# x\npassword x", 3, WordError::Machine),
+            ("machine a.org\nlogin", 2, WordError::Value),
+            ("machine\n\n", 1, WordError::Value),
+            ("machine a.org login a b", 1, WordError::Keyword),
+            ("\n\nmachine a.org\npassword \"x\"y", 4, WordError::Keyword),
+            ("Machine a.org Logins x", 1, WordError::Keyword),
+            ("default\nlogin \"x\npassword y\"", 2, WordError::Quote),
+            ("default login \"x\\", 1, WordError::Quote),
+            ("default login \"x\\\n\"", 1, WordError::Quote),
+            ("macdef m\nx\ny\n\ndefault\nlogout", 6, WordError::Keyword),
+        ] {
+            let result = Netrc::parse(file).map(drop);
+            assert_eq!(result, Err(NetrcError { line, error }), "{file}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let netrc = Netrc::parse("default login me password secret").unwrap();
+        let shown = format!("{netrc:?} {:?}", netrc.lookup("a", None));
+        assert!(shown.contains("me") && !shown.contains("secret"), "{shown}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_an_error(file in "\\PC{0,64}") {
+            let _ = Netrc::parse(&file);
+        }
+
+        #[test]
+        fn any_words_are_read_or_an_error(
+            file in "((machine|default|login|password|account|macdef|x|#|\"|\\\\)[ \r\n]{0,2}){0,16}",
+        ) {
+            if let Ok(netrc) = Netrc::parse(&file) {
+                netrc.lookup("x", None);
+            }
+        }
+
+        #[test]
+        fn what_is_quoted_is_read(password in "[^\n]{0,16}") {
+            let quoted = password.replace('\\', "\\\\").replace('"', "\\\"");
+            let file = format!("default login u password \"{quoted}\"");
+            prop_assert_eq!(lookup(&file, "h", None), some("u", &password));
+        }
+    }
+}
