@@ -1,4 +1,5 @@
-//! Traps of event-driven HTTP, each under both selectors: our epoll and an application's `poll`.
+//! Traps of event-driven HTTP, each under our epoll and in an application's loop of every kind,
+//! at full speed and byte by byte.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -11,7 +12,7 @@ use fulmar_proto::{
 use fulmar_server::{Limits, ServerEngine};
 use fulmar_sys as sys;
 use fulmar_tests::app::{App, server};
-use fulmar_tests::loops::{AppLoop, Loop, OwnLoop, client};
+use fulmar_tests::loops::{AppLoop, Bytewise, Edge, Level, Loop, Once, OneShot, OwnLoop, client};
 
 fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n")
@@ -56,13 +57,13 @@ fn a_stale_event_reaches_nobody<L: Loop<Engine = Jealous>>() {
         driver.turn(Duration::from_millis(1));
     }
     assert_eq!(driver.engine().served, 1, "the new tenant did not get the old one's bytes");
-    let mut rest = Vec::new();
-    let survivor = if driver.engine().victim_was_first { &mut second } else { &mut first };
-    survivor.set_nonblocking(false).expect("blocking");
-    let mut some = [0; 12];
-    survivor.read_exact(&mut some).expect("the survivor is answered");
-    rest.extend_from_slice(&some);
-    assert_eq!(rest, b"HTTP/1.1 204");
+    let survivor = if driver.engine().victim_was_first { second } else { first };
+    let start = beside(&mut driver, move || {
+        let mut start = [0; 12];
+        (&survivor).read_exact(&mut start).expect("the survivor is answered");
+        start
+    });
+    assert_eq!(&start, b"HTTP/1.1 204");
 }
 
 /// An engine that closes every other connection when one of them speaks.
@@ -185,15 +186,16 @@ fn bytes_above_the_descriptor_are_not_forgotten<L: Loop<Engine = ServerEngine<Ap
 /// Trap 7: byte by byte in, and out through a window that is always full.
 fn any_pace_gives_the_same_bytes<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut driver, address) = L::start(server(Limits::default()));
+    let len = 20_000_000 / L::SLOWER;
     let body = beside(&mut driver, move || {
         let mut stream = client(address);
         stream.set_nodelay(true).expect("a TCP socket");
-        for byte in get("/bytes/20000000").bytes() {
+        for byte in get(&format!("/bytes/{len}")).bytes() {
             stream.write_all(&[byte]).expect("room");
         }
         answer(&mut stream)
     });
-    assert_eq!(body.len(), 20_000_000);
+    assert_eq!(body.len(), len);
     let expected = |at: usize| {
         b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-\n"[at % 65_536 % 64]
     };
@@ -203,8 +205,9 @@ fn any_pace_gives_the_same_bytes<L: Loop<Engine = ServerEngine<App>>>() {
 /// Trap 7, the other way: what comes in goes out, with both directions full at times.
 fn an_echo_survives_back_pressure<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut driver, address) = L::start(server(Limits::default()));
+    let len = 8_000_000 / u32::try_from(L::SLOWER).expect("some");
     let sent: Vec<u8> =
-        (0..8_000_000_u32).flat_map(|n| n.to_be_bytes().into_iter().take(1)).collect();
+        (0..len).flat_map(|n| n.to_be_bytes().into_iter().skip(1).take(1)).collect();
     let expected = sent.clone();
     let body = beside(&mut driver, move || {
         let stream = client(address);
@@ -326,29 +329,41 @@ fn a_slow_head_is_given_up<L: Loop<Engine = ServerEngine<App>>>() {
     assert_eq!(rest, b"");
 }
 
-macro_rules! under_both {
-    ($($name:ident $(($($argument:expr),*))? ),* $(,)?) => {
-        mod own_loop {
-            $(#[test] fn $name() { super::$name::<super::OwnLoop<_>>($($($argument),*)?); })*
+macro_rules! under_all {
+    (@ $world:ident, $loop:ty, [$($name:ident),*]) => {
+        mod $world {
+            use super::*;
+            $(#[test] fn $name() { super::$name::<$loop>(); })*
         }
-        mod app_loop {
-            $(#[test] fn $name() { super::$name::<super::AppLoop<_>>($($($argument),*)?); })*
-        }
+    };
+    (at_any_pace: [$($name:ident),* $(,)?], at_full_speed: [$($fast:ident),* $(,)?] $(,)?) => {
+        under_all!(@ epoll, OwnLoop<_>, [$($name,)* $($fast),*]);
+        under_all!(@ level, AppLoop<_, Level>, [$($name,)* $($fast),*]);
+        under_all!(@ edge, AppLoop<_, Edge>, [$($name,)* $($fast),*]);
+        under_all!(@ one_shot, AppLoop<_, OneShot>, [$($name,)* $($fast),*]);
+        under_all!(@ registered_once, AppLoop<_, Once>, [$($name,)* $($fast),*]);
+        under_all!(@ epoll_bytewise, Bytewise<OwnLoop<_>>, [$($name),*]);
+        under_all!(@ level_bytewise, Bytewise<AppLoop<_, Level>>, [$($name),*]);
+        under_all!(@ edge_bytewise, Bytewise<AppLoop<_, Edge>>, [$($name),*]);
+        under_all!(@ one_shot_bytewise, Bytewise<AppLoop<_, OneShot>>, [$($name),*]);
     };
 }
 
-under_both!(
-    a_stale_event_reaches_nobody,
-    nobody_is_put_where_somebody_still_is,
-    bytes_above_the_descriptor_are_not_forgotten,
-    any_pace_gives_the_same_bytes,
-    an_echo_survives_back_pressure,
-    a_peer_that_ends_is_waited_for,
-    a_peer_that_resets_is_noticed,
-    a_half_closed_peer_is_answered,
-    everyone_is_gone_exactly_once,
-    nothing_waits_for_an_acknowledgement,
-    a_slow_head_is_given_up,
+under_all!(
+    at_any_pace: [
+        a_stale_event_reaches_nobody,
+        nobody_is_put_where_somebody_still_is,
+        bytes_above_the_descriptor_are_not_forgotten,
+        any_pace_gives_the_same_bytes,
+        an_echo_survives_back_pressure,
+        a_peer_that_ends_is_waited_for,
+        a_peer_that_resets_is_noticed,
+        a_half_closed_peer_is_answered,
+        everyone_is_gone_exactly_once,
+        a_slow_head_is_given_up,
+        an_abandoned_exchange_ends,
+    ],
+    at_full_speed: [nothing_waits_for_an_acknowledgement],
 );
 
 fn a_peer_that_ends_is_waited_for<L: Loop<Engine = ServerEngine<App>>>() {
@@ -360,11 +375,10 @@ fn a_peer_that_resets_is_noticed<L: Loop<Engine = ServerEngine<App>>>() {
 }
 
 /// A client that has gone while it was owed an answer does not keep its descriptor for ever.
-#[test]
-fn an_abandoned_exchange_ends() {
+fn an_abandoned_exchange_ends<L: Loop<Engine = ServerEngine<App>>>() {
     let abandoned_timeout = Duration::from_millis(60);
     let limits = Limits { abandoned_timeout, ..Limits::default() };
-    let (mut driver, address) = OwnLoop::start(server(limits));
+    let (mut driver, address) = L::start(server(limits));
     let (mut patient, mut gone) = (client(address), client(address));
     patient.write_all(get("/idle").as_bytes()).expect("room");
     gone.write_all(get("/idle").as_bytes()).expect("room");
@@ -377,7 +391,7 @@ fn an_abandoned_exchange_ends() {
 /// Everything that was watched is forgotten, once, in order: the trace balances.
 #[test]
 fn changes_balance_and_are_fused() {
-    let (mut driver, address) = AppLoop::start(server(Limits::default()));
+    let (mut driver, address) = AppLoop::<_, Level>::start(server(Limits::default()));
     let listener_watches = driver.changes.len();
     assert_eq!(listener_watches, 1);
     let mut stream = client(address);

@@ -1,23 +1,30 @@
-//! One engine in two worlds: our own loop, and an application's loop around `poll(2)`.
+//! One engine in two worlds: our own loop, and an application's loop around its own epoll, which
+//! may be level-triggered, edge-triggered or one-shot.
 //!
 //! Both run in the thread of the test, a turn at a time, so that nothing has to be waited for.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::marker::PhantomData;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::fd::{AsFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use fulmar_drive::{
-    Change, Changes, Epoll, Interest, ListenOptions, Reactor, Ready, Stats, listen,
+    Change, Changes, Epoll, Interest, ListenOptions, Portions, Reactor, Ready, Stats, listen,
 };
 use fulmar_engine::{Engine, ListenerId};
 use fulmar_sys as sys;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// A loop that drives an engine.
 pub trait Loop {
     /// What is driven.
     type Engine: Engine;
+
+    /// By how much less is moved at a time than usually: large bodies are smaller by that.
+    const SLOWER: usize = 1;
 
     /// A loop with a listener on loopback.
     fn start(engine: Self::Engine) -> (Self, SocketAddr)
@@ -35,6 +42,9 @@ pub trait Loop {
 
     /// What drove it.
     fn stats(&self) -> Stats;
+
+    /// See [`Reactor::set_portions`].
+    fn set_portions(&mut self, portions: Portions);
 
     /// Turns until `done`, for at most ten seconds.
     ///
@@ -88,69 +98,193 @@ impl<E: Engine> Loop for OwnLoop<E> {
     fn stats(&self) -> Stats {
         self.0.stats()
     }
+
+    fn set_portions(&mut self, portions: Portions) {
+        self.0.set_portions(portions);
+    }
 }
 
-/// An application's loop, level-triggered, which believes what it is told and checks it.
+/// A loop that moves one byte at a time, and sometimes none.
 #[derive(Debug)]
-pub struct AppLoop<E> {
+pub struct Bytewise<L>(L);
+
+impl<L: Loop> Loop for Bytewise<L> {
+    type Engine = L::Engine;
+
+    const SLOWER: usize = 1_000;
+
+    fn start(engine: L::Engine) -> (Self, SocketAddr) {
+        let (mut inner, address) = L::start(engine);
+        inner.set_portions(Portions { receive: 1, send: 1, again: 100, seed: 60 });
+        (Self(inner), address)
+    }
+
+    fn engine(&mut self) -> &mut L::Engine {
+        self.0.engine()
+    }
+
+    fn with<O>(&mut self, act: impl FnOnce(&mut L::Engine, Instant) -> O) -> O {
+        self.0.with(act)
+    }
+
+    fn turn(&mut self, max: Duration) {
+        self.0.turn(max);
+    }
+
+    fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+
+    fn set_portions(&mut self, portions: Portions) {
+        self.0.set_portions(portions);
+    }
+}
+
+/// How an application's epoll tells of readiness.
+pub trait Trigger: Debug {
+    /// What is added to every registration.
+    const FLAGS: EventFlags;
+    /// Whether a descriptor is armed again after each of its events.
+    const REARMS: bool = false;
+    /// Whether changes of interest are passed on; otherwise everything is waited for, always.
+    const CHANGES: bool = true;
+}
+
+/// As `poll(2)`: for as long as it is so.
+#[derive(Debug)]
+pub struct Level;
+
+/// `EPOLLET`.
+#[derive(Debug)]
+pub struct Edge;
+
+/// `EPOLLONESHOT`.
+#[derive(Debug)]
+pub struct OneShot;
+
+/// `EPOLLET`, registered once for everything.
+#[derive(Debug)]
+pub struct Once;
+
+impl Trigger for Level {
+    const FLAGS: EventFlags = EventFlags::empty();
+}
+
+impl Trigger for Edge {
+    const FLAGS: EventFlags = EventFlags::ET;
+}
+
+impl Trigger for OneShot {
+    const FLAGS: EventFlags = EventFlags::ONESHOT;
+    const REARMS: bool = true;
+}
+
+impl Trigger for Once {
+    const FLAGS: EventFlags = EventFlags::ET;
+    const CHANGES: bool = false;
+}
+
+/// An application's loop, which believes what it is told and checks it: every change becomes a
+/// call for its own epoll, which refuses what is not in order.
+#[derive(Debug)]
+pub struct AppLoop<E, T = Level> {
     /// The reactor.
     pub reactor: Reactor<E, Changes>,
     /// What the application was told to wait for.
     pub watched: BTreeMap<RawFd, Interest>,
     /// Every change, in order.
     pub changes: Vec<Change>,
+    epoll: OwnedFd,
     deadline: Option<Instant>,
+    portioned: bool,
+    trigger: PhantomData<T>,
 }
 
-impl<E: Engine> AppLoop<E> {
-    /// Hears of changes. A descriptor is open when it is forgotten, and known.
-    fn listen_to_changes(&mut self) {
+impl<E: Engine, T: Trigger> AppLoop<E, T> {
+    /// Drives a reactor.
+    ///
+    /// # Panics
+    /// If there are no more descriptors.
+    pub fn new(reactor: Reactor<E, Changes>) -> Self {
+        let mut this = Self {
+            reactor,
+            watched: BTreeMap::new(),
+            changes: Vec::new(),
+            epoll: epoll::create(CreateFlags::CLOEXEC).expect("a descriptor"),
+            deadline: None,
+            portioned: false,
+            trigger: PhantomData,
+        };
+        this.listen_to_changes();
+        this
+    }
+
+    /// Hears of changes.
+    ///
+    /// # Panics
+    /// If one of them is not in order: a descriptor is watched, watched for something else, and
+    /// forgotten once, all of this while it is open.
+    pub fn listen_to_changes(&mut self) {
         while let Some(change) = self.reactor.poll_change() {
             self.changes.push(change);
             match change {
-                Change::Watch { fd, interest } => {
-                    assert!(is_open(fd), "a descriptor that is watched is open");
-                    let told = self.watched.insert(fd, interest);
-                    assert_ne!(told, Some(interest), "a change that changes nothing");
-                }
-                Change::Forget { fd } => {
-                    assert!(is_open(fd), "a descriptor is forgotten before it is closed");
+                Change::Watch { fd, interest, .. } => self.watch(fd, interest),
+                Change::Forget { fd, .. } => {
                     assert!(self.watched.remove(&fd).is_some(), "only what was told is forgotten");
+                    let fd = self.reactor.descriptor(fd).expect("it is forgotten while it is open");
+                    epoll::delete(&self.epoll, fd).expect("it was registered");
                 }
                 Change::Timer { deadline } => self.deadline = deadline,
             }
         }
     }
 
-    fn ready_now(&self, max: Duration) -> Vec<(RawFd, Ready)> {
-        let entry = |(fd, interest): (&RawFd, &Interest)| {
-            let fd = self.reactor.descriptor(*fd).expect("what is watched is known");
-            PollFd::from_borrowed_fd(fd, flags(*interest))
-        };
-        let mut polled: Vec<_> = self.watched.iter().map(entry).collect();
-        poll(&mut polled, Some(&timespec(max))).expect("poll(2)");
-        let ready = |(fd, flags): (RawFd, PollFlags)| {
-            let hangup = flags.intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR);
-            let failed = flags.intersects(PollFlags::HUP | PollFlags::ERR);
-            let read = flags.contains(PollFlags::IN) || hangup;
-            (fd, Ready { read, write: flags.contains(PollFlags::OUT), hangup, failed })
-        };
-        let events = self.watched.keys().zip(&polled).map(|(fd, entry)| (*fd, entry.revents()));
-        events.filter(|(_, flags)| !flags.is_empty()).map(ready).collect()
+    fn watch(&mut self, fd: RawFd, interest: Interest) {
+        let told = self.watched.insert(fd, interest);
+        let open = self.reactor.descriptor(fd).expect("what is watched is known and open");
+        let (data, flags) = (data(fd), flags::<T>(interest));
+        match told {
+            None => epoll::add(&self.epoll, open, data, flags).expect("it is new"),
+            Some(told) => {
+                assert!(self.portioned || told != interest, "a change that changes nothing");
+                if T::CHANGES {
+                    epoll::modify(&self.epoll, open, data, flags).expect("it is registered");
+                }
+            }
+        }
+    }
+
+    /// What is ready after at most `max`.
+    ///
+    /// # Panics
+    /// If the kernel cannot tell.
+    pub fn wait(&self, max: Duration) -> Vec<(RawFd, Ready)> {
+        let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
+        let n = epoll::wait(&self.epoll, &mut events, Some(&timespec(max))).expect("epoll_wait(2)");
+        events[..n].iter().map(ready).collect()
+    }
+
+    /// Tells one event and hears what follows.
+    pub fn tell(&mut self, fd: RawFd, ready: Ready) {
+        self.reactor.socket_action(sys::now(), fd, ready);
+        self.listen_to_changes();
+        if T::REARMS
+            && let Some(interest) = self.watched.get(&fd)
+        {
+            let open = self.reactor.descriptor(fd).expect("what is watched is known and open");
+            epoll::modify(&self.epoll, open, data(fd), flags::<T>(*interest)).expect("registered");
+        }
     }
 }
 
-impl<E: Engine> Loop for AppLoop<E> {
+impl<E: Engine, T: Trigger> Loop for AppLoop<E, T> {
     type Engine = E;
 
     fn start(engine: E) -> (Self, SocketAddr) {
         let (listener, address) = loopback();
         let mut reactor = Reactor::new(engine, Changes::new());
         reactor.listen(listener).expect("a listener");
-        let (watched, changes) = (BTreeMap::new(), Vec::new());
-        let mut this = Self { reactor, watched, changes, deadline: None };
-        this.listen_to_changes();
-        (this, address)
+        (Self::new(reactor), address)
     }
 
     fn engine(&mut self) -> &mut E {
@@ -165,10 +299,9 @@ impl<E: Engine> Loop for AppLoop<E> {
 
     fn turn(&mut self, max: Duration) {
         let wait = until(self.deadline).map_or(max, |left| left.min(max));
-        for (fd, ready) in self.ready_now(wait) {
+        for (fd, ready) in self.wait(wait) {
             // Also for a descriptor that was forgotten meanwhile: applications do that.
-            self.reactor.socket_action(sys::now(), fd, ready);
-            self.listen_to_changes();
+            self.tell(fd, ready);
         }
         if until(self.deadline).is_some_and(|left| left.is_zero()) {
             self.deadline = None; // it is told once, and replaced
@@ -179,6 +312,11 @@ impl<E: Engine> Loop for AppLoop<E> {
 
     fn stats(&self) -> Stats {
         self.reactor.stats()
+    }
+
+    fn set_portions(&mut self, portions: Portions) {
+        self.portioned = true;
+        self.reactor.set_portions(portions);
     }
 }
 
@@ -192,7 +330,7 @@ pub fn client(address: SocketAddr) -> TcpStream {
     stream
 }
 
-fn loopback() -> (std::os::fd::OwnedFd, SocketAddr) {
+fn loopback() -> (OwnedFd, SocketAddr) {
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     listen(any, ListenOptions::default()).expect("a port on loopback")
 }
@@ -205,16 +343,30 @@ fn timespec(duration: Duration) -> Timespec {
     Timespec { tv_sec: duration.as_secs().cast_signed(), tv_nsec: duration.subsec_nanos().into() }
 }
 
-fn flags(interest: Interest) -> PollFlags {
-    let mut flags = PollFlags::RDHUP;
-    flags.set(PollFlags::IN, interest.read);
-    flags.set(PollFlags::OUT, interest.write);
-    if !interest.read {
-        flags.remove(PollFlags::RDHUP); // level-triggered: it would never be quiet
-    }
-    flags
+fn data(fd: RawFd) -> EventData {
+    EventData::new_u64(u64::try_from(fd).expect("descriptors are not negative"))
 }
 
-fn is_open(fd: RawFd) -> bool {
-    std::fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok()
+fn flags<T: Trigger>(interest: Interest) -> EventFlags {
+    let everything = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP;
+    let mut flags = if T::CHANGES { EventFlags::empty() } else { everything };
+    if interest.read {
+        flags |= EventFlags::IN;
+    }
+    if interest.write {
+        flags |= EventFlags::OUT;
+    }
+    if interest.hangup {
+        flags |= EventFlags::RDHUP;
+    }
+    flags | T::FLAGS
+}
+
+fn ready(event: &Event) -> (RawFd, Ready) {
+    let (flags, data) = (event.flags, event.data);
+    let failed = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+    let hangup = failed || flags.contains(EventFlags::RDHUP);
+    let read = hangup || flags.contains(EventFlags::IN);
+    let fd = RawFd::try_from(data.u64()).expect("as it was registered");
+    (fd, Ready { read, write: flags.contains(EventFlags::OUT), hangup, failed })
 }

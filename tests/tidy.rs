@@ -605,12 +605,15 @@ const ALLOWED: &[Edges] = &[
 
 /// Public functions of `sys` that ask the kernel for nothing: module, name, why.
 const PURE: &[(&str, &str, &str)] = &[
+    ("epoll", "is_empty", "looks at bits"),
     ("epoll", "is_readable", "looks at bits"),
     ("epoll", "is_writable", "looks at bits"),
     ("epoll", "is_hangup", "looks at bits"),
     ("epoll", "is_dead", "looks at bits"),
     ("epoll", "tag", "a field"),
     ("epoll", "events", "a field"),
+    ("poll", "new", "fields"),
+    ("poll", "events", "a field"),
     ("process", "total", "a sum"),
     ("ledger", "name", "a constant"),
     ("ledger", "here", "the ledger itself, in this thread's memory"),

@@ -2,16 +2,14 @@
 
 use std::time::{Instant, SystemTime};
 
-use fulmar_proto::{
-    Added, BodyLen, ClientConnection, Connection, Headers, Misuse, Response, StreamId,
-};
+use fulmar_proto::{BodyLen, Response};
 use fulmar_semantics::coding::Decoder;
 use fulmar_semantics::redirect::{Ask, Decision, Hop, Origin, decide, referer};
 use fulmar_semantics::retry_after::retry_after;
 use url::Url;
 
 use crate::error::Error;
-use crate::request::{Redirected, Request};
+use crate::request::Redirected;
 use crate::state::State;
 use crate::transfer::{BodyUse, Calls, Pace, Stage, Then, TransferId, known};
 
@@ -33,26 +31,6 @@ impl State {
         }
     }
 
-    /// True if a request goes out exactly as it was compiled.
-    pub(crate) fn adds_nothing(&self, _request: &Request) -> bool {
-        true
-    }
-
-    /// Queues the head of a request, with what is added this time.
-    pub(crate) fn send_head(
-        &mut self,
-        _now: Instant,
-        _id: TransferId,
-        request: &Request,
-        connection: &mut ClientConnection,
-        stream: StreamId,
-    ) -> Result<(), Misuse> {
-        let added: Added<'_> = &[];
-        connection.send_head(stream, request.head(added), request.body().len())
-    }
-
-    pub(crate) fn keep_cookies(&mut self, _now: Instant, _id: TransferId, _headers: Headers<'_>) {}
-
     /// What is to be done about an answer. `Some`: it leads there, and its body is of no interest.
     pub(crate) fn decide(
         &mut self,
@@ -63,7 +41,7 @@ impl State {
         if let Some(to) = self.follow(id, response)? {
             return Ok(Some(to));
         }
-        if self.rest(now, id, response) {
+        if self.challenged(id, response)? || self.rest(now, id, response) {
             return Ok(None);
         }
         let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };

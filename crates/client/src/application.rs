@@ -114,9 +114,13 @@ impl Context<'_> {
         self.state.commands.push_back(Command::Finish(transfer));
     }
 
-    /// Moves the rest of the body from the socket into a file, without this program's memory
-    /// (`splice(2)`), where that is possible: from [`Event::Head`], if the length is known and no
-    /// coding is undone. False if it is not; then the body is delivered as usual.
+    /// Moves the body from the socket into a file, without this program's memory (`splice(2)`),
+    /// where that is possible: from [`Event::Head`], if the length is known and no coding is
+    /// undone. False if it is not; then the body is delivered as usual.
+    ///
+    /// What arrived together with the head is delivered as [`Event::Data`] all the same: it is
+    /// the application's to write, at the beginning of `place`, and so is everything where the
+    /// kernel cannot splice. `place` is open for writing, and not for appending.
     pub fn store(&mut self, transfer: TransferId, place: FileRange) -> bool {
         self.state.store(transfer, place)
     }

@@ -10,6 +10,8 @@ use fulmar_engine::{
 };
 use fulmar_proto::{ClientConnection, Connection, FileRange, Input, Segment, Transmit};
 
+use fulmar_semantics::cookies::Jar;
+
 use crate::application::{Application, Context};
 use crate::core::{Core, failure};
 use crate::options::Config;
@@ -79,9 +81,24 @@ impl<A: Application> Client<A> {
         self.core.state.pool.idle()
     }
 
+    /// Keys that connections, waiting transfers or manners are kept for at the moment.
+    pub fn origins(&self) -> usize {
+        self.core.state.pool.len()
+    }
+
     /// What was done so far.
     pub fn stats(&self) -> Stats {
         self.core.state.stats
+    }
+
+    /// The cookies, if there is a jar.
+    pub fn cookies(&self) -> Option<&Jar> {
+        self.core.state.jar.as_ref()
+    }
+
+    /// From now on cookies are kept here, and sent; `None`: neither.
+    pub fn set_cookies(&mut self, jar: Option<Jar>) {
+        self.core.state.jar = jar;
     }
 
     /// Closes idle connections; those in use are closed when their answers are complete.
@@ -338,7 +355,7 @@ impl<A: Application> Client<A> {
 
     fn splice(&mut self, id: TransferId) {
         if let Some(transfer) = self.core.state.transfers.get(id.0) {
-            self.core.state.actions.push_back(Action::Splice { socket: transfer.socket });
+            self.links.splice(transfer.socket);
         }
     }
 
@@ -428,7 +445,20 @@ impl<A: Application> Engine for Client<A> {
         self.settle(now);
     }
 
-    fn handle_spliced(&mut self, _now: Instant, _socket: SocketId, _bytes: u64) {}
+    fn handle_spliced(&mut self, now: Instant, socket: SocketId, bytes: u64) {
+        if let Some((_, seat)) = self.links.get_mut(socket) {
+            seat.calls.receive += 2; // socket to pipe, pipe to file
+            let id = seat.owners.first();
+            self.core.spliced(now, id, bytes);
+        }
+        self.links.handle_spliced(now, socket, bytes, &mut self.core);
+        self.settle(now);
+    }
+
+    fn handle_splice_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
+        self.links.handle_splice_failed(now, socket, error, &mut self.core);
+        self.settle(now);
+    }
 
     fn handle_resolved(&mut self, now: Instant, lookup: LookupId, addresses: Resolved<'_>) {
         self.resolved(now, lookup.0 as usize, addresses);
@@ -471,7 +501,9 @@ impl<A: Application> Engine for Client<A> {
     fn poll_splice(&mut self, socket: SocketId) -> Option<FileRange> {
         let (_, seat) = self.links.get(socket)?;
         let transfer = self.core.state.transfers.get(seat.owners.first()?.0)?;
-        (transfer.body == BodyUse::Splice).then(|| transfer.extra.as_ref()?.file.clone())?
+        let place = transfer.extra.as_ref()?.file.clone()?;
+        let len = place.len.min(self.links.direct(socket));
+        (transfer.body == BodyUse::Splice && len > 0).then_some(FileRange { len, ..place })
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -181,7 +181,7 @@ impl<A: Application> Core<A> {
         len: proto::BodyLen,
     ) {
         self.state.note_head(now, id, response.status, len);
-        self.state.keep_cookies(now, id, response.headers);
+        self.state.take_identity(now, id, response.headers);
         match self.state.decide(now, id, response) {
             Err(error) => self.over(now, id, Err(error)),
             Ok(Some(to)) => self.tell(now, id, Event::Redirect { response, to: &to }),
@@ -197,6 +197,19 @@ impl<A: Application> Core<A> {
         self.state.watch(now, id);
     }
 
+    /// Bytes of the body went into the file past us.
+    pub(crate) fn spliced(&mut self, now: Instant, id: Option<TransferId>, bytes: u64) {
+        let Some(id) = id else { return };
+        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        transfer.received += bytes;
+        transfer.since = now;
+        if let Some(place) = transfer.extra.as_mut().and_then(|extra| extra.file.as_mut()) {
+            place.offset += bytes;
+            place.len = place.len.saturating_sub(bytes);
+        }
+        self.state.pace(now, id);
+    }
+
     /// Bytes of the body have arrived.
     fn data(&mut self, now: Instant, id: TransferId, bytes: Bytes) {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
@@ -208,6 +221,10 @@ impl<A: Application> Core<A> {
                 self.lead_on(now, id);
             }
             return;
+        }
+        if let Some(place) = transfer.extra.as_mut().and_then(|extra| extra.file.as_mut()) {
+            place.offset += bytes.len() as u64;
+            place.len = place.len.saturating_sub(bytes.len() as u64);
         }
         self.state.pace(now, id);
         self.deliver(now, id, bytes);
@@ -363,6 +380,7 @@ pub(crate) fn failure(end: End) -> Error {
         End::Closed => Error::Closed,
         End::Peer(error) => Error::Peer(error),
         End::Failed(error) => Error::Io(error),
+        End::File(error) => Error::Write(error),
         End::TimedOut(None) => Error::TimedOut(Waiting::Connect),
         End::TimedOut(Some(_)) => Error::TimedOut(Waiting::Idle),
         other => Error::Io(io::Error::other(format!("{other:?}"))),

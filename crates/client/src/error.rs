@@ -186,6 +186,8 @@ impl StdError for ConnectError {}
 pub enum BuildError {
     /// The URL is not one that can be asked for.
     Url(crate::TargetError),
+    /// User, password or token cannot be sent.
+    Credentials(fulmar_semantics::auth::BadCredentials),
     /// The method, a field's name or a value has a byte that would break the message (RFC 9110
     /// §5.5): what was being set.
     Field(String),
@@ -195,6 +197,7 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Url(error) => error.fmt(f),
+            Self::Credentials(error) => error.fmt(f),
             Self::Field(name) => {
                 write!(f, "{name:?} cannot be sent: it has bytes that are not allowed there")
             }

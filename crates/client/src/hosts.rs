@@ -123,7 +123,7 @@ impl Hosts {
         *rest = (*rest).max(Some(until));
     }
 
-    /// Hosts that are known.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.hosts.len()
     }

@@ -24,6 +24,7 @@ mod answer;
 mod body;
 mod connect;
 mod core;
+mod identity;
 mod seat;
 mod state;
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_engine::KeepAlive;
+use fulmar_semantics::auth::Credentials;
+use fulmar_semantics::netrc::Netrc;
 use fulmar_semantics::proxy::{Login, ProxyKind, Settings};
 use fulmar_semantics::{coding, redirect};
 use url::Host;
@@ -22,7 +24,14 @@ pub struct Options {
     /// Content codings are undone, within these limits; `None`: bodies are delivered as they came.
     pub decode: Option<coding::Limits>,
     /// User and password, or a token; also from `user:password@` in the URL.
-    pub credentials: Option<Login>,
+    pub credentials: Option<Arc<Credentials>>,
+    /// A password is sent by Basic without being asked for; otherwise the server's challenge says
+    /// how. Tokens are always sent.
+    pub unasked: bool,
+    /// Logins by host, for requests without credentials.
+    pub netrc: Option<Arc<Netrc>>,
+    /// The client's cookies go with it and are taken from its answers.
+    pub cookies: bool,
     /// A followed redirect is told where it came from (RFC 9110 §10.1.3).
     pub referer: bool,
     /// Further fields that are dropped when a redirect leaves the origin.
@@ -64,6 +73,9 @@ impl Default for Options {
             redirects: None,
             decode: None,
             credentials: None,
+            unasked: false,
+            netrc: None,
+            cookies: true,
             referer: false,
             credential_fields: Vec::new(),
             expect_continue_from: Some(1024 * 1024),

@@ -6,6 +6,9 @@ use bytes::Bytes;
 use fulmar_proto as proto;
 use fulmar_proto::h1::EncodedRequest;
 use fulmar_proto::{BodyLen, FileRange, HeaderBuf};
+use fulmar_semantics::auth::{self, Credentials};
+use fulmar_semantics::coding;
+use fulmar_semantics::proxy::Login;
 
 use crate::error::BuildError;
 use crate::key::{Hashed, Key, Protocol, Route};
@@ -35,6 +38,8 @@ struct Inner {
     body: Body,
     tag: u64,
     options: Arc<Options>,
+    /// For challenges; what is sent unasked stands among the headers.
+    credentials: Option<Arc<Credentials>>,
     key: Hashed,
     encoded: Option<EncodedRequest>,
 }
@@ -158,6 +163,16 @@ impl Request {
         self.inner.encoded.as_ref()
     }
 
+    /// What challenges of its origin are answered with.
+    pub(crate) fn credentials(&self) -> Option<&Arc<Credentials>> {
+        self.inner.credentials.as_ref()
+    }
+
+    /// True if the caller set this field.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.inner.headers.as_headers().get(name).is_some()
+    }
+
     /// Its head, with what is added this time.
     pub(crate) fn head<'a>(&'a self, added: proto::head::Added<'a>) -> proto::Request<'a> {
         let inner = &self.inner;
@@ -203,11 +218,20 @@ impl Request {
         }
         let body = if hop.drop_body { Body::Empty } else { inner.body.clone() };
         let target = Target::from_url(hop.url.clone()).map_err(BuildError::Url)?;
-        let options = match hop.drop_credentials && inner.options.credentials.is_some() {
-            true => Arc::new(Options { credentials: None, ..(*inner.options).clone() }),
-            false => inner.options.clone(),
+        let credentials = match hop.drop_credentials {
+            true => None,
+            false => inner.credentials.clone(),
         };
-        compile(target, hop.method.as_str().into(), headers, body, inner.tag, options)
+        let draft = Draft {
+            target,
+            method: hop.method.as_str().into(),
+            headers,
+            body,
+            tag: inner.tag,
+            options: Arc::clone(&inner.options),
+            credentials,
+        };
+        draft.compile()
     }
 }
 
@@ -262,71 +286,141 @@ impl RequestBuilder {
         }
         let options = self.options.unwrap_or_default();
         let (target, user) = Target::with_user(&self.url).map_err(BuildError::Url)?;
-        let options = match user {
-            // What stands in the URL counts more than what was given for all.
-            Some(user) => Arc::new(Options { credentials: Some(user), ..(*options).clone() }),
-            None => options,
+        // What stands in the URL counts more than what was given for all.
+        let credentials = match user {
+            Some(user) => Some(Arc::new(password(&user)?)),
+            None => options.credentials.clone(),
         };
-        compile(target, self.method.into(), self.headers, self.body, self.tag, options)
+        let draft = Draft {
+            target,
+            method: self.method.into(),
+            headers: self.headers,
+            body: self.body,
+            tag: self.tag,
+            options,
+            credentials,
+        };
+        draft.compile()
     }
 }
 
-fn compile(
+/// Everything that a request is compiled from.
+struct Draft {
     target: Target,
     method: Box<str>,
-    given: HeaderBuf,
+    headers: HeaderBuf,
     body: Body,
     tag: u64,
     options: Arc<Options>,
-) -> Result<Request, BuildError> {
-    let headers = complete(&target, &given, &options)?;
-    let key = Hashed::new(options.key(&target));
-    let mut inner = Inner { target, method, headers, body, tag, options, key, encoded: None };
-    let bytes = match &inner.body {
-        Body::Empty => Some(Bytes::new()),
-        Body::Bytes(bytes) if bytes.len() <= ENCODED_BODY_MAX => Some(bytes.clone()),
-        _ => None,
-    };
-    let request = Request { inner: Arc::new(inner) };
-    let bad = |_| BuildError::Field(request.method().to_owned());
-    let head = EncodedRequest::new(&request.head(&[]), bytes.as_deref().unwrap_or_default());
-    let encoded = head.map_err(bad)?;
-    if bytes.is_none() || request.expects_continue() {
-        return Ok(request);
-    }
-    inner = Arc::into_inner(request.inner).expect("made above, shared with nobody");
-    inner.encoded = Some(encoded);
-    Ok(Request { inner: Arc::new(inner) })
+    credentials: Option<Arc<Credentials>>,
 }
 
-/// The fields given, and those that every request of ours has unless it was given them.
-fn complete(
-    target: &Target,
-    given: &HeaderBuf,
-    options: &Options,
-) -> Result<HeaderBuf, BuildError> {
-    let has = |name: &str| given.as_headers().get(name).is_some();
-    let mut headers = HeaderBuf::new();
-    let mut put = |name: &str, value: &[u8]| {
-        headers.push(name, value).map_err(|_| BuildError::Field(name.to_owned()))
-    };
-    if !has("host") {
-        put("Host", target.authority().as_bytes())?;
+impl Draft {
+    fn compile(mut self) -> Result<Request, BuildError> {
+        if self.credentials.is_none() {
+            self.credentials = self.login()?;
+        }
+        let headers = self.complete()?;
+        let key = Hashed::new(self.options.key(&self.target));
+        let mut inner = Inner {
+            target: self.target,
+            method: self.method,
+            headers,
+            body: self.body,
+            tag: self.tag,
+            options: self.options,
+            credentials: self.credentials,
+            key,
+            encoded: None,
+        };
+        let bytes = match &inner.body {
+            Body::Empty => Some(Bytes::new()),
+            Body::Bytes(bytes) if bytes.len() <= ENCODED_BODY_MAX => Some(bytes.clone()),
+            _ => None,
+        };
+        let request = Request { inner: Arc::new(inner) };
+        let bad = |_| BuildError::Field(request.method().to_owned());
+        let head = EncodedRequest::new(&request.head(&[]), bytes.as_deref().unwrap_or_default());
+        let encoded = head.map_err(bad)?;
+        if bytes.is_none() || request.expects_continue() {
+            return Ok(request);
+        }
+        inner = Arc::into_inner(request.inner).expect("made above, shared with nobody");
+        inner.encoded = Some(encoded);
+        Ok(Request { inner: Arc::new(inner) })
     }
-    if !has("user-agent") {
-        put("User-Agent", USER_AGENT.as_bytes())?;
+
+    /// What a netrc file says for this host.
+    fn login(&self) -> Result<Option<Arc<Credentials>>, BuildError> {
+        let Some(netrc) = &self.options.netrc else { return Ok(None) };
+        let Some(login) = netrc.lookup(&self.target.host(), None) else { return Ok(None) };
+        let (user, password) = (login.user.unwrap_or_default(), login.password.unwrap_or_default());
+        let credentials = Credentials::password(user, password);
+        Ok(Some(Arc::new(credentials.map_err(BuildError::Credentials)?)))
     }
-    if !has("accept") {
-        put("Accept", b"*/*")?;
+
+    /// The fields given, and those that every request of ours has unless it was given them.
+    fn complete(&self) -> Result<HeaderBuf, BuildError> {
+        let has = |name: &str| self.headers.as_headers().get(name).is_some();
+        let mut headers = HeaderBuf::new();
+        let mut put = |name: &str, value: &[u8]| {
+            headers.push(name, value).map_err(|_| BuildError::Field(name.to_owned()))
+        };
+        if !has("host") {
+            put("Host", self.target.authority().as_bytes())?;
+        }
+        if !has("user-agent") {
+            put("User-Agent", USER_AGENT.as_bytes())?;
+        }
+        if !has("accept") {
+            put("Accept", b"*/*")?;
+        }
+        if self.options.decode.is_some() && !has("accept-encoding") && !has("range") {
+            put("Accept-Encoding", coding::ACCEPT_ENCODING.as_bytes())?;
+        }
+        if !has("authorization")
+            && let Some(value) = self.unasked()
+        {
+            put("Authorization", &value)?;
+        }
+        if !has("proxy-authorization")
+            && !self.target.is_tls()
+            && let Some(login) = self.options.proxy_login(&self.target)
+        {
+            put("Proxy-Authorization", &basic(&password(login)?))?;
+        }
+        for (name, value) in self.headers.as_headers().iter() {
+            let name = std::str::from_utf8(name).expect("a token was pushed");
+            put(name, value)?;
+        }
+        Ok(headers)
     }
-    if options.decode.is_some() && !has("accept-encoding") && !has("range") {
-        put("Accept-Encoding", fulmar_semantics::coding::ACCEPT_ENCODING.as_bytes())?;
+
+    /// What is sent without a challenge: a token always, a password if the options say so.
+    fn unasked(&self) -> Option<Vec<u8>> {
+        let credentials = self.credentials.as_deref()?;
+        let mut session = auth::Session::unasked(credentials)?;
+        let token = session.scheme() == auth::Scheme::Bearer;
+        (token || self.options.unasked).then(|| fixed(&mut session))
     }
-    for (name, value) in given.as_headers().iter() {
-        let name = std::str::from_utf8(name).expect("a token was pushed");
-        put(name, value)?;
-    }
-    Ok(headers)
+}
+
+fn password(login: &Login) -> Result<Credentials, BuildError> {
+    let (user, password) =
+        (String::from_utf8_lossy(&login.user), String::from_utf8_lossy(&login.password));
+    Credentials::password(&user, &password).map_err(BuildError::Credentials)
+}
+
+/// The value for Basic; nothing if the user's name has a colon, which Basic cannot carry.
+fn basic(credentials: &Credentials) -> Vec<u8> {
+    auth::Session::unasked(credentials).map(|mut session| fixed(&mut session)).unwrap_or_default()
+}
+
+fn fixed(session: &mut auth::Session) -> Vec<u8> {
+    let mut value = Vec::new();
+    let request = auth::Request { method: b"", target: b"", body: None };
+    session.authorize(request, &mut value).expect("Basic and Bearer are the same for all requests");
+    value
 }
 
 /// Fields that belong to the origin that they were meant for.

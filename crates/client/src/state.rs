@@ -5,10 +5,12 @@ use std::time::{Instant, SystemTime};
 
 use fulmar_engine::{Action, End, LookupId, Slots, SocketId, Span, Wheel};
 use fulmar_proto::{FileRange, Segment};
+use fulmar_semantics::cookies::Jar;
 use slab::Slab;
 
 use crate::connect::Attempt;
 use crate::hosts::Permit;
+use crate::identity::Sessions;
 use crate::options::Config;
 use crate::pool::{Addresses, Pool, Swept};
 use crate::request::Request;
@@ -30,6 +32,9 @@ pub(crate) struct State {
     pub(crate) wheel: Wheel,
     /// When origins are.
     pub(crate) alarms: Wheel,
+    pub(crate) jar: Option<Jar>,
+    /// How origins are proved to, that have asked.
+    pub(crate) sessions: Sessions,
     /// Descriptors or memory ran out: nothing is opened until then.
     pub(crate) exhausted_until: Option<Instant>,
     pub(crate) stats: Stats,
@@ -85,6 +90,8 @@ impl State {
             actions: VecDeque::new(),
             wheel: Wheel::new(now),
             alarms: Wheel::new(now),
+            jar: None,
+            sessions: Sessions::default(),
             exhausted_until: None,
             stats: Stats::default(),
         }

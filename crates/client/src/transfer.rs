@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use fulmar_engine::{SocketId, Span};
 use fulmar_proto::{BodyLen, FileRange, StreamId};
+use fulmar_semantics::auth::Attempt;
 use fulmar_semantics::coding::Decoder;
 
 use crate::error::{Error, Waiting};
@@ -103,6 +104,10 @@ pub(crate) struct Extra {
     pub(crate) next: Option<Request>,
     pub(crate) rest_until: Option<Instant>,
     pub(crate) retries: u8,
+    /// The proof that the request in hand carries.
+    pub(crate) proof: Option<Attempt>,
+    /// Challenges answered.
+    pub(crate) proofs: u8,
     pub(crate) pace: Option<Pace>,
 }
 

@@ -14,18 +14,26 @@ use crate::socket::{Birth, Socket};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// One connection per event: an `accept4` that finds nobody costs more than one that does,
-    /// and a level-triggered listener tells again.
+    /// and a level-triggered listener tells again. One that does not is due in the next turn.
     pub(crate) fn accept(&mut self, now: Instant) {
         self.wake_listeners(now);
-        while let Some(id) = self.arrivals.pop() {
+        let told = self.arrivals.len();
+        for at in 0..told {
+            let id = self.arrivals[at];
             self.act(now); // a place that the engine has freed is not free before its `Close`
             let Some(listener) = self.listeners.get_mut(id.0 as usize).and_then(Option::as_mut)
             else {
                 continue;
             };
+            if !listener.watching {
+                continue; // an event from before
+            }
             match sys::accept(listener.fd.as_fd()) {
                 Ok((fd, peer)) => {
                     let likely = listener.prediction.is_ready();
+                    if !S::REPEATS {
+                        self.arrivals.push(id);
+                    }
                     self.count_accepted();
                     let Some(socket) = self.engine.handle_accepted(now, id, peer) else {
                         self.selector.retire(fd);
@@ -42,9 +50,14 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                     self.engine.handle_accept_failed(now, id, &error);
                     self.watch_listener(id);
                 }
-                Err(_) => {} // nobody is there any more, or the peer gave up while it waited
+                // The peer gave up while it waited; others may wait behind it.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted && !S::REPEATS => {
+                    self.arrivals.push(id);
+                }
+                Err(_) => {} // nobody is there any more
             }
         }
+        self.arrivals.drain(..told);
     }
 
     pub(crate) fn set_accepting(&mut self, id: ListenerId, on: bool) {
@@ -77,6 +90,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         if watching != listener.watching {
             listener.watching = watching;
             let interest = if watching { READ } else { Interest::default() };
+            if watching && !S::REPEATS {
+                self.arrivals.push(id); // its edge may have passed
+            }
             // A descriptor that is watched can be watched for something else.
             let _ = self.selector.set_interest(listener.fd.as_fd(), Tag::Listener(id), interest);
         }

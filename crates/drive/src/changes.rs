@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Instant;
 
 use fulmar_sys as sys;
@@ -19,14 +19,18 @@ pub enum Change {
     Watch {
         /// The descriptor.
         fd: RawFd,
-        /// What to wait for; hang-up and errors are to be told in any case.
+        /// What to wait for; errors are to be told in any case.
         interest: Interest,
+        /// What [`crate::Reactor::assign`] attached to it.
+        user: Option<u64>,
     },
     /// Stop waiting for `fd`. It is closed when the next change is asked for, or at the next
     /// action: the application never sees a number that means something else by now.
     Forget {
         /// The descriptor, still open.
         fd: RawFd,
+        /// What [`crate::Reactor::assign`] attached to it: to be freed, perhaps.
+        user: Option<u64>,
     },
     /// Call `timeout_action` then; replaces what was told before. `None`: there is no deadline.
     Timer {
@@ -41,6 +45,7 @@ pub struct Changes {
     watched: Vec<Option<Watched>>, // by descriptor
     changed: VecDeque<RawFd>,
     retired: VecDeque<OwnedFd>,
+    lent: VecDeque<RawFd>,      // to be forgotten, and closed by others
     forgotten: Option<OwnedFd>, // told, and open until the application speaks again
     timer: Option<Option<Instant>>,
 }
@@ -48,9 +53,11 @@ pub struct Changes {
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     tag: Tag,
+    user: Option<u64>,
     told: Option<Interest>,
     wanted: Interest,
     changed: bool,
+    again: bool, // to be told even if it is the same
 }
 
 impl Changes {
@@ -69,19 +76,24 @@ impl Changes {
         self.close_forgotten();
         while let Some(fd) = self.retired.pop_front() {
             let number = fd.as_raw_fd();
-            let told = self.slot(number).take().is_some_and(|watched| watched.told.is_some());
-            if told {
+            if let Some(change) = self.forget(number) {
                 self.forgotten = Some(fd);
-                return Some(Change::Forget { fd: number });
+                return Some(change);
             }
             sys::close(fd);
+        }
+        while let Some(fd) = self.lent.pop_front() {
+            if let Some(change) = self.forget(fd) {
+                return Some(change);
+            }
         }
         while let Some(fd) = self.changed.pop_front() {
             let Some(watched) = self.slot(fd) else { continue };
             watched.changed = false;
-            if watched.told != Some(watched.wanted) {
+            if std::mem::take(&mut watched.again) || watched.told != Some(watched.wanted) {
                 watched.told = Some(watched.wanted);
-                return Some(Change::Watch { fd, interest: watched.wanted });
+                let (interest, user) = (watched.wanted, watched.user);
+                return Some(Change::Watch { fd, interest, user });
             }
         }
         self.timer.take().map(|deadline| Change::Timer { deadline })
@@ -94,6 +106,48 @@ impl Changes {
         }
     }
 
+    /// Attaches the application's word to a descriptor that it knows.
+    pub(crate) fn assign(&mut self, fd: RawFd, user: u64) -> bool {
+        let at = usize::try_from(fd).unwrap_or(usize::MAX);
+        match self.watched.get_mut(at) {
+            Some(Some(watched)) if watched.told.is_some() => {
+                watched.user = Some(user);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn user(&self, fd: RawFd) -> Option<u64> {
+        self.watched.get(usize::try_from(fd).ok()?)?.as_ref()?.user
+    }
+
+    /// What the application waits for.
+    pub(crate) fn watched(&self) -> Vec<(RawFd, Tag)> {
+        let told = |(watched, fd): (&Option<Watched>, RawFd)| {
+            watched.filter(|watched| watched.told.is_some()).map(|watched| (fd, watched.tag))
+        };
+        self.watched.iter().zip(0..).filter_map(told).collect()
+    }
+
+    /// A descriptor whose end has come, as long as it is open.
+    pub(crate) fn retired(&self, fd: RawFd) -> Option<BorrowedFd<'_>> {
+        let mut open = self.forgotten.iter().chain(&self.retired);
+        open.find(|retired| retired.as_raw_fd() == fd).map(AsFd::as_fd)
+    }
+
+    /// Everything comes to its end, also what others own.
+    pub(crate) fn forget_all(&mut self) {
+        self.changed.clear();
+        self.lent = self.watched().into_iter().map(|(fd, _)| fd).collect();
+    }
+
+    /// The end of what was told about `fd`, if anything was.
+    fn forget(&mut self, fd: RawFd) -> Option<Change> {
+        let watched = self.slot(fd).take()?;
+        watched.told.map(|_| Change::Forget { fd, user: watched.user })
+    }
+
     fn slot(&mut self, fd: RawFd) -> &mut Option<Watched> {
         let at = usize::try_from(fd).expect("open descriptors are not negative");
         if self.watched.len() <= at {
@@ -104,13 +158,17 @@ impl Changes {
 }
 
 impl Selector for Changes {
+    const REPEATS: bool = false; // the application's loop may be edge-triggered
+
     fn name(&self) -> &'static str {
         "changes"
     }
 
     fn watch(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
         let number = fd.as_raw_fd();
-        *self.slot(number) = Some(Watched { tag, told: None, wanted: interest, changed: true });
+        let (user, told) = (None, None);
+        *self.slot(number) =
+            Some(Watched { tag, user, told, wanted: interest, changed: true, again: false });
         self.changed.push_back(number);
         Ok(())
     }
@@ -122,6 +180,14 @@ impl Selector for Changes {
             if !std::mem::replace(&mut watched.changed, true) {
                 self.changed.push_back(number);
             }
+        }
+        Ok(())
+    }
+
+    fn rearm(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
+        self.set_interest(fd, tag, interest)?;
+        if let Some(watched) = self.slot(fd.as_raw_fd()) {
+            watched.again = true;
         }
         Ok(())
     }

@@ -8,9 +8,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use bytes::BytesMut;
 use fulmar_engine::SocketId;
-use fulmar_proto::{Segment, Step, Transmit};
+use fulmar_proto::{FileRange, Segment, Step, Transmit};
 use fulmar_sys as sys;
 
+use crate::portions::{Throttle, Way, portion};
 use crate::socket::Sockets;
 
 /// One operation of a turn: plain data.
@@ -21,11 +22,13 @@ pub(crate) struct Op {
     pub(crate) len: usize,
     /// How many there were, or a negated `errno(3)`.
     result: i64,
+    /// It was not tried: [`crate::Portions`].
+    pub(crate) refused: bool,
 }
 
 impl Op {
     pub(crate) fn new(socket: SocketId, len: usize) -> Self {
-        Self { socket, len, result: 0 }
+        Self { socket, len, result: 0, refused: false }
     }
 
     /// How many bytes there were.
@@ -44,27 +47,45 @@ impl Op {
 }
 
 /// Receives at most `len` bytes for each entry, one after the other into `block`.
-pub(crate) fn receive(ops: &mut [Op], sockets: &Sockets, block: &mut BytesMut) {
+pub(crate) fn receive(
+    ops: &mut [Op],
+    sockets: &Sockets,
+    block: &mut BytesMut,
+    throttle: &mut Option<Box<Throttle>>,
+) {
     for op in ops {
-        op.note(sys::recv(sockets.fd(op.socket), block, op.len));
+        let portion = portion(throttle, Way::Receive, op.len);
+        op.refused = portion.is_err();
+        op.len = *portion.as_ref().unwrap_or(&op.len);
+        op.note(portion.and_then(|len| sys::recv(sockets.fd(op.socket), block, len)));
     }
 }
 
 /// Sends `len` bytes of `buffer` for each entry, one after the other.
-pub(crate) fn send(ops: &mut [Op], sockets: &Sockets, mut buffer: &[u8]) {
+pub(crate) fn send(
+    ops: &mut [Op],
+    sockets: &Sockets,
+    mut buffer: &[u8],
+    throttle: &mut Option<Box<Throttle>>,
+) {
     for op in ops {
         let (bytes, rest) = buffer.split_at(op.len);
         buffer = rest;
-        op.note(sys::send(sockets.fd(op.socket), bytes, false));
+        let portion = portion(throttle, Way::Send, bytes.len());
+        op.note(portion.and_then(|n| sys::send(sockets.fd(op.socket), &bytes[..n], false)));
     }
 }
 
 /// Does the steps of a transmit until one falls short: what was wanted, and what has left.
-pub(crate) fn send_steps(fd: BorrowedFd<'_>, transmit: Transmit<'_>) -> (u64, io::Result<u64>) {
+pub(crate) fn send_steps(
+    fd: BorrowedFd<'_>,
+    transmit: Transmit<'_>,
+    throttle: &mut Option<Box<Throttle>>,
+) -> (u64, io::Result<u64>) {
     let (mut wanted, mut sent) = (0, 0);
     for step in transmit.steps() {
         wanted += step.len();
-        match send_step(fd, step) {
+        match send_step(fd, step, throttle) {
             Ok(n) => sent += n,
             Err(_) if sent > 0 => break, // it will say so again
             Err(e) => return (wanted, Err(e)),
@@ -76,7 +97,19 @@ pub(crate) fn send_steps(fd: BorrowedFd<'_>, transmit: Transmit<'_>) -> (u64, io
     (wanted, Ok(sent))
 }
 
-fn send_step(fd: BorrowedFd<'_>, step: Step<'_>) -> io::Result<u64> {
+fn send_step(
+    fd: BorrowedFd<'_>,
+    step: Step<'_>,
+    throttle: &mut Option<Box<Throttle>>,
+) -> io::Result<u64> {
+    let len = usize::try_from(step.len()).unwrap_or(usize::MAX);
+    match portion(throttle, Way::Send, len)? {
+        n if n < len => send_some(fd, step, n),
+        _ => send_whole(fd, step),
+    }
+}
+
+fn send_whole(fd: BorrowedFd<'_>, step: Step<'_>) -> io::Result<u64> {
     let n = match step {
         Step::Gather { inline, buffers: [], more } => sys::send(fd, inline, more)?,
         Step::Gather { inline, buffers, more } => {
@@ -91,6 +124,21 @@ fn send_step(fd: BorrowedFd<'_>, step: Step<'_>) -> io::Result<u64> {
         }
     };
     Ok(n as u64)
+}
+
+/// The first `n` bytes of a step, or fewer.
+fn send_some(fd: BorrowedFd<'_>, step: Step<'_>, n: usize) -> io::Result<u64> {
+    let bytes = match step {
+        Step::Gather { inline, buffers, .. } => {
+            let mut runs = std::iter::once(inline).chain(buffers.iter().filter_map(as_bytes));
+            runs.find(|run| !run.is_empty()).unwrap_or(&[])
+        }
+        Step::File { range, more } => {
+            let range = &FileRange { len: n as u64, ..range.clone() };
+            return send_whole(fd, Step::File { range, more });
+        }
+    };
+    Ok(sys::send(fd, &bytes[..n.min(bytes.len())], false)? as u64)
 }
 
 fn as_bytes(segment: &Segment) -> Option<&[u8]> {

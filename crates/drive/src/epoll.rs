@@ -43,14 +43,7 @@ impl Epoll {
     /// One event of the last wait.
     pub(crate) fn event(&self, at: usize) -> (Tag, Ready) {
         let event = &self.events[at];
-        let events = event.events();
-        let ready = Ready {
-            read: events.is_readable(),
-            write: events.is_writable(),
-            hangup: events.is_hangup(),
-            failed: events.is_dead(),
-        };
-        (from_bits(event.tag()), ready)
+        (from_bits(event.tag()), event.events().into())
     }
 }
 
@@ -68,25 +61,25 @@ impl AsFd for Epoll {
 }
 
 impl Selector for Epoll {
+    const REPEATS: bool = true;
+
     fn name(&self) -> &'static str {
         "epoll"
     }
 
     fn watch(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
-        let events = match tag {
-            Tag::Socket(_) => Events::EDGES,
-            Tag::Listener(_) | Tag::Waker => level(interest),
-        };
-        sys::epoll_add(self.fd.as_fd(), fd, events, to_bits(tag))
+        sys::epoll_add(self.fd.as_fd(), fd, events(tag, interest), to_bits(tag))
     }
 
     fn set_interest(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
         match tag {
             Tag::Socket(_) => Ok(()), // every edge is reported anyway
-            Tag::Listener(_) | Tag::Waker => {
-                sys::epoll_modify(self.fd.as_fd(), fd, level(interest), to_bits(tag))
-            }
+            Tag::Listener(_) | Tag::Waker => self.rearm(fd, tag, interest),
         }
+    }
+
+    fn rearm(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
+        sys::epoll_modify(self.fd.as_fd(), fd, events(tag, interest), to_bits(tag))
     }
 
     fn retire(&mut self, fd: OwnedFd) {
@@ -98,8 +91,12 @@ impl Selector for Epoll {
     }
 }
 
-fn level(interest: Interest) -> Events {
-    if interest.read { Events::READABLE } else { Events::NONE }
+fn events(tag: Tag, interest: Interest) -> Events {
+    match tag {
+        Tag::Socket(_) => Events::EDGES,
+        Tag::Listener(_) | Tag::Waker if interest.read => Events::READABLE,
+        Tag::Listener(_) | Tag::Waker => Events::NONE,
+    }
 }
 
 fn to_bits(tag: Tag) -> u64 {

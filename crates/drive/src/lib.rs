@@ -14,17 +14,24 @@ mod socket;
 pub mod reactor;
 
 mod accept;
+mod connect;
 mod direct;
+mod pipe;
+mod portions;
 mod receive;
+mod splice;
 mod transmit;
 
+pub mod application;
 mod changes;
 mod epoll;
 mod waker;
 
+pub use application::Ending;
 pub use changes::{Change, Changes};
 pub use epoll::Epoll;
-pub use listener::{ListenOptions, listen};
+pub use listener::{ListenOptions, UnixListenOptions, listen, listen_unix};
+pub use portions::Portions;
 pub use reactor::{Reactor, Stats};
 pub use selector::{Interest, Ready, Selector, Tag};
 pub use waker::Waker;

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fulmar_sys as sys;
@@ -46,6 +47,63 @@ pub fn listen(address: SocketAddr, options: ListenOptions) -> io::Result<(OwnedF
     sys::listen(socket.as_fd(), options.backlog)?;
     let address = sys::local_address(socket.as_fd())?;
     Ok((socket, address))
+}
+
+/// How to listen on a Unix socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnixListenOptions {
+    /// Connections that may wait to be accepted; more are told to try again.
+    pub backlog: u16,
+    /// Who may connect: those who may write to the file. At no moment does it allow more; it
+    /// means nothing for an abstract name, to which everybody may connect.
+    pub permissions: u32,
+}
+
+impl Default for UnixListenOptions {
+    fn default() -> Self {
+        Self { backlog: 4_096, permissions: 0o600 }
+    }
+}
+
+/// Listens on the Unix socket `path`; after an `@`, on a name in the abstract namespace.
+///
+/// A socket's file outlives its listener. One that nobody answers on any more is replaced; who
+/// wants it gone at the end removes it.
+///
+/// # Errors
+/// `AddrInUse` if somebody listens there already, `AlreadyExists` if the file is no socket,
+/// `InvalidInput` if the path is longer than 107 bytes; otherwise as the kernel says.
+pub fn listen_unix(path: &Path, options: UnixListenOptions) -> io::Result<OwnedFd> {
+    let socket = sys::unix_socket()?;
+    let is_file = !path.as_os_str().as_encoded_bytes().starts_with(b"@");
+    if is_file {
+        sys::fchmod(socket.as_fd(), options.permissions)?;
+    }
+    match sys::bind_unix(socket.as_fd(), path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_file => {
+            remove_stale(path, error)?;
+            sys::bind_unix(socket.as_fd(), path)?;
+        }
+        result => result?,
+    }
+    if is_file {
+        sys::chmod(path, options.permissions)?; // what the umask took away
+    }
+    sys::listen(socket.as_fd(), options.backlog)?;
+    Ok(socket)
+}
+
+/// Removes the file of a socket that nobody listens on: `in_use` otherwise.
+fn remove_stale(path: &Path, in_use: io::Error) -> io::Result<()> {
+    if !sys::is_socket(path)? {
+        let text = format!("{}: there is a file of this name, and it is no socket", path.display());
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+    }
+    let probe = sys::unix_socket()?;
+    match sys::connect_unix(probe.as_fd(), path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => sys::unlink(path),
+        _ => Err(in_use),
+    }
 }
 
 /// A listening socket of the reactor.

@@ -10,13 +10,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use fulmar_engine::{Action, Endpoint, Engine, ListenerId, Peer, ResolveError, SocketId};
-use fulmar_sys as sys;
+use fulmar_engine::{Action, Engine, ListenerId, ResolveError, SocketId};
+use fulmar_sys::{self as sys, PollEntry};
 
 use crate::changes::{Change, Changes};
 use crate::direct::Op;
 use crate::epoll::{Epoll, Until};
 use crate::listener::Listener;
+use crate::pipe::Pipe;
+use crate::portions::{Portions, Throttle};
 use crate::selector::{Interest, Ready, Selector, Tag};
 use crate::socket::{Birth, Socket, Sockets};
 use crate::waker::Waker;
@@ -29,7 +31,7 @@ pub struct Reactor<E, S> {
     pub(crate) selector: S,
     pub(crate) sockets: Sockets,
     pub(crate) listeners: Vec<Option<Listener>>,
-    waker: Option<Waker>,
+    pub(crate) waker: Option<Waker>,
     woken: bool,
     pub(crate) rest_until: Option<Instant>, // when the first resting listener wakes
     pub(crate) arrivals: Vec<ListenerId>,   // listeners with somebody waiting
@@ -39,13 +41,16 @@ pub struct Reactor<E, S> {
     pub(crate) due: Vec<SocketId>,          // sockets to be read in the next receive
     pub(crate) reading: Vec<SocketId>,      // and in this one
     pub(crate) resumed: Vec<SocketId>,      // of those: to be asked again without reading
+    pub(crate) splices: Vec<SocketId>,      // of those: whose bytes go into files
     pub(crate) sending: Vec<SocketId>,      // sockets to be written in this turn
-    later: Vec<SocketId>,                   // sockets with a new transmit
+    pub(crate) later: Vec<SocketId>,        // sockets with a new transmit
     pub(crate) fresh: Vec<SocketId>,        // sockets that the selector does not know yet
     pub(crate) receives: Vec<Op>,
     pub(crate) sends: Vec<Op>,
     pub(crate) block: BytesMut, // every receive of a turn goes here; idle sockets keep nothing
     pub(crate) buffer: Vec<u8>, // short transmits, side by side
+    pub(crate) pipe: Option<Pipe>, // made when the first bytes go into a file
+    pub(crate) throttle: Option<Box<Throttle>>,
     clock: Instant,
     deadline: Option<Instant>, // as the selector was told
     stats: Stats,
@@ -84,6 +89,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             due: Vec::new(),
             reading: Vec::new(),
             resumed: Vec::new(),
+            splices: Vec::new(),
             sending: Vec::new(),
             later: Vec::new(),
             fresh: Vec::new(),
@@ -91,6 +97,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             sends: Vec::new(),
             block: BytesMut::new(),
             buffer: Vec::new(),
+            pipe: None,
+            throttle: None,
             clock: sys::now(),
             deadline: None,
             stats: Stats::default(),
@@ -143,6 +151,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         out
     }
 
+    /// Has every call do less than it could, from now on: for tests.
+    pub fn set_portions(&mut self, portions: Portions) {
+        self.throttle = Some(Box::new(Throttle::new(portions)));
+    }
+
     /// What drove the loop so far.
     pub fn stats(&self) -> Stats {
         self.stats
@@ -163,7 +176,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.stats.events += 1;
         match tag {
             Tag::Waker => self.woken = true,
-            Tag::Listener(listener) => self.arrivals.push(listener),
+            Tag::Listener(id) if self.arrivals.contains(&id) => {} // it is due anyhow
+            Tag::Listener(id) => self.arrivals.push(id),
             Tag::Socket(socket) => self.note_socket(socket, ready),
         }
     }
@@ -171,10 +185,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     fn note_socket(&mut self, id: SocketId, ready: Ready) {
         let Some(socket) = self.sockets.get_mut(id) else { return }; // news of one that is gone
         let connecting = socket.birth == Birth::Connecting;
-        if ready.failed && (connecting || !socket.reading) {
+        let unread = !socket.reading || socket.eof; // nobody would notice
+        if ready.failed && (connecting || unread) {
             return self.failed.push(id);
         }
-        if ready.hangup && !socket.reading && !socket.hangup {
+        if ready.hangup && unread && !socket.hangup {
             self.hung.push(id);
         }
         if ready.write && !socket.writable {
@@ -225,11 +240,18 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     fn tell_connected(&mut self, now: Instant) {
         while let Some(id) = self.stood.pop() {
-            if let Some(socket) = self.sockets.get_mut(id) {
-                socket.birth = Birth::Standing;
-                self.engine.handle_connected(now, id);
-                self.sending.push(id); // what was queued before it stood
+            let Some(socket) = self.sockets.get_mut(id) else { continue };
+            // Something to read so early: a peer that speaks first, or an error that the
+            // application's loop could not tell from it.
+            if socket.readable
+                && let Ok(Some(error)) = sys::socket_error(socket.fd.as_fd())
+            {
+                self.engine.handle_failed(now, id, error);
+                continue;
             }
+            socket.birth = Birth::Standing;
+            self.engine.handle_connected(now, id);
+            self.sending.push(id); // what was queued before it stood
         }
     }
 
@@ -237,12 +259,14 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     fn tell_ended(&mut self, now: Instant) {
         while let Some(id) = self.hung.pop() {
             self.engine.handle_hangup(now, id);
+            self.update_interest(id);
         }
         while let Some(id) = self.failed.pop() {
             if let Some(socket) = self.sockets.get_mut(id) {
                 let error = match sys::socket_error(socket.fd.as_fd()) {
                     Ok(Some(error)) | Err(error) => error,
-                    Ok(None) => io::ErrorKind::ConnectionReset.into(),
+                    Ok(None) if is_dead(socket.fd.as_fd()) => io::ErrorKind::ConnectionReset.into(),
+                    Ok(None) => continue, // news of who had the number before
                 };
                 self.engine.handle_failed(now, id, error);
             }
@@ -259,7 +283,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 Action::Resolve { lookup } => {
                     self.engine.handle_resolved(now, lookup, Err(ResolveError::NoResolver));
                 }
-                Action::Abandon { .. } | Action::Load { .. } | Action::Splice { .. } => {}
+                Action::Splice { socket } => self.set_splicing(socket),
+                Action::Abandon { .. } | Action::Load { .. } => {}
                 Action::Shutdown { socket } => {
                     if let Some(socket) = self.sockets.get_mut(socket) {
                         // Fails only if the peer is gone, which a read tells.
@@ -279,14 +304,6 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                     }
                 }
             }
-        }
-    }
-
-    fn connect(&mut self, now: Instant, id: SocketId) {
-        let Some(endpoint) = self.engine.poll_endpoint(id) else { return };
-        match open(&endpoint) {
-            Ok(fd) => self.admit(Socket::new(id, fd, Birth::Connecting)),
-            Err(error) => self.engine.handle_failed(now, id, error),
         }
     }
 
@@ -337,7 +354,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     /// True if the next turn need not wait.
     fn has_work(&self) -> bool {
-        !self.due.is_empty() || !self.later.is_empty()
+        !self.due.is_empty() || !self.later.is_empty() || !self.arrivals.is_empty()
     }
 
     fn tell_deadline(&mut self, now: Instant) {
@@ -420,12 +437,19 @@ impl<E: Engine> Reactor<E, Changes> {
     /// The deadline that was told has come; also the first call, which starts everything.
     pub fn timeout_action(&mut self, now: Instant) {
         self.selector.close_forgotten();
+        if self.deadline().is_some_and(|deadline| deadline > now) {
+            self.deadline = None; // the application's timer is gone: it is told again
+        }
         self.perform(now);
     }
 
-    /// A descriptor that was told and not forgotten, lent with its lifetime: for ways of waiting
-    /// that ask for more than a number.
+    /// A descriptor that was told, as long as it is open, lent with its lifetime: for ways of
+    /// waiting that ask for more than a number, also in order to forget it.
     pub fn descriptor(&self, fd: RawFd) -> Option<BorrowedFd<'_>> {
+        self.selector.retired(fd).or_else(|| self.watched(fd))
+    }
+
+    fn watched(&self, fd: RawFd) -> Option<BorrowedFd<'_>> {
         match self.selector.tag(fd)? {
             Tag::Socket(socket) => Some(self.sockets.get(socket)?.fd.as_fd()),
             Tag::Listener(ListenerId(number)) => {
@@ -446,21 +470,14 @@ impl<E, S> Drop for Reactor<E, S> {
     fn drop(&mut self) {
         self.sockets.drain().for_each(|socket| sys::close(socket.fd));
         self.listeners.drain(..).flatten().for_each(|listener| sys::close(listener.fd));
+        self.pipe.take().into_iter().for_each(Pipe::close);
     }
 }
 
-/// A socket on its way to `peer`; it may be written to once it is writable.
-fn open(endpoint: &Endpoint) -> io::Result<OwnedFd> {
-    let Peer::Ip(peer) = endpoint.peer else { return Err(io::ErrorKind::Unsupported.into()) };
-    let local = endpoint.local;
-    let fd = sys::tcp_socket(peer)?;
-    sys::set_nodelay(fd.as_fd())?;
-    if let Some(local) = local {
-        sys::set_bind_address_no_port(fd.as_fd())?;
-        sys::bind(fd.as_fd(), local)?;
-    }
-    sys::connect(fd.as_fd(), peer)?;
-    Ok(fd)
+/// Asks again, where an application's event may be about an earlier tenant of the descriptor.
+fn is_dead(fd: BorrowedFd<'_>) -> bool {
+    let mut entries = [PollEntry::new(fd)];
+    sys::poll_now(&mut entries).is_ok() && entries[0].events().is_dead()
 }
 
 pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
@@ -470,4 +487,4 @@ pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant
     }
 }
 
-pub(crate) const READ: Interest = Interest { read: true, write: false };
+pub(crate) const READ: Interest = Interest { read: true, write: false, hangup: false };

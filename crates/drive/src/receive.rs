@@ -27,25 +27,39 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     fn receive_batch(&mut self, now: Instant, from: usize, to: usize) {
-        for id in &self.reading[from..to] {
-            let Some(socket) = self.sockets.get_mut(*id) else { continue };
+        for at in from..to {
+            let id = self.reading[at];
+            let Some(socket) = self.sockets.get_mut(id) else { continue };
             socket.listed = false;
-            if socket.may_receive() {
-                self.receives.push(Op::new(*id, 0));
-            } else if socket.resumed {
-                self.resumed.push(*id);
+            let (receives, resumed) = (socket.may_receive(), socket.resumed);
+            let splices = receives && self.is_splicing(id);
+            if splices {
+                self.splices.push(id);
+            } else if receives {
+                self.receives.push(Op::new(id, 0));
+            }
+            if resumed && (splices || !receives) {
+                self.resumed.push(id);
             }
         }
         while let Some(id) = self.resumed.pop() {
             self.deliver(now, id, 0); // asked again, without a system call
         }
+        self.receive_list(now);
+        while let Some(id) = self.splices.pop() {
+            self.splice(now, id);
+        }
+    }
+
+    fn receive_list(&mut self, now: Instant) {
         if self.receives.is_empty() {
             return;
         }
         let share = BLOCK_SIZE / self.receives.len();
         self.receives.iter_mut().for_each(|op| op.len = share);
         self.clear_block();
-        direct::receive(&mut self.receives, &self.sockets, &mut self.block);
+        let throttle = &mut self.throttle;
+        direct::receive(&mut self.receives, &self.sockets, &mut self.block, throttle);
         for at in 0..self.receives.len() {
             self.received(now, self.receives[at]);
         }
@@ -75,9 +89,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 self.deliver(now, op.socket, n);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                socket.readable = false;
-                if socket.resumed {
-                    self.deliver(now, op.socket, 0);
+                socket.readable = op.refused;
+                match socket.resumed {
+                    true => self.deliver(now, op.socket, 0),
+                    false => self.relist(op.socket),
                 }
             }
             Err(error) => self.engine.handle_failed(now, op.socket, error),
@@ -86,7 +101,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     /// What was left unread, then the next `n` bytes of the block; the rest is kept for the next
     /// time, as a copy of its own: the block stays the thread's.
-    fn deliver(&mut self, now: Instant, id: SocketId, n: usize) {
+    pub(crate) fn deliver(&mut self, now: Instant, id: SocketId, n: usize) {
         let Self { engine, sockets, block, .. } = self;
         let Some(socket) = sockets.get_mut(id) else { return block.advance(n) };
         socket.resumed = false;
@@ -106,18 +121,18 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             engine.handle_input(now, id, &mut Input::all(&mut joined, eof));
             joined
         };
-        if let Some(socket) = sockets.get_mut(id) {
-            if !rest.is_empty() {
-                socket.unread = rest;
-            }
-            let changed = socket.wants() != socket.interest;
-            if socket.is_due() && !std::mem::replace(&mut socket.listed, true) {
-                self.due.push(id);
-            }
-            if changed {
-                self.update_interest(id);
-            }
+        if let Some(socket) = sockets.get_mut(id)
+            && !rest.is_empty()
+        {
+            socket.unread = rest;
         }
+        self.relist(id);
+    }
+
+    /// A socket has been read from: perhaps it is due again, perhaps it is waited for differently.
+    pub(crate) fn relist(&mut self, id: SocketId) {
+        self.list(id);
+        self.update_interest(id);
     }
 
     /// The block is empty and whole; a new one if somebody kept a share of it.

@@ -5,6 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use fulmar_engine::{ListenerId, SocketId};
+use fulmar_sys::Events;
 
 /// What a watched descriptor is to the reactor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,9 @@ pub struct Interest {
     pub read: bool,
     /// Room to send, or that a connection stands.
     pub write: bool,
+    /// The peer's end of its side, also while nothing is read (`EPOLLRDHUP`). Not any more once
+    /// it has been told: waiting for a level that stays would never be quiet.
+    pub hangup: bool,
 }
 
 /// Readiness that was reported.
@@ -40,8 +44,23 @@ pub struct Ready {
     pub failed: bool,
 }
 
+impl From<Events> for Ready {
+    fn from(events: Events) -> Self {
+        Self {
+            read: events.is_readable(),
+            write: events.is_writable(),
+            hangup: events.is_hangup(),
+            failed: events.is_dead(),
+        }
+    }
+}
+
 /// Who waits for descriptors.
 pub trait Selector {
+    /// True if a listener that has more is told again without being asked: it costs nothing then
+    /// to accept one connection for each event. Otherwise it is asked until it has no more.
+    const REPEATS: bool;
+
     /// What drove the loop, for reports.
     fn name(&self) -> &'static str;
 
@@ -56,6 +75,13 @@ pub trait Selector {
     /// # Errors
     /// As the kernel says.
     fn set_interest(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()>;
+
+    /// What is waited for is to be told although it may be there already and nothing has changed:
+    /// needed only where [`crate::Portions`] stop before the kernel does.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    fn rearm(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()>;
 
     /// A descriptor is done with. The selector closes it, once nobody waits for it any more.
     fn retire(&mut self, fd: OwnedFd);

@@ -20,6 +20,8 @@ pub(crate) struct Socket {
     pub(crate) eof: bool,
     /// The engine is owed a `handle_input`, even an empty one.
     pub(crate) resumed: bool,
+    /// What arrives may go straight into a file.
+    pub(crate) splicing: bool,
     /// It stands on a list of sockets to be read.
     pub(crate) listed: bool,
     /// Its transmit is on this turn's list: looking again would send it twice.
@@ -55,18 +57,20 @@ impl Socket {
             reading: true,
             eof: false,
             resumed: false,
+            splicing: false,
             listed: false,
             leaving: false,
             watched: false,
             birth,
-            interest: Interest { read: true, write: !standing },
+            interest: Interest { read: true, write: !standing, hangup: true },
             unread: BytesMut::new(),
         }
     }
 
     /// What has to be waited for.
     pub(crate) fn wants(&self) -> Interest {
-        Interest { read: self.reading && !self.eof, write: !self.writable }
+        let read = self.reading && !self.eof;
+        Interest { read, write: !self.writable, hangup: !self.hangup && !self.eof }
     }
 
     pub(crate) fn note(&mut self, ready: Ready) {

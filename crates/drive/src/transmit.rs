@@ -47,14 +47,15 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 }
             }
             _ => {
-                let (wanted, result) = direct::send_steps(socket.fd.as_fd(), transmit);
+                let (wanted, result) =
+                    direct::send_steps(socket.fd.as_fd(), transmit, &mut self.throttle);
                 self.sent(now, id, wanted, result);
             }
         }
     }
 
     fn send_list(&mut self, now: Instant) {
-        direct::send(&mut self.sends, &self.sockets, &self.buffer);
+        direct::send(&mut self.sends, &self.sockets, &self.buffer, &mut self.throttle);
         self.buffer.clear();
         for at in 0..self.sends.len() {
             let op = self.sends[at];
@@ -78,6 +79,20 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Err(error) => self.engine.handle_failed(now, id, error),
         }
         self.update_interest(id);
+        if self.throttle.is_some() {
+            self.rearm(id);
+        }
+    }
+
+    /// A send that was cut short by us leaves a socket writable that waits to become so.
+    fn rearm(&mut self, id: SocketId) {
+        if let Some(socket) = self.sockets.get_mut(id)
+            && socket.watched
+            && !socket.writable
+        {
+            // A descriptor that is watched can be watched again.
+            let _ = self.selector.rearm(socket.fd.as_fd(), socket.tag(), socket.interest);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Endpoint {
     /// The other end.
     pub peer: Peer,
-    /// Our address; its port is usually 0. Not for Unix sockets.
+    /// Our address; its port is usually 0. Means nothing for Unix sockets, as all that follows.
     pub local: Option<SocketAddr>,
     /// The network interface to leave by (`SO_BINDTODEVICE`, socket(7)).
     pub interface: Option<Box<str>>,
@@ -22,11 +22,13 @@ pub struct Endpoint {
 pub enum Peer {
     /// TCP.
     Ip(SocketAddr),
-    /// A Unix stream socket (unix(7)).
+    /// A Unix stream socket (unix(7)): a path of at most 107 bytes, or after an `@` a name in
+    /// the abstract namespace. A file whose name begins with `@` is written `./@name`.
     Unix(PathBuf),
 }
 
-/// When a silent connection is probed, and when it is given up (tcp(7)). Whole seconds.
+/// When a silent connection is probed, and when it is given up (tcp(7)). Whole seconds, rounded
+/// up; at most 32,767 seconds and 127 probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeepAlive {
     /// Silence before the first probe (`TCP_KEEPIDLE`).

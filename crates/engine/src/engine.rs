@@ -65,7 +65,8 @@ pub enum Action {
         socket: SocketId,
     },
     /// From now on, and as long as [`Engine::poll_splice`] tells a place, move what arrives
-    /// straight into a file; each time `handle_spliced` follows.
+    /// straight into a file; each time `handle_spliced` or `handle_splice_failed` follows. What
+    /// has been received already, and everything if it cannot be done, comes as input as usual.
     Splice {
         /// From this socket.
         socket: SocketId,
@@ -115,7 +116,8 @@ pub trait Engine {
     /// True if [`Engine::handle_flush`] is to be called: it costs a clock read a turn.
     const STAMPS_SENDS: bool = false;
 
-    /// Somebody connected. `None`: not wanted, the driver closes it.
+    /// Somebody connected; on a Unix socket they have no address, and `peer` is `0.0.0.0:0`.
+    /// `None`: not wanted, the driver closes it.
     fn handle_accepted(
         &mut self,
         now: Instant,
@@ -147,10 +149,18 @@ pub trait Engine {
     /// So many bytes went from the socket into the file.
     fn handle_spliced(&mut self, _now: Instant, _socket: SocketId, _bytes: u64) {}
 
+    /// The file that bytes of the socket were going to failed (`ENOSPC`, `EFBIG`, `EIO`), and
+    /// those bytes are lost: a `Close` for the socket has to be asked for. Those that reached the
+    /// file have been told before.
+    fn handle_splice_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
+        self.handle_failed(now, socket, error);
+    }
+
     /// The answer to `Action::Resolve`.
     fn handle_resolved(&mut self, _now: Instant, _lookup: LookupId, _addresses: Resolved<'_>) {}
 
-    /// The socket failed; a `Close` for it still has to be asked for.
+    /// The socket failed, or could not be made (`EMFILE` and `ENFILE` when descriptors are used
+    /// up: others must be closed first); a `Close` for it still has to be asked for.
     fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error);
 
     /// The moment that [`Engine::poll_timeout`] told has come.
@@ -184,7 +194,7 @@ pub trait Engine {
     }
 
     /// Where the next bytes from this socket go, and at most how many; `None`: they are received
-    /// as usual.
+    /// as usual. The file is open for writing, and not for appending (splice(2)).
     fn poll_splice(&mut self, _socket: SocketId) -> Option<FileRange> {
         None
     }

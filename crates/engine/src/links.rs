@@ -16,6 +16,8 @@ use crate::slots::Slots;
 use crate::timers::{Span, Tick, Wheel};
 use crate::{Action, Endpoint, SocketId};
 
+mod splice;
+
 /// Who hears of events.
 pub trait Handler<C: Connection, T> {
     /// Something arrived on `socket`; it may be answered on `connection` at once.
@@ -44,6 +46,8 @@ pub enum End {
     Peer(PeerError),
     /// The socket failed.
     Failed(io::Error),
+    /// The file failed that a body was going to, straight from the socket.
+    File(io::Error),
     /// A deadline passed in this phase; `None`: before the connection stood.
     TimedOut(Option<Phase>),
 }

@@ -27,6 +27,24 @@ pub trait Connection {
         scratch: &'a mut Scratch,
     ) -> Result<Option<Event<'a, Self::Role>>, PeerError>;
 
+    /// Bytes of the body in hand that come as they are, without framing, and may therefore go
+    /// straight from the socket to where they belong; 0 if there are none, if their number is not
+    /// known, or if it does not matter any more.
+    ///
+    /// Always 0 where bytes on the wire are not the body's.
+    fn direct(&self) -> u64 {
+        0
+    }
+
+    /// So many of them went there, past [`Connection::poll_event`], which says `End` after the
+    /// last. They need no release.
+    ///
+    /// # Panics
+    /// If they are more than [`Connection::direct`] told.
+    fn handle_direct(&mut self, bytes: u64) {
+        assert_eq!(bytes, 0, "nothing may pass by this connection");
+    }
+
     /// Gives back `bytes` of received body. HTTP/2 widens the window; HTTP/1 reads on.
     fn release(&mut self, stream: StreamId, bytes: usize);
 

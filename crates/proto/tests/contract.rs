@@ -407,3 +407,52 @@ fn a_large_body_with_a_length_is_shared_not_copied() {
     };
     assert_eq!((bytes.as_ptr(), bytes.len()), (at, 5000));
 }
+
+/// A response whose body goes past the connection, all but `first` bytes.
+#[test]
+fn an_exact_body_may_pass_by() {
+    for first in [0, 1, 4, 5] {
+        let mut client = ClientConnection::with_depth(2);
+        for _ in 0..2 {
+            let stream = client.open().expect("a vacancy");
+            let host = host();
+            let get = Request::new(b"GET", b"/", host.as_headers());
+            client.send_head(stream, get, BodyLen::Empty).expect("sound");
+            client.send_end(stream, Headers::EMPTY).expect("sound");
+        }
+        let sent = client.poll_transmit().expect("two requests").inline.len() as u64;
+        client.handle_sent(sent);
+        assert_eq!(client.direct(), 0, "no body is in hand");
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+        let begun = poll(&mut client, &mut input(head.to_owned() + &"12345"[..first]));
+        let events = 1 + usize::from(first > 0) + usize::from(first == 5);
+        assert_eq!(begun, events, "its head, perhaps data, perhaps its end");
+        assert_eq!(client.direct(), if first == 5 { 0 } else { 5 - first as u64 });
+        if first < 5 {
+            client.handle_direct(5 - first as u64 - 1);
+            assert_eq!((client.direct(), poll(&mut client, &mut input(""))), (1, 0));
+            client.handle_direct(1);
+            assert_eq!(poll(&mut client, &mut input("")), 1, "its end");
+        }
+        assert_eq!((client.direct(), client.outstanding()), (0, 1));
+        assert_eq!(poll(&mut client, &mut input(head.to_owned() + "67890")), 3, "the next one");
+    }
+}
+
+#[test]
+fn only_an_exact_body_that_matters_may_pass_by() {
+    let chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab";
+    assert_eq!(server(chunked).direct(), 0, "framing lies between its bytes");
+    let exact = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab";
+    let mut server = server(exact);
+    assert_eq!(server.direct(), 3);
+    answer(&mut server, FIRST, b"");
+    assert_eq!(server.direct(), 0, "nobody wants the rest: it is swallowed");
+    server.handle_direct(0);
+}
+
+#[test]
+#[should_panic(expected = "only bytes of the body in hand")]
+fn more_than_the_body_cannot_pass_by() {
+    server("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n").handle_direct(6);
+}

@@ -20,6 +20,11 @@ impl Events {
     pub const EDGES: Self =
         Self((libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32);
 
+    /// True if nothing was reported.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
     /// There is something to read: bytes, a connection, the peer's end, or an error.
     pub fn is_readable(self) -> bool {
         self.has(libc::EPOLLIN) || self.is_hangup()
@@ -38,6 +43,10 @@ impl Events {
     /// Both directions are gone.
     pub fn is_dead(self) -> bool {
         self.has(libc::EPOLLHUP | libc::EPOLLERR)
+    }
+
+    pub(crate) fn from_poll(bits: libc::c_short) -> Self {
+        Self(u32::from(bits.cast_unsigned()))
     }
 
     fn has(self, bits: i32) -> bool {

@@ -8,8 +8,11 @@ pub mod ledger;
 mod clock;
 mod epoll;
 mod file;
+mod pipe;
+mod poll;
 mod process;
 mod socket;
+mod unix;
 
 pub use clock::{now, wall_clock};
 pub use epoll::{EpollEvent, Events, epoll_add, epoll_create, epoll_modify, epoll_wait};
@@ -18,12 +21,18 @@ pub use file::{
     read_dir, stat_link, write,
 };
 pub use ledger::{Call, Count, Ledger};
+pub use pipe::{pipe, set_pipe_size, splice_in, splice_out};
+pub use poll::{PollEntry, poll_now};
 pub use process::{
     CpuTimes, Descriptors, allowed_cpus, eventfd, eventfd_drain, eventfd_wake, process_cpu,
     raise_descriptors, resident_bytes, run_on_cpus, thread_cpu,
 };
 pub use socket::{
-    VECTOR_LEN_MAX, accept, bind, close, connect, listen, local_address, recv, send, send_file,
-    send_vectored, set_bind_address_no_port, set_defer_accept, set_nodelay, set_reuse_address,
-    set_reuse_port, shutdown_write, socket_error, tcp_socket,
+    Connect, UNNAMED, VECTOR_LEN_MAX, accept, bind, close, connect, listen, local_address, recv,
+    send, send_file, send_vectored, set_bind_address_no_port, set_defer_accept, set_interface,
+    set_keep_alive, set_keep_alive_count, set_keep_alive_idle, set_keep_alive_interval,
+    set_nodelay, set_reuse_address, set_reuse_port, shutdown_write, socket_error, tcp_socket,
+};
+pub use unix::{
+    UNIX_PATH_SIZE_MAX, bind_unix, chmod, connect_unix, fchmod, is_socket, unix_socket, unlink,
 };

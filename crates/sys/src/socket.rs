@@ -44,6 +44,8 @@ pub fn listen(fd: BorrowedFd<'_>, backlog: u16) -> io::Result<()> {
 
 /// `accept4(2)` with `SOCK_NONBLOCK` and `SOCK_CLOEXEC`: no `fcntl` for what is accepted.
 ///
+/// Who connects to a Unix socket has no address: [`UNNAMED`] stands for it.
+///
 /// # Errors
 /// As the manual page says; `EMFILE` and `ENFILE` leave the connection in the queue.
 pub fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SocketAddr)> {
@@ -60,17 +62,31 @@ pub fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SocketAddr)> {
     Ok((fd, from_raw(&storage)?))
 }
 
-/// `connect(2)` on a non-blocking socket: `EINPROGRESS` is success.
+/// What came of a `connect(2)` that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connect {
+    /// The connection stands.
+    Done,
+    /// The socket becomes writable when it stands, or fails (`EINPROGRESS`).
+    InProgress,
+}
+
+/// `connect(2)` on a non-blocking socket.
 ///
 /// # Errors
 /// As the manual page says; `EADDRNOTAVAIL` when local ports are used up.
-pub fn connect(fd: BorrowedFd<'_>, peer: SocketAddr) -> io::Result<()> {
+pub fn connect(fd: BorrowedFd<'_>, peer: SocketAddr) -> io::Result<Connect> {
     let (storage, len) = to_raw(peer);
     // SAFETY: `storage` is a live socket address of `len` bytes; the call only reads it.
     let result = unsafe { libc::connect(fd.as_raw_fd(), (&raw const storage).cast(), len) };
-    match syscall!(connect, result) {
-        Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
-        result => result.map(drop),
+    connected(syscall!(connect, result))
+}
+
+pub(crate) fn connected(result: io::Result<libc::c_int>) -> io::Result<Connect> {
+    match result {
+        Ok(_) => Ok(Connect::Done),
+        Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => Ok(Connect::InProgress),
+        Err(e) => Err(e),
     }
 }
 
@@ -149,6 +165,52 @@ pub fn set_bind_address_no_port(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// As the manual page says.
 pub fn set_defer_accept(fd: BorrowedFd<'_>, seconds: u8) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds.into())
+}
+
+/// `SO_KEEPALIVE`: probes on a silent connection, and its failure if nobody answers.
+///
+/// # Errors
+/// As the manual page says.
+pub fn set_keep_alive(fd: BorrowedFd<'_>) -> io::Result<()> {
+    switch_on(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE)
+}
+
+/// `TCP_KEEPIDLE`: seconds of silence before the first probe.
+///
+/// # Errors
+/// As the manual page says; `EINVAL` if it is not from 1 to 32,767.
+pub fn set_keep_alive_idle(fd: BorrowedFd<'_>, seconds: u16) -> io::Result<()> {
+    set_int(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds.into())
+}
+
+/// `TCP_KEEPINTVL`: seconds between two probes.
+///
+/// # Errors
+/// As the manual page says; `EINVAL` if it is not from 1 to 32,767.
+pub fn set_keep_alive_interval(fd: BorrowedFd<'_>, seconds: u16) -> io::Result<()> {
+    set_int(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, seconds.into())
+}
+
+/// `TCP_KEEPCNT`: probes without an answer.
+///
+/// # Errors
+/// As the manual page says; `EINVAL` if it is not from 1 to 127.
+pub fn set_keep_alive_count(fd: BorrowedFd<'_>, probes: u8) -> io::Result<()> {
+    set_int(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, probes.into())
+}
+
+/// `SO_BINDTODEVICE`: only through this network interface.
+///
+/// # Errors
+/// As the manual page says; `ENODEV` if there is none of this name, `EPERM` without
+/// `CAP_NET_RAW` on kernels before 5.7, or to change it.
+pub fn set_interface(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    let len = libc::socklen_t::try_from(name.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_BINDTODEVICE);
+    // SAFETY: `name` is live for `len` bytes; the call only reads them.
+    let result =
+        unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, name.as_ptr().cast(), len) };
+    syscall!(setsockopt, result).map(drop)
 }
 
 fn switch_on(fd: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
@@ -310,10 +372,13 @@ fn from_raw(storage: &libc::sockaddr_storage) -> io::Result<SocketAddr> {
             let port = u16::from_be(raw.sin6_port);
             Ok(SocketAddrV6::new(ip, port, raw.sin6_flowinfo, raw.sin6_scope_id).into())
         }
+        libc::AF_UNIX => Ok(UNNAMED),
         _ => Err(io::Error::new(io::ErrorKind::Unsupported, "not an IP address")),
     }
 }
 
+/// The address of a peer that has none: somebody on a Unix socket.
+pub const UNNAMED: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 /// Runs of bytes in one `sendmsg`.
 pub const VECTOR_LEN_MAX: usize = 32;
 /// What one `sendfile` takes (`sendfile(2)`).

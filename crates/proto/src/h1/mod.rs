@@ -340,6 +340,21 @@ impl<S: Side> Connection for H1<S> {
         self.poll_recv(input, scratch)
     }
 
+    fn direct(&self) -> u64 {
+        match self.recv {
+            Recv::Body(Body::Exact(left)) if !self.is_answered() => left,
+            _ => 0,
+        }
+    }
+
+    fn handle_direct(&mut self, bytes: u64) {
+        match &mut self.recv {
+            Recv::Body(Body::Exact(left)) if bytes <= *left => *left -= bytes,
+            _ => assert_eq!(bytes, 0, "only bytes of the body in hand may pass by"),
+        }
+        self.exchange.waiting &= bytes == 0;
+    }
+
     fn release(&mut self, stream: StreamId, bytes: usize) {
         // What a server was given of an earlier request was written off when it was answered.
         if !S::SERVER || stream == self.stream {

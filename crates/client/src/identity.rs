@@ -1,0 +1,177 @@
+//! Who we are to a server: cookies, and answers to its challenges.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use fulmar_proto::{Added, ClientConnection, Connection, Headers, Misuse, Response, StreamId};
+use fulmar_semantics::auth::{self, Attempt, Credentials, Scheme, Session, Verdict, challenges};
+use fulmar_semantics::cookies::UrlParts;
+use url::Origin;
+
+use crate::error::Error;
+use crate::request::{Body, Request};
+use crate::state::State;
+use crate::transfer::{BodyUse, Then, TransferId};
+
+/// Sessions by origin and by the credentials that began them. A bounded number: the next
+/// challenge makes a new one.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    known: HashMap<(Origin, usize), (Arc<Credentials>, Session)>,
+}
+
+impl Sessions {
+    fn get_mut(&mut self, request: &Request) -> Option<&mut Session> {
+        let credentials = request.credentials().filter(|_| !self.known.is_empty())?;
+        self.known.get_mut(&name(request, credentials)).map(|(_, session)| session)
+    }
+
+    fn insert(&mut self, request: &Request, credentials: &Arc<Credentials>, session: Session) {
+        if self.known.len() >= SESSIONS_LEN_MAX {
+            self.known.clear();
+        }
+        self.known.insert(name(request, credentials), (Arc::clone(credentials), session));
+    }
+}
+
+/// The credentials are kept as long as their address names them.
+fn name(request: &Request, credentials: &Arc<Credentials>) -> (Origin, usize) {
+    (request.url().origin(), Arc::as_ptr(credentials).addr())
+}
+
+impl State {
+    /// True if a request goes out exactly as it was compiled.
+    pub(crate) fn adds_nothing(&self, request: &Request) -> bool {
+        let jar = self.jar.as_ref().is_some_and(|jar| !jar.is_empty());
+        !(jar && request.options().cookies) && request.credentials().is_none()
+    }
+
+    /// Queues the head of a request, with what is added this time.
+    pub(crate) fn send_head(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        request: &Request,
+        connection: &mut ClientConnection,
+        stream: StreamId,
+    ) -> Result<(), Misuse> {
+        let (mut cookie, mut proof) = (Vec::new(), Vec::new());
+        let wall = self.wall(now);
+        if request.options().cookies
+            && !request.has("cookie")
+            && let Some(jar) = &self.jar
+        {
+            jar.header(wall, parts(request), &mut cookie);
+        }
+        let attempt = self.prove(request, &mut proof);
+        if let Some(transfer) = self.transfers.get_mut(id.0)
+            && (attempt.is_some() || transfer.extra.is_some())
+        {
+            transfer.extra().proof = attempt;
+        }
+        let fields: [(&str, &[u8]); 2] = [("Cookie", &cookie), ("Authorization", &proof)];
+        let added: Added<'_> = match (cookie.is_empty(), proof.is_empty()) {
+            (true, true) => &[],
+            (false, true) => &fields[..1],
+            (true, false) => &fields[1..],
+            (false, false) => &fields,
+        };
+        connection.send_head(stream, request.head(added), request.body().len())
+    }
+
+    /// Appends what the server has asked to be proved.
+    fn prove(&mut self, request: &Request, out: &mut Vec<u8>) -> Option<Attempt> {
+        let session = self.sessions.get_mut(request)?;
+        if request.has("authorization") {
+            return None;
+        }
+        let target = request.head(&[]).target;
+        let body: Option<&[u8]> = match request.body() {
+            Body::Empty => Some(&[]),
+            Body::Bytes(bytes) => Some(bytes),
+            Body::File(_) | Body::Stream(_) => None,
+        };
+        let request = auth::Request { method: request.method().as_bytes(), target, body };
+        session.authorize(request, out).ok()
+    }
+
+    /// Takes the cookies of an answer, and the nonce that the next request is to use.
+    pub(crate) fn take_identity(&mut self, now: Instant, id: TransferId, headers: Headers<'_>) {
+        let wall = self.wall(now);
+        let Some(transfer) = self.transfers.get(id.0) else { return };
+        let request = &transfer.request;
+        if let Some(jar) = self.jar.as_mut().filter(|_| request.options().cookies) {
+            for field in headers.get_all("set-cookie") {
+                // A cookie that breaks the rules is as good as none.
+                let _ = jar.store(wall, parts(request), field);
+            }
+        }
+        if let Some(session) = self.sessions.get_mut(request) {
+            for field in headers.get_all("authentication-info") {
+                session.handle_info(field);
+            }
+        }
+    }
+
+    /// A challenge that can be answered: the request goes again, with a proof.
+    pub(crate) fn challenged(
+        &mut self,
+        id: TransferId,
+        response: Response<'_>,
+    ) -> Result<bool, Error> {
+        if response.status != 401 {
+            return Ok(false);
+        }
+        let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(false) };
+        let request = transfer.request.clone();
+        let Some(credentials) = request.credentials() else { return Ok(false) };
+        let proofs = transfer.extra.as_ref().map_or(0, |extra| extra.proofs);
+        if proofs >= PROOFS_MAX || request.has("authorization") {
+            return Ok(false);
+        }
+        let mut random = [0; 16];
+        if getrandom::fill(&mut random).is_err() {
+            return Ok(false); // the server's 401 is the answer
+        }
+        let asked = challenges(response.headers.get_all("www-authenticate"));
+        let proof = transfer.extra.as_ref().and_then(|extra| extra.proof);
+        let again = match (proof, self.sessions.get_mut(&request)) {
+            (Some(attempt), Some(session)) => {
+                session.handle_challenges(attempt, &asked, random) == Verdict::Retry
+            }
+            (None, Some(_)) => true, // another answer brought a session meanwhile
+            (_, None) => match Session::begin(&asked, credentials, Scheme::Basic, random) {
+                Some(session) => {
+                    self.sessions.insert(&request, credentials, session);
+                    true
+                }
+                None => false,
+            },
+        };
+        if !again {
+            return Ok(false);
+        }
+        if !request.body().is_replayable() {
+            return Err(Error::NotReplayable);
+        }
+        if let Some(transfer) = self.transfers.get_mut(id.0) {
+            transfer.extra().proofs = proofs + 1;
+            transfer.body = BodyUse::Ignore(Then::Follow);
+        }
+        Ok(true)
+    }
+}
+
+fn parts(request: &Request) -> UrlParts<'_> {
+    let url = request.url();
+    UrlParts {
+        is_secure: url.scheme() == "https",
+        host: url.host_str().unwrap_or_default(),
+        path: url.path(),
+    }
+}
+
+const SESSIONS_LEN_MAX: usize = 1024;
+/// One proof, one with a newer nonce, and one more where many transfers share a session.
+const PROOFS_MAX: u8 = 3;

@@ -1,0 +1,132 @@
+//! Sockets on their way to an endpoint: how they are made, and what comes of it.
+
+use std::fmt::Display;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fulmar_engine::{Endpoint, Engine, KeepAlive, Peer, SocketId};
+use fulmar_sys::{self as sys, Connect};
+
+use crate::reactor::Reactor;
+use crate::selector::Selector;
+use crate::socket::{Birth, Socket};
+
+impl<E: Engine, S: Selector> Reactor<E, S> {
+    /// What stands or fails at once, as Unix sockets do, is told at once.
+    pub(crate) fn connect(&mut self, now: Instant, id: SocketId) {
+        let Some(endpoint) = self.engine.poll_endpoint(id) else { return };
+        match open(&endpoint) {
+            Ok((fd, Connect::InProgress)) => self.admit(Socket::new(id, fd, Birth::Connecting)),
+            Ok((fd, Connect::Done)) => {
+                self.admit(Socket::new(id, fd, Birth::Standing));
+                self.engine.handle_connected(now, id);
+                self.later.push(id); // what was queued before it stood
+            }
+            Err(error) => self.engine.handle_failed(now, id, error),
+        }
+    }
+}
+
+/// A socket on its way.
+fn open(endpoint: &Endpoint) -> io::Result<(OwnedFd, Connect)> {
+    let fd = match &endpoint.peer {
+        Peer::Ip(peer) => sys::tcp_socket(*peer)?,
+        Peer::Unix(_) => sys::unix_socket()?,
+    };
+    let connected = match &endpoint.peer {
+        Peer::Ip(peer) => connect_ip(fd.as_fd(), *peer, endpoint),
+        Peer::Unix(path) => connect_unix(fd.as_fd(), path),
+    };
+    match connected {
+        Ok(connect) => Ok((fd, connect)),
+        Err(error) => {
+            sys::close(fd);
+            Err(error)
+        }
+    }
+}
+
+fn connect_ip(fd: BorrowedFd<'_>, peer: SocketAddr, endpoint: &Endpoint) -> io::Result<Connect> {
+    sys::set_nodelay(fd)?;
+    if let Some(name) = &endpoint.interface {
+        sys::set_interface(fd, name).map_err(|error| of_interface(error, name))?;
+    }
+    if let Some(local) = endpoint.local {
+        sys::set_bind_address_no_port(fd)?;
+        sys::bind(fd, local).map_err(|error| with(error, format_args!("local address {local}")))?;
+    }
+    if let Some(keep_alive) = endpoint.keep_alive {
+        set_keep_alive(fd, keep_alive)?;
+    }
+    sys::connect(fd, peer)
+}
+
+/// `EAGAIN` is a full backlog here, and nothing like "in progress": no event follows.
+fn connect_unix(fd: BorrowedFd<'_>, path: &Path) -> io::Result<Connect> {
+    sys::connect_unix(fd, path).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(error.kind(), BACKLOG_FULL),
+        _ => error,
+    })
+}
+
+fn set_keep_alive(fd: BorrowedFd<'_>, wanted: KeepAlive) -> io::Result<()> {
+    sys::set_keep_alive(fd)?;
+    sys::set_keep_alive_idle(fd, seconds(wanted.idle))?;
+    sys::set_keep_alive_interval(fd, seconds(wanted.interval))?;
+    sys::set_keep_alive_count(fd, wanted.count.clamp(1, PROBES_MAX))
+}
+
+/// Rounded up, and within what tcp(7) takes.
+fn seconds(duration: Duration) -> u16 {
+    let whole = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    u16::try_from(whole.clamp(1, SECONDS_MAX.into())).unwrap_or(SECONDS_MAX)
+}
+
+fn of_interface(error: io::Error, name: &str) -> io::Error {
+    let why = match error.raw_os_error() {
+        Some(EPERM) => "binding to it needs CAP_NET_RAW on this kernel",
+        Some(ENODEV) => "there is no such network interface",
+        _ => return with(error, format_args!("interface {name}")),
+    };
+    io::Error::new(error.kind(), format!("interface {name}: {why}"))
+}
+
+/// The same error, and what it is about.
+fn with(error: io::Error, what: impl Display) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+const BACKLOG_FULL: &str =
+    "the Unix socket's listener has too many connections waiting already; try again later";
+/// `MAX_TCP_KEEPIDLE`, `MAX_TCP_KEEPINTVL` and `MAX_TCP_KEEPCNT` of Linux.
+const SECONDS_MAX: u16 = 32_767;
+const PROBES_MAX: u8 = 127;
+/// `errno(3)` on Linux.
+const EPERM: i32 = 1;
+const ENODEV: i32 = 19;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_whole_rounded_up_and_within_what_the_kernel_takes() {
+        assert_eq!(seconds(Duration::ZERO), 1);
+        assert_eq!(seconds(Duration::from_millis(1_001)), 2);
+        assert_eq!(seconds(Duration::from_secs(60)), 60);
+        assert_eq!(seconds(Duration::MAX), SECONDS_MAX);
+    }
+
+    #[test]
+    fn an_interface_that_cannot_be_used_is_named() {
+        for (number, why) in [(EPERM, "CAP_NET_RAW"), (ENODEV, "no such"), (22, "Invalid")] {
+            let error = of_interface(io::Error::from_raw_os_error(number), "eth7");
+            assert_eq!(error.kind(), io::Error::from_raw_os_error(number).kind());
+            let text = error.to_string();
+            assert!(text.contains("eth7") && text.contains(why), "{text}");
+        }
+    }
+}

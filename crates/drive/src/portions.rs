@@ -1,0 +1,87 @@
+//! Doing less at a time than the kernel would: for tests.
+//!
+//! A machine's own network hands over whole messages. What real networks do (one byte, then
+//! nothing, then the rest) comes from here, at every place and in seconds.
+
+use std::io;
+
+use fastrand::Rng;
+
+/// How little one call does. By default as much as it can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Portions {
+    /// Bytes of one receive.
+    pub receive: usize,
+    /// Bytes of one send.
+    pub send: usize,
+    /// How many of a thousand calls are not made: they answer `EAGAIN` instead.
+    pub again: u32,
+    /// Which ones: the same seed gives the same ones.
+    pub seed: u64,
+}
+
+impl Default for Portions {
+    fn default() -> Self {
+        Self { receive: usize::MAX, send: usize::MAX, again: 0, seed: 0 }
+    }
+}
+
+/// Portions in use.
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    portions: Portions,
+    random: Rng,
+}
+
+impl Throttle {
+    pub(crate) fn new(portions: Portions) -> Self {
+        let least_one = |bytes: usize| bytes.max(1); // 0 would look like the end
+        let (receive, send) = (least_one(portions.receive), least_one(portions.send));
+        let random = Rng::with_seed(portions.seed);
+        Self { portions: Portions { receive, send, ..portions }, random }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Receive,
+    Send,
+}
+
+/// How many of `len` bytes a call may move: all of them, outside of such tests.
+pub(crate) fn portion(
+    throttle: &mut Option<Box<Throttle>>,
+    way: Way,
+    len: usize,
+) -> io::Result<usize> {
+    let Some(throttle) = throttle else { return Ok(len) };
+    if throttle.random.u32(0..1000) < throttle.portions.again {
+        return Err(io::Error::from_raw_os_error(EAGAIN));
+    }
+    Ok(len.min(match way {
+        Way::Receive => throttle.portions.receive,
+        Way::Send => throttle.portions.send,
+    }))
+}
+
+/// `errno(3)` on Linux.
+const EAGAIN: i32 = 11;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_limited_by_default_and_a_seed_gives_the_same_again() {
+        assert_eq!(portion(&mut None, Way::Send, 7).unwrap(), 7);
+        let portions = Portions { receive: 2, send: 0, again: 500, seed: 1 };
+        let run = || {
+            let mut throttle = Some(Box::new(Throttle::new(portions)));
+            let mut one = |_| portion(&mut throttle, Way::Receive, 7).ok();
+            (0..100).map(&mut one).collect::<Vec<_>>()
+        };
+        let first = run();
+        assert_eq!(first, run());
+        assert!(first.contains(&None) && first.iter().flatten().all(|n| *n == 2));
+    }
+}

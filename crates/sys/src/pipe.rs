@@ -1,0 +1,70 @@
+//! Pipes, and moving bytes through them without a copy: `pipe(2)`, `splice(2)`.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::ledger::syscall;
+
+/// `pipe2(2)` with `O_NONBLOCK` and `O_CLOEXEC`: the end to read from, and the end to write to.
+///
+/// # Errors
+/// As the manual page says; `EMFILE` when descriptors are used up.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends: [libc::c_int; 2] = [-1; 2];
+    // SAFETY: `ends` has room for two descriptors, which is what the kernel writes.
+    let result = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_NONBLOCK | libc::O_CLOEXEC) };
+    syscall!(pipe2, result)?;
+    // SAFETY: the call returned two new descriptors that nobody else owns.
+    let [reader, writer] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok((reader, writer))
+}
+
+/// `fcntl(2)`, `F_SETPIPE_SZ`: how many bytes a pipe holds, rounded up to a power of two.
+///
+/// # Errors
+/// As the manual page says; `EPERM` beyond `/proc/sys/fs/pipe-max-size`, or when the user's
+/// pipes have too much memory already.
+pub fn set_pipe_size(pipe: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: F_SETPIPE_SZ takes an int and no pointers.
+    let result = unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, bytes) };
+    syscall!(fcntl, result).map(drop)
+}
+
+/// `splice(2)` from a socket into a pipe: at most `len` bytes; 0 at the end.
+///
+/// # Errors
+/// As the manual page says; `EAGAIN` when there is nothing, or the pipe is full.
+pub fn splice_in(socket: BorrowedFd<'_>, pipe: BorrowedFd<'_>, len: usize) -> io::Result<usize> {
+    splice(socket, pipe, None, len)
+}
+
+/// `splice(2)` from a pipe into a file, from `offset` on: at most `len` bytes.
+///
+/// # Errors
+/// As the manual page says; `ENOSPC` on a full disk, `EFBIG` beyond what a file may have, and
+/// `EINVAL` if the file is open for appending or its file system cannot do this.
+pub fn splice_out(
+    pipe: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: usize,
+) -> io::Result<usize> {
+    let offset = libc::loff_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    splice(pipe, file, Some(offset), len)
+}
+
+fn splice(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    mut offset: Option<libc::loff_t>,
+    len: usize,
+) -> io::Result<usize> {
+    let none = std::ptr::null_mut();
+    let offset = offset.as_mut().map_or(none, std::ptr::from_mut);
+    let flags = libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK;
+    // SAFETY: `offset` is null or a live loff_t that the kernel may read and write.
+    let result =
+        unsafe { libc::splice(from.as_raw_fd(), none, to.as_raw_fd(), offset, len, flags) };
+    Ok(syscall!(splice, result)?.unsigned_abs())
+}

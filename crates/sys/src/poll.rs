@@ -1,0 +1,65 @@
+//! `poll(2)`, once over many descriptors.
+
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::epoll::Events;
+use crate::ledger::syscall;
+
+/// One descriptor that is asked about.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct PollEntry<'fd> {
+    entry: libc::pollfd,
+    fd: PhantomData<BorrowedFd<'fd>>,
+}
+
+impl<'fd> PollEntry<'fd> {
+    /// To ask whether `fd` can be read from, written to, or has ended.
+    pub fn new(fd: BorrowedFd<'fd>) -> Self {
+        let events = libc::POLLIN | libc::POLLOUT | libc::POLLRDHUP;
+        let entry = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
+        Self { entry, fd: PhantomData }
+    }
+
+    /// What it is ready for: the bits of `poll(2)` and `epoll(7)` are the same.
+    pub fn events(&self) -> Events {
+        Events::from_poll(self.entry.revents)
+    }
+}
+
+impl fmt::Debug for PollEntry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PollEntry({}, {:?})", self.entry.fd, self.events())
+    }
+}
+
+/// `poll(2)` without waiting: asks about all `entries`.
+///
+/// # Errors
+/// As the manual page says; `EINVAL` if there are more than the process may have descriptors.
+pub fn poll_now(entries: &mut [PollEntry<'_>]) -> io::Result<()> {
+    let len = libc::nfds_t::try_from(entries.len()).map_err(io::Error::other)?;
+    // SAFETY: `PollEntry` is a pollfd, and there are `len` of them for the kernel to write to.
+    let result = unsafe { libc::poll(entries.as_mut_ptr().cast(), len, 0) };
+    syscall!(poll, result).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_pipe_is_writable_first_and_then_readable() {
+        let (reader, writer) = crate::pipe().unwrap();
+        let mut entries = [PollEntry::new(reader.as_fd()), PollEntry::new(writer.as_fd())];
+        poll_now(&mut entries).unwrap();
+        assert!(!entries[0].events().is_readable() && entries[1].events().is_writable());
+        crate::write(writer.as_fd(), b"x").unwrap();
+        poll_now(&mut entries).unwrap();
+        assert!(entries[0].events().is_readable() && !entries[0].events().is_hangup());
+    }
+}
