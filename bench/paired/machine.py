@@ -35,6 +35,7 @@ def facts(root: Path) -> dict[str, str]:
         "commit": output(["git", "-C", str(root), "describe", "--always", "--dirty"]),
         "nginx": output(["nginx", "-v"]),
         "wrk": output(["wrk", "-v"]).split(" Copyright")[0],
+        "libcurl": output(["curl-config", "--version"]),
         "valgrind": output(["valgrind", "--version"]),
     }
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from .machine import BOTH_CORES, CLIENT_CORE, SERVER_CORE
 from .processes import Failed, Process, children, until
 
-PEERS = ("nginx", "wrk", "strace", "valgrind", "taskset")
+PEERS = ("nginx", "wrk", "curl", "strace", "valgrind", "taskset", "cc", "openssl")
 BODY = b"x" * 128
 FILE_104K = 104 * 1024
 
@@ -32,6 +32,8 @@ def check_peers() -> None:
 def build(root: Path) -> Path:
     """Builds the release binaries; the directory that they are in."""
     cargo = ["cargo", "build", "--release", "--quiet", "-p", "fulmar-cli", "-p", "fulmar-bench"]
+    if (root / "bench" / "client").exists():
+        cargo += ["-p", "fulmar-bench-client"]
     if subprocess.run(cargo, cwd=root).returncode:
         raise Failed("the build failed")
     metadata = subprocess.run(["cargo", "metadata", "--no-deps", "--format-version", "1"],
@@ -71,15 +73,18 @@ class Server:
 
 
 class Nginx(Server):
-    """nginx with its own configuration: one worker, unless the bar wants more."""
+    """nginx with its own configuration: one worker, the site of the run and an address for this
+    machine only, unless the bar wants other ones."""
 
-    def __init__(self, directory: Path, workers: int = 1, cores: str = SERVER_CORE) -> None:
+    def __init__(self, directory: Path, workers: int = 1, cores: str = SERVER_CORE, *,
+                 address: str = "127.0.0.1", root: Path | None = None) -> None:
         self.port = free_port()
         self._directory = directory
         prefix = directory / f"nginx-{self.port}"
         prefix.mkdir()
         config = prefix / "nginx.conf"
-        config.write_text(nginx_config(self.port, workers, directory / "site", prefix))
+        config.write_text(nginx_config(f"{address}:{self.port}", workers,
+                                       root or directory / "site", prefix))
         command = ["nginx", "-e", str(prefix / "error.log"), "-p", str(prefix), "-c", str(config)]
         self.process = Process(command, cores, directory)
         until(lambda: answers(self.port), self.process, 5.0)
@@ -109,7 +114,7 @@ class Nginx(Server):
         return tracer
 
 
-def nginx_config(port: int, workers: int, site: Path, prefix: Path) -> str:
+def nginx_config(listen: str, workers: int, site: Path, prefix: Path) -> str:
     """What the bars say: nothing logged, connections kept, files cached. With `multi_accept`, since a
     worker that a generator saturates takes one connection at a time too seldom to reach 8,000."""
     paths = "".join(f"{name}_temp_path {prefix}/{name};\n    "
@@ -131,7 +136,7 @@ http {{
     open_file_cache_valid 1h;
     {paths}
     server {{
-        listen 127.0.0.1:{port} backlog=16384;
+        listen {listen} backlog=16384;
         root {site};
         location = /tiny {{ return 200 "{BODY.decode()}"; }}
         location = /status {{ stub_status; }}

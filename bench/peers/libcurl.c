@@ -1,0 +1,450 @@
+/* A libcurl client with thousands of transfers on one thread: curl_multi_socket_action over epoll.
+ *
+ *   libcurl --mode MODE --use USE --clients N [--seconds S | --requests R] [--cacert FILE] --url URL...
+ *
+ * --mode requests  N transfers at a time; each, when it is done, is removed, given its URL and added
+ *                  again. Measured from the first answer of the last of them, for S seconds or R
+ *                  requests.
+ * --mode waiting   opens N transfers whose server never answers. Measured until all have asked.
+ * --mode pooled    N transfers at a time, each once, then freed: what is left are idle connections.
+ *                  The server has to hold its answers until all have asked.
+ *
+ * --use plain      epoll_ctl(2) whenever the socket callback says so.
+ * --use best       descriptors stay in epoll, for reading, until they are closed.
+ *
+ * The transfers are spread over the URLs, at most OPENING_MAX of them on their way to a connection
+ * at a time. Prints one JSON object; README.md says what is in it. Settings of proxies in the
+ * environment are ignored.
+ */
+#define _GNU_SOURCE
+#include <curl/curl.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    DESCRIPTORS_MAX = 65536,
+    EVENTS_MAX = 1024,
+    URLS_MAX = 16,
+    OPENING_MAX = 256, /* less than any listen queue */
+    ERRORS_MAX = 100,
+};
+
+static const int64_t NEVER = INT64_MAX;
+static const char *const proxies[] = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy",
+                                      "ALL_PROXY"};
+
+enum mode { REQUESTS, WAITING, POOLED };
+
+struct options {
+    enum mode mode;
+    bool is_best;
+    long clients;
+    double seconds;
+    long requests; /* 0: as many as the seconds bring */
+    const char *cacert;
+    const char *urls[URLS_MAX];
+    int url_count;
+};
+
+struct bench {
+    struct options options;
+    CURLM *multi;
+    int epoll;
+    int64_t deadline_ns;              /* of libcurl's timer; 0 is due */
+    unsigned events[DESCRIPTORS_MAX]; /* what epoll watches, where descriptors stay in it */
+    bool *has_answered;               /* by client */
+    long started, asked, answered;    /* clients that did so at least once */
+    long requests, bytes, errors, turns;
+};
+
+/* The system calls of a request on a connection that stands. */
+enum call { SEND, RECV, POLL, EPOLL_CTL, EPOLL_WAIT, CALLS };
+
+static const char *const call_names[CALLS] = {"send", "recv", "poll", "epoll_ctl", "epoll_wait"};
+static long calls[CALLS], eagain, allocations, clock_reads;
+
+/* Everything that is measured, at one moment. */
+struct reading {
+    int64_t wall_ns, user_us, system_us;
+    long rss_bytes, requests, bytes, errors, turns, allocations, clock_reads, eagain;
+    long calls[CALLS];
+};
+
+static void fail(const char *what) {
+    fprintf(stderr, "libcurl: %s\n", what);
+    exit(1);
+}
+
+/* What libcurl takes from the allocator, through curl_global_init_mem(3). */
+
+static void *counted_malloc(size_t size) {
+    allocations++;
+    return malloc(size);
+}
+
+static void *counted_realloc(void *memory, size_t size) {
+    allocations++;
+    return realloc(memory, size);
+}
+
+static char *counted_strdup(const char *text) {
+    allocations++;
+    return strdup(text);
+}
+
+static void *counted_calloc(size_t count, size_t size) {
+    allocations++;
+    return calloc(count, size);
+}
+
+/* What a request leads to: these functions stand before the C library's, so libcurl's calls go
+ * through them. Counting with strace would change the count: each call takes so long there that the
+ * answer has come before libcurl asks for it, and the waiting that it else leads to is not seen. */
+
+#define REAL(name)                                                                                 \
+    static __typeof__(&name) real;                                                                 \
+    if (real == NULL) *(void **)&real = dlsym(RTLD_NEXT, #name)
+
+static ssize_t counted(enum call call, ssize_t result) {
+    calls[call]++;
+    if (result < 0 && errno == EAGAIN) eagain++;
+    return result;
+}
+
+ssize_t send(int fd, const void *bytes, size_t size, int flags) {
+    REAL(send);
+    return counted(SEND, real(fd, bytes, size, flags));
+}
+
+ssize_t recv(int fd, void *bytes, size_t size, int flags) {
+    REAL(recv);
+    return counted(RECV, real(fd, bytes, size, flags));
+}
+
+int poll(struct pollfd *fds, nfds_t count, int timeout_ms) {
+    REAL(poll);
+    return (int)counted(POLL, real(fds, count, timeout_ms));
+}
+
+int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event) {
+    REAL(epoll_ctl);
+    return (int)counted(EPOLL_CTL, real(epoll, operation, fd, event));
+}
+
+int epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms) {
+    REAL(epoll_wait);
+    return (int)counted(EPOLL_WAIT, real(epoll, events, count, timeout_ms));
+}
+
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    REAL(clock_gettime);
+    clock_reads++;
+    return real(clock, time);
+}
+
+/* For the loop and the measurement; libcurl's reads alone are to be counted. */
+static int64_t now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_reads--;
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* Resident memory: the second field of proc(5) statm. */
+static long rss_bytes(void) {
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file == NULL || fscanf(file, "%*s %ld", &pages) != 1) fail("cannot read /proc/self/statm");
+    fclose(file);
+    return pages * sysconf(_SC_PAGESIZE);
+}
+
+static struct reading take(const struct bench *bench) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    struct reading reading = {
+        .wall_ns = now_ns(),
+        .user_us = (int64_t)usage.ru_utime.tv_sec * 1000000 + usage.ru_utime.tv_usec,
+        .system_us = (int64_t)usage.ru_stime.tv_sec * 1000000 + usage.ru_stime.tv_usec,
+        .rss_bytes = rss_bytes(),
+        .requests = bench->requests,
+        .bytes = bench->bytes,
+        .errors = bench->errors,
+        .turns = bench->turns,
+        .allocations = allocations,
+        .clock_reads = clock_reads,
+        .eagain = eagain,
+    };
+    memcpy(reading.calls, calls, sizeof calls);
+    return reading;
+}
+
+static void report(const struct reading *from, const struct reading *to) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    printf("{\"requests\":%ld,\"errors\":%ld,\"bytes\":%ld,\"seconds\":%.6f,"
+           "\"cpu_user_us\":%lld,\"cpu_system_us\":%lld,"
+           "\"rss_before_bytes\":%ld,\"rss_bytes\":%ld,\"rss_max_bytes\":%ld,"
+           "\"allocations\":%ld,\"clock_reads\":%ld,\"turns\":%ld,\"eagain\":%ld,\"syscalls\":{",
+           to->requests - from->requests, to->errors, to->bytes - from->bytes,
+           (double)(to->wall_ns - from->wall_ns) / 1e9, (long long)(to->user_us - from->user_us),
+           (long long)(to->system_us - from->system_us), from->rss_bytes, to->rss_bytes,
+           usage.ru_maxrss * 1024, to->allocations - from->allocations,
+           to->clock_reads - from->clock_reads, to->turns - from->turns, to->eagain - from->eagain);
+    for (int call = 0; call < CALLS; call++)
+        printf("%s\"%s\":%ld", call > 0 ? "," : "", call_names[call],
+               to->calls[call] - from->calls[call]);
+    printf("}}\n");
+}
+
+/* The callbacks. */
+
+static size_t handle_body(char *bytes, size_t size, size_t count, void *user) {
+    (void)bytes;
+    ((struct bench *)user)->bytes += (long)(size * count);
+    return size * count;
+}
+
+/* The connection stands; libcurl sends the request next (CURLOPT_PREREQFUNCTION(3)). */
+static int handle_connected(void *user, char *ip, char *local_ip, int port, int local_port) {
+    (void)ip, (void)local_ip, (void)port, (void)local_port;
+    ((struct bench *)user)->asked++;
+    return CURL_PREREQFUNC_OK;
+}
+
+static int handle_timer(CURLM *multi, long timeout_ms, void *user) {
+    (void)multi;
+    struct bench *bench = user;
+    if (timeout_ms < 0) bench->deadline_ns = NEVER;
+    else bench->deadline_ns = timeout_ms == 0 ? 0 : now_ns() + timeout_ms * 1000000;
+    return 0;
+}
+
+static void watch(struct bench *bench, int operation, int fd, unsigned events) {
+    struct epoll_event event = {.events = events, .data.fd = fd};
+    if (epoll_ctl(bench->epoll, operation, fd, &event) != 0) fail("epoll_ctl failed");
+}
+
+static unsigned events_of(int what) {
+    return ((what & CURL_POLL_IN) ? EPOLLIN : 0) | ((what & CURL_POLL_OUT) ? EPOLLOUT : 0);
+}
+
+/* As libcurl's own example for epoll does it. */
+static int handle_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known) {
+    (void)easy;
+    struct bench *bench = user;
+    if (what == CURL_POLL_REMOVE) {
+        watch(bench, EPOLL_CTL_DEL, fd, 0);
+        return 0;
+    }
+    watch(bench, known != NULL ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, events_of(what));
+    if (known == NULL) curl_multi_assign(bench->multi, fd, bench);
+    return 0;
+}
+
+/* Between two transfers the descriptor stays as it is: an idle connection is not readable. */
+static int handle_socket_best(CURL *easy, curl_socket_t fd, int what, void *user, void *known) {
+    (void)easy, (void)known;
+    struct bench *bench = user;
+    unsigned wanted = events_of(what), watched = bench->events[fd];
+    if (what == CURL_POLL_REMOVE || wanted == watched) return 0;
+    watch(bench, watched != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, wanted);
+    bench->events[fd] = wanted;
+    return 0;
+}
+
+static int handle_close(void *user, curl_socket_t fd) {
+    ((struct bench *)user)->events[fd] = 0;
+    return close(fd);
+}
+
+/* The transfers. */
+
+static void set(CURL *easy, CURLoption option, const void *value) {
+    if (curl_easy_setopt(easy, option, value) != CURLE_OK) fail("curl_easy_setopt failed");
+}
+
+static const char *url_of(const struct options *options, long client) {
+    return options->urls[client % options->url_count];
+}
+
+static void start_client(struct bench *bench, long client) {
+    CURL *easy = curl_easy_init();
+    if (easy == NULL) fail("curl_easy_init failed");
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    set(easy, CURLOPT_URL, url_of(&bench->options, client));
+    set(easy, CURLOPT_PRIVATE, (void *)client);
+    set(easy, CURLOPT_WRITEFUNCTION, (void *)handle_body);
+    set(easy, CURLOPT_WRITEDATA, bench);
+    set(easy, CURLOPT_PREREQFUNCTION, (void *)handle_connected);
+    set(easy, CURLOPT_PREREQDATA, bench);
+    if (bench->options.cacert != NULL) set(easy, CURLOPT_CAINFO, bench->options.cacert);
+    if (bench->options.is_best) {
+        set(easy, CURLOPT_CLOSESOCKETFUNCTION, (void *)handle_close);
+        set(easy, CURLOPT_CLOSESOCKETDATA, bench);
+    }
+    if (curl_multi_add_handle(bench->multi, easy) != CURLM_OK) fail("curl_multi_add_handle failed");
+}
+
+static void start_clients(struct bench *bench) {
+    while (bench->started < bench->options.clients && bench->started - bench->asked < OPENING_MAX)
+        start_client(bench, bench->started++);
+}
+
+static void handle_done(struct bench *bench, CURL *easy, CURLcode result) {
+    char *private = NULL;
+    long status = 0;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &private);
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+    long client = (long)private;
+    bench->requests++;
+    if (result != CURLE_OK || status != 200) {
+        fprintf(stderr, "libcurl: %s, status %ld\n", curl_easy_strerror(result), status);
+        if (++bench->errors == ERRORS_MAX) fail("too many errors");
+    }
+    curl_multi_remove_handle(bench->multi, easy);
+    if (!bench->has_answered[client]) {
+        bench->has_answered[client] = true;
+        bench->answered++;
+        set(easy, CURLOPT_PREREQFUNCTION, NULL);
+    }
+    if (bench->options.mode == POOLED) {
+        curl_easy_cleanup(easy);
+        return;
+    }
+    set(easy, CURLOPT_URL, url_of(&bench->options, client));
+    if (curl_multi_add_handle(bench->multi, easy) != CURLM_OK) fail("curl_multi_add_handle failed");
+}
+
+static void handle_messages(struct bench *bench) {
+    CURLMsg *message;
+    int left;
+    while ((message = curl_multi_info_read(bench->multi, &left)) != NULL)
+        if (message->msg == CURLMSG_DONE)
+            handle_done(bench, message->easy_handle, message->data.result);
+}
+
+/* The loop. */
+
+static int wait_ms(const struct bench *bench) {
+    if (bench->deadline_ns == NEVER) return -1;
+    int64_t left_ns = bench->deadline_ns == 0 ? 0 : bench->deadline_ns - now_ns();
+    return left_ns > 0 ? (int)((left_ns + 999999) / 1000000) : 0;
+}
+
+static bool is_due(const struct bench *bench) {
+    if (bench->deadline_ns == 0 || bench->deadline_ns == NEVER) return bench->deadline_ns == 0;
+    return now_ns() >= bench->deadline_ns;
+}
+
+static void act(struct bench *bench, int fd, unsigned events) {
+    int mask = ((events & EPOLLIN) ? CURL_CSELECT_IN : 0) |
+               ((events & EPOLLOUT) ? CURL_CSELECT_OUT : 0) |
+               ((events & (EPOLLERR | EPOLLHUP)) ? CURL_CSELECT_ERR : 0);
+    int running;
+    if (curl_multi_socket_action(bench->multi, fd, mask, &running) != CURLM_OK)
+        fail("curl_multi_socket_action failed");
+}
+
+/* One wait, what is ready, and the transfers that follow: they leave in the same turn. */
+static void turn(struct bench *bench) {
+    static struct epoll_event events[EVENTS_MAX];
+    int count = epoll_wait(bench->epoll, events, EVENTS_MAX, wait_ms(bench));
+    bench->turns++;
+    for (int i = 0; i < count; i++) act(bench, events[i].data.fd, events[i].events);
+    handle_messages(bench);
+    if (!is_due(bench)) return;
+    bench->deadline_ns = NEVER; /* libcurl says when it wants the next */
+    act(bench, CURL_SOCKET_TIMEOUT, 0);
+    handle_messages(bench);
+}
+
+static struct reading open_all(struct bench *bench) {
+    struct reading from = take(bench);
+    const long *count = bench->options.mode == WAITING ? &bench->asked : &bench->answered;
+    while (*count < bench->options.clients) {
+        start_clients(bench);
+        turn(bench);
+    }
+    malloc_trim(0); /* transfers that are gone do not count as connections */
+    return from;
+}
+
+static void steady(struct bench *bench) {
+    long until = bench->requests + bench->options.requests;
+    int64_t end_ns = now_ns() + (int64_t)(bench->options.seconds * 1e9);
+    if (bench->options.requests > 0)
+        while (bench->requests < until) turn(bench);
+    else
+        while (now_ns() < end_ns) turn(bench);
+}
+
+static struct bench *new_bench(const struct options *options) {
+    struct bench *bench = calloc(1, sizeof *bench);
+    bool *has_answered = calloc((size_t)options->clients, sizeof *has_answered);
+    if (bench == NULL || has_answered == NULL) fail("no memory");
+    curl_global_init_mem(CURL_GLOBAL_ALL, counted_malloc, free, counted_realloc, counted_strdup,
+                         counted_calloc);
+    bench->options = *options;
+    bench->has_answered = has_answered;
+    bench->deadline_ns = NEVER;
+    bench->multi = curl_multi_init();
+    bench->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (bench->multi == NULL || bench->epoll < 0) fail("curl_multi_init or epoll_create1 failed");
+    curl_multi_setopt(bench->multi, CURLMOPT_SOCKETFUNCTION,
+                      options->is_best ? handle_socket_best : handle_socket);
+    curl_multi_setopt(bench->multi, CURLMOPT_SOCKETDATA, bench);
+    curl_multi_setopt(bench->multi, CURLMOPT_TIMERFUNCTION, handle_timer);
+    curl_multi_setopt(bench->multi, CURLMOPT_TIMERDATA, bench);
+    curl_multi_setopt(bench->multi, CURLMOPT_MAXCONNECTS, options->clients);
+    return bench;
+}
+
+static bool set_option(struct options *options, const char *name, const char *value) {
+    if (strcmp(name, "--clients") == 0) options->clients = atol(value);
+    else if (strcmp(name, "--seconds") == 0) options->seconds = atof(value);
+    else if (strcmp(name, "--requests") == 0) options->requests = atol(value);
+    else if (strcmp(name, "--cacert") == 0) options->cacert = value;
+    else if (strcmp(name, "--use") == 0) options->is_best = strcmp(value, "best") == 0;
+    else if (strcmp(name, "--url") == 0 && options->url_count < URLS_MAX)
+        options->urls[options->url_count++] = value;
+    else if (strcmp(name, "--mode") == 0 && strcmp(value, "requests") == 0) options->mode = REQUESTS;
+    else if (strcmp(name, "--mode") == 0 && strcmp(value, "waiting") == 0) options->mode = WAITING;
+    else if (strcmp(name, "--mode") == 0 && strcmp(value, "pooled") == 0) options->mode = POOLED;
+    else return false;
+    return true;
+}
+
+int main(int count, char **words) {
+    struct options options = {.clients = 1, .seconds = 5};
+    for (int i = 1; i < count; i += 2)
+        if (i + 1 == count || !set_option(&options, words[i], words[i + 1])) {
+            fprintf(stderr, "libcurl: %s: unknown, or without its value\n", words[i]);
+            return 2;
+        }
+    if (options.url_count == 0 || options.clients < 1) {
+        fprintf(stderr, "libcurl: --url is missing, or --clients is less than one\n");
+        return 2;
+    }
+    for (size_t i = 0; i < sizeof proxies / sizeof *proxies; i++) unsetenv(proxies[i]);
+    struct bench *bench = new_bench(&options);
+    struct reading from = open_all(bench);
+    if (options.mode == REQUESTS) {
+        from = take(bench);
+        steady(bench);
+    }
+    struct reading to = take(bench);
+    report(&from, &to);
+    return to.errors > 0;
+}
