@@ -53,6 +53,11 @@ impl<A: Application> Client<A> {
         &self.core.application
     }
 
+    /// Who hears of transfers, to be changed.
+    pub fn application_mut(&mut self) -> &mut A {
+        &mut self.core.application
+    }
+
     /// Who hears of transfers, and what may be done with them.
     pub fn with<O>(&mut self, now: Instant, act: impl FnOnce(&mut A, &mut Context<'_>) -> O) -> O {
         let Core { application, state } = &mut self.core;
@@ -79,6 +84,21 @@ impl<A: Application> Client<A> {
     /// Connections that wait for their next request.
     pub fn idle_connections(&self) -> usize {
         self.core.state.pool.idle()
+    }
+
+    /// Connections that are being opened.
+    pub fn connecting(&self) -> usize {
+        self.core.state.attempts.len()
+    }
+
+    /// Transfers whose request is under way, and whose answer has not begun. Walks all
+    /// connections: for reports, not for a turn.
+    pub fn unanswered(&self) -> usize {
+        let transfers = &self.core.state.transfers;
+        let sent = |id: &SocketId| {
+            transfers.get(*id).is_some_and(|transfer| transfer.stage == Stage::Sending)
+        };
+        transfers.keys().filter(sent).count()
     }
 
     /// Keys that connections, waiting transfers or manners are kept for at the moment.
