@@ -2,3 +2,5 @@
 //!
 //! Pure functions and small state machines: nothing here opens a socket or reads a clock.
 #![forbid(unsafe_code)]
+
+pub mod coding;

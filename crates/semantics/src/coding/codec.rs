@@ -1,0 +1,159 @@
+//! The codings themselves: other people's decoders behind one signature.
+//!
+//! zlib-rs through flate2 for the deflate family and `brotli-decompressor` are memory-safe Rust;
+//! zstd is the reference library, as the Rust one takes whole blocks only, of up to 128 KB, and
+//! could not work byte by byte. All three stop when the output is full.
+
+use std::fmt;
+
+use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
+use flate2::{Decompress, FlushDecompress, Status};
+use zstd::stream::raw::{DParameter, Decoder as Zstd, Operation};
+
+use super::{Coding, Done};
+
+/// Where one coding of one body stands.
+pub(super) struct Codec {
+    engine: Engine,
+    /// The body may end here.
+    ended: bool,
+}
+
+enum Engine {
+    Gzip(Decompress),
+    /// No byte has told which of its two forms it has.
+    Deflate(Option<Decompress>),
+    Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
+    Zstd(Zstd<'static>),
+}
+
+/// What is wrong with the bytes.
+pub(super) enum Fault {
+    Corrupt,
+    TrailingData,
+}
+
+impl Codec {
+    pub(super) fn new(coding: Coding) -> Self {
+        let engine = match coding {
+            Coding::Gzip => Engine::Gzip(Decompress::new_gzip(DEFLATE_WINDOW_BITS)),
+            Coding::Deflate => Engine::Deflate(None),
+            Coding::Brotli => {
+                let alloc = StandardAlloc::default;
+                Engine::Brotli(Box::new(BrotliState::new_strict(alloc(), alloc(), alloc())))
+            }
+            Coding::Zstd => {
+                let mut zstd = Zstd::new().expect("no dictionary, so nothing to refuse");
+                zstd.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_BITS_MAX))
+                    .expect("within the bounds of the library");
+                Engine::Zstd(zstd)
+            }
+        };
+        Self { engine, ended: false }
+    }
+
+    /// True if the body is complete so far as this coding can tell.
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Undoes some of `input`: if both it and the room are not empty, something is done.
+    pub(super) fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Done, Fault> {
+        if self.ended {
+            let Some(first) = input.first() else { return Ok(Done::default()) };
+            self.begin_another(*first)?;
+        }
+        let (done, ended) = match &mut self.engine {
+            Engine::Gzip(engine) => inflate(engine, input, output)?,
+            Engine::Deflate(engine) => {
+                if engine.is_none() {
+                    *engine = input.first().map(|first| Decompress::new(is_zlib(*first)));
+                }
+                match engine {
+                    Some(engine) => inflate(engine, input, output)?,
+                    None => (Done::default(), false),
+                }
+            }
+            Engine::Brotli(state) => brotli(state, input, output)?,
+            Engine::Zstd(engine) => {
+                let status = engine.run_on_buffers(input, output).map_err(|_| Fault::Corrupt)?;
+                let (consumed, produced) = (status.bytes_read, status.bytes_written);
+                (Done { consumed, produced }, status.remaining == 0)
+            }
+        };
+        self.ended = ended;
+        Ok(done)
+    }
+
+    /// After the end comes another member or frame, or something that does not belong here.
+    fn begin_another(&mut self, first: u8) -> Result<(), Fault> {
+        match &mut self.engine {
+            Engine::Gzip(engine) if first == GZIP_MAGIC => engine.reset(true),
+            Engine::Zstd(_) if first == ZSTD_MAGIC || ZSTD_SKIPPABLE.contains(&first) => {}
+            _ => return Err(Fault::TrailingData),
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Codec").field("ended", &self.ended).finish_non_exhaustive()
+    }
+}
+
+fn inflate(
+    engine: &mut Decompress,
+    input: &[u8],
+    output: &mut [u8],
+) -> Result<(Done, bool), Fault> {
+    let (before_in, before_out) = (engine.total_in(), engine.total_out());
+    let status =
+        engine.decompress(input, output, FlushDecompress::None).map_err(|_| Fault::Corrupt)?;
+    let size = |n: u64| usize::try_from(n).expect("at most the length of a slice");
+    let consumed = size(engine.total_in() - before_in);
+    let produced = size(engine.total_out() - before_out);
+    Ok((Done { consumed, produced }, status == Status::StreamEnd))
+}
+
+/// The low half of the first byte of a zlib frame is 8 (RFC 1950 §2.2). A bare stream that
+/// began so would be a stored block whose padding is not zero, which nobody writes.
+fn is_zlib(first: u8) -> bool {
+    first & 0x0f == 8
+}
+
+fn brotli(
+    state: &mut BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
+    input: &[u8],
+    output: &mut [u8],
+) -> Result<(Done, bool), Fault> {
+    let (mut room, mut left) = (output.len(), input.len());
+    let (mut consumed, mut produced, mut total) = (0, 0, 0);
+    let result = BrotliDecompressStream(
+        &mut left,
+        &mut consumed,
+        input,
+        &mut room,
+        &mut produced,
+        output,
+        &mut total,
+        state,
+    );
+    match result {
+        BrotliResult::ResultFailure => Err(Fault::Corrupt),
+        BrotliResult::ResultSuccess => Ok((Done { consumed, produced }, true)),
+        BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => {
+            Ok((Done { consumed, produced }, false))
+        }
+    }
+}
+
+/// 32 KB: all that deflate can ask for.
+const DEFLATE_WINDOW_BITS: u8 = 15;
+/// 8 MB: all that a sender may ask for (RFC 9659 §3).
+const ZSTD_WINDOW_BITS_MAX: u32 = 23;
+const GZIP_MAGIC: u8 = 0x1f;
+/// The first byte of a frame, which is little-endian (RFC 8878 §3.1.1).
+const ZSTD_MAGIC: u8 = 0x28;
+/// The first bytes of frames that hold no data (RFC 8878 §3.1.2).
+const ZSTD_SKIPPABLE: std::ops::RangeInclusive<u8> = 0x50..=0x5f;
