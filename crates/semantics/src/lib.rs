@@ -4,3 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod coding;
+pub mod content_range;
+pub mod proxy;
+pub mod redirect;
+pub mod retry_after;
