@@ -8,3 +8,4 @@ pub mod content_range;
 pub mod proxy;
 pub mod redirect;
 pub mod retry_after;
+pub mod tunnel;
