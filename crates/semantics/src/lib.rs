@@ -5,6 +5,7 @@
 
 pub mod coding;
 pub mod content_range;
+pub mod form;
 pub mod proxy;
 pub mod redirect;
 pub mod retry_after;
