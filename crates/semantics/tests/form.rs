@@ -246,6 +246,18 @@ fn what_is_no_form_is_an_error() {
 }
 
 #[test]
+fn what_waits_for_more_does_not_pin_what_it_came_with() {
+    let begun = "--XX\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n";
+    for piece in ["--X", &begun[..30], &format!("{begun}data\r\n--"), &format!("{begun}\r")] {
+        let block = Bytes::copy_from_slice(piece.as_bytes());
+        let mut parser = Parser::new(TYPE, Limits::default()).expect("a form");
+        parser.push(block.clone());
+        while parser.poll_event().expect("a form").is_some() {}
+        assert!(block.is_unique(), "{piece:?}");
+    }
+}
+
+#[test]
 fn limits_are_exact() {
     let head = "Content-Disposition: form-data; name=\"a\"\r\n\r\n";
     let part = format!("--XX\r\n{head}1\r\n");
