@@ -9,7 +9,7 @@
 //! use fulmar_semantics::coding::{Decoder, Limits};
 //!
 //! let mut decoder = Decoder::new([&b"gzip"[..]], Limits::default())?.expect("gzip is a coding");
-//! let mut input = &b"\x1f\x8b\x08\0\0\0\0\0\0\x03\xcb\x48\x02\0\xac\x2a\x93\xd8\x02\0\0\0"[..];
+//! let mut input = &b"\x1f\x8b\x08\0\0\0\0\0\0\x03\xcb\xc8\x04\0\xac\x2a\x93\xd8\x02\0\0\0"[..];
 //! let (mut piece, mut body) = ([0; 64 * 1024], Vec::new());
 //! loop {
 //!     let step = decoder.decode(input, &mut piece)?;

@@ -1,0 +1,341 @@
+//! Taking `multipart/form-data` apart (RFC 7578, RFC 2046 §5.1) as it arrives.
+//!
+//! ```text
+//! Start ─▶ Delimiter ─▶ Head ─▶ Body ─▶ Delimiter ...
+//!              └──────────────────────▶ Epilogue
+//! ```
+//!
+//! Stricter than mail: no preamble, no padding after a boundary, nothing behind the last one but a
+//! line end. Nobody sends those, and what two recipients read differently is an attack.
+
+use std::fmt;
+
+use bytes::{Buf, Bytes, BytesMut};
+use memchr::memmem;
+
+use super::BOUNDARY_SIZE_MAX;
+use super::parameters::{self, Parameter};
+
+/// A form being taken apart. It holds the piece in hand, and of the one before it no more than
+/// part of a boundary or of a head.
+#[derive(Debug)]
+pub struct Parser {
+    stage: Stage,
+    /// Finds `CRLF "--" boundary`.
+    delimiter: memmem::Finder<'static>,
+    /// What has arrived and is not consumed.
+    pending: Bytes,
+    limits: Limits,
+    parts: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The first delimiter is next, which may lack its line end.
+    Start,
+    /// What follows a delimiter is next.
+    Delimiter,
+    /// Fields up to an empty line are next, which is not among the first so many bytes.
+    Head(usize),
+    Body,
+    /// The last delimiter has passed.
+    Epilogue,
+}
+
+/// How much a form may have. Its length is for whoever receives the body to limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Parts.
+    pub parts_max: u32,
+    /// Bytes in the header fields of one part, with the empty line.
+    pub head_size_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { parts_max: PARTS_USUAL, head_size_max: HEAD_SIZE_USUAL }
+    }
+}
+
+/// What a form holds: `Part`, any `Data` and `PartEnd` for each part, then `End`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A part begins.
+    Part(PartHead),
+    /// Bytes of it; never empty.
+    Data(Bytes),
+    /// The part is complete.
+    PartEnd,
+    /// The form is complete.
+    End,
+}
+
+/// What is said of one part: by the peer, so a file name may be anything. What senders
+/// percent-encode (quotes and line ends) is left so, as `%` itself is not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartHead {
+    /// The name of the field.
+    pub name: Vec<u8>,
+    /// Of a file: its name.
+    pub filename: Option<Vec<u8>>,
+    /// What it is, if said.
+    pub content_type: Option<Vec<u8>>,
+}
+
+impl Parser {
+    /// For a body with this `Content-Type`.
+    ///
+    /// # Errors
+    /// [`ParserError::BadContentType`]: it is not `multipart/form-data` with a boundary.
+    pub fn new(content_type: &[u8], limits: Limits) -> Result<Self, ParserError> {
+        let (what, parameters) =
+            parameters::parse(content_type).ok_or(ParserError::BadContentType)?;
+        let boundary = only(&parameters, b"boundary").map_err(|_| ParserError::BadContentType)?;
+        let boundary = boundary.filter(|boundary| is_boundary(boundary));
+        match boundary {
+            Some(boundary) if what.eq_ignore_ascii_case(b"multipart/form-data") => Ok(Self {
+                stage: Stage::Start,
+                delimiter: memmem::Finder::new(&[b"\r\n--", boundary].concat()).into_owned(),
+                pending: Bytes::new(),
+                limits,
+                parts: 0,
+            }),
+            _ => Err(ParserError::BadContentType),
+        }
+    }
+
+    /// More of the body. Not copied unless part of a boundary or of a head is waiting for it.
+    pub fn push(&mut self, bytes: Bytes) {
+        if self.pending.is_empty() {
+            self.pending = bytes;
+        } else {
+            // Ours alone, so what is appended one by one is not copied again each time.
+            let mut joined = BytesMut::from(std::mem::take(&mut self.pending));
+            joined.extend_from_slice(&bytes);
+            self.pending = joined.freeze();
+        }
+    }
+
+    /// What comes next; `None` until more is pushed.
+    ///
+    /// # Errors
+    /// The body is no form: asking again gives the same answer.
+    pub fn poll_event(&mut self) -> Result<Option<Event>, ParserError> {
+        let event = self.advance()?;
+        if event.is_none() && !self.pending.is_unique() {
+            // What waits for more is little, and must not pin all that it came with.
+            self.pending = Bytes::copy_from_slice(&self.pending);
+        }
+        Ok(event)
+    }
+
+    /// No more comes, and everything has been polled.
+    ///
+    /// # Errors
+    /// [`ParserError::Truncated`]: the last boundary has not come.
+    pub fn finish(&self) -> Result<(), ParserError> {
+        let complete = self.stage == Stage::Epilogue && self.pending != "\r";
+        if complete { Ok(()) } else { Err(ParserError::Truncated) }
+    }
+
+    fn advance(&mut self) -> Result<Option<Event>, ParserError> {
+        if self.stage == Stage::Start && !self.start()? {
+            return Ok(None);
+        }
+        match self.stage {
+            Stage::Start => Ok(None),
+            Stage::Delimiter => self.after_delimiter(),
+            Stage::Head(scanned) => self.head(scanned),
+            Stage::Body => Ok(self.body()),
+            Stage::Epilogue => self.epilogue().map(|()| None),
+        }
+    }
+
+    /// True once the first delimiter has passed.
+    fn start(&mut self) -> Result<bool, ParserError> {
+        let line_end = self.pending.first() == Some(&b'\r');
+        let skipped = if line_end { 0 } else { 2 };
+        let expected = &self.delimiter.needle()[skipped..];
+        let size = expected.len().min(self.pending.len());
+        if self.pending[..size] != expected[..size] {
+            return Err(ParserError::BadDelimiter);
+        }
+        let complete = size == expected.len();
+        if complete {
+            self.consume(size);
+            self.stage = Stage::Delimiter;
+        }
+        Ok(complete)
+    }
+
+    fn after_delimiter(&mut self) -> Result<Option<Event>, ParserError> {
+        match self.pending[..] {
+            [b'-', b'-', ..] => {
+                self.consume(2);
+                self.stage = Stage::Epilogue;
+                Ok(Some(Event::End))
+            }
+            [b'\r', b'\n', ..] if self.parts == self.limits.parts_max => {
+                Err(ParserError::TooManyParts)
+            }
+            [b'\r', b'\n', ..] => {
+                self.consume(2);
+                self.parts += 1;
+                self.stage = Stage::Head(0);
+                self.head(0)
+            }
+            [] | [b'-' | b'\r'] => Ok(None),
+            _ => Err(ParserError::BadDelimiter),
+        }
+    }
+
+    fn head(&mut self, scanned: usize) -> Result<Option<Event>, ParserError> {
+        // Without a field the empty line is the first one.
+        let end = if self.pending.starts_with(b"\r\n") {
+            Some(2)
+        } else {
+            let from = scanned.saturating_sub(3);
+            memmem::find(&self.pending[from..], b"\r\n\r\n").map(|at| from + at + 4)
+        };
+        let size = end.unwrap_or(self.pending.len());
+        if size > self.limits.head_size_max {
+            return Err(ParserError::HeadTooLarge);
+        }
+        if end.is_none() {
+            self.stage = Stage::Head(size);
+            return Ok(None);
+        }
+        let head = parse_head(&self.pending[..size - 2]).ok_or(ParserError::BadHead)?;
+        self.consume(size);
+        self.stage = Stage::Body;
+        Ok(Some(Event::Part(head)))
+    }
+
+    fn body(&mut self) -> Option<Event> {
+        let end = match self.delimiter.find(&self.pending) {
+            Some(0) => {
+                self.consume(self.delimiter.needle().len());
+                self.stage = Stage::Delimiter;
+                return Some(Event::PartEnd);
+            }
+            Some(at) => at,
+            None => self.pending.len() - self.delimiter_begun(),
+        };
+        (end > 0).then(|| Event::Data(self.pending.split_to(end)))
+    }
+
+    /// How much of what is pending, at its end, may be the beginning of a delimiter.
+    fn delimiter_begun(&self) -> usize {
+        let needle = self.delimiter.needle();
+        let from = self.pending.len().saturating_sub(needle.len() - 1);
+        let tail = &self.pending[from..];
+        let begins = memchr::memchr_iter(b'\r', tail).find(|at| needle.starts_with(&tail[*at..]));
+        begins.map_or(0, |at| tail.len() - at)
+    }
+
+    fn epilogue(&self) -> Result<(), ParserError> {
+        match self.pending[..] {
+            [] | [b'\r'] | [b'\r', b'\n'] => Ok(()),
+            _ => Err(ParserError::TrailingData),
+        }
+    }
+
+    fn consume(&mut self, size: usize) {
+        self.pending.advance(size);
+    }
+}
+
+/// Lines, each with its end, up to the empty one.
+fn parse_head(lines: &[u8]) -> Option<PartHead> {
+    let mut disposition = None;
+    let mut content_type = None;
+    let mut rest = lines;
+    while !rest.is_empty() {
+        let end = memmem::find(rest, b"\r\n")?;
+        let (line, tail) = (&rest[..end], &rest[end + 2..]);
+        let colon = line.iter().position(|b| *b == b':')?;
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        let sound = |b: &u8| !b.is_ascii_control() || *b == b'\t';
+        if name.is_empty()
+            || !name.iter().all(|b| parameters::is_token(*b))
+            || !value.iter().all(sound)
+        {
+            return None;
+        }
+        let slot = match name {
+            _ if name.eq_ignore_ascii_case(b"content-disposition") => Some(&mut disposition),
+            _ if name.eq_ignore_ascii_case(b"content-type") => Some(&mut content_type),
+            _ => None,
+        };
+        if slot.is_some_and(|slot| slot.replace(value).is_some()) {
+            return None; // which of two is meant, nobody can know
+        }
+        rest = tail;
+    }
+    let (what, parameters) = parameters::parse(disposition?)?;
+    let name = only(&parameters, b"name").ok()??.to_vec();
+    let filename = only(&parameters, b"filename").ok()?.map(<[u8]>::to_vec);
+    let content_type = content_type.map(<[u8]>::to_vec);
+    let is_form_data = what.eq_ignore_ascii_case(b"form-data");
+    is_form_data.then_some(PartHead { name, filename, content_type })
+}
+
+/// The only parameter of this name.
+fn only<'a>(parameters: &'a [Parameter<'_>], name: &[u8]) -> Result<Option<&'a [u8]>, Twice> {
+    let mut found = parameters.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name));
+    match (found.next(), found.next()) {
+        (_, Some(_)) => Err(Twice),
+        (first, None) => Ok(first.map(|(_, value)| &value[..])),
+    }
+}
+
+/// A parameter stands there twice.
+struct Twice;
+
+/// `boundary` (RFC 2046 §5.1.1).
+fn is_boundary(text: &[u8]) -> bool {
+    let is_char = |b: &u8| b.is_ascii_alphanumeric() || b"'()+_,-./:=? ".contains(b);
+    (1..=BOUNDARY_SIZE_MAX).contains(&text.len())
+        && text.iter().all(is_char)
+        && text.last() != Some(&b' ')
+}
+
+/// Why a body is no form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ParserError {
+    /// `Content-Type` is not `multipart/form-data` with one sound boundary.
+    BadContentType,
+    /// The body does not begin with the boundary, or something else than a line end or `--`
+    /// follows one.
+    BadDelimiter,
+    /// The header fields of a part are malformed, or do not name the part, once.
+    BadHead,
+    /// They are longer than [`Limits::head_size_max`].
+    HeadTooLarge,
+    /// More parts than [`Limits::parts_max`].
+    TooManyParts,
+    /// Something follows the last boundary.
+    TrailingData,
+    /// The body ended before the last boundary.
+    Truncated,
+}
+
+impl fmt::Display for ParserError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BadContentType => "the content type is not multipart/form-data with a boundary",
+            Self::BadDelimiter => "a boundary of the form is malformed or missing",
+            Self::BadHead => "the header of a part of the form is malformed",
+            Self::HeadTooLarge => "the header of a part of the form is too large",
+            Self::TooManyParts => "the form has too many parts",
+            Self::TrailingData => "bytes follow the end of the form",
+            Self::Truncated => "the form is cut off",
+        })
+    }
+}
+
+impl std::error::Error for ParserError {}
+
+const PARTS_USUAL: u32 = 1_000;
+const HEAD_SIZE_USUAL: usize = 8 * 1024;

@@ -1,0 +1,189 @@
+//! Writing `multipart/form-data` (RFC 7578), with names escaped as browsers and curl do (HTML,
+//! "multipart/form-data encoding algorithm").
+//!
+//! The body is a list of segments, so that files go out without being read, and its length is
+//! known before its first byte leaves.
+
+use std::fmt;
+
+use bytes::Bytes;
+use fulmar_proto::Segment;
+
+use super::BOUNDARY_SIZE_MAX;
+
+/// A form being put together.
+///
+/// ```
+/// use fulmar_semantics::form::{Boundary, Multipart, Part};
+///
+/// let mut form = Multipart::new(Boundary::from_random([7; 16]));
+/// form.text("name", "value");
+/// let part = Part { filename: Some("a.txt"), content_type: Some("text/plain"), ..Part::new("f") };
+/// form.part(&part, &b"contents"[..])?;
+/// let form = form.finish();
+/// assert_eq!(form.len, form.segments.iter().map(|segment| segment.len()).sum::<u64>());
+/// # Ok::<(), fulmar_semantics::form::BadPart>(())
+/// ```
+#[derive(Debug)]
+pub struct Multipart {
+    boundary: Boundary,
+    segments: Vec<Segment>,
+    /// What goes before the next segment.
+    text: Vec<u8>,
+}
+
+/// A form to be sent, as often as it has to be: cloning shares it.
+#[derive(Clone, Debug)]
+pub struct Form {
+    /// For `Content-Type`.
+    pub content_type: String,
+    /// For `Content-Length`.
+    pub len: u64,
+    /// The body, in order; none of them is empty.
+    pub segments: Vec<Segment>,
+}
+
+/// What is said of one part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// The name of the field.
+    pub name: &'a str,
+    /// Of a file: its name, without folders.
+    pub filename: Option<&'a str>,
+    /// What it is; of a file that does not say so, `application/octet-stream`.
+    pub content_type: Option<&'a str>,
+}
+
+impl<'a> Part<'a> {
+    /// A field.
+    pub fn new(name: &'a str) -> Self {
+        Self { name, filename: None, content_type: None }
+    }
+}
+
+impl Multipart {
+    /// A form without parts. No part may contain the boundary.
+    pub fn new(boundary: Boundary) -> Self {
+        Self { boundary, segments: Vec::new(), text: Vec::new() }
+    }
+
+    /// Adds a field.
+    pub fn text(&mut self, name: &str, value: &str) {
+        self.begin(&Part::new(name));
+        self.text.extend_from_slice(b"\r\n");
+        self.text.extend_from_slice(value.as_bytes());
+        self.text.extend_from_slice(b"\r\n");
+    }
+
+    /// Adds a part of any kind: bytes, or a file with the range that is meant.
+    ///
+    /// # Errors
+    /// The content type cannot stand in a header field: nothing is added.
+    pub fn part(&mut self, part: &Part<'_>, body: impl Into<Segment>) -> Result<(), BadPart> {
+        let usual = part.filename.map(|_| "application/octet-stream");
+        let content_type = part.content_type.or(usual);
+        if content_type.is_some_and(|value| value.bytes().any(|b| b.is_ascii_control())) {
+            return Err(BadPart);
+        }
+        self.begin(part);
+        if let Some(content_type) = content_type {
+            self.text.extend_from_slice(b"Content-Type: ");
+            self.text.extend_from_slice(content_type.as_bytes());
+            self.text.extend_from_slice(b"\r\n");
+        }
+        self.text.extend_from_slice(b"\r\n");
+        let body = body.into();
+        if !body.is_empty() {
+            self.segments.push(Bytes::from(std::mem::take(&mut self.text)).into());
+            self.segments.push(body);
+        }
+        self.text.extend_from_slice(b"\r\n");
+        Ok(())
+    }
+
+    /// The form as it is sent.
+    pub fn finish(mut self) -> Form {
+        self.text.extend_from_slice(b"--");
+        self.text.extend_from_slice(self.boundary.0.as_bytes());
+        self.text.extend_from_slice(b"--\r\n");
+        self.segments.push(Bytes::from(self.text).into());
+        Form {
+            content_type: format!("multipart/form-data; boundary={}", self.boundary.0),
+            len: self.segments.iter().map(Segment::len).sum(),
+            segments: self.segments,
+        }
+    }
+
+    fn begin(&mut self, part: &Part<'_>) {
+        let out = &mut self.text;
+        out.extend_from_slice(b"--");
+        out.extend_from_slice(self.boundary.0.as_bytes());
+        out.extend_from_slice(b"\r\nContent-Disposition: form-data; name=");
+        quote(out, part.name);
+        if let Some(filename) = part.filename {
+            out.extend_from_slice(b"; filename=");
+            quote(out, filename);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// In quotes, with `"`, CR and LF percent-encoded, as HTML has it; and with them all other control
+/// characters but the tab, which have no place in a field (RFC 9110 §5.5).
+fn quote(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    for byte in text.bytes() {
+        if byte == b'"' || (byte.is_ascii_control() && byte != b'\t') {
+            out.extend_from_slice(format!("%{byte:02X}").as_bytes());
+        } else {
+            out.push(byte);
+        }
+    }
+    out.push(b'"');
+}
+
+/// What stands between the parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Boundary(Box<str>);
+
+impl Boundary {
+    /// This text, which no part may contain.
+    ///
+    /// # Errors
+    /// It is empty, longer than [`BOUNDARY_SIZE_MAX`], or has a character that would have to be
+    /// quoted: letters, digits and `'+_-.` are allowed.
+    pub fn new(text: &str) -> Result<Self, BadBoundary> {
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"'+_-.".contains(&b);
+        let ok = (1..=BOUNDARY_SIZE_MAX).contains(&text.len()) && text.bytes().all(is_plain);
+        ok.then(|| Self(text.into())).ok_or(BadBoundary)
+    }
+
+    /// From 16 random bytes: no content has it by accident, nor by design.
+    pub fn from_random(bytes: [u8; 16]) -> Self {
+        Self(format!("----fulmar-{:032x}", u128::from_be_bytes(bytes)).into())
+    }
+}
+
+/// A text that cannot be a boundary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadBoundary;
+
+impl fmt::Display for BadBoundary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a boundary has 1 to {BOUNDARY_SIZE_MAX} letters, digits and '+_-.")
+    }
+}
+
+impl std::error::Error for BadBoundary {}
+
+/// A content type with a control character.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadPart;
+
+impl fmt::Display for BadPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the content type of a part has a control character")
+    }
+}
+
+impl std::error::Error for BadPart {}

@@ -1,0 +1,322 @@
+//! SOCKS version 5: CONNECT (RFC 1928), without a login or with user and password (RFC 1929).
+//!
+//! ```text
+//! we:     methods          login (if chosen)           request
+//! proxy:           choice                    verdict            reply ─▶ the tunnel stands
+//! ```
+
+use std::fmt;
+
+use bytes::BytesMut;
+use fulmar_proto::{Input, Layer, LayerError, Opened, Outbox, Sealed, Transmit};
+use url::Host;
+
+use crate::proxy::Login;
+
+/// A tunnel through a SOCKS5 proxy. Fails with [`Socks5Error`].
+pub struct Socks5 {
+    stage: Stage,
+    outbox: Outbox,
+    /// The message with user and password, if we have them.
+    login: Option<Vec<u8>>,
+    request: Vec<u8>,
+    next: Option<Box<dyn Layer>>,
+}
+
+/// What the proxy has to say next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Which of the methods it chose.
+    Choice,
+    /// Whether the login is right.
+    Verdict,
+    /// Whether it could connect.
+    Reply,
+    /// Nothing: the tunnel stands.
+    Done,
+}
+
+impl Socks5 {
+    /// Asks the proxy to connect to `host`; a name is looked up there. With a login, it may
+    /// choose whether to be told it. `next` takes over once the tunnel stands.
+    ///
+    /// # Errors
+    /// Something does not fit into the protocol.
+    pub fn new(
+        host: &Host<&str>,
+        port: u16,
+        login: Option<&Login>,
+        next: Option<Box<dyn Layer>>,
+    ) -> Result<Self, Socks5Misuse> {
+        let request = request(host, port)?;
+        let login = login.map(login_message).transpose()?;
+        let methods = if login.is_some() { &[NO_LOGIN, LOGIN][..] } else { &[NO_LOGIN] };
+        let mut outbox = Outbox::default();
+        outbox.compose(|out| {
+            out.push(VERSION);
+            out.extend(u8::try_from(methods.len()));
+            out.extend_from_slice(methods);
+        });
+        Ok(Self { stage: Stage::Choice, outbox, login, request, next })
+    }
+
+    /// Reads the message that is due, if it is complete.
+    fn read(&mut self, input: &mut Input<'_>) -> Result<Opened, Socks5Error> {
+        if !input.is_empty() && !self.outbox.is_empty() {
+            return Err(Socks5Error::Unsolicited); // an answer to what has not left
+        }
+        let size = match self.stage {
+            Stage::Choice => self.read_choice(input.bytes())?,
+            Stage::Verdict => read_verdict(input.bytes())?,
+            Stage::Reply => read_reply(input.bytes())?,
+            Stage::Done => return Ok(Opened::Blocked),
+        };
+        let Some(size) = size else {
+            let eof = input.has_eof();
+            return if eof { Err(Socks5Error::UnexpectedEof) } else { Ok(Opened::Blocked) };
+        };
+        let last = self.stage;
+        self.go_on(input.bytes()[1]);
+        input.skip(size);
+        Ok(if last == Stage::Reply { Opened::Replaced(self.next.take()) } else { Opened::Some })
+    }
+
+    /// A message has come; `method` is the one chosen, where that is what it says.
+    fn go_on(&mut self, method: u8) {
+        self.stage = match self.stage {
+            Stage::Choice if method == LOGIN => {
+                let login = self.login.take().expect("checked: only what was offered is chosen");
+                self.outbox.compose(|out| out.extend_from_slice(&login));
+                Stage::Verdict
+            }
+            Stage::Choice | Stage::Verdict => {
+                self.outbox.compose(|out| out.extend_from_slice(&self.request));
+                Stage::Reply
+            }
+            Stage::Reply | Stage::Done => Stage::Done,
+        };
+    }
+
+    /// `VER METHOD`; the size of the message if it is complete.
+    fn read_choice(&self, bytes: &[u8]) -> Result<Option<usize>, Socks5Error> {
+        match *bytes {
+            [VERSION, NO_LOGIN, ..] => Ok(Some(2)),
+            [VERSION, LOGIN, ..] if self.login.is_some() => Ok(Some(2)),
+            [VERSION, NO_METHOD, ..] => Err(Socks5Error::NoMethod),
+            [VERSION, method, ..] => Err(Socks5Error::MethodNotOffered(method)),
+            [] | [VERSION] => Ok(None),
+            [version, ..] => Err(Socks5Error::BadVersion(version)),
+        }
+    }
+}
+
+/// `VER STATUS` (RFC 1929 §2).
+fn read_verdict(bytes: &[u8]) -> Result<Option<usize>, Socks5Error> {
+    match *bytes {
+        [LOGIN_VERSION, 0, ..] => Ok(Some(2)),
+        [LOGIN_VERSION, status, ..] => Err(Socks5Error::LoginRefused(status)),
+        [] | [LOGIN_VERSION] => Ok(None),
+        [version, ..] => Err(Socks5Error::BadVersion(version)),
+    }
+}
+
+/// `VER REP RSV ATYP BND.ADDR BND.PORT` (RFC 1928 §6). The address is where the proxy sends from:
+/// nothing to us. A refusal is told as soon as it is known: some proxies send no more of it.
+fn read_reply(bytes: &[u8]) -> Result<Option<usize>, Socks5Error> {
+    let address_size = match *bytes {
+        [] | [VERSION] | [VERSION, 0] | [VERSION, 0, 0] | [VERSION, 0, 0, NAME] => return Ok(None),
+        [VERSION, 0, 0, IPV4, ..] => 4,
+        [VERSION, 0, 0, IPV6, ..] => 16,
+        [VERSION, 0, 0, NAME, len, ..] => 1 + usize::from(len),
+        [VERSION, 0, 0, kind, ..] => return Err(Socks5Error::BadAddressType(kind)),
+        [VERSION, 0, ..] => return Err(Socks5Error::BadReserved),
+        [VERSION, code, ..] => return Err(Socks5Error::of_reply(code)),
+        [version, ..] => return Err(Socks5Error::BadVersion(version)),
+    };
+    let size = 4 + address_size + 2;
+    Ok((bytes.len() >= size).then_some(size))
+}
+
+/// `VER CMD RSV ATYP DST.ADDR DST.PORT` (RFC 1928 §4).
+fn request(host: &Host<&str>, port: u16) -> Result<Vec<u8>, Socks5Misuse> {
+    let mut out = vec![VERSION, CONNECT, 0];
+    match host {
+        Host::Ipv4(address) => {
+            out.push(IPV4);
+            out.extend_from_slice(&address.octets());
+        }
+        Host::Ipv6(address) => {
+            out.push(IPV6);
+            out.extend_from_slice(&address.octets());
+        }
+        Host::Domain(name) => {
+            let size = u8::try_from(name.len()).ok().filter(|size| *size > 0);
+            out.extend([NAME, size.ok_or(Socks5Misuse::BadName)?]);
+            out.extend_from_slice(name.as_bytes());
+        }
+    }
+    out.extend_from_slice(&port.to_be_bytes());
+    Ok(out)
+}
+
+/// `VER ULEN UNAME PLEN PASSWD` (RFC 1929 §2). It asks for at least a byte of each; empty ones
+/// are sent nevertheless, as curl does, for the proxy to judge.
+fn login_message(login: &Login) -> Result<Vec<u8>, Socks5Misuse> {
+    let mut out = vec![LOGIN_VERSION];
+    for text in [&login.user, &login.password] {
+        out.push(u8::try_from(text.len()).map_err(|_| Socks5Misuse::LoginTooLong)?);
+        out.extend_from_slice(text);
+    }
+    Ok(out)
+}
+
+impl Layer for Socks5 {
+    fn open(&mut self, input: &mut Input<'_>, _: &mut BytesMut) -> Result<Opened, LayerError> {
+        Ok(self.read(input)?)
+    }
+
+    fn seal(&mut self, _: Transmit<'_>) -> Result<Sealed, LayerError> {
+        Ok(Sealed::Bytes(0))
+    }
+
+    fn seal_loaded(&mut self, _: &[u8]) -> Result<(), LayerError> {
+        Ok(())
+    }
+
+    fn finish(&mut self) {}
+
+    fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
+        self.outbox.transmit()
+    }
+
+    fn handle_sent(&mut self, bytes: u64) {
+        self.outbox.sent(bytes);
+    }
+}
+
+/// Without the login.
+impl fmt::Debug for Socks5 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Socks5").field("stage", &self.stage).finish_non_exhaustive()
+    }
+}
+
+/// Why the proxy opened no tunnel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Socks5Error {
+    /// Another version than the message has.
+    BadVersion(u8),
+    /// It wants a way to log in that we did not offer: a login, if we gave none.
+    NoMethod,
+    /// It chose a way to log in that we did not offer.
+    MethodNotOffered(u8),
+    /// User and password are wrong; the status that it told.
+    LoginRefused(u8),
+    /// Reply 1: it failed, for no reason told.
+    GeneralFailure,
+    /// Reply 2: its rules do not allow the connection.
+    NotAllowed,
+    /// Reply 3: the network cannot be reached.
+    NetworkUnreachable,
+    /// Reply 4: the host cannot be reached.
+    HostUnreachable,
+    /// Reply 5: the host refused the connection.
+    ConnectionRefused,
+    /// Reply 6: the time to live expired.
+    TtlExpired,
+    /// Reply 7: it does not know CONNECT.
+    CommandNotSupported,
+    /// Reply 8: it does not know this kind of address.
+    AddressTypeNotSupported,
+    /// A reply that the RFC does not know.
+    UnknownReply(u8),
+    /// A byte that has to be 0.
+    BadReserved,
+    /// A kind of address that the RFC does not know.
+    BadAddressType(u8),
+    /// It answered what we had not yet said.
+    Unsolicited,
+    /// It closed the connection before the tunnel stood.
+    UnexpectedEof,
+}
+
+impl Socks5Error {
+    fn of_reply(code: u8) -> Self {
+        match code {
+            1 => Self::GeneralFailure,
+            2 => Self::NotAllowed,
+            3 => Self::NetworkUnreachable,
+            4 => Self::HostUnreachable,
+            5 => Self::ConnectionRefused,
+            6 => Self::TtlExpired,
+            7 => Self::CommandNotSupported,
+            8 => Self::AddressTypeNotSupported,
+            code => Self::UnknownReply(code),
+        }
+    }
+}
+
+impl fmt::Display for Socks5Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the SOCKS proxy ")?;
+        f.write_str(match self {
+            Self::BadVersion(version) => return write!(f, "speaks version {version}, not 5"),
+            Self::NoMethod => "accepts no login that we offer",
+            Self::MethodNotOffered(method) => {
+                return write!(f, "chose login method {method}, which was not offered");
+            }
+            Self::LoginRefused(status) => {
+                return write!(f, "refused user and password with status {status}");
+            }
+            Self::GeneralFailure => "failed without a reason",
+            Self::NotAllowed => "does not allow this connection",
+            Self::NetworkUnreachable => "cannot reach the network",
+            Self::HostUnreachable => "cannot reach the host",
+            Self::ConnectionRefused => "was refused by the host",
+            Self::TtlExpired => "says that the time to live expired",
+            Self::CommandNotSupported => "does not support CONNECT",
+            Self::AddressTypeNotSupported => "does not support this kind of address",
+            Self::UnknownReply(code) => return write!(f, "replied {code}, which is unknown"),
+            Self::BadReserved => "sent a reserved byte that is not 0",
+            Self::BadAddressType(kind) => {
+                return write!(f, "replied with an address of the unknown kind {kind}");
+            }
+            Self::Unsolicited => "answered before it was asked",
+            Self::UnexpectedEof => "closed the connection before the tunnel stood",
+        })
+    }
+}
+
+impl std::error::Error for Socks5Error {}
+
+/// What cannot be said in SOCKS5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Socks5Misuse {
+    /// A name that is empty or longer than 255 bytes.
+    BadName,
+    /// A user or a password longer than 255 bytes.
+    LoginTooLong,
+}
+
+impl fmt::Display for Socks5Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BadName => "a host name for a SOCKS proxy has 1 to 255 bytes",
+            Self::LoginTooLong => "user and password for a SOCKS proxy have up to 255 bytes each",
+        })
+    }
+}
+
+impl std::error::Error for Socks5Misuse {}
+
+const VERSION: u8 = 5;
+const LOGIN_VERSION: u8 = 1;
+const NO_LOGIN: u8 = 0;
+const LOGIN: u8 = 2;
+const NO_METHOD: u8 = 0xff;
+const CONNECT: u8 = 1;
+const IPV4: u8 = 1;
+const NAME: u8 = 3;
+const IPV6: u8 = 4;
