@@ -15,6 +15,7 @@ pub mod reactor;
 
 mod accept;
 mod direct;
+mod load;
 mod receive;
 mod transmit;
 

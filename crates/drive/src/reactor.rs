@@ -46,6 +46,7 @@ pub struct Reactor<E, S> {
     pub(crate) sends: Vec<Op>,
     pub(crate) block: BytesMut, // every receive of a turn goes here; idle sockets keep nothing
     pub(crate) buffer: Vec<u8>, // short transmits, side by side
+    pub(crate) loaded: Vec<u8>, // of a file, for a layer
     clock: Instant,
     deadline: Option<Instant>, // as the selector was told
     stats: Stats,
@@ -91,6 +92,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             sends: Vec::new(),
             block: BytesMut::new(),
             buffer: Vec::new(),
+            loaded: Vec::new(),
             clock: sys::now(),
             deadline: None,
             stats: Stats::default(),
@@ -248,7 +250,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 Action::Resolve { lookup } => {
                     self.engine.handle_resolved(now, lookup, Err(ResolveError::NoResolver));
                 }
-                Action::Abandon { .. } | Action::Load { .. } | Action::Splice { .. } => {}
+                Action::Load { socket } => self.load(now, socket),
+                Action::Abandon { .. } | Action::Splice { .. } => {}
                 Action::Shutdown { socket } => {
                     if let Some(socket) = self.sockets.get_mut(socket) {
                         // Fails only if the peer is gone, which a read tells.
