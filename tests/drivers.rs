@@ -112,7 +112,8 @@ impl Jealous {
 
 impl Engine for Jealous {
     fn handle_accepted(&mut self, now: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
-        let socket = self.links.insert(now, ServerConnection::default(), ());
+        let (connection, mut handler) = (ServerConnection::default(), Answering::default());
+        let socket = self.links.insert(now, None, connection, (), &mut handler);
         self.sockets.push(socket);
         Some(socket)
     }

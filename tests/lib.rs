@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod certs;
 pub mod curl;
 pub mod http;
+pub mod https;
 pub mod load;
 pub mod loops;
 pub mod process;

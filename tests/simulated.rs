@@ -11,19 +11,22 @@ use fulmar_engine::{
     Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
 };
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Request,
-    Segment, Transmit,
+    BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Layer,
+    Request, Segment, Transmit,
 };
 use fulmar_server::Limits;
 use fulmar_sim::{Faults, Sim};
 use fulmar_sys as sys;
-use fulmar_tests::app::server;
+use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::{app, https};
+use fulmar_tls::{ClientTls, ServerTls};
 
 /// A client that asks for one thing after the other on a few connections, and checks everything.
 #[derive(Debug)]
 struct Asker {
     links: Links<ClientConnection, Job>,
     book: Book,
+    tls: Option<ClientTls>,
 }
 
 /// What became of the exchanges.
@@ -55,11 +58,11 @@ enum Expected {
 }
 
 impl Asker {
-    fn new(now: Instant, seed: u64, exchanges: u32) -> Self {
+    fn new(now: Instant, seed: u64, exchanges: u32, tls: Option<ClientTls>) -> Self {
         let timeouts = Timeouts { answer: Some(Duration::from_secs(60)), ..Timeouts::default() };
         let random = fastrand::Rng::with_seed(seed);
         let book = Book { left: exchanges, begun: 0, complete: 0, broken: 0, random };
-        let mut this = Self { links: Links::new(now, timeouts, 0, 1), book };
+        let mut this = Self { links: Links::new(now, timeouts, 0, 1), book, tls };
         for _ in 0..4 {
             this.open(now);
         }
@@ -70,7 +73,11 @@ impl Asker {
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
         let depth = 1 + self.book.random.u32(0..3);
         let connection = ClientConnection::with_depth(depth);
-        self.links.connect(now, Endpoint::to(peer), connection, Job::default());
+        let session = |tls: &ClientTls| -> Box<dyn Layer> {
+            Box::new(tls.session("localhost").expect("a name"))
+        };
+        let layer = self.tls.as_ref().map(session);
+        self.links.connect(now, Endpoint::to(peer), layer, connection, Job::default());
     }
 
     /// Where a connection is free, it is used; where one is lost, it is replaced.
@@ -207,7 +214,7 @@ impl Engine for Asker {
     }
 
     fn handle_connected(&mut self, now: Instant, socket: SocketId) {
-        self.links.handle_connected(now, socket);
+        self.links.handle_connected(now, socket, &mut self.book);
         self.go_on(now);
     }
 
@@ -248,10 +255,15 @@ impl Engine for Asker {
     }
 }
 
-fn run(seed: u64, faults: Faults) -> Book {
+fn run(seed: u64, faults: Faults, tls: Option<&(ClientTls, ServerTls)>) -> Book {
     let now = sys::now();
     let limits = Limits { idle_timeout: Duration::from_secs(5), ..Limits::default() };
-    let mut sim = Sim::new(now, seed, faults, Asker::new(now, seed, 40), server(limits));
+    let asker = Asker::new(now, seed, 40, tls.map(|(client, _)| client.clone()));
+    let server = match tls {
+        None => app::server(limits),
+        Some((_, tls)) => https::server(tls.clone(), limits),
+    };
+    let mut sim = Sim::new(now, seed, faults, asker, server);
     sim.capacity = 1 << (8 + seed % 9);
     assert!(sim.run(2_000_000, |_| false), "seed {seed}: it goes on for ever");
     let book = sim.client.book;
@@ -263,7 +275,7 @@ fn run(seed: u64, faults: Faults) -> Book {
 #[test]
 fn a_calm_network_completes_everything() {
     for seed in 0..60 {
-        let book = run(seed, Faults::default());
+        let book = run(seed, Faults::default(), None);
         assert_eq!((book.complete, book.broken), (40, 0), "seed {seed}");
     }
 }
@@ -273,7 +285,27 @@ fn a_hostile_network_loses_only_what_it_breaks() {
     let mut broken = 0;
     for seed in 0..120 {
         let faults = Faults { refuse: 100, reset: 1, stall: 20 };
-        broken += run(seed, faults).broken;
+        broken += run(seed, faults, None).broken;
+    }
+    assert!(broken > 0, "the faults are real");
+}
+
+fn tls() -> (ClientTls, ServerTls) {
+    let certs = Certs::new();
+    (https::client_tls(&certs), https::server_tls(&certs, Who::Server))
+}
+
+#[test]
+fn tls_changes_nothing_of_it() {
+    let tls = tls();
+    for seed in 0..60 {
+        let book = run(seed, Faults::default(), Some(&tls));
+        assert_eq!((book.complete, book.broken), (40, 0), "seed {seed}");
+    }
+    let mut broken = 0;
+    for seed in 0..60 {
+        let faults = Faults { refuse: 100, reset: 1, stall: 20 };
+        broken += run(seed, faults, Some(&tls)).broken;
     }
     assert!(broken > 0, "the faults are real");
 }

@@ -124,7 +124,7 @@ impl Client {
             Kind::Active => &self.stream,
         };
         connection.send_encoded(stream, request).expect("it was compiled, and is the first");
-        self.links.connect(now, Endpoint::to(peer), connection, kind)
+        self.links.connect(now, Endpoint::to(peer), None, connection, kind)
     }
 }
 
@@ -134,7 +134,7 @@ impl Engine for Client {
     }
 
     fn handle_connected(&mut self, now: Instant, socket: SocketId) {
-        self.links.handle_connected(now, socket);
+        self.links.handle_connected(now, socket, &mut self.listener);
         self.links.touch(now, socket, &mut self.listener);
     }
 

@@ -38,6 +38,7 @@ impl<A: Application> Client<A> {
     pub fn new(now: Instant, wall: SystemTime, application: A, config: Config) -> Self {
         let timeouts = Timeouts {
             connect: config.connect_timeout,
+            handshake: config.handshake_timeout,
             idle: config.idle_timeout,
             ..Timeouts::default()
         };
@@ -391,18 +392,6 @@ impl<A: Application> Client<A> {
         self.lost(now, seat.origin(), !seat.stands);
     }
 
-    /// A connection stands, with every layer that it needs.
-    fn established(&mut self, now: Instant, socket: SocketId) {
-        let Some((_, seat)) = self.links.get_mut(socket) else { return };
-        seat.stands = true;
-        let origin = seat.origin();
-        if let Some(known) = self.core.state.pool.get_mut(origin) {
-            known.connecting -= 1;
-        }
-        self.freed(now, socket);
-        self.settle(now);
-    }
-
     fn look_at_transfers(&mut self, now: Instant) {
         let mut due = std::mem::take(&mut self.due);
         self.core.state.wheel.expire(now, &mut due);
@@ -431,8 +420,8 @@ impl<A: Application> Engine for Client<A> {
 
     fn handle_connected(&mut self, now: Instant, socket: SocketId) {
         self.connected(now, socket);
-        self.links.handle_connected(now, socket);
-        self.established(now, socket);
+        self.links.handle_connected(now, socket, &mut self.core);
+        self.settle(now);
     }
 
     fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
@@ -462,6 +451,11 @@ impl<A: Application> Engine for Client<A> {
 
     fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
         self.links.handle_failed(now, socket, error, &mut self.core);
+        self.settle(now);
+    }
+
+    fn handle_loaded(&mut self, now: Instant, socket: SocketId, bytes: &[u8]) {
+        self.links.handle_loaded(now, socket, bytes, &mut self.core);
         self.settle(now);
     }
 
@@ -516,6 +510,10 @@ impl<A: Application> Engine for Client<A> {
             Cow::Borrowed(name) => Some(name),
             Cow::Owned(_) => None, // an address, which nobody asks for
         }
+    }
+
+    fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
+        self.links.poll_load(socket)
     }
 
     fn poll_splice(&mut self, socket: SocketId) -> Option<FileRange> {

@@ -1,17 +1,22 @@
 //! Opening connections: addresses tried one beside the other until one stands (RFC 8305).
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use fulmar_engine::{End, Endpoint, Peer, Resolved, SocketId};
-use fulmar_proto::ClientConnection;
+use fulmar_proto::{ClientConnection, HeaderBuf, Layer, LayerError};
+use fulmar_semantics::proxy::ProxyKind;
+use fulmar_semantics::tunnel::{HttpConnect, Socks5};
+use url::Host;
 
 use crate::application::Application;
 use crate::client::Client;
 use crate::error::{ConnectError, Error, Tried, Waiting};
 use crate::key::{Key, Route};
 use crate::pool::{Addresses, Candidates, destination};
+use crate::request::basic;
 use crate::seat::{Seat, micros};
 use crate::state::{lookup, position};
 
@@ -26,6 +31,8 @@ pub(crate) struct Attempt {
     racing: Vec<SocketId>,
     tried: Vec<(Tried, io::Error)>,
     began: Instant,
+    /// Addresses of the host behind a proxy that is told one.
+    beyond: Option<Arc<[IpAddr]>>,
     /// What the name took, in microseconds.
     name: u32,
 }
@@ -144,12 +151,25 @@ impl<A: Application> Client<A> {
         attempt.next += 1;
         let seat = Seat::new(position(attempt.origin), at, address);
         let connection = ClientConnection::with_depth(state.config.pipelining);
-        let socket = self.links.connect(now, endpoint(key, peer), connection, seat);
+        let endpoint = endpoint(key, peer);
+        let layer = match layer(key, &attempt.beyond) {
+            Ok(layer) => layer,
+            Err(error) => return self.unfit(now, at, error),
+        };
+        let socket = self.links.connect(now, endpoint, layer, connection, seat);
         attempt.racing.push(socket);
         if attempt.candidates.get(attempt.next).is_some() {
             self.links.set_timer(socket, Some(now + state.config.attempt_delay));
         }
         true
+    }
+
+    /// The layers that the connection needs cannot be made.
+    fn unfit(&mut self, now: Instant, at: u32, error: LayerError) -> bool {
+        let attempt = self.core.state.attempts.remove(at as usize);
+        self.core.fail_front(now, attempt.origin, Error::Layer(error));
+        self.lost(now, attempt.origin, true);
+        false
     }
 
     /// An address has answered: it has won.
@@ -159,6 +179,7 @@ impl<A: Application> Client<A> {
         let attempt = self.core.state.attempts.remove(at as usize);
         seat.setup.name = attempt.name;
         seat.setup.connect = micros(now - attempt.began);
+        seat.setup.handshake = self.core.state.stamp(now);
         for other in attempt.racing {
             if other != socket {
                 self.links.close(other);
@@ -221,6 +242,40 @@ fn endpoint(key: &Key, peer: Peer) -> Endpoint {
         local: key.local,
         interface: key.interface.clone(),
         keep_alive: key.keep_alive,
+    }
+}
+
+/// What lies between the socket and HTTP: a tunnel, TLS, or nothing.
+fn layer(key: &Key, beyond: &Option<Arc<[IpAddr]>>) -> Result<Option<Box<dyn Layer>>, LayerError> {
+    let tls: Option<Box<dyn Layer>> = match &key.tls {
+        Some(tls) => Some(Box::new(tls.session(&key.host)?)),
+        None => None,
+    };
+    let Route::Tunnel(proxy) = &key.route else { return Ok(tls) };
+    let host = match (key.host.parse(), proxy.kind, beyond.as_deref()) {
+        (Ok(address), _, _) => host(address),
+        (Err(_), ProxyKind::Socks5, Some([address, ..])) => host(*address),
+        (Err(_), _, _) => Host::Domain(&*key.host),
+    };
+    let login = proxy.login.as_ref();
+    Ok(Some(match proxy.kind {
+        ProxyKind::Http => {
+            let mut headers = HeaderBuf::new();
+            if let Some(login) = login {
+                headers.push("Proxy-Authorization", &basic(login)?)?;
+            }
+            Box::new(HttpConnect::new(&host, key.port, headers.as_headers(), tls)?)
+        }
+        ProxyKind::Socks5 | ProxyKind::Socks5h => {
+            Box::new(Socks5::new(&host, key.port, login, tls)?)
+        }
+    }))
+}
+
+fn host(address: IpAddr) -> Host<&'static str> {
+    match address {
+        IpAddr::V4(address) => Host::Ipv4(address),
+        IpAddr::V6(address) => Host::Ipv6(address),
     }
 }
 

@@ -97,7 +97,8 @@ impl Error {
         match self {
             Self::Resolve(_) => "resolve",
             Self::Connect(_) => "connect",
-            Self::Layer(_) => "tls",
+            Self::Layer(error) if error.is::<fulmar_tls::TlsError>() => "tls",
+            Self::Layer(_) => "proxy",
             Self::Peer(PeerError::UnexpectedEof) => "truncated",
             Self::Peer(_) => "protocol",
             Self::Closed => "closed",
@@ -186,6 +187,8 @@ impl StdError for ConnectError {}
 pub enum BuildError {
     /// The URL is not one that can be asked for.
     Url(crate::TargetError),
+    /// What the system trusts cannot be read.
+    Tls(&'static fulmar_tls::ConfigError),
     /// User, password or token cannot be sent.
     Credentials(fulmar_semantics::auth::BadCredentials),
     /// The method, a field's name or a value has a byte that would break the message (RFC 9110
@@ -197,6 +200,7 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Url(error) => error.fmt(f),
+            Self::Tls(error) => error.fmt(f),
             Self::Credentials(error) => error.fmt(f),
             Self::Field(name) => {
                 write!(f, "{name:?} cannot be sent: it has bytes that are not allowed there")

@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use fulmar_engine::KeepAlive;
 use fulmar_semantics::proxy::ProxyUrl;
+use fulmar_tls::ClientTls;
 
 /// Everything that makes a connection what it is. Two requests share connections if, and only if,
 /// their keys are equal: any field that differs prevents reuse.
@@ -19,6 +20,8 @@ pub struct Key {
     pub port: u16,
     /// How the connection gets there.
     pub route: Route,
+    /// TLS and everything that it depends on; `None`: plain HTTP.
+    pub tls: Option<ClientTls>,
     /// Credentials that bind the connection itself, not the request.
     pub credentials: Option<Arc<[u8]>>,
     /// Our address.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use fulmar_engine::KeepAlive;
@@ -10,8 +10,10 @@ use fulmar_semantics::auth::Credentials;
 use fulmar_semantics::netrc::Netrc;
 use fulmar_semantics::proxy::{Login, ProxyKind, Settings};
 use fulmar_semantics::{coding, redirect};
+use fulmar_tls::{ClientOptions, ClientTls, ConfigError};
 use url::Host;
 
+use crate::error::BuildError;
 use crate::key::{Key, Route};
 use crate::request::PROTOCOL;
 use crate::target::Target;
@@ -55,6 +57,9 @@ pub struct Options {
     pub highest_speed: Option<u64>,
     /// How often a request is sent again because the server said so by 429 or 503.
     pub retries: u8,
+    /// How `https` is spoken; `None`: as [`fulmar_tls::ClientOptions::default`] says, with what the
+    /// system trusts, which is read when the first request needs it.
+    pub tls: Option<ClientTls>,
     /// Proxies, and what needs none; `None`: everything is reached directly.
     pub proxies: Option<Arc<Settings>>,
     /// Connect to this Unix socket, whatever the host (unix(7)).
@@ -87,6 +92,7 @@ impl Default for Options {
             lowest_speed: None,
             highest_speed: None,
             retries: 0,
+            tls: None,
             proxies: None,
             unix_socket: None,
             local: None,
@@ -98,11 +104,15 @@ impl Default for Options {
 
 impl Options {
     /// What a connection for `target` must be.
-    pub(crate) fn key(&self, target: &Target) -> Key {
+    ///
+    /// # Errors
+    /// What the system trusts cannot be read.
+    pub(crate) fn key(&self, target: &Target) -> Result<Key, BuildError> {
         let mut key = Key {
             host: target.host().into(),
             port: target.port(),
             route: Route::Direct,
+            tls: self.tls(target)?,
             credentials: None,
             local: self.local,
             interface: self.interface.clone(),
@@ -111,10 +121,10 @@ impl Options {
         };
         if let Some(path) = &self.unix_socket {
             key.route = Route::Unix(path.clone());
-            return key;
+            return Ok(key);
         }
         let proxy = self.proxies.as_ref().and_then(|proxies| proxies.proxy_for(target.url()));
-        let Some(proxy) = proxy else { return key };
+        let Some(proxy) = proxy else { return Ok(key) };
         if proxy.kind == ProxyKind::Http && !target.is_tls() {
             key.host = host_text(&proxy.host).into();
             key.port = proxy.port;
@@ -122,7 +132,18 @@ impl Options {
         } else {
             key.route = Route::Tunnel(Arc::new(proxy.clone()));
         }
-        key
+        Ok(key)
+    }
+
+    fn tls(&self, target: &Target) -> Result<Option<ClientTls>, BuildError> {
+        if !target.is_tls() {
+            return Ok(None);
+        }
+        let tls = match &self.tls {
+            Some(tls) => tls,
+            None => USUAL_TLS.as_ref().map_err(BuildError::Tls)?,
+        };
+        Ok(Some(tls.clone()))
     }
 
     /// What a proxy that forwards is told of us.
@@ -139,6 +160,10 @@ pub(crate) fn host_text(host: &Host<String>) -> String {
         Host::Ipv6(address) => address.to_string(),
     }
 }
+
+/// For requests that say nothing else: they share what can be resumed.
+static USUAL_TLS: LazyLock<Result<ClientTls, ConfigError>> =
+    LazyLock::new(|| ClientTls::new(ClientOptions::default()));
 
 /// What a client allows itself.
 #[derive(Clone, Debug)]

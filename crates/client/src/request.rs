@@ -146,10 +146,6 @@ impl Request {
         method && self.inner.body.is_replayable()
     }
 
-    pub(crate) fn target(&self) -> &Target {
-        &self.inner.target
-    }
-
     pub(crate) fn body(&self) -> &Body {
         &self.inner.body
     }
@@ -321,7 +317,7 @@ impl Draft {
             self.credentials = self.login()?;
         }
         let headers = self.complete()?;
-        let key = Hashed::new(self.options.key(&self.target));
+        let key = Hashed::new(self.options.key(&self.target)?);
         let mut inner = Inner {
             target: self.target,
             method: self.method,
@@ -387,7 +383,7 @@ impl Draft {
             && !self.target.is_tls()
             && let Some(login) = self.options.proxy_login(&self.target)
         {
-            put("Proxy-Authorization", &basic(&password(login)?))?;
+            put("Proxy-Authorization", &basic(login)?)?;
         }
         for (name, value) in self.headers.as_headers().iter() {
             let name = std::str::from_utf8(name).expect("a token was pushed");
@@ -411,9 +407,11 @@ fn password(login: &Login) -> Result<Credentials, BuildError> {
     Credentials::password(&user, &password).map_err(BuildError::Credentials)
 }
 
-/// The value for Basic; nothing if the user's name has a colon, which Basic cannot carry.
-fn basic(credentials: &Credentials) -> Vec<u8> {
-    auth::Session::unasked(credentials).map(|mut session| fixed(&mut session)).unwrap_or_default()
+/// The value for Basic.
+pub(crate) fn basic(login: &Login) -> Result<Vec<u8>, BuildError> {
+    let session = auth::Session::unasked(&password(login)?);
+    let mut session = session.ok_or(BuildError::Credentials(BadCredentials::Colon))?;
+    Ok(fixed(&mut session))
 }
 
 fn fixed(session: &mut auth::Session) -> Vec<u8> {

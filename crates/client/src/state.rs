@@ -210,6 +210,12 @@ impl State {
         false
     }
 
+    /// A moment as seats keep it: differences are right for an hour.
+    #[expect(clippy::cast_possible_truncation, reason = "it wraps")]
+    pub(crate) fn stamp(&self, now: Instant) -> u32 {
+        now.saturating_duration_since(self.epoch.0).as_micros() as u32
+    }
+
     /// The resolver is asked, unless it has been.
     pub(crate) fn ask(&mut self, now: Instant, origin: usize) {
         let Some(known) = self.pool.get_mut(origin) else { return };

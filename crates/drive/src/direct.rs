@@ -150,4 +150,4 @@ fn as_bytes(segment: &Segment) -> Option<&[u8]> {
 
 /// `errno(3)` on Linux: for errors that have no number.
 const EIO: i32 = 5;
-const SHRUNK: &str = "the file became shorter while it was sent";
+pub(crate) const SHRUNK: &str = "the file became shorter while it was sent";

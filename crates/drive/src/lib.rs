@@ -16,6 +16,7 @@ pub mod reactor;
 mod accept;
 mod connect;
 mod direct;
+mod load;
 mod pipe;
 mod portions;
 mod receive;

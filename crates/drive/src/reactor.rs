@@ -51,6 +51,7 @@ pub struct Reactor<E, S> {
     pub(crate) buffer: Vec<u8>, // short transmits, side by side
     pub(crate) pipe: Option<Pipe>, // made when the first bytes go into a file
     pub(crate) throttle: Option<Box<Throttle>>,
+    pub(crate) loaded: Vec<u8>, // of a file, for a layer
     clock: Instant,
     deadline: Option<Instant>, // as the selector was told
     stats: Stats,
@@ -99,6 +100,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             buffer: Vec::new(),
             pipe: None,
             throttle: None,
+            loaded: Vec::new(),
             clock: sys::now(),
             deadline: None,
             stats: Stats::default(),
@@ -284,7 +286,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                     self.engine.handle_resolved(now, lookup, Err(ResolveError::NoResolver));
                 }
                 Action::Splice { socket } => self.set_splicing(socket),
-                Action::Abandon { .. } | Action::Load { .. } => {}
+                Action::Load { socket } => self.load(now, socket),
+                Action::Abandon { .. } => {}
                 Action::Shutdown { socket } => {
                     if let Some(socket) = self.sockets.get_mut(socket) {
                         // Fails only if the peer is gone, which a read tells.

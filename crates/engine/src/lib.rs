@@ -9,6 +9,7 @@ pub mod links;
 pub mod slots;
 pub mod timers;
 
+mod between;
 mod endpoint;
 mod engine;
 mod resolve;

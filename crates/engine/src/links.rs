@@ -1,17 +1,23 @@
 //! Connections of one kind, each with what its owner attached: what every engine is made of.
 //!
 //! `Links` turns inputs into events for a [`Handler`], whatever the connections then want into
-//! actions, and the phase that each is in into a deadline. The handler is lent per call, so two
+//! actions, and the phase that each is in into a deadline. What lies between a socket and its
+//! connection, if anything does, is `between`'s work. The handler is lent per call, so two
 //! `Links` can be each other's handlers. Closing one connection while another is handled frees
 //! its slot and queues its `Close`; later news of it finds nothing, so nothing is re-entrant.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use fulmar_proto::{Connection, Event, Input, PeerError, Phase, Scratch, StreamId, Transmit};
+use fulmar_proto::{
+    Connection, Event, FileRange, Input, Layer, LayerError, PeerError, Phase, Scratch, StreamId,
+    Transmit,
+};
 
+use crate::between::Between;
 use crate::slots::Slots;
 use crate::timers::{Span, Tick, Wheel};
 use crate::{Action, Endpoint, SocketId};
@@ -20,6 +26,17 @@ mod splice;
 
 /// Who hears of events.
 pub trait Handler<C: Connection, T> {
+    /// The connection stands and every layer below it is open: told once, before anything is
+    /// sent. `info` is what [`fulmar_proto::Layer::info`] tells of the layer, if there is one.
+    fn handle_established(
+        &mut self,
+        _now: Instant,
+        _socket: SocketId,
+        _link: (&mut C, &mut T),
+        _info: Option<&dyn Any>,
+    ) {
+    }
+
     /// Something arrived on `socket`; it may be answered on `connection` at once.
     fn handle(
         &mut self,
@@ -44,6 +61,8 @@ pub enum End {
     Closed,
     /// The peer broke the protocol.
     Peer(PeerError),
+    /// The layer between socket and connection failed: what its crate says of it.
+    Layer(LayerError),
     /// The socket failed.
     Failed(io::Error),
     /// The file failed that a body was going to, straight from the socket.
@@ -69,6 +88,8 @@ pub struct Exchange {
 pub struct Timeouts {
     /// Until a connection that we asked for stands.
     pub connect: Option<Duration>,
+    /// [`Phase::Handshake`], of all layers together.
+    pub handshake: Option<Duration>,
     /// [`Phase::Idle`].
     pub idle: Option<Duration>,
     /// [`Phase::Head`].
@@ -100,6 +121,7 @@ impl From<Timeouts> for Spans {
     fn from(timeouts: Timeouts) -> Self {
         let span = |timeout: Option<Duration>| timeout.map_or(Span::ENDLESS, Span::from);
         let of = |phase| match phase {
+            Phase::Handshake => span(timeouts.handshake),
             Phase::Idle => span(timeouts.idle),
             Phase::Head => span(timeouts.head),
             Phase::Body => span(timeouts.body),
@@ -131,6 +153,7 @@ pub struct Links<C, T> {
     slots: Slots<Link<C, T>>,
     actions: VecDeque<Action>,
     scratch: Scratch,
+    opened: BytesMut, // what a layer opens, on its way to the connection
     wheel: Wheel,
     due: Vec<u32>,
     spans: Spans,
@@ -138,10 +161,11 @@ pub struct Links<C, T> {
 
 /// A connection, what is attached to it, and where it stands with driver and clock.
 #[derive(Debug)]
-struct Link<C, T> {
-    connection: C,
-    data: T,
-    endpoint: Option<Box<Endpoint>>, // until the driver has asked for it
+pub(crate) struct Link<C, T> {
+    pub(crate) connection: C,
+    pub(crate) data: T,
+    pub(crate) between: Option<Box<Between>>, // between the socket and the connection
+    endpoint: Option<Box<Endpoint>>,          // until the driver has asked for it
     since: Instant, // when the phase began, or last began again: its deadline follows
     armed: Span,    // the wheel's entry comes due at most so long after any moment
     timer: Tick,    // of the owner
@@ -153,6 +177,62 @@ struct Link<C, T> {
     error: Option<PeerError>, // why it is ending
 }
 
+impl<C: Connection, T> Link<C, T> {
+    /// Lets the connection take its input, and tells of the events.
+    pub(crate) fn feed(&mut self, input: &mut Input<'_>, lent: &mut Lent<'_, impl Handler<C, T>>) {
+        loop {
+            match self.connection.poll_event(input, lent.scratch) {
+                Ok(Some(event)) => {
+                    let link = (&mut self.connection, &mut self.data);
+                    lent.on.handle(lent.now, lent.socket, link, event);
+                }
+                Ok(None) => break,
+                Err(error) => self.error = Some(error),
+            }
+        }
+    }
+
+    /// Asks the connection for what needs no input: `Writable`.
+    pub(crate) fn ask(&mut self, lent: &mut Lent<'_, impl Handler<C, T>>) {
+        self.feed(&mut Input::all(&mut BytesMut::new(), false), lent);
+    }
+
+    /// What the socket may send.
+    fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
+        match &mut self.between {
+            Some(between) => between.layer.poll_transmit(),
+            None => self.connection.poll_transmit(),
+        }
+    }
+
+    fn phase(&mut self) -> Phase {
+        match &mut self.between {
+            Some(between) => between.phase(self.connection.phase()),
+            None => self.connection.phase(),
+        }
+    }
+
+    /// True once nothing more is read or written, and everything has left.
+    fn is_closed(&mut self) -> bool {
+        let closed = self.connection.is_closed();
+        self.between.as_mut().map_or(closed, |between| between.is_over(closed))
+    }
+
+    /// True once a FIN may follow what has been queued.
+    fn is_finished(&self) -> bool {
+        self.connection.is_finished()
+            && self.between.as_ref().is_none_or(|between| between.is_finished())
+    }
+}
+
+/// What is lent to a link while something happens on it.
+pub(crate) struct Lent<'a, H> {
+    pub(crate) now: Instant,
+    pub(crate) socket: SocketId,
+    pub(crate) scratch: &'a mut Scratch,
+    pub(crate) on: &'a mut H,
+}
+
 impl<C: Connection, T> Links<C, T> {
     /// None yet; lane `lane` of `lanes` in the space of names.
     pub fn new(now: Instant, timeouts: Timeouts, lane: u32, lanes: u32) -> Self {
@@ -160,6 +240,7 @@ impl<C: Connection, T> Links<C, T> {
             slots: Slots::new(lane, lanes),
             actions: VecDeque::new(),
             scratch: Scratch::default(),
+            opened: BytesMut::new(),
             wheel: Wheel::new(now),
             due: Vec::new(),
             spans: timeouts.into(),
@@ -196,22 +277,31 @@ impl<C: Connection, T> Links<C, T> {
         self.slots.keys().collect()
     }
 
-    /// Takes in a connection that stands.
-    pub fn insert(&mut self, now: Instant, connection: C, data: T) -> SocketId {
-        let socket = self.admit(now, connection, data);
-        self.handle_connected(now, socket);
+    /// Takes in a connection that stands, on a layer or on the socket itself.
+    pub fn insert(
+        &mut self,
+        now: Instant,
+        layer: Option<Box<dyn Layer>>,
+        connection: C,
+        data: T,
+        on: &mut impl Handler<C, T>,
+    ) -> SocketId {
+        let socket = self.admit(now, layer, connection, data);
+        self.handle_connected(now, socket, on);
         socket
     }
 
-    /// Asks the driver for a connection; what is queued on it is sent as soon as it stands.
+    /// Asks the driver for a connection, on a layer or on the socket itself; what is queued on it
+    /// is sent as soon as it stands.
     pub fn connect(
         &mut self,
         now: Instant,
         endpoint: Endpoint,
+        layer: Option<Box<dyn Layer>>,
         connection: C,
         data: T,
     ) -> SocketId {
-        let socket = self.admit(now, connection, data);
+        let socket = self.admit(now, layer, connection, data);
         self.start_deadline(now, socket);
         if let Some(link) = self.slots.get_mut(socket) {
             link.endpoint = Some(Box::new(endpoint));
@@ -220,10 +310,17 @@ impl<C: Connection, T> Links<C, T> {
         socket
     }
 
-    fn admit(&mut self, now: Instant, connection: C, data: T) -> SocketId {
+    fn admit(
+        &mut self,
+        now: Instant,
+        layer: Option<Box<dyn Layer>>,
+        connection: C,
+        data: T,
+    ) -> SocketId {
         self.slots.insert(Link {
             connection,
             data,
+            between: layer.map(Between::new).map(Box::new),
             endpoint: None,
             since: now,
             armed: Span::ENDLESS,
@@ -248,6 +345,11 @@ impl<C: Connection, T> Links<C, T> {
         self.slots.get(socket).map(|link| (&link.connection, &link.data))
     }
 
+    /// What there is to know about the layer that a connection stands on.
+    pub fn info(&self, socket: SocketId) -> Option<&dyn Any> {
+        self.slots.get(socket)?.between.as_ref()?.layer.info()
+    }
+
     /// [`Handler::handle_timer`] is due at `deadline`, once; `None` takes it back.
     pub fn set_timer(&mut self, socket: SocketId, deadline: Option<Instant>) {
         let timer = deadline.map_or(Tick::NEVER, |time| self.wheel.tick_from(time));
@@ -270,11 +372,20 @@ impl<C: Connection, T> Links<C, T> {
         Some(link.data)
     }
 
-    /// The connection stands.
-    pub fn handle_connected(&mut self, now: Instant, socket: SocketId) {
+    /// The socket stands; so does the connection, unless a layer has to be opened first.
+    pub fn handle_connected(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        on: &mut impl Handler<C, T>,
+    ) {
         let Some(link) = self.slots.get_mut(socket) else { return };
-        link.phase = Some(link.connection.phase());
+        if link.between.is_none() {
+            on.handle_established(now, socket, (&mut link.connection, &mut link.data), None);
+        }
+        link.phase = Some(link.phase());
         self.start_deadline(now, socket);
+        self.settle(now, socket, false, on);
     }
 
     /// Bytes arrived, or the peer's end.
@@ -285,16 +396,13 @@ impl<C: Connection, T> Links<C, T> {
         input: &mut Input<'_>,
         on: &mut impl Handler<C, T>,
     ) {
-        let Some(link) = self.slots.get_mut(socket) else { return };
+        let Self { slots, scratch, opened, .. } = self;
+        let Some(link) = slots.get_mut(socket) else { return };
         let progress = !input.is_empty();
-        loop {
-            match link.connection.poll_event(input, &mut self.scratch) {
-                Ok(Some(event)) => {
-                    on.handle(now, socket, (&mut link.connection, &mut link.data), event);
-                }
-                Ok(None) => break,
-                Err(error) => link.error = Some(error),
-            }
+        let mut lent = Lent { now, socket, scratch, on };
+        match link.between.take() {
+            Some(between) => link.between = between.open(link, input, opened, &mut lent),
+            None => link.feed(input, &mut lent),
         }
         self.settle(now, socket, progress, on);
     }
@@ -308,14 +416,31 @@ impl<C: Connection, T> Links<C, T> {
         on: &mut impl Handler<C, T>,
     ) {
         let Some(link) = self.slots.get_mut(socket) else { return };
-        link.connection.handle_sent(bytes);
-        link.announced = link.connection.poll_transmit().is_some();
-        let mut nothing = BytesMut::new();
-        let mut nothing = Input::all(&mut nothing, false);
-        while let Ok(Some(event)) = link.connection.poll_event(&mut nothing, &mut self.scratch) {
-            on.handle(now, socket, (&mut link.connection, &mut link.data), event); // `Writable`
+        match &mut link.between {
+            Some(between) => between.handle_sent(bytes),
+            None => link.connection.handle_sent(bytes),
+        }
+        link.announced = link.poll_transmit().is_some();
+        if link.between.is_none() {
+            link.ask(&mut Lent { now, socket, scratch: &mut self.scratch, on });
         }
         self.settle(now, socket, bytes > 0, on);
+    }
+
+    /// The bytes of a file that a layer asked for.
+    pub fn handle_loaded(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        bytes: &[u8],
+        on: &mut impl Handler<C, T>,
+    ) {
+        let Some(link) = self.slots.get_mut(socket) else { return };
+        if let Some(between) = &mut link.between {
+            between.handle_loaded(&mut link.connection, bytes);
+            link.ask(&mut Lent { now, socket, scratch: &mut self.scratch, on });
+        }
+        self.settle(now, socket, true, on);
     }
 
     /// The peer has ended its side while nobody was reading.
@@ -379,7 +504,12 @@ impl<C: Connection, T> Links<C, T> {
 
     /// What may be sent on `socket`.
     pub fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
-        self.slots.get_mut(socket)?.connection.poll_transmit()
+        self.slots.get_mut(socket)?.poll_transmit()
+    }
+
+    /// The part of a file that a layer has to see.
+    pub fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
+        self.slots.get_mut(socket)?.between.as_ref()?.load.clone()
     }
 
     /// When [`Links::handle_timeout`] is due.
@@ -396,25 +526,34 @@ impl<C: Connection, T> Links<C, T> {
         on: &mut impl Handler<C, T>,
     ) {
         let Some(link) = self.slots.get_mut(socket) else { return };
-        if link.connection.is_closed() {
+        let mut held = false;
+        if let Some(mut between) = link.between.take() {
+            let mut lent = Lent { now, socket, scratch: &mut self.scratch, on };
+            if between.seal(link, &mut lent) {
+                self.actions.push_back(Action::Load { socket });
+            }
+            held = between.resumes(link.connection.wants_read());
+            link.between = Some(between);
+        }
+        if link.is_closed() {
             return self.end(now, socket, End::Closed, on);
         }
-        let pending = link.connection.poll_transmit().is_some();
+        let pending = link.poll_transmit().is_some();
         if pending && !link.announced {
             link.announced = true;
             self.actions.push_back(Action::Transmit { socket });
         }
-        if !pending && !link.shut && link.connection.is_finished() {
+        if !pending && !link.shut && link.is_finished() {
             link.shut = true;
             self.actions.push_back(Action::Shutdown { socket });
         }
         let wants = link.connection.wants_read();
-        if wants != link.reading {
+        if wants != link.reading || held {
             link.reading = wants;
             self.actions.push_back(Action::Read { socket, on: wants });
         }
         let Some(before) = link.phase else { return };
-        let phase = link.connection.phase();
+        let phase = link.phase();
         if phase != before {
             link.phase = Some(phase);
             self.start_deadline(now, socket);
@@ -438,15 +577,21 @@ impl<C: Connection, T> Links<C, T> {
 
     /// What the peer did wrong counts more than how it went away afterwards.
     fn end(&mut self, now: Instant, socket: SocketId, end: End, on: &mut impl Handler<C, T>) {
-        let error = self.slots.get(socket).and_then(|link| link.error);
+        let Some(link) = self.slots.get_mut(socket) else { return };
+        let end = match (link.error, link.between.take()) {
+            (Some(error), _) => End::Peer(error),
+            (None, Some(between)) => between.end(end),
+            (None, None) => end,
+        };
         if let Some(data) = self.close(socket) {
-            on.handle_gone(now, socket, data, error.map_or(end, End::Peer));
+            on.handle_gone(now, socket, data, end);
         }
     }
 }
 
 /// In the order of their numbers.
-const PHASES: [Phase; 8] = [
+const PHASES: [Phase; 9] = [
+    Phase::Handshake,
     Phase::Idle,
     Phase::Head,
     Phase::Body,

@@ -195,8 +195,13 @@ impl Load {
             let peer = plan.origins[gate].addresses[self.core.origins[gate].address];
             let local = plan.source(self.core.thread, number);
             let connection = ClientConnection::with_depth(plan.depth.into());
-            let socket =
-                self.links.connect(now, Endpoint { local, ..Endpoint::to(peer) }, connection, conn);
+            let socket = self.links.connect(
+                now,
+                Endpoint { local, ..Endpoint::to(peer) },
+                None,
+                connection,
+                conn,
+            );
             self.core.seats[number as usize] = socket;
         }
     }
@@ -245,7 +250,7 @@ impl Engine for Load {
     }
 
     fn handle_connected(&mut self, now: Instant, socket: SocketId) {
-        self.links.handle_connected(now, socket);
+        self.links.handle_connected(now, socket, &mut self.core);
         let Some((_, conn)) = self.links.get_mut(socket) else { return };
         conn.standing = true;
         self.core.connected(conn.gate);

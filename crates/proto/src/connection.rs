@@ -125,6 +125,9 @@ pub enum BodyLen {
 /// What a connection waits for. Protocols have no clock: policy puts a deadline on each of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
+    /// What lies between the socket and the connection is still being set up. No connection says
+    /// this of itself; who puts it onto a layer does.
+    Handshake,
     /// No exchange is open and nothing has arrived.
     Idle,
     /// The peer has begun a head and owes the rest.

@@ -35,6 +35,12 @@ impl<'a> Input<'a> {
         &self.block[..self.len]
     }
 
+    /// As [`Input::bytes`], to be changed in place; what is changed and not consumed comes again
+    /// as it was left.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.block[..self.len]
+    }
+
     /// How many bytes are left to read.
     pub fn len(&self) -> usize {
         self.len

@@ -1,5 +1,6 @@
 //! What may lie between a socket and its connection: TLS, or a tunnel being opened through a proxy.
 
+use std::any::Any;
 use std::error::Error;
 use std::fmt;
 
@@ -13,7 +14,7 @@ use crate::transmit::{FileRange, Transmit};
 /// Like a connection it does no I/O: who owns the socket feeds it [`Input`], passes what it opens
 /// on to the connection, has it seal what the connection wants to send, and sends what
 /// [`Layer::poll_transmit`] shows.
-pub trait Layer: fmt::Debug {
+pub trait Layer: fmt::Debug + Send {
     /// Consumes what arrived, at most one record of it, and appends to `above` what it holds for
     /// the connection. Asked again until it says [`Opened::Blocked`], and only while the
     /// connection wants to read.
@@ -29,7 +30,8 @@ pub trait Layer: fmt::Debug {
     /// Nothing can be sent this way any more.
     fn seal(&mut self, transmit: Transmit<'_>) -> Result<Sealed, LayerError>;
 
-    /// Takes the bytes of the file range that [`Sealed::Load`] asked for.
+    /// Takes the bytes of the file range that [`Sealed::Load`] asked for: all of them, or the
+    /// first.
     ///
     /// # Errors
     /// As for `seal`.
@@ -43,6 +45,11 @@ pub trait Layer: fmt::Debug {
 
     /// The first `bytes` of the transmit have left.
     fn handle_sent(&mut self, bytes: u64);
+
+    /// What there is to know about it, for those who know its type; nothing by default.
+    fn info(&self) -> Option<&dyn Any> {
+        None
+    }
 }
 
 /// What came of the bytes that arrived.
@@ -56,8 +63,11 @@ pub enum Opened {
     Established,
     /// The peer has said, in a way that cannot be forged, that nothing more will come.
     Ended,
-    /// This layer has done its work. What follows on the socket belongs to the next layer, or to
-    /// the connection itself.
+    /// The socket has ended, and the peer has not said that it would: somebody else may have cut
+    /// it. This is the error, unless nothing was owed any more.
+    Truncated(LayerError),
+    /// This layer has done its work, and everything it had to say has left. What follows on the
+    /// socket belongs to the next layer, or to the connection itself.
     Replaced(Option<Box<dyn Layer>>),
 }
 

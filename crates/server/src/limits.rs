@@ -9,6 +9,8 @@ use fulmar_engine::Timeouts;
 pub struct Limits {
     /// Connections at a time; beyond it, clients wait in the kernel's queue.
     pub connections_max: usize,
+    /// Until the layer below a connection, such as TLS, is open.
+    pub handshake_timeout: Duration,
     /// A kept connection without a request.
     pub idle_timeout: Duration,
     /// From the first byte of a head to its last.
@@ -30,6 +32,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: usize::MAX,
+            handshake_timeout: Duration::from_secs(20),
             idle_timeout: Duration::from_secs(75),
             head_timeout: Duration::from_secs(20),
             body_timeout: Duration::from_secs(30),
@@ -45,6 +48,7 @@ impl Limits {
     pub(crate) fn timeouts(&self) -> Timeouts {
         Timeouts {
             connect: None,
+            handshake: Some(self.handshake_timeout),
             idle: Some(self.idle_timeout),
             head: Some(self.head_timeout),
             body: Some(self.body_timeout),

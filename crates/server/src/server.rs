@@ -1,6 +1,7 @@
 //! The engine: accepted connections, an application, limits, and an end that is graceful.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use fulmar_engine::{Action, End, Engine, Exchange, Handler, Links, ListenerId, SocketId};
-use fulmar_proto::{Connection, Event, Input, Server, ServerConnection, StreamId, Transmit};
+use fulmar_proto::{
+    Connection, Event, FileRange, Input, Layer, Server, ServerConnection, StreamId, Transmit,
+};
 
 use crate::application::{Application, Context};
 use crate::limits::Limits;
@@ -17,6 +20,7 @@ use crate::limits::Limits;
 #[derive(Debug)]
 pub struct ServerEngine<A: Application> {
     links: Links<ServerConnection, A::Data>,
+    layers: Option<Layers>,
     lent: Lent<A>,
     limits: Limits,
     listeners: Vec<ListenerId>,
@@ -48,11 +52,21 @@ impl Stop {
     }
 }
 
+/// Makes a layer for each connection.
+struct Layers(Box<dyn Fn() -> Option<Box<dyn Layer>> + Send + Sync>);
+
+impl fmt::Debug for Layers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Layers")
+    }
+}
+
 impl<A: Application> ServerEngine<A> {
     /// A server that answers with `application` and ends when `stop` is set.
     pub fn new(now: Instant, application: A, limits: Limits, stop: Stop) -> Self {
         Self {
             links: Links::new(now, limits.timeouts(), 0, 1),
+            layers: None,
             lent: Lent { application, timers: Vec::new() },
             limits,
             listeners: Vec::new(),
@@ -62,6 +76,16 @@ impl<A: Application> ServerEngine<A> {
             actions: VecDeque::new(),
             accept_failures: 0,
         }
+    }
+
+    /// The same, with a layer between every socket and its connection, such as TLS. Whom it
+    /// refuses a layer is not accepted.
+    #[must_use]
+    pub fn with_layers(
+        self,
+        make: impl Fn() -> Option<Box<dyn Layer>> + Send + Sync + 'static,
+    ) -> Self {
+        Self { layers: Some(Layers(Box::new(make))), ..self }
     }
 
     /// What answers.
@@ -137,8 +161,13 @@ impl<A: Application> Engine for ServerEngine<A> {
         _: ListenerId,
         peer: SocketAddr,
     ) -> Option<SocketId> {
+        let layer = match &self.layers {
+            None => None,
+            Some(layers) => Some((layers.0)()?),
+        };
         let data = self.lent.application.accept(now, peer);
-        let socket = self.links.insert(now, ServerConnection::default(), data);
+        let connection = ServerConnection::default();
+        let socket = self.links.insert(now, layer, connection, data, &mut self.lent);
         if self.links.len() >= self.limits.connections_max {
             self.set_accepting(false);
         }
@@ -159,6 +188,11 @@ impl<A: Application> Engine for ServerEngine<A> {
 
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
         self.links.handle_sent(now, socket, bytes, &mut self.lent);
+        self.settle();
+    }
+
+    fn handle_loaded(&mut self, now: Instant, socket: SocketId, bytes: &[u8]) {
+        self.links.handle_loaded(now, socket, bytes, &mut self.lent);
         self.settle();
     }
 
@@ -196,6 +230,10 @@ impl<A: Application> Engine for ServerEngine<A> {
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
         self.links.poll_transmit(socket)
+    }
+
+    fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
+        self.links.poll_load(socket)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -128,13 +128,13 @@ impl<A: Engine, B: Engine> Sim<A, B> {
                 half.reading = on;
                 half.resumed = on;
             }),
+            Action::Load { socket } => self.load(side, socket),
             Action::Shutdown { socket } => self.half(side, socket, |half| half.finished = true),
             Action::Close { socket } => self.half(side, socket, |half| half.closed = true),
             Action::Accept { .. }
             | Action::Unlisten { .. }
             | Action::Resolve { .. }
             | Action::Abandon { .. }
-            | Action::Load { .. }
             | Action::Splice { .. } => {}
         }
     }
@@ -153,6 +153,21 @@ impl<A: Engine, B: Engine> Sim<A, B> {
                 let error = io::ErrorKind::ConnectionRefused.into();
                 self.client.handle_failed(self.now, socket, error);
             }
+        }
+    }
+
+    /// All of the range, or a part of it.
+    fn load(&mut self, side: Side, socket: SocketId) {
+        let range = match side {
+            Side::Client => self.client.poll_load(socket),
+            Side::Server => self.server.poll_load(socket),
+        };
+        let Some(range) = range else { return };
+        let mut bytes = wire::read(&range);
+        bytes.truncate(self.random.usize(1..=bytes.len()));
+        match side {
+            Side::Client => self.client.handle_loaded(self.now, socket, &bytes),
+            Side::Server => self.server.handle_loaded(self.now, socket, &bytes),
         }
     }
 

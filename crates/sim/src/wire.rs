@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use bytes::BytesMut;
 use fulmar_engine::SocketId;
-use fulmar_proto::{Segment, Transmit};
+use fulmar_proto::{FileRange, Segment, Transmit};
 
 /// Which of the two engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,14 +122,16 @@ pub(crate) fn flatten(transmit: Transmit<'_>) -> Vec<u8> {
     for segment in transmit.segments {
         match segment {
             Segment::Bytes(run) => bytes.extend_from_slice(run),
-            Segment::File(range) => {
-                let file = File::from(range.file.try_clone().expect("a spare descriptor"));
-                let len = usize::try_from(range.len).expect("a file for a test is small");
-                let mut content = vec![0; len];
-                file.read_exact_at(&mut content, range.offset).expect("the file is there");
-                bytes.extend(content);
-            }
+            Segment::File(range) => bytes.extend(read(range)),
         }
     }
     bytes
+}
+
+/// The bytes of a part of a file.
+pub(crate) fn read(range: &FileRange) -> Vec<u8> {
+    let file = File::from(range.file.try_clone().expect("a spare descriptor"));
+    let mut content = vec![0; usize::try_from(range.len).expect("a file for a test is small")];
+    file.read_exact_at(&mut content, range.offset).expect("the file is there");
+    content
 }

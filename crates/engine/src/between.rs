@@ -1,0 +1,248 @@
+//! What lies between a link's socket and its connection, and keeps the two in step.
+//!
+//! A record is opened only while the connection wants to read, so back-pressure reaches the
+//! socket; what was opened and is not taken yet is kept here. Nothing of it arrives by itself: no
+//! descriptor tells of bytes that have left it, so it is noted what was held back.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use fulmar_proto::{
+    Connection, FileRange, Input, Layer, LayerError, Opened, Phase, Sealed, Segment, Transmit,
+};
+
+use crate::links::{End, Handler, Lent, Link};
+
+/// A layer on a socket.
+#[derive(Debug)]
+pub(crate) struct Between {
+    pub(crate) layer: Box<dyn Layer>,
+    unread: BytesMut, // opened, and not taken by the connection; empty when idle
+    pub(crate) load: Option<FileRange>, // asked for, and in nobody's memory so far
+    stage: Stage,
+    ended: bool, // the peer has said everything
+    held: bool,  // there may be more to open, which the connection did not want
+}
+
+/// How far the layer is.
+#[derive(Debug)]
+enum Stage {
+    Opening,
+    Open,
+    /// The connection has said everything, and the layer has said so. `quiet`: all the rest had
+    /// left before.
+    Finished {
+        quiet: bool,
+    },
+    /// Its last words are queued. `told`: they were sent, as far as the socket took them.
+    Failed {
+        error: LayerError,
+        told: bool,
+    },
+}
+
+impl Between {
+    pub(crate) fn new(layer: Box<dyn Layer>) -> Self {
+        let unread = BytesMut::new();
+        Self { layer, unread, load: None, stage: Stage::Opening, ended: false, held: false }
+    }
+
+    /// Opens what arrived, a record at a time, and passes it on. `None`: the layer has done its
+    /// work, and the connection stands on the socket itself.
+    ///
+    /// What is opened goes through `spare`, which belongs to all links.
+    pub(crate) fn open<C: Connection, T>(
+        mut self: Box<Self>,
+        link: &mut Link<C, T>,
+        input: &mut Input<'_>,
+        spare: &mut BytesMut,
+        lent: &mut Lent<'_, impl Handler<C, T>>,
+    ) -> Option<Box<Self>> {
+        if self.unread.is_empty() {
+            spare.clear();
+            if !spare.try_reclaim(OPENED_SIZE) {
+                *spare = BytesMut::with_capacity(OPENED_SIZE);
+            }
+            let stays = self.open_into(link, input, spare, lent);
+            self.unread = BytesMut::from(&spare[..]);
+            stays.then_some(self)
+        } else {
+            // It was a copy already, so that a head arriving byte by byte is copied once.
+            let mut above = std::mem::take(&mut self.unread);
+            let stays = self.open_into(link, input, &mut above, lent);
+            if !above.is_empty() {
+                self.unread = above;
+            }
+            stays.then_some(self)
+        }
+    }
+
+    /// The same into `above`; false: the layer has done its work.
+    fn open_into<C: Connection, T>(
+        &mut self,
+        link: &mut Link<C, T>,
+        input: &mut Input<'_>,
+        above: &mut BytesMut,
+        lent: &mut Lent<'_, impl Handler<C, T>>,
+    ) -> bool {
+        loop {
+            if matches!(self.stage, Stage::Failed { .. }) {
+                input.clear();
+                return true;
+            }
+            if !matches!(self.stage, Stage::Opening) {
+                link.feed(&mut Input::all(above, self.ended), lent);
+                self.held = !link.connection.wants_read();
+                if self.ended {
+                    input.clear();
+                }
+                if self.held || self.ended {
+                    return true;
+                }
+            }
+            match self.layer.open(input, above) {
+                Ok(Opened::Some) => {}
+                Ok(Opened::Blocked) => return true,
+                Ok(Opened::Established) => {
+                    self.stage = Stage::Open;
+                    let pair = (&mut link.connection, &mut link.data);
+                    lent.on.handle_established(lent.now, lent.socket, pair, self.layer.info());
+                }
+                Ok(Opened::Ended) => self.ended = true,
+                Ok(Opened::Truncated(error)) => match link.connection.phase() {
+                    Phase::Idle | Phase::Linger => self.ended = true,
+                    _ => self.fail(error),
+                },
+                Ok(Opened::Replaced(Some(next))) => self.layer = next,
+                Ok(Opened::Replaced(None)) => {
+                    let pair = (&mut link.connection, &mut link.data);
+                    lent.on.handle_established(lent.now, lent.socket, pair, None);
+                    link.feed(input, lent);
+                    return false;
+                }
+                Err(error) => self.fail(error),
+            }
+        }
+    }
+
+    /// Has the layer take what the connection wants to send; true if a part of a file has to be
+    /// loaded first.
+    pub(crate) fn seal<C: Connection, T>(
+        &mut self,
+        link: &mut Link<C, T>,
+        lent: &mut Lent<'_, impl Handler<C, T>>,
+    ) -> bool {
+        if !matches!(self.stage, Stage::Open) || self.load.is_some() {
+            return false;
+        }
+        let mut again = true;
+        while std::mem::take(&mut again) {
+            while let Some(transmit) = link.connection.poll_transmit() {
+                match self.layer.seal(transmit) {
+                    Ok(Sealed::Bytes(0)) => break,
+                    Ok(Sealed::Bytes(n)) => {
+                        link.connection.handle_sent(n);
+                        again = true;
+                    }
+                    Ok(Sealed::Load(range)) => {
+                        self.load = Some(range);
+                        return true;
+                    }
+                    Err(error) => {
+                        self.fail(error);
+                        return false;
+                    }
+                }
+            }
+            if again {
+                link.ask(lent);
+            }
+        }
+        if link.connection.is_finished() && link.connection.poll_transmit().is_none() {
+            let quiet = self.layer.poll_transmit().is_none();
+            self.layer.finish();
+            self.stage = Stage::Finished { quiet };
+        }
+        false
+    }
+
+    /// The bytes of a file that the layer asked for.
+    pub(crate) fn handle_loaded(&mut self, connection: &mut impl Connection, bytes: &[u8]) {
+        let Some(range) = self.load.take() else { return };
+        if !matches!(self.stage, Stage::Open) || !is_next(connection.poll_transmit(), &range) {
+            return; // it was given up meanwhile
+        }
+        let len = range.len.min(bytes.len() as u64);
+        match self.layer.seal_loaded(&bytes[..usize::try_from(len).unwrap_or(bytes.len())]) {
+            Ok(()) => connection.handle_sent(len),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    pub(crate) fn handle_sent(&mut self, bytes: u64) {
+        self.layer.handle_sent(bytes);
+        if let Stage::Failed { told, .. } = &mut self.stage {
+            *told = true;
+        }
+    }
+
+    /// True, once, if something was held back that the connection wants now.
+    pub(crate) fn resumes(&mut self, wants_read: bool) -> bool {
+        wants_read && std::mem::take(&mut self.held)
+    }
+
+    /// Where it stands, if its connection says `above` of itself.
+    pub(crate) fn phase(&mut self, above: Phase) -> Phase {
+        match (&self.stage, above) {
+            (Stage::Opening, _) => Phase::Handshake,
+            (Stage::Failed { .. }, _) => Phase::Send,
+            (_, Phase::Idle | Phase::Application | Phase::Linger)
+                if self.layer.poll_transmit().is_some() =>
+            {
+                Phase::Send
+            }
+            (_, above) => above,
+        }
+    }
+
+    /// True once nothing more is to be done; `closed`: the connection has no more wishes.
+    pub(crate) fn is_over(&mut self, closed: bool) -> bool {
+        match &self.stage {
+            Stage::Opening => closed,
+            Stage::Open => false,
+            Stage::Finished { .. } => closed && self.layer.poll_transmit().is_none(),
+            Stage::Failed { told, .. } => *told || self.layer.poll_transmit().is_none(),
+        }
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        matches!(self.stage, Stage::Finished { .. })
+    }
+
+    /// What the end really is, if it came as `end`.
+    pub(crate) fn end(self, end: End) -> End {
+        match (self.stage, end) {
+            (Stage::Failed { error, .. }, _) => End::Layer(error),
+            // Only our goodbye was lost.
+            (Stage::Finished { quiet: true }, End::Failed(_)) => End::Closed,
+            (_, end) => end,
+        }
+    }
+
+    fn fail(&mut self, error: LayerError) {
+        self.stage = Stage::Failed { error, told: false };
+    }
+}
+
+/// True if `range` is what a transmit begins with.
+fn is_next(transmit: Option<Transmit<'_>>, range: &FileRange) -> bool {
+    match transmit {
+        Some(Transmit { inline: [], segments: [Segment::File(first), ..] }) => {
+            Arc::ptr_eq(&first.file, &range.file) && first.offset == range.offset
+        }
+        _ => false,
+    }
+}
+
+/// A few records of TLS: fewer are opened before the connection has taken what was.
+const OPENED_SIZE: usize = 64 * 1024;

@@ -1,0 +1,204 @@
+//! Certificates, made anew for each test: an authority, and whom it vouches for.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
+
+use fulmar_tls::Identity;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName,
+    DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, Issuer, KeyIdMethod, KeyPair,
+    KeyUsagePurpose, NameConstraints, RevokedCertParams, SanType, SerialNumber, date_time_ymd,
+};
+use tempfile::TempDir;
+
+/// Whose certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// A server's: `localhost`, `test.example`, `*.wild.example`, and loopback.
+    Server,
+    /// The same, until 2001.
+    Expired,
+    /// The same, from 2999 on.
+    NotYetValid,
+    /// Of `other.example` only.
+    OtherHost,
+    /// A server's, vouching for itself.
+    SelfSigned,
+    /// An authority's own, as `openssl req -x509` makes them.
+    OwnAuthority,
+    /// A server's, whose authority nobody knows.
+    Stranger,
+    /// A server's, which the list of [`Certs::revoked`] names.
+    Revoked,
+    /// A server's, whose authority may vouch for `*.elsewhere.example` only.
+    OutOfBounds,
+    /// A client's.
+    Client,
+}
+
+/// A directory of certificates.
+#[derive(Debug)]
+pub struct Certs {
+    dir: TempDir,
+}
+
+impl Certs {
+    /// An authority, whom nobody else knows, and its list of revoked certificates.
+    ///
+    /// # Panics
+    /// There is no room for the files.
+    pub fn new() -> Self {
+        let certs = Self { dir: tempfile::tempdir().expect("a temporary directory") };
+        let (params, key) = (authority("the authority of this test"), new_key());
+        certs.write("ca.pem", &params.self_signed(&key).expect("a certificate").pem());
+        certs.write("ca.key", &key.serialize_pem());
+        let revoked = RevokedCertParams {
+            serial_number: serial(Who::Revoked),
+            revocation_time: date_time_ymd(2020, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2020, 1, 1),
+            next_update: date_time_ymd(2999, 1, 1),
+            crl_number: SerialNumber::from(1_u64),
+            issuing_distribution_point: None,
+            revoked_certs: vec![revoked],
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&Issuer::from_params(&params, &key)).expect("a list");
+        certs.write("revoked.pem", &list.pem().expect("PEM"));
+        certs
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The authority's certificate.
+    pub fn ca(&self) -> PathBuf {
+        self.dir.path().join("ca.pem")
+    }
+
+    /// Its list of revoked certificates.
+    pub fn revoked(&self) -> PathBuf {
+        self.dir.path().join("revoked.pem")
+    }
+
+    /// A certificate with its key.
+    ///
+    /// # Panics
+    /// There is no room for the files.
+    pub fn identity(&self, who: Who) -> Identity {
+        let (cert, key) = (format!("{who:?}.pem"), format!("{who:?}.key"));
+        let identity =
+            Identity { cert: self.dir.path().join(&cert), key: self.dir.path().join(&key) };
+        if identity.cert.exists() {
+            return identity;
+        }
+        let pair = new_key();
+        self.write(&key, &pair.serialize_pem());
+        self.write(&cert, &self.chain(who, &pair));
+        identity
+    }
+
+    fn chain(&self, who: Who, pair: &KeyPair) -> String {
+        let (own, key) = (params(who), new_key());
+        let signed_by = |issuer: &CertificateParams, key: &KeyPair| {
+            own.signed_by(pair, &Issuer::from_params(issuer, key)).expect("a certificate").pem()
+        };
+        match who {
+            Who::SelfSigned => own.self_signed(pair).expect("a certificate").pem(),
+            Who::OwnAuthority => {
+                let mut own = own;
+                own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+                own.self_signed(pair).expect("a certificate").pem()
+            }
+            Who::Stranger => signed_by(&authority("an authority that nobody knows"), &key),
+            Who::OutOfBounds => {
+                let bounds = NameConstraints {
+                    permitted_subtrees: vec![GeneralSubtree::DnsName("elsewhere.example".into())],
+                    excluded_subtrees: Vec::new(),
+                };
+                let mut bounded = authority("an authority with bounds");
+                bounded.name_constraints = Some(bounds);
+                let root = self.key();
+                let issuer_params = authority("the authority of this test");
+                let issuer = Issuer::from_params(&issuer_params, &root);
+                let between = bounded.signed_by(&key, &issuer).expect("a certificate").pem();
+                signed_by(&bounded, &key) + &between
+            }
+            _ => signed_by(&authority("the authority of this test"), &self.key()),
+        }
+    }
+
+    fn key(&self) -> KeyPair {
+        let text = std::fs::read_to_string(self.dir.path().join("ca.key")).expect("it was made");
+        KeyPair::from_pem(&text).expect("a key")
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.dir.path().join(name), text).expect("room");
+    }
+}
+
+impl Default for Certs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn new_key() -> KeyPair {
+    KeyPair::generate().expect("a key on P-256")
+}
+
+fn authority(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = named(name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
+}
+
+fn params(who: Who) -> CertificateParams {
+    let names: &[&str] = match who {
+        Who::OtherHost => &["other.example"],
+        Who::Client => &["client.example"],
+        _ => &["localhost", "test.example", "*.wild.example"],
+    };
+    let name = |name: &&str| SanType::DnsName((*name).try_into().expect("a name"));
+    let mut subject_alt_names: Vec<_> = names.iter().map(name).collect();
+    if !matches!(who, Who::OtherHost | Who::Client) {
+        let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()];
+        subject_alt_names.extend(loopback.map(SanType::IpAddress));
+    }
+    let (from, until) = match who {
+        Who::Expired => (2000, 2001),
+        Who::NotYetValid => (2999, 3000),
+        _ => (2020, 2999),
+    };
+    let purpose = match who {
+        Who::Client => ExtendedKeyUsagePurpose::ClientAuth,
+        _ => ExtendedKeyUsagePurpose::ServerAuth,
+    };
+    let mut params = CertificateParams::default();
+    params.not_before = date_time_ymd(from, 1, 1);
+    params.not_after = date_time_ymd(until, 1, 1);
+    params.serial_number = Some(serial(who));
+    params.subject_alt_names = subject_alt_names;
+    params.distinguished_name = named(&format!("{who:?}"));
+    params.extended_key_usages = vec![purpose];
+    params.use_authority_key_identifier_extension = true;
+    params
+}
+
+fn named(name: &str) -> DistinguishedName {
+    let mut found = DistinguishedName::new();
+    found.push(DnType::CommonName, name);
+    found
+}
+
+fn serial(who: Who) -> SerialNumber {
+    SerialNumber::from(100 + who as u64)
+}

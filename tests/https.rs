@@ -1,0 +1,95 @@
+//! The test endpoints over TLS, on our own reactor.
+
+use std::net::SocketAddr;
+use std::thread::JoinHandle;
+
+use fulmar_drive::{Epoll, ListenOptions, Reactor, Waker, listen};
+use fulmar_proto::Layer;
+use fulmar_server::{Limits, ServerEngine, Stop};
+use fulmar_sys as sys;
+use fulmar_tls::{ClientOptions, ClientTls, Roots, ServerOptions, ServerTls};
+
+use crate::app::{self, App};
+use crate::certs::{Certs, Who};
+
+/// An engine that answers over TLS.
+pub fn server(tls: ServerTls, limits: Limits) -> ServerEngine<App> {
+    app::server(limits).with_layers(move || Some(Box::new(tls.session().ok()?) as Box<dyn Layer>))
+}
+
+/// As a server with this certificate speaks TLS.
+///
+/// # Panics
+/// The files cannot be used.
+pub fn server_tls(certs: &Certs, who: Who) -> ServerTls {
+    ServerTls::new(&ServerOptions::from(certs.identity(who))).expect("a certificate and its key")
+}
+
+/// What a client asks for that trusts the authority of `certs` only.
+pub fn trusting(certs: &Certs) -> ClientOptions {
+    ClientOptions { roots: Roots::Files(vec![certs.ca()]), ..ClientOptions::default() }
+}
+
+/// As such a client speaks TLS.
+///
+/// # Panics
+/// The files cannot be used.
+pub fn client_tls(certs: &Certs) -> ClientTls {
+    ClientTls::new(trusting(certs)).expect("an authority")
+}
+
+/// A server in a thread of its own; it ends when dropped.
+#[derive(Debug)]
+pub struct Https {
+    /// Where it listens, on loopback.
+    pub address: SocketAddr,
+    stop: Stop,
+    waker: Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Https {
+    /// Starts it with the certificate of `who`.
+    pub fn start(certs: &Certs, who: Who) -> Self {
+        Self::start_with(server_tls(certs, who))
+    }
+
+    /// Starts it.
+    ///
+    /// # Panics
+    /// There is no port, or no descriptor.
+    pub fn start_with(tls: ServerTls) -> Self {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (listener, address) = listen(any, ListenOptions::default()).expect("a port");
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let stop = Stop::new();
+            let app = App::default();
+            let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), stop.clone())
+                .with_layers(move || Some(Box::new(tls.session().ok()?) as Box<dyn Layer>));
+            engine.add_listener(crate::loops::LISTENER);
+            let mut reactor = Reactor::new(engine, Epoll::new().expect("a descriptor"));
+            reactor.listen(listener).expect("a listener");
+            sender.send((stop, reactor.waker().expect("a descriptor"))).expect("it waits");
+            while !reactor.engine.is_done() {
+                reactor.turn().expect("a turn");
+            }
+        });
+        let (stop, waker) = receiver.recv().expect("the thread begins");
+        Self { address, stop, waker, thread: Some(thread) }
+    }
+
+    /// The URL of a target, which is not changed.
+    pub fn url(&self, target: &str) -> String {
+        format!("https://localhost:{}{target}", self.address.port())
+    }
+}
+
+impl Drop for Https {
+    fn drop(&mut self) {
+        self.stop.set();
+        self.waker.wake();
+        // A test that has failed is told so by itself.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
