@@ -20,7 +20,7 @@ use super::{Cookie, Rejected, UrlParts};
 /// what they can do to our memory and to other servers.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Cookies in all.
+    /// Cookies in all. When there are more, one in eleven goes.
     pub cookies_max: usize,
     /// Cookies of one domain.
     pub domain_cookies_max: usize,
@@ -31,9 +31,10 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 3,000 cookies, 50 of one domain (RFC 6265bis §6.1), 8 KB to send.
+    /// 3,000 cookies and the eleventh part that goes when they are too many, 50 of one domain
+    /// (RFC 6265bis §6.1), 8 KB to send.
     fn default() -> Self {
-        Self { cookies_max: 3000, domain_cookies_max: 50, header_size_max: 8192 }
+        Self { cookies_max: 3300, domain_cookies_max: 50, header_size_max: 8192 }
     }
 }
 
@@ -211,14 +212,19 @@ impl Jar {
         if is_crowded { Err(Rejected::Crowded) } else { Ok(()) }
     }
 
-    /// Ends what has expired, then what was not used for longest, until the limit is kept.
+    /// Ends what has expired, then what was not used for longest. More than has to go goes at
+    /// once, so that a server that fills the jar does not make each cookie cost a look at all.
     fn make_room(&mut self, now: u64) {
         self.retain(|cookie| !cookie.is_expired(now));
-        let age = |cookie: &Cookie| (cookie.used.get(), cookie.created);
-        while self.len > self.limits.cookies_max {
-            let Some(oldest) = self.iter().map(age).min() else { break };
-            self.retain(|cookie| age(cookie) != oldest);
+        let len_max = self.limits.cookies_max;
+        if self.len <= len_max {
+            return;
         }
+        let age = |cookie: &Cookie| (cookie.used.get(), cookie.created);
+        let mut ages: Vec<_> = self.iter().map(age).collect();
+        let excess = self.len - (len_max - len_max / SPARE);
+        let youngest = *ages.select_nth_unstable(excess - 1).1;
+        self.retain(|cookie| age(cookie) > youngest);
     }
 
     fn next_event(&self) -> u64 {
@@ -294,6 +300,9 @@ pub(super) fn seconds(time: SystemTime) -> u64 {
 
 /// How long a cookie can be kept (§5.5).
 const AGE_MAX: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+
+/// Which part of a full jar goes at once.
+const SPARE: usize = 11;
 
 /// More cookies than these for one request need an allocation.
 const FOUND_INLINE: usize = 16;
