@@ -28,6 +28,7 @@
 mod challenge;
 mod credentials;
 mod digest;
+mod formula;
 mod hash;
 mod session;
 

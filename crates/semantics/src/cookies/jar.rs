@@ -159,11 +159,12 @@ impl Jar {
     }
 
     /// True if a `Secure` cookie with this name would be replaced, or lose its place to this one
-    /// in what servers read ("leave secure cookies alone", §5.7 step 16).
+    /// in what servers read ("leave secure cookies alone", §5.7 step 16). What counts is the name
+    /// that servers read: `=n=1` has none, and is sent as `n=1`.
     fn hides_secure(&self, now: u64, domain: &Host, cookie: &Cookie) -> bool {
         let is_hidden = |other: &Cookie| {
             other.is_secure
-                && other.name == cookie.name
+                && other.sent_name() == cookie.sent_name()
                 && !other.is_expired(now)
                 && path_matches(&cookie.path, &other.path)
         };

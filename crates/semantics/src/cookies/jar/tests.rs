@@ -158,6 +158,9 @@ fn an_insecure_connection_leaves_secure_cookies_alone() {
         ("n=1; Secure; Path=/", "n=2", "http://b.e.org/", false),
         ("n=1; Secure; Path=/", "n=2", "http://xa.e.org/", false),
         ("n=1; Secure; Path=/", "n=2; Max-Age=0", "http://a.e.org/", true),
+        ("n=1; Secure; Path=/", "=n=2", "http://a.e.org/", true),
+        ("n=1; Secure; Path=/", "n", "http://a.e.org/", true),
+        ("n=1; Secure; Path=/", "=m=n", "http://a.e.org/", false),
         ("n=1; Path=/", "n=2", "http://a.e.org/", false),
     ] {
         let mut jar = jar();
