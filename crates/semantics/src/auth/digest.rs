@@ -6,7 +6,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 
 use super::challenge::Challenge;
 use super::formula::{Algorithm, Formula, Protection};
-use super::hash::{Hash, Hex};
+use super::hash::Hex;
 use super::session::{Request, Scheme, Unsigned};
 
 /// What one challenge asked for, and how often it has been answered.
@@ -79,11 +79,7 @@ impl Digest {
     }
 
     pub(super) fn scheme(&self) -> Scheme {
-        match self.algorithm.hash {
-            Hash::Md5 => Scheme::DigestMd5,
-            Hash::Sha256 => Scheme::DigestSha256,
-            Hash::Sha512_256 => Scheme::DigestSha512,
-        }
+        self.algorithm.scheme()
     }
 
     /// How often the nonce was used.

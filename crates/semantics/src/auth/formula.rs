@@ -2,7 +2,7 @@
 
 use super::challenge::Challenge;
 use super::hash::{Hash, Hex};
-use super::session::{Request, Unsigned};
+use super::session::{Request, Scheme, Unsigned};
 
 /// How the proof is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,14 @@ impl Algorithm {
         let name = challenge.get("algorithm").unwrap_or(b"MD5");
         let mut all = ALGORITHMS.iter();
         all.find(|known| name.eq_ignore_ascii_case(known.name.as_bytes())).copied()
+    }
+
+    pub(super) fn scheme(self) -> Scheme {
+        match self.hash {
+            Hash::Md5 => Scheme::DigestMd5,
+            Hash::Sha256 => Scheme::DigestSha256,
+            Hash::Sha512_256 => Scheme::DigestSha512,
+        }
     }
 
     /// What stands for the password.
