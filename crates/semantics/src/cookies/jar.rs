@@ -110,10 +110,9 @@ impl Jar {
         let Some(host) = Host::parse(url.host.as_bytes()) else { return false };
         let (now, path) = (seconds(now), path_of(url.path));
         let mut found = SmallVec::<[&Cookie; FOUND_INLINE]>::new();
-        for key in host.keys() {
-            let Some(cookies) = self.domains.get(key) else { continue };
+        for (is_parent, cookies) in self.above(&host) {
             found.extend(cookies.iter().filter(|cookie| {
-                (!cookie.is_host_only || key.len() == host.key().len())
+                (!cookie.is_host_only || !is_parent)
                     && (!cookie.is_secure || url.is_secure)
                     && !cookie.is_expired(now)
                     && path_matches(path, &cookie.path)
@@ -174,8 +173,28 @@ impl Jar {
         to.push(b'/');
         let names = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
         let below = self.domains.range::<[u8], _>(names).map(|(_, cookies)| cookies);
-        let above = domain.keys().filter_map(|key| self.domains.get(key));
+        let above = self.above(domain).map(|(_, cookies)| cookies);
         below.chain(above).flatten().any(is_hidden)
+    }
+
+    /// The cookies of a host, and those of its parents, for which the flag is set.
+    ///
+    /// Among the keys that are there, the last one not behind the host's begins with each parent's.
+    /// So one look at the map rules out all parents that are not there, however deep a name is.
+    fn above<'a>(&'a self, host: &'a Host) -> impl Iterator<Item = (bool, &'a Vec<Cookie>)> {
+        let mut len = host.key().len();
+        std::iter::from_fn(move || {
+            loop {
+                let key = host.key_within(len)?;
+                let names = (Bound::Unbounded, Bound::Included(key));
+                let (found, cookies) = self.domains.range::<[u8], _>(names).next_back()?;
+                if **found == *key {
+                    len = key.len() - 1;
+                    return Some((key.len() < host.key().len(), cookies));
+                }
+                len = found.iter().zip(key).take_while(|(a, b)| a == b).count();
+            }
+        })
     }
 
     /// Puts a cookie in, in the place of the one with the same name, domain and path, whose age
