@@ -599,7 +599,7 @@ const ALLOWED: &[Edges] = &[
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
     crate_("cli", &["client", "fetch", "load", "serve", "server", "sys"]),
     crate_("fulmar", &["client", "drive", "engine", "proto", "server", "sys"]),
-    crate_("bench/client", &["client", "drive", "engine", "sys", "tls"]),
+    crate_("bench/client", &["client", "drive", "sys", "tls"]),
     crate_("bench/idle", &["drive", "engine", "proto", "sys"]),
     crate_("tests", &["drive", "engine", "load", "proto", "serve", "server", "sim", "sys", "tls"]),
 ];

@@ -11,10 +11,12 @@ mod transfers;
 use std::alloc::System;
 use std::error::Error;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use fulmar_client::{Client, Config, Request};
 use fulmar_drive::{Epoll, Reactor};
 use fulmar_sys as sys;
+use fulmar_tls::{ClientOptions, ClientTls, Roots};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 use crate::options::{Mode, Options, Until};
@@ -43,7 +45,12 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<String, Box<dyn Error>> {
     sys::raise_descriptors()?;
     let config = Config { connections_max: usize::MAX, idle_max: usize::MAX, ..Config::default() };
-    let requests = options.urls.iter().map(|url| Request::get(url).build());
+    let tls = options.cacert.as_ref().map(|path| {
+        let roots = Roots::Files(vec![path.clone()]);
+        ClientTls::new(ClientOptions { roots, ..ClientOptions::default() })
+    });
+    let how = Arc::new(fulmar_client::Options { tls: tls.transpose()?, ..Default::default() });
+    let requests = options.urls.iter().map(|url| Request::get(url).options(how.clone()).build());
     let transfers = Transfers::new(requests.collect::<Result<_, _>>()?, options);
     let client = Client::new(sys::now(), sys::wall_clock(), transfers, config);
     let mut reactor = Reactor::new(client, Epoll::new()?);

@@ -15,7 +15,7 @@ use fulmar_semantics::cookies::Jar;
 use crate::application::{Application, Context};
 use crate::core::{Core, failure};
 use crate::options::Config;
-use crate::pool::destination;
+use crate::pool::sought;
 use crate::request::Request;
 use crate::seat::Seat;
 use crate::state::{Command, State, Stats};
@@ -506,7 +506,7 @@ impl<A: Application> Engine for Client<A> {
 
     fn poll_lookup(&mut self, lookup: LookupId) -> Option<&str> {
         let known = self.core.state.pool.get(lookup.0 as usize)?;
-        match destination(&known.key).0 {
+        match sought(&known.key) {
             Cow::Borrowed(name) => Some(name),
             Cow::Owned(_) => None, // an address, which nobody asks for
         }

@@ -15,7 +15,7 @@ use crate::application::Application;
 use crate::client::Client;
 use crate::error::{ConnectError, Error, Tried, Waiting};
 use crate::key::{Key, Route};
-use crate::pool::{Addresses, Candidates, destination};
+use crate::pool::{Addresses, Candidates, destination, told_an_address};
 use crate::request::basic;
 use crate::seat::{Seat, micros};
 use crate::state::{lookup, position};
@@ -56,14 +56,20 @@ impl<A: Application> Client<A> {
             }
             let state = &mut self.core.state;
             let Some(known) = state.pool.get(origin) else { return };
+            let proxy = told_an_address(&known.key);
             let (_, port) = destination(&known.key);
-            let candidates = match (known.addresses, found) {
-                (Addresses::Literal(address), _) => Candidates::One((address, port).into()),
-                (Addresses::Local, _) => Candidates::Local,
-                (_, Some(found)) => Candidates::Many(Arc::clone(&found.addresses), port),
-                (Addresses::Unknown | Addresses::Asked(_), None) => return state.ask(now, origin),
+            let candidates = match (known.addresses, found, proxy) {
+                (Addresses::Literal(_), _, Some(proxy)) | (_, Some(_), Some(proxy)) => {
+                    Candidates::One(proxy)
+                }
+                (Addresses::Literal(address), ..) => Candidates::One((address, port).into()),
+                (Addresses::Local, ..) => Candidates::Local,
+                (_, Some(found), None) => Candidates::Many(Arc::clone(&found.addresses), port),
+                (Addresses::Unknown | Addresses::Asked(_), None, _) => {
+                    return state.ask(now, origin);
+                }
             };
-            if !self.attempt(now, origin, candidates, found.map_or(0, |found| found.name)) {
+            if !self.attempt(now, origin, candidates, found) {
                 return;
             }
         }
@@ -118,7 +124,13 @@ impl<A: Application> Client<A> {
     }
 
     /// Begins to open one connection. False if that failed at once.
-    fn attempt(&mut self, now: Instant, origin: usize, candidates: Candidates, name: u32) -> bool {
+    fn attempt(
+        &mut self,
+        now: Instant,
+        origin: usize,
+        candidates: Candidates,
+        found: Option<&Found>,
+    ) -> bool {
         let state = &mut self.core.state;
         let Some(known) = state.pool.get_mut(origin) else { return false };
         known.connections += 1;
@@ -131,7 +143,8 @@ impl<A: Application> Client<A> {
             racing: Vec::new(),
             tried: Vec::new(),
             began: now,
-            name,
+            beyond: found.map(|found| Arc::clone(&found.addresses)),
+            name: found.map_or(0, |found| found.name),
         };
         let at = position(state.attempts.insert(attempt));
         self.race(now, at)
@@ -231,7 +244,7 @@ impl<A: Application> Client<A> {
 /// Addresses as the resolver found them.
 #[derive(Debug)]
 pub(crate) struct Found {
-    addresses: Arc<[std::net::IpAddr]>,
+    addresses: Arc<[IpAddr]>,
     /// What that took, in microseconds.
     name: u32,
 }

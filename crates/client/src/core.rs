@@ -1,12 +1,14 @@
 //! Events of connections to events of transfers.
 
+use std::any::Any;
 use std::io;
 use std::time::Instant;
 
 use bytes::Bytes;
 use fulmar_engine::{End, Handler, SocketId};
 use fulmar_proto as proto;
-use fulmar_proto::{ClientConnection, Connection, Misuse, PeerError, StreamId};
+use fulmar_proto::{ClientConnection, Connection, Misuse, PeerError, Phase, StreamId};
+use fulmar_tls::TlsError;
 
 use crate::application::{Application, Context, Event};
 use crate::body;
@@ -345,16 +347,13 @@ impl<A: Application> Core<A> {
         let unsent = !seat.sent && request.body().is_replayable();
         let harmless = request.is_idempotent() || unsent;
         let first_time = !alone || (transfer.reused && !transfer.retried);
-        transfer.retried |= alone;
+        let again = silent && harmless && first_time && loss.may_be_stale;
+        transfer.retried |= again && alone;
         transfer.stage = Stage::Aside;
         self.state.leave(origin);
-        if silent && harmless && first_time && loss.may_be_stale {
-            self.state.restart(now, id, request, true);
-        } else {
-            if let Some(transfer) = self.state.transfers.get_mut(id.0) {
-                transfer.retried &= !alone;
-            }
-            self.over(now, id, Err(loss.error));
+        match again {
+            true => self.state.restart(now, id, request, true),
+            false => self.over(now, id, Err(loss.error)),
         }
     }
 }
@@ -368,8 +367,11 @@ struct Loss {
 
 impl Loss {
     fn new(end: End) -> Self {
-        let may_be_stale =
-            matches!(end, End::Closed | End::Failed(_) | End::Peer(PeerError::UnexpectedEof));
+        let may_be_stale = match &end {
+            End::Closed | End::Failed(_) | End::Peer(PeerError::UnexpectedEof) => true,
+            End::Layer(error) => matches!(error.downcast_ref(), Some(TlsError::Truncated)),
+            _ => false,
+        };
         Self { error: failure(end), may_be_stale }
     }
 }
@@ -380,14 +382,31 @@ pub(crate) fn failure(end: End) -> Error {
         End::Closed => Error::Closed,
         End::Peer(error) => Error::Peer(error),
         End::Failed(error) => Error::Io(error),
+        End::Layer(error) => Error::Layer(error),
         End::File(error) => Error::Write(error),
         End::TimedOut(None) => Error::TimedOut(Waiting::Connect),
+        End::TimedOut(Some(Phase::Handshake)) => Error::TimedOut(Waiting::Handshake),
         End::TimedOut(Some(_)) => Error::TimedOut(Waiting::Idle),
         other => Error::Io(io::Error::other(format!("{other:?}"))),
     }
 }
 
 impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
+    fn handle_established(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (_, seat): (&mut ClientConnection, &mut Seat),
+        _: Option<&dyn Any>,
+    ) {
+        seat.stands = true;
+        seat.setup.handshake = self.state.stamp(now).wrapping_sub(seat.setup.handshake);
+        if let Some(known) = self.state.pool.get_mut(seat.origin()) {
+            known.connecting -= 1;
+        }
+        self.state.commands.push_back(Command::Freed(socket));
+    }
+
     fn handle(
         &mut self,
         now: Instant,

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
+use fulmar_semantics::proxy::ProxyKind;
 use slab::Slab;
 use url::Host;
 
@@ -105,8 +106,7 @@ impl Pool {
         if let Some(at) = self.by_key.get(key) {
             return *at;
         }
-        let (host, _) = destination(key);
-        let addresses = match (&key.key().route, host.parse()) {
+        let addresses = match (&key.key().route, sought(key).parse()) {
             (Route::Unix(_), _) => Addresses::Local,
             (_, Ok(address)) => Addresses::Literal(address),
             (_, Err(_)) => Addresses::Unknown,
@@ -257,6 +257,25 @@ impl Pool {
         if !std::mem::replace(&mut self.origins[at].is_hungry, true) {
             self.hungry.push_back(at);
         }
+    }
+}
+
+/// The name whose addresses are needed before a connection with this key can be opened: the
+/// host's, where a proxy at a known address is to be told an address.
+pub(crate) fn sought(key: &Hashed) -> Cow<'_, str> {
+    match told_an_address(key) {
+        Some(_) => key.key().host.as_ref().into(),
+        None => destination(key).0,
+    }
+}
+
+/// The proxy that is to be told an address, not a name, if its own address is known.
+pub(crate) fn told_an_address(key: &Hashed) -> Option<SocketAddr> {
+    let Route::Tunnel(proxy) = &key.key().route else { return None };
+    match (proxy.kind, &proxy.host) {
+        (ProxyKind::Socks5, Host::Ipv4(address)) => Some((*address, proxy.port).into()),
+        (ProxyKind::Socks5, Host::Ipv6(address)) => Some((*address, proxy.port).into()),
+        _ => None,
     }
 }
 

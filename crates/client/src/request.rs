@@ -407,10 +407,10 @@ fn password(login: &Login) -> Result<Credentials, BuildError> {
     Credentials::password(&user, &password).map_err(BuildError::Credentials)
 }
 
-/// The value for Basic.
+/// The value for Basic, which cannot carry a user with a colon (RFC 7617 §2).
 pub(crate) fn basic(login: &Login) -> Result<Vec<u8>, BuildError> {
     let session = auth::Session::unasked(&password(login)?);
-    let mut session = session.ok_or(BuildError::Credentials(BadCredentials::Colon))?;
+    let mut session = session.ok_or_else(|| BuildError::Field("Proxy-Authorization".to_owned()))?;
     Ok(fixed(&mut session))
 }
 

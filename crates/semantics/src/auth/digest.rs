@@ -5,7 +5,8 @@ use std::io::Write as _;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 
 use super::challenge::Challenge;
-use super::hash::{Hash, Hex};
+use super::formula::{Algorithm, Formula, Protection};
+use super::hash::Hex;
 use super::session::{Request, Scheme, Unsigned};
 
 /// What one challenge asked for, and how often it has been answered.
@@ -34,25 +35,6 @@ pub(super) struct Digest {
     count: u32,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Algorithm {
-    name: &'static str,
-    hash: Hash,
-    /// The key depends on the first nonces of the session.
-    is_session: bool,
-}
-
-/// What the proof covers.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Protection {
-    /// Method and target, as in RFC 2069: no `qop` was offered.
-    Legacy,
-    /// Method, target, and how often the nonce was used.
-    Auth,
-    /// The body too.
-    AuthInt,
-}
-
 impl Digest {
     /// `None` if the challenge is not Digest's, is incomplete, or asks for what we do not know.
     pub(super) fn new(
@@ -61,17 +43,17 @@ impl Digest {
         password: &str,
         cnonce: &[u8],
     ) -> Option<Self> {
-        let algorithm = algorithm(challenge)?;
+        let algorithm = Algorithm::of(challenge)?;
         let (realm, nonce) = (challenge.get("realm")?, challenge.get("nonce")?);
         let is = |name: &str, expected: &[u8]| {
             challenge.get(name).is_some_and(|value| value.eq_ignore_ascii_case(expected))
         };
         let is_user_hashed = is("userhash", b"true");
-        let secret = algorithm.hash.of(&[user.as_bytes(), realm, password.as_bytes()]);
+        let secret = algorithm.secret(user, realm, password);
         let mut digest = Self {
             algorithm,
             is_named: challenge.get("algorithm").is_some(),
-            protection: protection(challenge)?,
+            protection: Protection::of(challenge)?,
             realm: realm.into(),
             user: Vec::new(),
             is_user_hashed,
@@ -97,11 +79,7 @@ impl Digest {
     }
 
     pub(super) fn scheme(&self) -> Scheme {
-        match self.algorithm.hash {
-            Hash::Md5 => Scheme::DigestMd5,
-            Hash::Sha256 => Scheme::DigestSha256,
-            Hash::Sha512_256 => Scheme::DigestSha512,
-        }
+        self.algorithm.scheme()
     }
 
     /// How often the nonce was used.
@@ -117,8 +95,8 @@ impl Digest {
     /// differ.
     pub(super) fn continues(&self, challenge: &Challenge<'_>) -> bool {
         challenge.get("realm") == Some(&self.realm)
-            && algorithm(challenge) == Some(self.algorithm)
-            && protection(challenge) == Some(self.protection)
+            && Algorithm::of(challenge) == Some(self.algorithm)
+            && Protection::of(challenge) == Some(self.protection)
             && challenge.get("nonce").is_some()
     }
 
@@ -127,9 +105,7 @@ impl Digest {
         let Some(nonce) = challenge.get("nonce") else { return false };
         self.cnonce = cnonce.into();
         self.opaque = challenge.get("opaque").map(Into::into);
-        if self.algorithm.is_session {
-            self.key = self.algorithm.hash.of(&[self.secret.as_bytes(), nonce, cnonce]);
-        }
+        self.key = self.algorithm.key(&self.secret, nonce, cnonce);
         self.follow(nonce);
         true
     }
@@ -147,27 +123,18 @@ impl Digest {
         out: &mut Vec<u8>,
     ) -> Result<(), Unsigned> {
         let Algorithm { name, hash, is_session } = self.algorithm;
-        let message = match (self.protection, request.body) {
-            (Protection::AuthInt, None) => return Err(Unsigned::BodyUnknown),
-            (Protection::AuthInt, Some(body)) => {
-                let body = hash.of(&[body]);
-                hash.of(&[request.method, request.target, body.as_bytes()])
-            }
-            _ => hash.of(&[request.method, request.target]),
-        };
         let count = self.count.checked_add(1).ok_or(Unsigned::Spent)?;
-        self.count = count;
-        let digits = count.to_be_bytes();
-        let nc = Hex::new(&digits);
-        let (key, message) = (self.key.as_bytes(), message.as_bytes());
-        let qop = self.protection.name();
-        let response = match self.protection {
-            Protection::Legacy => hash.of(&[key, &self.nonce, message]),
-            _ => {
-                let (nc, qop) = (nc.as_bytes(), qop.as_bytes());
-                hash.of(&[key, &self.nonce, nc, &self.cnonce, qop, message])
-            }
+        let nc = Hex::new(&count.to_be_bytes());
+        let formula = Formula {
+            hash,
+            protection: self.protection,
+            nonce: &self.nonce,
+            nc: nc.as_bytes(),
+            cnonce: &self.cnonce,
         };
+        let response = formula.response(&self.key, request)?;
+        self.count = count;
+        let qop = self.protection.name();
         out.extend_from_slice(b"Digest ");
         out.extend_from_slice(&self.user);
         parameter("realm", &self.realm, out);
@@ -193,36 +160,6 @@ impl Digest {
     }
 }
 
-impl Protection {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Legacy => "",
-            Self::Auth => "auth",
-            Self::AuthInt => "auth-int",
-        }
-    }
-}
-
-/// MD5 if none is named (§3.3).
-fn algorithm(challenge: &Challenge<'_>) -> Option<Algorithm> {
-    if !challenge.is("Digest") {
-        return None;
-    }
-    let name = challenge.get("algorithm").unwrap_or(b"MD5");
-    let mut all = ALGORITHMS.iter();
-    all.find(|known| name.eq_ignore_ascii_case(known.name.as_bytes())).copied()
-}
-
-/// `auth` before `auth-int`, which needs the whole body before its head can be sent.
-fn protection(challenge: &Challenge<'_>) -> Option<Protection> {
-    let Some(offered) = challenge.get("qop") else { return Some(Protection::Legacy) };
-    let offers = |wanted: Protection| {
-        let mut options = offered.split(|byte| matches!(byte, b',' | b' ' | b'\t'));
-        options.any(|option| option.eq_ignore_ascii_case(wanted.name().as_bytes()))
-    };
-    [Protection::Auth, Protection::AuthInt].into_iter().find(|wanted| offers(*wanted))
-}
-
 fn parameter(name: &str, value: &[u8], out: &mut Vec<u8>) {
     write!(out, ", {name}=").expect(WRITES);
     quote(value, out);
@@ -239,15 +176,6 @@ pub(super) fn quote(value: &[u8], out: &mut Vec<u8>) {
     }
     out.push(b'"');
 }
-
-const ALGORITHMS: &[Algorithm] = &[
-    Algorithm { name: "MD5", hash: Hash::Md5, is_session: false },
-    Algorithm { name: "MD5-sess", hash: Hash::Md5, is_session: true },
-    Algorithm { name: "SHA-256", hash: Hash::Sha256, is_session: false },
-    Algorithm { name: "SHA-256-sess", hash: Hash::Sha256, is_session: true },
-    Algorithm { name: "SHA-512-256", hash: Hash::Sha512_256, is_session: false },
-    Algorithm { name: "SHA-512-256-sess", hash: Hash::Sha512_256, is_session: true },
-];
 
 const WRITES: &str = "a Vec takes all that is written";
 

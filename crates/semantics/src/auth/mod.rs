@@ -1,7 +1,7 @@
 //! Credentials and the challenges that ask for them (RFC 9110 §11): Basic (RFC 7617), Digest
-//! (RFC 7616) and Bearer (RFC 6750), on the client's side.
+//! (RFC 7616) and Bearer (RFC 6750).
 //!
-//! The values of `WWW-Authenticate` fields go in, those of `Authorization` come out; for a proxy,
+//! On the client's side, the values of `WWW-Authenticate` fields go in, those of `Authorization` come out; for a proxy,
 //! `Proxy-Authenticate` and `Proxy-Authorization`. Random bytes are an argument, as the time is
 //! elsewhere: they come from the kernel or from what TLS uses, never from a generator whose next
 //! output can be told from its last.
@@ -24,13 +24,18 @@
 //! and from then on [`Session::authorize`] for each request to that origin. A further 401 goes to
 //! [`Session::handle_challenges`] with the [`Attempt`] that it answers, `Authentication-Info` to
 //! [`Session::handle_info`]. How often one transfer tries is the caller's to bound.
+//!
+//! On the server's side, [`Authorization`] is what a client sent, to be verified.
 
 mod challenge;
 mod credentials;
 mod digest;
+mod formula;
 mod hash;
+mod proof;
 mod session;
 
 pub use challenge::{Challenge, challenges};
 pub use credentials::{BadCredentials, Credentials};
+pub use proof::{Authorization, DigestProof};
 pub use session::{Attempt, Request, Scheme, Session, Unsigned, Verdict};

@@ -142,6 +142,12 @@ impl Cookie {
         out.extend_from_slice(&self.value);
     }
 
+    /// What the other side takes for the name.
+    pub(super) fn sent_name(&self) -> &[u8] {
+        let sent = if self.name.is_empty() { &self.value } else { &self.name };
+        sent.split(|byte| *byte == b'=').next().unwrap_or_default()
+    }
+
     /// How much [`Cookie::write`] writes.
     pub(super) fn size(&self) -> usize {
         self.name.len() + usize::from(!self.name.is_empty()) + self.value.len()

@@ -23,7 +23,9 @@ impl Host {
             _ => host,
         };
         let bare = inner.strip_suffix(b".").unwrap_or(inner);
-        let is_address = str::from_utf8(bare).is_ok_and(|text| text.parse::<IpAddr>().is_ok());
+        let may_be = bare.last().is_some_and(u8::is_ascii_digit) || bare.contains(&b':');
+        let is_address =
+            may_be && str::from_utf8(bare).is_ok_and(|text| text.parse::<IpAddr>().is_ok());
         if !is_address && !is_name(inner) || inner.len() > HOST_SIZE_MAX {
             return None;
         }
@@ -39,12 +41,15 @@ impl Host {
         &self.reversed[..self.len]
     }
 
-    /// The keys of the host and of all its parents, the host first. An address has no parents.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+    /// The longest of the keys of the host and of its parents that has at most `len` bytes. An
+    /// address has no parents.
+    pub(super) fn key_within(&self, len: usize) -> Option<&[u8]> {
         let key = self.key();
-        let parents = if self.is_address { &[] } else { key };
-        let dots = parents.iter().enumerate().rev().filter(|(_, byte)| **byte == b'.');
-        std::iter::once(key).chain(dots.map(|(at, _)| &key[..at]).filter(|key| !key.is_empty()))
+        if len >= key.len() {
+            return Some(key);
+        }
+        let dot = key[..=len].iter().rposition(|byte| *byte == b'.');
+        dot.filter(|dot| *dot > 0 && !self.is_address).map(|dot| &key[..dot])
     }
 
     /// True if `self` is `domain` or below it.
@@ -137,13 +142,18 @@ mod tests {
 
     #[test]
     fn keys_are_those_of_the_parents() {
-        let keys = |name: &str| -> Vec<String> {
-            let text = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();
-            host(name).keys().map(text).collect()
+        let keys = |name: &str| {
+            let host = host(name);
+            let within = |len| host.key_within(len).map(|key| String::from_utf8_lossy(key).into());
+            (0..=host.len).rev().map(within).collect::<Vec<Option<String>>>()
         };
-        assert_eq!(keys("ab.c.d"), ["d.c.ba", "d.c", "d"]);
-        assert_eq!(keys("a.b."), [".b.a", ".b"]);
-        assert_eq!(keys("127.0.0.1"), ["1.0.0.721"]);
+        let some = |key: &str| Some(key.to_owned());
+        assert_eq!(
+            keys("ab.c.d"),
+            [some("d.c.ba"), some("d.c"), some("d.c"), some("d.c"), some("d"), some("d"), None]
+        );
+        assert_eq!(keys("a.b."), [some(".b.a"), some(".b"), some(".b"), None, None]);
+        assert_eq!(keys("1.1.1.1").iter().flatten().count(), 1);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::{Cookie, Rejected, UrlParts};
 /// what they can do to our memory and to other servers.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Cookies in all.
+    /// Cookies in all. When there are more, one in eleven goes.
     pub cookies_max: usize,
     /// Cookies of one domain.
     pub domain_cookies_max: usize,
@@ -31,9 +31,10 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 3,000 cookies, 50 of one domain (RFC 6265bis §6.1), 8 KB to send.
+    /// 3,000 cookies and the eleventh part that goes when they are too many, 50 of one domain
+    /// (RFC 6265bis §6.1), 8 KB to send.
     fn default() -> Self {
-        Self { cookies_max: 3000, domain_cookies_max: 50, header_size_max: 8192 }
+        Self { cookies_max: 3300, domain_cookies_max: 50, header_size_max: 8192 }
     }
 }
 
@@ -109,10 +110,9 @@ impl Jar {
         let Some(host) = Host::parse(url.host.as_bytes()) else { return false };
         let (now, path) = (seconds(now), path_of(url.path));
         let mut found = SmallVec::<[&Cookie; FOUND_INLINE]>::new();
-        for key in host.keys() {
-            let Some(cookies) = self.domains.get(key) else { continue };
+        for (is_parent, cookies) in self.above(&host) {
             found.extend(cookies.iter().filter(|cookie| {
-                (!cookie.is_host_only || key.len() == host.key().len())
+                (!cookie.is_host_only || !is_parent)
                     && (!cookie.is_secure || url.is_secure)
                     && !cookie.is_expired(now)
                     && path_matches(path, &cookie.path)
@@ -158,11 +158,12 @@ impl Jar {
     }
 
     /// True if a `Secure` cookie with this name would be replaced, or lose its place to this one
-    /// in what servers read ("leave secure cookies alone", §5.7 step 16).
+    /// in what servers read ("leave secure cookies alone", §5.7 step 16). What counts is the name
+    /// that servers read: `=n=1` has none, and is sent as `n=1`.
     fn hides_secure(&self, now: u64, domain: &Host, cookie: &Cookie) -> bool {
         let is_hidden = |other: &Cookie| {
             other.is_secure
-                && other.name == cookie.name
+                && other.sent_name() == cookie.sent_name()
                 && !other.is_expired(now)
                 && path_matches(&cookie.path, &other.path)
         };
@@ -172,8 +173,28 @@ impl Jar {
         to.push(b'/');
         let names = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
         let below = self.domains.range::<[u8], _>(names).map(|(_, cookies)| cookies);
-        let above = domain.keys().filter_map(|key| self.domains.get(key));
+        let above = self.above(domain).map(|(_, cookies)| cookies);
         below.chain(above).flatten().any(is_hidden)
+    }
+
+    /// The cookies of a host, and those of its parents, for which the flag is set.
+    ///
+    /// Among the keys that are there, the last one not behind the host's begins with each parent's.
+    /// So one look at the map rules out all parents that are not there, however deep a name is.
+    fn above<'a>(&'a self, host: &'a Host) -> impl Iterator<Item = (bool, &'a Vec<Cookie>)> {
+        let mut len = host.key().len();
+        std::iter::from_fn(move || {
+            loop {
+                let key = host.key_within(len)?;
+                let names = (Bound::Unbounded, Bound::Included(key));
+                let (found, cookies) = self.domains.range::<[u8], _>(names).next_back()?;
+                if **found == *key {
+                    len = key.len() - 1;
+                    return Some((key.len() < host.key().len(), cookies));
+                }
+                len = found.iter().zip(key).take_while(|(a, b)| a == b).count();
+            }
+        })
     }
 
     /// Puts a cookie in, in the place of the one with the same name, domain and path, whose age
@@ -211,14 +232,19 @@ impl Jar {
         if is_crowded { Err(Rejected::Crowded) } else { Ok(()) }
     }
 
-    /// Ends what has expired, then what was not used for longest, until the limit is kept.
+    /// Ends what has expired, then what was not used for longest. More than has to go goes at
+    /// once, so that a server that fills the jar does not make each cookie cost a look at all.
     fn make_room(&mut self, now: u64) {
         self.retain(|cookie| !cookie.is_expired(now));
-        let age = |cookie: &Cookie| (cookie.used.get(), cookie.created);
-        while self.len > self.limits.cookies_max {
-            let Some(oldest) = self.iter().map(age).min() else { break };
-            self.retain(|cookie| age(cookie) != oldest);
+        let len_max = self.limits.cookies_max;
+        if self.len <= len_max {
+            return;
         }
+        let age = |cookie: &Cookie| (cookie.used.get(), cookie.created);
+        let mut ages: Vec<_> = self.iter().map(age).collect();
+        let excess = self.len - (len_max - len_max / SPARE);
+        let youngest = *ages.select_nth_unstable(excess - 1).1;
+        self.retain(|cookie| age(cookie) > youngest);
     }
 
     fn next_event(&self) -> u64 {
@@ -294,6 +320,9 @@ pub(super) fn seconds(time: SystemTime) -> u64 {
 
 /// How long a cookie can be kept (§5.5).
 const AGE_MAX: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+
+/// Which part of a full jar goes at once.
+const SPARE: usize = 11;
 
 /// More cookies than these for one request need an allocation.
 const FOUND_INLINE: usize = 16;

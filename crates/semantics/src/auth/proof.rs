@@ -1,0 +1,291 @@
+//! The server's side: what a client sent as `Authorization`, and whether it is right.
+//!
+//! Only the proof is judged here. Which nonces are ours, how old they may be and which counts
+//! were seen is the server's memory, not ours; nor whether what Digest did not cover matters.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode;
+use subtle::ConstantTimeEq as _;
+
+use super::challenge::{Challenge, challenges};
+use super::formula::{Algorithm, Formula, Protection};
+use super::session::{Request, Scheme};
+
+/// What a client sent as `Authorization` or `Proxy-Authorization`. Never shown by `Debug`.
+#[non_exhaustive]
+pub enum Authorization<'a> {
+    /// A name and a password, as the bytes that came.
+    Basic {
+        /// Without a colon.
+        user: Vec<u8>,
+        /// May have colons.
+        password: Vec<u8>,
+    },
+    /// A token.
+    Bearer(&'a [u8]),
+    /// A proof that somebody knows a password.
+    Digest(DigestProof<'a>),
+}
+
+/// What a client sent in place of its password.
+pub struct DigestProof<'a> {
+    params: Challenge<'a>,
+    algorithm: Algorithm,
+    protection: Protection,
+    count: Option<u32>,
+}
+
+impl<'a> Authorization<'a> {
+    /// `None` if it is malformed, or of a scheme that is not known here.
+    pub fn parse(value: &'a [u8]) -> Option<Self> {
+        let mut found = challenges([value]);
+        let params = found.pop().filter(|_| found.is_empty())?;
+        if params.is("Basic") {
+            let pair = STANDARD.decode(params.token68?).ok()?;
+            let colon = pair.iter().position(|byte| *byte == b':')?;
+            let (user, password) = (pair[..colon].to_vec(), pair[colon + 1..].to_vec());
+            return Some(Self::Basic { user, password });
+        }
+        if params.is("Bearer") {
+            return params.token68.map(Self::Bearer);
+        }
+        DigestProof::new(params).map(Self::Digest)
+    }
+}
+
+impl<'a> DigestProof<'a> {
+    fn new(params: Challenge<'a>) -> Option<Self> {
+        let algorithm = Algorithm::of(&params)?;
+        let protection = Protection::of(&params)?;
+        let all = ["realm", "nonce", "uri", "response"];
+        let is_whole = all.iter().all(|name| params.get(name).is_some());
+        let count = match protection {
+            Protection::Legacy => None,
+            _ => Some(count(params.get("nc")?)?),
+        };
+        let has_cnonce = count.is_none() && !algorithm.is_session || params.get("cnonce").is_some();
+        (is_whole && has_cnonce).then_some(Self { params, algorithm, protection, count })
+    }
+
+    /// How good it is: not every server wants to take what it did not offer.
+    pub fn scheme(&self) -> Scheme {
+        self.algorithm.scheme()
+    }
+
+    /// The nonce that it was made with.
+    pub fn nonce(&self) -> &[u8] {
+        self.param("nonce")
+    }
+
+    /// How often the client says to have used the nonce; `None` if it does not count
+    /// (RFC 2069), so that anyone could send the same again.
+    pub fn count(&self) -> Option<u32> {
+        self.count
+    }
+
+    /// The target that it was made for, which must be the request's (RFC 7616 §3.4.6).
+    pub fn target(&self) -> &[u8] {
+        self.param("uri")
+    }
+
+    /// True if it was made by somebody who is called so.
+    pub fn is_of(&self, user: &str) -> bool {
+        let name: Cow<'_, [u8]> = match (self.params.get("username"), self.params.get("username*"))
+        {
+            (Some(name), None) => name.into(),
+            (None, Some(name)) => match name.split_at_checked(EXTENDED.len()) {
+                Some((start, rest)) if start.eq_ignore_ascii_case(EXTENDED) => {
+                    percent_decode(rest).into()
+                }
+                _ => return false,
+            },
+            _ => return false,
+        };
+        if self.params.get("userhash").is_some_and(|flag| flag.eq_ignore_ascii_case(b"true")) {
+            let hash = self.algorithm.hash.of(&[user.as_bytes(), self.param("realm")]);
+            return name.eq_ignore_ascii_case(hash.as_bytes());
+        }
+        *name == *user.as_bytes()
+    }
+
+    /// True if it was made with this password, in this realm, for this request. Takes as long for
+    /// any wrong password.
+    pub fn verify(&self, realm: &str, user: &str, password: &str, request: Request<'_>) -> bool {
+        if self.param("realm") != realm.as_bytes()
+            || self.target() != request.target
+            || !self.is_of(user)
+        {
+            return false;
+        }
+        let cnonce = self.params.get("cnonce").unwrap_or_default();
+        let secret = self.algorithm.secret(user, realm.as_bytes(), password);
+        let formula = Formula {
+            hash: self.algorithm.hash,
+            protection: self.protection,
+            nonce: self.nonce(),
+            nc: self.params.get("nc").unwrap_or_default(),
+            cnonce,
+        };
+        let key = self.algorithm.key(&secret, self.nonce(), cnonce);
+        let expected = formula.response(&key, request);
+        expected.is_ok_and(|expected| expected.as_bytes().ct_eq(self.param("response")).into())
+    }
+
+    /// One of those that are there.
+    fn param(&self, name: &str) -> &[u8] {
+        self.params.get(name).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Authorization<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Basic { .. } => "Basic",
+            Self::Bearer(_) => "Bearer",
+            Self::Digest(_) => "Digest",
+        })
+    }
+}
+
+impl fmt::Debug for DigestProof<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DigestProof").field("count", &self.count).finish_non_exhaustive()
+    }
+}
+
+/// Eight hexadecimal digits.
+fn count(nc: &[u8]) -> Option<u32> {
+    let is_count = nc.len() == 8 && nc.iter().all(u8::is_ascii_hexdigit);
+    let text = str::from_utf8(nc).ok().filter(|_| is_count)?;
+    u32::from_str_radix(text, 16).ok()
+}
+
+/// How a name in UTF-8 begins (RFC 8187 §3.2.1).
+const EXTENDED: &[u8] = b"UTF-8''";
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::auth::{Credentials, Session};
+
+    const REQUEST: Request<'_> = Request { method: b"PUT", target: b"/a\"b", body: Some(b"body") };
+
+    fn authorize(challenge: &str, credentials: &Credentials) -> Vec<u8> {
+        let found = challenges([challenge.as_bytes()]);
+        let mut session = Session::begin(&found, credentials, Scheme::Basic, [1; 16]).unwrap();
+        let mut value = Vec::new();
+        session.authorize(REQUEST, &mut value).unwrap();
+        value
+    }
+
+    fn digest(value: &[u8]) -> DigestProof<'_> {
+        match Authorization::parse(value) {
+            Some(Authorization::Digest(proof)) => proof,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn client_and_server_agree() {
+        let credentials = Credentials::password("Zoë \"", "pass\\wörd").unwrap();
+        for algorithm in ["MD5", "MD5-sess", "SHA-256", "SHA-256-sess", "SHA-512-256-sess"] {
+            for params in [
+                "",
+                ", qop=auth",
+                ", qop=auth-int",
+                ", qop=auth, charset=UTF-8",
+                ", qop=auth, charset=UTF-8, userhash=true, opaque=\"\\\"\"",
+            ] {
+                let field =
+                    format!("Digest realm=\"r\\\"\", nonce=n, algorithm={algorithm}{params}");
+                let value = authorize(&field, &credentials);
+                let proof = digest(&value);
+                let verify =
+                    |realm, user, password, request| proof.verify(realm, user, password, request);
+                let (realm, user, password) = ("r\"", "Zoë \"", "pass\\wörd");
+                assert!(verify(realm, user, password, REQUEST), "{field}");
+                assert!(!verify("r", user, password, REQUEST), "{field}");
+                assert!(!verify(realm, "Zoe", password, REQUEST), "{field}");
+                assert!(!verify(realm, user, "password", REQUEST), "{field}");
+                let other = Request { method: b"GET", ..REQUEST };
+                assert!(!verify(realm, user, password, other), "{field}");
+                let other = Request { target: b"/", ..REQUEST };
+                assert!(!verify(realm, user, password, other), "{field}");
+                let other = Request { body: Some(b"x"), ..REQUEST };
+                let covers_body = params.contains("auth-int");
+                assert_eq!(!verify(realm, user, password, other), covers_body, "{field}");
+                assert_eq!(proof.count().is_some(), params.contains("qop"), "{field}");
+                assert_eq!((proof.nonce(), proof.target()), (&b"n"[..], REQUEST.target));
+            }
+        }
+    }
+
+    #[test]
+    fn basic_and_bearer() {
+        for (value, expected) in [
+            ("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", Some(("Aladdin", "open sesame"))),
+            ("basic YTpiOmM=", Some(("a", "b:c"))),
+            ("Basic Og==", Some(("", ""))),
+            ("Basic YQ==", None),
+            ("Basic YTpiOmM", None),
+            ("Basic !", None),
+            ("Basic", None),
+            ("Basic Og==, Basic Og==", None),
+        ] {
+            let found = match Authorization::parse(value.as_bytes()) {
+                Some(Authorization::Basic { user, password }) => Some((user, password)),
+                _ => None,
+            };
+            let expected = expected.map(|(user, password)| (user.into(), password.into()));
+            assert_eq!(found, expected, "{value}");
+        }
+        let token = Authorization::parse(b"Bearer a.b-c~d+/=");
+        assert!(matches!(token, Some(Authorization::Bearer(b"a.b-c~d+/="))));
+        assert_eq!(format!("{token:?}"), "Some(Bearer)");
+        assert!(Authorization::parse(b"Bearer").is_none());
+        assert!(Authorization::parse(b"Negotiate abc").is_none());
+    }
+
+    #[test]
+    fn proofs_that_lack_something() {
+        let whole = "Digest username=u, realm=r, nonce=n, uri=u, response=x, qop=auth, \
+            nc=00000001, cnonce=c";
+        assert_eq!(digest(whole.as_bytes()).count(), Some(1));
+        for part in ["realm=r, ", "nonce=n, ", "uri=u, ", "response=x, ", "nc=00000001, "] {
+            let value = whole.replace(part, "");
+            assert!(Authorization::parse(value.as_bytes()).is_none(), "{value}");
+        }
+        for nc in ["1", "0000000g", "+0000001", "000000001"] {
+            let value = whole.replace("00000001", nc);
+            assert!(Authorization::parse(value.as_bytes()).is_none(), "{value}");
+        }
+        let value = whole.replace(", cnonce=c", "");
+        assert!(Authorization::parse(value.as_bytes()).is_none());
+        for name in ["x=y", "username=u, username*=UTF-8''u", "username*=latin1''u", "username*=U"]
+        {
+            let value = whole.replace("username=u", name);
+            assert!(!digest(value.as_bytes()).is_of("u"), "{value}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_an_authorization_or_none(
+            value in prop::collection::vec(any::<u8>(), 0..64),
+            params in "(, ?(username\\*?|userhash|realm|nonce|uri|qop|nc|cnonce|response|algorithm)=(auth|true|UTF-8''%|0000000f|\"x\")){0,12}",
+        ) {
+            let digest = format!("Digest {params}");
+            for value in [&value[..], digest.as_bytes()] {
+                if let Some(Authorization::Digest(proof)) = Authorization::parse(value) {
+                    prop_assert!(!proof.verify("x", "x", "x", REQUEST));
+                }
+            }
+        }
+    }
+}
