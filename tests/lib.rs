@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod asker;
 pub mod curl;
 pub mod http;
 pub mod load;

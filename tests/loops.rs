@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::fd::{AsFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fulmar_drive::{
-    Change, Changes, Epoll, Interest, ListenOptions, Reactor, Ready, Stats, listen,
+    Change, Changes, Epoll, Interest, ListenOptions, Reactor, Ready, Resolver, Stats, listen,
 };
 use fulmar_engine::{Engine, ListenerId};
 use fulmar_sys as sys;
@@ -30,8 +31,20 @@ pub trait Loop {
     /// Waits for at most `max`, then handles what is ready.
     fn turn(&mut self, max: Duration);
 
+    /// A turn for what the engine has in mind, which no event tells.
+    fn kick(&mut self);
+
     /// What drove it.
     fn stats(&self) -> Stats;
+
+    /// Gives the reactor its resolver.
+    fn set_resolver(&mut self, resolver: Box<dyn Resolver>);
+
+    /// The deadline of the reactor.
+    fn deadline(&self) -> Option<Instant>;
+
+    /// The descriptors that are watched; all are open.
+    fn watched(&self) -> Vec<RawFd>;
 
     /// Turns until `done`, for at most ten seconds.
     ///
@@ -75,11 +88,34 @@ impl<E: Engine> Loop for OwnLoop<E> {
         let wait = until(self.0.deadline()).map_or(max, |left| left.min(max));
         let mut fds = [PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)];
         poll(&mut fds, Some(&timespec(wait))).expect("poll(2)");
+        self.kick();
+    }
+
+    fn kick(&mut self) {
         self.0.try_turn().expect("a turn");
     }
 
     fn stats(&self) -> Stats {
         self.0.stats()
+    }
+
+    fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
+        self.0.set_resolver(resolver);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.deadline()
+    }
+
+    /// The kernel's own list (proc(5)).
+    fn watched(&self) -> Vec<RawFd> {
+        let path = format!("/proc/self/fdinfo/{}", self.0.as_fd().as_raw_fd());
+        let text = std::fs::read_to_string(path).expect("there is a /proc");
+        let lines = text.lines().filter_map(|line| line.strip_prefix("tfd:"));
+        let number = |line: &str| line.split_whitespace().next()?.parse().ok();
+        let fds: Vec<RawFd> = lines.filter_map(number).collect();
+        assert!(fds.iter().all(|fd| identity(*fd).is_some()), "a registration outlives its number");
+        fds
     }
 }
 
@@ -92,22 +128,27 @@ pub struct AppLoop<E> {
     pub watched: BTreeMap<RawFd, Interest>,
     /// Every change, in order.
     pub changes: Vec<Change>,
+    identities: BTreeMap<RawFd, PathBuf>, // of what is watched
     deadline: Option<Instant>,
 }
 
 impl<E: Engine> AppLoop<E> {
-    /// Hears of changes. A descriptor is open when it is forgotten, and known.
-    fn listen_to_changes(&mut self) {
+    /// Hears of changes. A descriptor is open when it is forgotten, and still what it was.
+    pub fn listen_to_changes(&mut self) {
         while let Some(change) = self.reactor.poll_change() {
             self.changes.push(change);
             match change {
                 Change::Watch { fd, interest } => {
-                    assert!(is_open(fd), "a descriptor that is watched is open");
+                    let identity = identity(fd).expect("a descriptor that is watched is open");
+                    let before = self.identities.insert(fd, identity.clone());
+                    assert!(before.is_none_or(|before| before == identity), "it was forgotten");
                     let told = self.watched.insert(fd, interest);
                     assert_ne!(told, Some(interest), "a change that changes nothing");
                 }
                 Change::Forget { fd } => {
-                    assert!(is_open(fd), "a descriptor is forgotten before it is closed");
+                    let identity = identity(fd);
+                    assert!(identity.is_some(), "a descriptor is forgotten before it is closed");
+                    assert_eq!(self.identities.remove(&fd), identity, "and before it is another");
                     assert!(self.watched.remove(&fd).is_some(), "only what was told is forgotten");
                 }
                 Change::Timer { deadline } => self.deadline = deadline,
@@ -141,7 +182,8 @@ impl<E: Engine> Loop for AppLoop<E> {
         let mut reactor = Reactor::new(engine, Changes::new());
         reactor.listen(listener).expect("a listener");
         let (watched, changes) = (BTreeMap::new(), Vec::new());
-        let mut this = Self { reactor, watched, changes, deadline: None };
+        let identities = BTreeMap::new();
+        let mut this = Self { reactor, watched, changes, identities, deadline: None };
         this.listen_to_changes();
         (this, address)
     }
@@ -159,13 +201,29 @@ impl<E: Engine> Loop for AppLoop<E> {
         }
         if until(self.deadline).is_some_and(|left| left.is_zero()) {
             self.deadline = None; // it is told once, and replaced
-            self.reactor.timeout_action(sys::now());
-            self.listen_to_changes();
+            self.kick();
         }
+    }
+
+    fn kick(&mut self) {
+        self.reactor.timeout_action(sys::now());
+        self.listen_to_changes();
     }
 
     fn stats(&self) -> Stats {
         self.reactor.stats()
+    }
+
+    fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
+        self.reactor.set_resolver(resolver);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    fn watched(&self) -> Vec<RawFd> {
+        self.watched.keys().copied().collect()
     }
 }
 
@@ -202,6 +260,7 @@ fn flags(interest: Interest) -> PollFlags {
     flags
 }
 
-fn is_open(fd: RawFd) -> bool {
-    std::fs::symlink_metadata(format!("/proc/self/fd/{fd}")).is_ok()
+/// What an open descriptor is: a socket's text has its inode (proc(5)).
+fn identity(fd: RawFd) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()
 }

@@ -18,6 +18,8 @@ mod direct;
 mod receive;
 mod transmit;
 
+mod watch;
+
 mod changes;
 mod epoll;
 mod waker;
@@ -28,3 +30,4 @@ pub use listener::{ListenOptions, listen};
 pub use reactor::{Reactor, Stats};
 pub use selector::{Interest, Ready, Selector, Tag};
 pub use waker::Waker;
+pub use watch::{Answer, Resolver, Watch};

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use fulmar_engine::{Action, Endpoint, Engine, ListenerId, Peer, ResolveError, SocketId};
+use fulmar_engine::{Action, Endpoint, Engine, ListenerId, Peer, SocketId};
 use fulmar_sys as sys;
 
 use crate::changes::{Change, Changes};
@@ -20,6 +20,7 @@ use crate::listener::Listener;
 use crate::selector::{Interest, Ready, Selector, Tag};
 use crate::socket::{Birth, Socket, Sockets};
 use crate::waker::Waker;
+use crate::watch::Foreign;
 
 /// Turns readiness into the engine's inputs. Owns descriptors, not a loop.
 #[derive(Debug)]
@@ -31,6 +32,7 @@ pub struct Reactor<E, S> {
     pub(crate) listeners: Vec<Option<Listener>>,
     waker: Option<Waker>,
     woken: bool,
+    pub(crate) foreign: Foreign,
     pub(crate) rest_until: Option<Instant>, // when the first resting listener wakes
     pub(crate) arrivals: Vec<ListenerId>,   // listeners with somebody waiting
     stood: Vec<SocketId>,                   // connections that stand now
@@ -76,6 +78,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             listeners: Vec::new(),
             waker: None,
             woken: false,
+            foreign: Foreign::default(),
             rest_until: None,
             arrivals: Vec::new(),
             stood: Vec::new(),
@@ -152,6 +155,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.stats.events += 1;
         match tag {
             Tag::Waker => self.woken = true,
+            Tag::Foreign(number) => self.foreign.note(number, ready),
             Tag::Listener(listener) => self.arrivals.push(listener),
             Tag::Socket(socket) => self.note_socket(socket, ready),
         }
@@ -197,6 +201,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             self.waker.as_ref().expect("only the waker wakes").answer();
             self.engine.handle_wake(now);
         }
+        self.consult(now);
         self.tell_connected(now);
         self.tell_ended(now);
         self.receive(now);
@@ -238,34 +243,44 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
-    /// Does what the engine asks for; what it wants to send goes on a list.
+    /// Does what the engine asks for; what it wants to send goes on a list. Each answer of the
+    /// resolver is told when nothing is left to be done, so that what is given up meanwhile is
+    /// not answered.
     pub(crate) fn act(&mut self, now: Instant) {
-        while let Some(action) = self.engine.poll_action() {
-            match action {
-                Action::Transmit { socket } => self.later.push(socket),
-                Action::Read { socket, on } => self.set_reading(socket, on),
-                Action::Connect { socket } => self.connect(now, socket),
-                Action::Resolve { lookup } => {
-                    self.engine.handle_resolved(now, lookup, Err(ResolveError::NoResolver));
+        loop {
+            while let Some(action) = self.engine.poll_action() {
+                self.act_on(now, action);
+            }
+            let Some(answer) = self.foreign.poll_answer() else { return };
+            let addresses = answer.addresses.as_deref().map_err(|error| *error);
+            self.engine.handle_resolved(now, answer.lookup, addresses);
+        }
+    }
+
+    fn act_on(&mut self, now: Instant, action: Action) {
+        match action {
+            Action::Transmit { socket } => self.later.push(socket),
+            Action::Read { socket, on } => self.set_reading(socket, on),
+            Action::Connect { socket } => self.connect(now, socket),
+            Action::Resolve { lookup } => self.resolve(now, lookup),
+            Action::Abandon { lookup } => self.abandon(now, lookup),
+            Action::Load { .. } | Action::Splice { .. } => {}
+            Action::Shutdown { socket } => {
+                if let Some(socket) = self.sockets.get_mut(socket) {
+                    // Fails only if the peer is gone, which a read tells.
+                    let _ = sys::shutdown_write(socket.fd.as_fd());
                 }
-                Action::Abandon { .. } | Action::Load { .. } | Action::Splice { .. } => {}
-                Action::Shutdown { socket } => {
-                    if let Some(socket) = self.sockets.get_mut(socket) {
-                        // Fails only if the peer is gone, which a read tells.
-                        let _ = sys::shutdown_write(socket.fd.as_fd());
-                    }
+            }
+            Action::Close { socket } => {
+                if let Some(socket) = self.sockets.remove(socket) {
+                    self.selector.retire(socket.fd);
                 }
-                Action::Close { socket } => {
-                    if let Some(socket) = self.sockets.remove(socket) {
-                        self.selector.retire(socket.fd);
-                    }
-                }
-                Action::Accept { listener, on } => self.set_accepting(listener, on),
-                Action::Unlisten { listener } => {
-                    let at = listener.0 as usize;
-                    if let Some(listener) = self.listeners.get_mut(at).and_then(Option::take) {
-                        self.selector.retire(listener.fd);
-                    }
+            }
+            Action::Accept { listener, on } => self.set_accepting(listener, on),
+            Action::Unlisten { listener } => {
+                let at = listener.0 as usize;
+                if let Some(listener) = self.listeners.get_mut(at).and_then(Option::take) {
+                    self.selector.retire(listener.fd);
                 }
             }
         }
@@ -332,7 +347,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     fn tell_deadline(&mut self, now: Instant) {
         let deadline = match self.has_work() {
             true => Some(now),
-            false => earliest(self.engine.poll_timeout(), self.rest_until),
+            false => {
+                let ours = earliest(self.rest_until, self.foreign.poll_timeout());
+                earliest(self.engine.poll_timeout(), ours)
+            }
         };
         let news = match (self.deadline, deadline) {
             (Some(told), Some(next)) => next < told || told <= now,
@@ -421,6 +439,7 @@ impl<E: Engine> Reactor<E, Changes> {
                 Some(self.listeners.get(number as usize)?.as_ref()?.fd.as_fd())
             }
             Tag::Waker => Some(self.waker.as_ref()?.as_fd()),
+            Tag::Foreign(number) => self.foreign.fd(number),
         }
     }
 
@@ -435,6 +454,7 @@ impl<E, S> Drop for Reactor<E, S> {
     fn drop(&mut self) {
         self.sockets.drain().for_each(|socket| sys::close(socket.fd));
         self.listeners.drain(..).flatten().for_each(|listener| sys::close(listener.fd));
+        self.foreign.close();
     }
 }
 

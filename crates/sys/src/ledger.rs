@@ -48,6 +48,7 @@ calls!(
     sendmsg,
     sendfile,
     shutdown,
+    fcntl,
     close,
     epoll_create1,
     epoll_ctl,

@@ -19,8 +19,8 @@ pub use file::{
 };
 pub use ledger::{Call, Count, Ledger};
 pub use process::{
-    CpuTimes, Descriptors, allowed_cpus, eventfd, eventfd_drain, eventfd_wake, process_cpu,
-    raise_descriptors, resident_bytes, run_on_cpus, thread_cpu,
+    CpuTimes, Descriptors, allowed_cpus, duplicate, eventfd, eventfd_drain, eventfd_wake,
+    process_cpu, raise_descriptors, resident_bytes, run_on_cpus, thread_cpu,
 };
 pub use socket::{
     VECTOR_LEN_MAX, accept, bind, close, connect, listen, local_address, recv, send, send_file,
