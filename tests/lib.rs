@@ -4,6 +4,7 @@
 pub mod app;
 pub mod asker;
 pub mod curl;
+pub mod dns;
 pub mod http;
 pub mod load;
 pub mod loops;
