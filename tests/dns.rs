@@ -15,6 +15,10 @@ pub enum Say {
     Code(u8),
     /// These records, in this order.
     Records(Vec<Record>),
+    /// First what somebody says who has not seen the question's number, then the other.
+    Forged(Box<Self>, Box<Self>),
+    /// That, with a few octets changed as the seed has it; the question's number is right.
+    Mangled(Box<Self>, u64),
 }
 
 /// A record of the answer section.
@@ -159,7 +163,7 @@ impl<F: Fn(&Heard) -> Say> Server<F> {
             if self.ended.load(Ordering::Acquire) {
                 return;
             }
-            if let Some(mut reply) = self.reply(&buffer[..len], false) {
+            for mut reply in self.replies(&buffer[..len], false) {
                 if reply.len() > DATAGRAM_SIZE_MAX {
                     reply.truncate(question_end(&reply));
                     reply[2] |= TRUNCATED;
@@ -183,7 +187,7 @@ impl<F: Fn(&Heard) -> Say> Server<F> {
                 if stream.read_exact(&mut query).is_err() {
                     break;
                 }
-                if let Some(reply) = self.reply(&query, true) {
+                for reply in self.replies(&query, true) {
                     let size = u16::try_from(reply.len()).expect("a message").to_be_bytes();
                     let _ = stream.write_all(&[&size[..], &reply[..]].concat());
                 }
@@ -191,26 +195,52 @@ impl<F: Fn(&Heard) -> Say> Server<F> {
         }
     }
 
-    fn reply(&self, query: &[u8], tcp: bool) -> Option<Vec<u8>> {
+    fn replies(&self, query: &[u8], tcp: bool) -> Vec<Vec<u8>> {
         let end = question_end(query);
         let kind = u16::from_be_bytes([query[end - 4], query[end - 3]]);
         let heard = Heard { name: name(&query[12..end - 4]), kind, tcp };
         self.heard.lock().expect("the test works").push(heard.clone());
-        let (code, records) = match (self.script)(&heard) {
-            Say::Nothing => return None,
-            Say::Code(code) => (code, Vec::new()),
-            Say::Records(records) => (0, records),
-        };
-        let mut reply = query[..end].to_vec();
-        reply[2] |= REPLY;
-        reply[3] = code;
-        let count = u16::try_from(records.len()).expect("few records").to_be_bytes();
-        reply[6..12].copy_from_slice(&[count[0], count[1], 0, 0, 0, 0]);
-        for record in &records {
-            write_record(&mut reply, record, &heard.name);
+        match (self.script)(&heard) {
+            Say::Forged(forged, say) => {
+                let mut forged = message(&query[..end], &heard.name, &forged);
+                forged.iter_mut().for_each(|message| message[1] ^= 1);
+                forged.into_iter().chain(message(&query[..end], &heard.name, &say)).collect()
+            }
+            say => message(&query[..end], &heard.name, &say).into_iter().collect(),
         }
-        Some(reply)
     }
+}
+
+/// What is said, as a reply to a question.
+fn message(question: &[u8], name: &str, say: &Say) -> Option<Vec<u8>> {
+    let none = Vec::new();
+    let (code, records) = match say {
+        Say::Nothing | Say::Forged(..) => return None,
+        Say::Code(code) => (*code, &none),
+        Say::Records(records) => (0, records),
+        Say::Mangled(say, seed) => return Some(mangle(message(question, name, say)?, *seed)),
+    };
+    let mut reply = question.to_vec();
+    reply[2] |= REPLY;
+    reply[3] = code;
+    let count = u16::try_from(records.len()).expect("few records").to_be_bytes();
+    reply[6..12].copy_from_slice(&[count[0], count[1], 0, 0, 0, 0]);
+    for record in records {
+        write_record(&mut reply, record, name);
+    }
+    Some(reply)
+}
+
+fn mangle(mut message: Vec<u8>, seed: u64) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    for _ in 0..random.usize(1..8) {
+        let at = random.usize(2..message.len());
+        message[at] = random.u8(..);
+    }
+    if random.bool() {
+        message.truncate(random.usize(2..message.len()));
+    }
+    message
 }
 
 /// Where the only question ends.

@@ -1,4 +1,7 @@
 //! Which addresses of an answer are told, and in which order (RFC 8305 §4).
+//!
+//! Addresses of one family stay as the server sent them. Sorting them by what this machine can
+//! reach (RFC 6724) would ask the kernel for each; trying the first ones soon tells as much.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -95,7 +95,7 @@ impl Names {
     fn begin(&mut self, now: Instant, name: &str) -> u64 {
         let number = self.next;
         self.next += 1;
-        let deadline = now + self.options.deadline;
+        let deadline = now + self.options.deadline.min(DEADLINE_MAX);
         self.questions.insert(number, Question::new(name.into(), deadline, self.options.family));
         self.numbers.insert(name.into(), number);
         self.unasked.push_back(number);
@@ -300,6 +300,8 @@ fn is_exhausted() -> bool {
     error.is_some_and(|error| matches!(error.raw_os_error(), Some(EMFILE | ENFILE)))
 }
 
+/// Nobody waits longer, and no clock overflows.
+const DEADLINE_MAX: Duration = Duration::from_secs(60 * 60);
 /// How long IPv4 addresses wait for IPv6 ones (RFC 8305 §3).
 const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
 /// `resolv.conf` is looked at again by the first question after so long.

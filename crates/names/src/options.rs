@@ -15,11 +15,12 @@ pub struct Options {
     pub resolv_conf: PathBuf,
     /// Where addresses stand that need no server (hosts(5)).
     pub hosts: PathBuf,
-    /// How long a server has for its first try; later ones get longer.
+    /// How long a server has for its first try; later ones get longer. This and `tries` take the
+    /// place of what `resolv.conf` says.
     pub try_timeout: Duration,
     /// How often each server is asked.
     pub tries: u32,
-    /// How long a lookup takes at most, whatever the servers do.
+    /// How long a lookup takes at most, whatever the servers do; an hour is the longest.
     pub deadline: Duration,
     /// Which addresses are wanted.
     pub family: Family,
