@@ -33,7 +33,7 @@ pub struct Names {
     numbers: HashMap<Box<str>, u64>,    // of questions
     lookups: HashMap<LookupId, u64>,    // who waits, and for which question
     unasked: VecDeque<u64>,             // questions that wait until others are answered
-    hurried: VecDeque<(Instant, u64)>,  // questions with enough for an answer, and since when
+    hurried: VecDeque<(Instant, u64)>,  // questions with enough for an answer, and until when
     answers: VecDeque<Answer>,
     next: u64, // the number of the next question
     timeout: Option<Instant>,
@@ -123,7 +123,8 @@ impl Names {
                 if question.is_answered() {
                     self.decide(now, number);
                 } else if question.may_hurry() {
-                    self.hurried.push_back((now + RESOLUTION_DELAY, number));
+                    let delay = self.options.resolution_delay.min(DEADLINE_MAX);
+                    self.hurried.push_back((now + delay, number));
                 }
             }
         }
@@ -302,8 +303,6 @@ fn is_exhausted() -> bool {
 
 /// Nobody waits longer, and no clock overflows.
 const DEADLINE_MAX: Duration = Duration::from_secs(60 * 60);
-/// How long IPv4 addresses wait for IPv6 ones (RFC 8305 §3).
-const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
 /// `resolv.conf` is looked at again by the first question after so long.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// A deadline that is told too early would be told twice.

@@ -22,6 +22,9 @@ pub struct Options {
     pub tries: u32,
     /// How long a lookup takes at most, whatever the servers do; an hour is the longest.
     pub deadline: Duration,
+    /// How long IPv4 addresses wait for IPv6 ones (RFC 8305 §3). The other way round they wait
+    /// until the deadline, since IPv6 alone often leads nowhere.
+    pub resolution_delay: Duration,
     /// Which addresses are wanted.
     pub family: Family,
     /// Leave out addresses that are not of the public internet, so that a name of somebody else's
@@ -42,6 +45,7 @@ impl Default for Options {
             try_timeout: Duration::from_secs(2),
             tries: 3,
             deadline: Duration::from_secs(10),
+            resolution_delay: Duration::from_millis(50),
             family: Family::default(),
             public_only: false,
             overrides: Overrides::default(),

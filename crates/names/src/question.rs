@@ -69,8 +69,7 @@ impl Question {
     }
 
     /// IPv4 addresses are there, and the server may be one that never says anything about IPv6:
-    /// nobody waits for it for long (RFC 8305 §3). The other way round it is waited for, since
-    /// IPv6 alone often leads nowhere.
+    /// nobody waits for it for long (RFC 8305 §3).
     pub(crate) fn may_hurry(&self) -> bool {
         matches!((&self.a, &self.aaaa), (Part::Replied(Ok(_)), Part::Open))
     }
