@@ -31,15 +31,22 @@ pub struct Names {
     cache: Cache,
     questions: BTreeMap<u64, Question>, // by age, which is also the order of their deadlines
     numbers: HashMap<Box<str>, u64>,    // of questions
-    lookups: HashMap<LookupId, u64>,    // who waits, and for which question
+    lookups: HashMap<LookupId, Place>,  // who waits, and where
     unasked: VecDeque<u64>,             // questions that wait until others are answered
     hurried: VecDeque<(Instant, u64)>,  // questions with enough for an answer, and until when
     answers: VecDeque<Answer>,
-    next: u64, // the number of the next question
+    next: u64, // the number of the next question or waiter
     timeout: Option<Instant>,
     checked: Option<Instant>, // when `resolv.conf` was looked at
     modified: Option<SystemTime>,
     scratch: String,
+}
+
+/// Where somebody waits.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    question: u64,
+    waiter: u64,
 }
 
 impl Names {
@@ -88,8 +95,9 @@ impl Names {
     fn wait(&mut self, now: Instant, lookup: LookupId, name: &str) {
         let number = self.numbers.get(name).copied().unwrap_or_else(|| self.begin(now, name));
         let question = self.questions.get_mut(&number).expect("numbers are of questions");
-        question.waiters.push(lookup);
-        self.lookups.insert(lookup, number);
+        question.waiters.insert(self.next, lookup);
+        self.lookups.insert(lookup, Place { question: number, waiter: self.next });
+        self.next += 1;
     }
 
     fn begin(&mut self, now: Instant, name: &str) -> u64 {
@@ -187,7 +195,7 @@ impl Names {
     fn answer(&mut self, now: Instant, number: u64, verdict: Verdict) {
         let Some(question) = self.questions.remove(&number) else { return };
         let addresses = verdict.found.and_then(|found| self.choose(&found));
-        for lookup in question.waiters {
+        for lookup in question.waiters.into_values() {
             self.lookups.remove(&lookup);
             self.answers.push_back(Answer { lookup, addresses: addresses.clone() });
         }
@@ -232,15 +240,15 @@ impl Resolver for Names {
     }
 
     fn abandon(&mut self, now: Instant, lookup: LookupId) {
-        let Some(number) = self.lookups.remove(&lookup) else {
+        let Some(place) = self.lookups.remove(&lookup) else {
             return self.answers.retain(|answer| answer.lookup != lookup);
         };
-        let question = self.questions.get_mut(&number).expect("somebody waits for it");
-        question.waiters.retain(|waiter| *waiter != lookup);
+        let question = self.questions.get_mut(&place.question).expect("somebody waits for it");
+        question.waiters.remove(&place.waiter);
         if question.waiters.is_empty() {
-            let question = self.questions.remove(&number).expect("it was there");
+            let question = self.questions.remove(&place.question).expect("it was there");
             self.numbers.remove(&question.name);
-            if let Ok(at) = self.unasked.binary_search(&number) {
+            if let Ok(at) = self.unasked.binary_search(&place.question) {
                 self.unasked.remove(at);
             }
             self.settle(now);

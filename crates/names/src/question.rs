@@ -1,5 +1,6 @@
 //! A name that is being asked for, and all who wait for it.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,8 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) name: Box<str>,
-    pub(crate) waiters: Vec<LookupId>,
+    /// By their numbers: who came first is answered first.
+    pub(crate) waiters: BTreeMap<u64, LookupId>,
     /// When it is answered, whatever is known by then.
     pub(crate) deadline: Instant,
     a: Part,
@@ -47,7 +49,7 @@ impl Question {
         let part = |wanted| if wanted { Part::Open } else { Part::Unwanted };
         let a = part(family != Family::V6);
         let aaaa = part(family != Family::V4);
-        Self { name, waiters: Vec::new(), deadline, a, aaaa }
+        Self { name, waiters: BTreeMap::new(), deadline, a, aaaa }
     }
 
     /// What there is to ask for, or to ask again.
