@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod asker;
 pub mod certs;
 pub mod curl;
+pub mod dns;
 pub mod http;
 pub mod https;
 pub mod load;
