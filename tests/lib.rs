@@ -3,6 +3,7 @@
 
 pub mod app;
 pub mod curl;
+pub mod fetch;
 pub mod http;
 pub mod load;
 pub mod loops;

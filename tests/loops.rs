@@ -34,6 +34,9 @@ pub trait Loop {
     /// What is driven.
     fn engine(&mut self) -> &mut Self::Engine;
 
+    /// Does what the engine has been asked for from outside, without waiting.
+    fn act(&mut self);
+
     /// Waits for at most `max`, then handles what is ready.
     fn turn(&mut self, max: Duration);
 
@@ -80,6 +83,10 @@ impl<E: Engine> Loop for OwnLoop<E> {
         &mut self.0.engine
     }
 
+    fn act(&mut self) {
+        self.0.try_turn().expect("a turn");
+    }
+
     fn turn(&mut self, max: Duration) {
         // One pollable descriptor and a deadline: the whole reactor as somebody else's event.
         let wait = until(self.0.deadline()).map_or(max, |left| left.min(max));
@@ -114,6 +121,10 @@ impl<L: Loop> Loop for Bytewise<L> {
 
     fn engine(&mut self) -> &mut L::Engine {
         self.0.engine()
+    }
+
+    fn act(&mut self) {
+        self.0.act();
     }
 
     fn turn(&mut self, max: Duration) {
@@ -280,6 +291,11 @@ impl<E: Engine, T: Trigger> Loop for AppLoop<E, T> {
         &mut self.reactor.engine
     }
 
+    fn act(&mut self) {
+        self.reactor.timeout_action(sys::now());
+        self.listen_to_changes();
+    }
+
     fn turn(&mut self, max: Duration) {
         let wait = until(self.deadline).map_or(max, |left| left.min(max));
         for (fd, ready) in self.wait(wait) {
@@ -288,8 +304,7 @@ impl<E: Engine, T: Trigger> Loop for AppLoop<E, T> {
         }
         if until(self.deadline).is_some_and(|left| left.is_zero()) {
             self.deadline = None; // it is told once, and replaced
-            self.reactor.timeout_action(sys::now());
-            self.listen_to_changes();
+            self.act();
         }
     }
 

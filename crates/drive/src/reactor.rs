@@ -343,7 +343,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     /// True if the next turn need not wait.
     fn has_work(&self) -> bool {
-        !self.due.is_empty() || !self.later.is_empty() || !self.arrivals.is_empty()
+        let lists = [&self.due, &self.later, &self.fresh];
+        lists.iter().any(|list| !list.is_empty()) || !self.arrivals.is_empty()
     }
 
     fn tell_deadline(&mut self, now: Instant) {
@@ -372,7 +373,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 }
 
 impl<E: Engine> Reactor<E, Epoll> {
-    /// Waits once, until something is ready or a deadline has come, and handles all of it.
+    /// Waits once, until something is ready or a deadline has come, and handles all of it. Does
+    /// not wait if the engine was asked for something since the last turn.
     ///
     /// Timeouts are reckoned from the last turn's clock: call it in a loop, without long work
     /// between two turns.
@@ -380,6 +382,8 @@ impl<E: Engine> Reactor<E, Epoll> {
     /// # Errors
     /// The wait itself failed, which no working system does.
     pub fn turn(&mut self) -> io::Result<()> {
+        self.act(self.clock);
+        self.tell_deadline(self.clock);
         let until = if self.has_work() { Until::Now } else { Until::Deadline };
         self.turn_until(until)
     }
