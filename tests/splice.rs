@@ -4,10 +4,11 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
 
-use fulmar_engine::{End, Endpoint, Timeouts};
+use fulmar_engine::{End, Endpoint, Peer, Timeouts};
 use fulmar_proto::{PeerError, Phase};
 use fulmar_server::{Limits, ServerEngine};
 use fulmar_sim::{Faults, Sim};
@@ -143,6 +144,24 @@ under_all!(
     edge_bytewise: Bytewise<AppLoop<_, Edge>>,
     one_shot_bytewise: Bytewise<AppLoop<_, OneShot>>,
 );
+
+#[test]
+fn a_unix_socket_is_spliced_from_as_well() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, file) = (dir.path().join("socket"), dir.path().join("file"));
+    let listener = UnixListener::bind(&path).expect("a socket");
+    let (mut client, _) = OwnLoop::start(Fetch::default());
+    let endpoint = Peer::Unix(path).into();
+    client.engine().start(sys::now(), endpoint, "/", Some(create(&file)));
+    client.act();
+    let (mut peer, _) = listener.accept().expect("it connects");
+    peer.write_all(HEAD).expect("room");
+    client.turn(Duration::from_millis(100));
+    peer.write_all(&pattern(100_000)).expect("room");
+    client.turn_until(|client| client.engine().book.done.len() == 1);
+    assert!(fs::read(&file).expect("it was made") == pattern(100_000));
+    assert_eq!(client.engine().spliced, 100_000);
+}
 
 /// A peer that says what the test tells it to.
 fn scripted() -> (TcpListener, SocketAddr) {
