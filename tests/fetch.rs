@@ -99,6 +99,11 @@ impl Fetch {
         self.links.close(socket);
     }
 
+    /// True if the rest of a body that is on its way may go straight into a file.
+    pub fn is_receiving(&self, socket: SocketId) -> bool {
+        self.links.direct(socket) > 0
+    }
+
     /// Connections that are there.
     pub fn connections(&self) -> usize {
         self.links.len()

@@ -80,40 +80,33 @@ fn bodies_reach_their_files<L: Loop<Engine = Fetch>>() {
 /// it reaches no other file.
 fn a_file_that_fails_fails_alone<L: Loop<Engine = Fetch>>() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (mut server, address) = Server::start(server(Limits::default()));
-    let (mut client, _) = L::start(Fetch::default());
-    let target = format!("/bytes/{}", 2_000_000 / L::SLOWER);
-    // What comes with the head goes through memory: so one connection is begun with a small body.
-    let first = client.engine().start(sys::now(), Endpoint::to(address), "/bytes/1", None);
     let good = dir.path().join("good");
-    let endpoint = Endpoint::to(address);
-    let other = client.engine().start(sys::now(), endpoint, &target, Some(create(&good)));
-    client.act();
-    until(&mut client, &mut server, |fetch| fetch.book.done.contains_key(&first));
-    // Straight into a file that cannot be written to, at every place.
-    let full = unwritable(dir.path());
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    let address = listener.local_addr().expect("bound");
-    let bad = client.engine().start(sys::now(), Endpoint::to(address), "/", Some(full));
-    client.act();
-    let (mut peer, _) = listener.accept().expect("it connects");
-    peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n").expect("room");
-    let mut server_turns = 0;
-    until(&mut client, &mut server, |fetch| {
-        server_turns += 1;
-        server_turns > 500 || fetch.book.done.contains_key(&other)
-    });
-    peer.write_all(&[b'!'; 100]).expect("room");
-    until(&mut client, &mut server, |fetch| {
-        fetch.book.gone.contains_key(&bad) && fetch.book.done.contains_key(&other)
-    });
+    let (mut client, _) = L::start(Fetch::default());
+    let mut begin = |file| {
+        let (listener, address) = scripted();
+        let socket = client.engine().start(sys::now(), Endpoint::to(address), "/", Some(file));
+        client.act();
+        let (mut peer, _) = listener.accept().expect("it connects");
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n";
+        peer.write_all(head).expect("room"); // alone: what comes with it goes through memory
+        client.turn_until(|client| client.engine().is_receiving(socket));
+        (socket, peer)
+    };
+    let (bad, mut bad_peer) = begin(unwritable(dir.path()));
+    let (other, mut other_peer) = begin(create(&good));
+    bad_peer.write_all(&[b'!'; 1_000]).expect("room");
+    client.turn_until(|client| !client.engine().book.gone.is_empty());
     match &client.engine().book.gone[&bad] {
         End::File(error) => assert_eq!(error.raw_os_error(), Some(EBADF), "{error}"),
         end => panic!("{end:?}"),
     }
-    assert_eq!(client.engine().book.gone.len(), 1);
-    let content = fs::read(&good).expect("it was made");
-    assert!(content == pattern(2_000_000 / L::SLOWER), "nothing of the other's");
+    let body = pattern(10_000);
+    std::thread::scope(|scope| {
+        scope.spawn(|| other_peer.write_all(&body).expect("room, in time"));
+        client.turn_until(|client| client.engine().book.done.contains_key(&other));
+    });
+    assert!(fs::read(&good).expect("it was made") == body, "nothing of the other's");
+    assert_eq!((client.engine().spliced, client.engine().book.gone.len()), (10_000, 1));
 }
 
 fn unwritable(dir: &Path) -> File {
@@ -265,7 +258,6 @@ fn ten_megabytes_cost_a_few_calls_for_each_pipe_full() {
     assert!(fs::read(&path).expect("it was made") == body);
     let count = |call| spent.count(call).calls;
     let [splices, waits] = [Call::splice, Call::epoll_wait].map(count);
-    println!("{:?}", spent.iter().collect::<Vec<_>>());
     assert_eq!((count(Call::recv), count(Call::pipe2), count(Call::fcntl)), (0, 1, 1));
     assert_eq!(spent.total(), splices + waits + 2, "nothing else");
     // For each wait at most: in, out, and in again to hear that it is empty; a turn moves 1 MB.
