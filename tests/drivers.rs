@@ -336,7 +336,7 @@ macro_rules! under_all {
             $(#[test] fn $name() { super::$name::<$loop>(); })*
         }
     };
-    (at_any_pace: [$($name:ident),* $(,)?], at_full_speed: [$($fast:ident),*] $(,)?) => {
+    (at_any_pace: [$($name:ident),* $(,)?], at_full_speed: [$($fast:ident),* $(,)?] $(,)?) => {
         under_all!(@ epoll, OwnLoop<_>, [$($name,)* $($fast),*]);
         under_all!(@ level, AppLoop<_, Level>, [$($name,)* $($fast),*]);
         under_all!(@ edge, AppLoop<_, Edge>, [$($name,)* $($fast),*]);

@@ -44,16 +44,14 @@ fn a_unix_socket_is_as_good_as_tcp<L: Loop<Engine = Fetch>>() {
     for name in names(dir.path()) {
         let mut server = unix_server(&name);
         let (mut client, _) = L::start(Fetch::default());
-        let socket = client.engine().start(sys::now(), unix(&name), "/bytes/10", None);
-        client.act();
+        let socket = client.with(|fetch, now| fetch.start(now, unix(&name), "/bytes/10", None));
         let len = 1_000_000 / L::SLOWER;
         for target in ["/bytes/3", &format!("/bytes/{len}")] {
             client.turn_until(|client| {
                 server.try_turn().expect("a turn");
                 client.engine().book.done.contains_key(&socket)
             });
-            client.engine().again(sys::now(), socket, target, None);
-            client.act();
+            client.with(|fetch, now| fetch.again(now, socket, target, None));
         }
         client.turn_until(|client| {
             server.try_turn().expect("a turn");
@@ -100,8 +98,8 @@ fn connecting_and_asking_over_a_unix_socket_is_one_turn_of_five_calls() {
     let listener = UnixListener::bind(&path).expect("a socket");
     let mut client = reactor();
     let before = Ledger::here();
-    let socket = client.engine.start(sys::now(), unix(&path), "/", None);
-    client.turn().expect("a turn that does not wait: there is something to do");
+    let socket = client.with(|fetch, now| fetch.start(now, unix(&path), "/", None));
+    client.turn().expect("a turn that does not wait: there is something to send");
     let spent = Ledger::here() - before;
     for call in [Call::epoll_wait, Call::socket, Call::connect, Call::send, Call::epoll_ctl] {
         assert_eq!(spent.count(call).calls, 1, "{}", call.name());
@@ -194,8 +192,7 @@ fn why(end: &End) -> String {
 /// A connection that stands in the application's loop, and its descriptor.
 fn connected(endpoint: Endpoint) -> (AppLoop<Fetch>, SocketId, i32) {
     let mut client = AppLoop::new(Reactor::new(Fetch::default(), Changes::new()));
-    let socket = client.engine().start(sys::now(), endpoint, "/", None);
-    client.act();
+    let socket = client.with(|fetch, now| fetch.start(now, endpoint, "/", None));
     client.turn_until(|client| {
         assert!(client.engine().book.gone.is_empty(), "{:?}", client.engine().book.gone);
         !client.engine().book.connected.is_empty()
@@ -255,8 +252,7 @@ fn a_connection_leaves_by_the_interface_that_it_is_told() {
     let (_listener, address) = listening();
     let mut client = AppLoop::<_, Level>::new(Reactor::new(Fetch::default(), Changes::new()));
     let endpoint = Endpoint { interface: Some("lo".into()), ..Endpoint::to(address) };
-    let socket = client.engine().start(sys::now(), endpoint, "/", None);
-    client.act();
+    let socket = client.with(|fetch, now| fetch.start(now, endpoint, "/", None));
     client.turn_until(|client| {
         client.engine().book.connected.len() + client.engine().book.gone.len() == 1
     });

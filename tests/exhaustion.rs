@@ -31,7 +31,7 @@ fn connecting_without_descriptors_is_told_as_that_and_passes() {
         assert_eq!(client.deadline(), None, "nothing is left to do");
     }
     drop(hoard.pop());
-    let socket = client.engine.start(sys::now(), Endpoint::to(address), "/", None);
+    let socket = client.with(|fetch, now| fetch.start(now, Endpoint::to(address), "/", None));
     while client.engine.book.connected.is_empty() {
         assert!(client.engine.book.gone.is_empty());
         client.turn().expect("a turn");
@@ -48,7 +48,7 @@ fn a_body_reaches_its_file_without_a_pipe(dir: &Path) {
     let mut client = Reactor::new(Fetch::default(), Epoll::new().expect("a descriptor"));
     let path = dir.join("file");
     let file = File::create(&path).expect("room");
-    let socket = client.engine.start(sys::now(), Endpoint::to(address), "/", Some(file));
+    let socket = client.with(|fetch, now| fetch.start(now, Endpoint::to(address), "/", Some(file)));
     while client.engine.book.connected.is_empty() {
         client.turn().expect("a turn");
     }

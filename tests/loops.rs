@@ -34,8 +34,8 @@ pub trait Loop {
     /// What is driven.
     fn engine(&mut self) -> &mut Self::Engine;
 
-    /// Does what the engine has been asked for from outside, without waiting.
-    fn act(&mut self);
+    /// Uses the engine between two turns.
+    fn with<O>(&mut self, act: impl FnOnce(&mut Self::Engine, Instant) -> O) -> O;
 
     /// Waits for at most `max`, then handles what is ready.
     fn turn(&mut self, max: Duration);
@@ -83,8 +83,8 @@ impl<E: Engine> Loop for OwnLoop<E> {
         &mut self.0.engine
     }
 
-    fn act(&mut self) {
-        self.0.try_turn().expect("a turn");
+    fn with<O>(&mut self, act: impl FnOnce(&mut E, Instant) -> O) -> O {
+        self.0.with(act)
     }
 
     fn turn(&mut self, max: Duration) {
@@ -123,8 +123,8 @@ impl<L: Loop> Loop for Bytewise<L> {
         self.0.engine()
     }
 
-    fn act(&mut self) {
-        self.0.act();
+    fn with<O>(&mut self, act: impl FnOnce(&mut L::Engine, Instant) -> O) -> O {
+        self.0.with(act)
     }
 
     fn turn(&mut self, max: Duration) {
@@ -291,9 +291,10 @@ impl<E: Engine, T: Trigger> Loop for AppLoop<E, T> {
         &mut self.reactor.engine
     }
 
-    fn act(&mut self) {
-        self.reactor.timeout_action(sys::now());
+    fn with<O>(&mut self, act: impl FnOnce(&mut E, Instant) -> O) -> O {
+        let out = self.reactor.with(act);
         self.listen_to_changes();
+        out
     }
 
     fn turn(&mut self, max: Duration) {
@@ -304,7 +305,8 @@ impl<E: Engine, T: Trigger> Loop for AppLoop<E, T> {
         }
         if until(self.deadline).is_some_and(|left| left.is_zero()) {
             self.deadline = None; // it is told once, and replaced
-            self.act();
+            self.reactor.timeout_action(sys::now());
+            self.listen_to_changes();
         }
     }
 

@@ -52,10 +52,9 @@ fn bodies_reach_their_files<L: Loop<Engine = Fetch>>() {
     let sockets: Vec<_> = (0..2)
         .map(|at| {
             let (target, file) = (format!("/bytes/{}", lens[at]), create(&paths[at]));
-            client.engine().start(sys::now(), Endpoint::to(address), &target, Some(file))
+            client.with(|fetch, now| fetch.start(now, Endpoint::to(address), &target, Some(file)))
         })
         .collect();
-    client.act();
     until(&mut client, &mut server, |fetch| fetch.book.done.len() == 2);
     for at in 0..2 {
         let content = fs::read(&paths[at]).expect("it was made");
@@ -63,14 +62,13 @@ fn bodies_reach_their_files<L: Loop<Engine = Fetch>>() {
     }
     assert!(client.engine().spliced > 0, "some of it never was in our memory");
     for (socket, len) in sockets.iter().zip([1_000, 0]) {
-        client.engine().again(sys::now(), *socket, &format!("/bytes/{len}"), None);
+        client.with(|fetch, now| fetch.again(now, *socket, &format!("/bytes/{len}"), None));
     }
-    client.act();
     until(&mut client, &mut server, |fetch| fetch.book.done.len() == 2);
     assert_eq!(client.engine().book.done[&sockets[0]], pattern(1_000));
     let third = dir.path().join("c");
-    client.engine().again(sys::now(), sockets[1], "/bytes/20000", Some(create(&third)));
-    client.act();
+    let file = create(&third);
+    client.with(|fetch, now| fetch.again(now, sockets[1], "/bytes/20000", Some(file)));
     until(&mut client, &mut server, |fetch| fetch.book.done.contains_key(&sockets[1]));
     assert!(fs::read(&third).expect("it was made") == pattern(20_000));
     assert!(client.engine().book.gone.is_empty());
@@ -84,8 +82,8 @@ fn a_file_that_fails_fails_alone<L: Loop<Engine = Fetch>>() {
     let (mut client, _) = L::start(Fetch::default());
     let mut begin = |file| {
         let (listener, address) = scripted();
-        let socket = client.engine().start(sys::now(), Endpoint::to(address), "/", Some(file));
-        client.act();
+        let endpoint = Endpoint::to(address);
+        let socket = client.with(|fetch, now| fetch.start(now, endpoint, "/", Some(file)));
         let (mut peer, _) = listener.accept().expect("it connects");
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n";
         peer.write_all(head).expect("room"); // alone: what comes with it goes through memory
@@ -145,8 +143,7 @@ fn a_unix_socket_is_spliced_from_as_well() {
     let listener = UnixListener::bind(&path).expect("a socket");
     let (mut client, _) = OwnLoop::start(Fetch::default());
     let endpoint = Peer::Unix(path).into();
-    client.engine().start(sys::now(), endpoint, "/", Some(create(&file)));
-    client.act();
+    client.with(|fetch, now| fetch.start(now, endpoint, "/", Some(create(&file))));
     let (mut peer, _) = listener.accept().expect("it connects");
     peer.write_all(HEAD).expect("room");
     client.turn(Duration::from_millis(100));
@@ -166,8 +163,7 @@ fn scripted() -> (TcpListener, SocketAddr) {
 fn begun(client: &mut OwnLoop<Fetch>, file: &Path, head: &[u8]) -> TcpStream {
     let (listener, address) = scripted();
     let endpoint = Endpoint::to(address);
-    client.engine().start(sys::now(), endpoint, "/", Some(create(file)));
-    client.act();
+    client.with(|fetch, now| fetch.start(now, endpoint, "/", Some(create(file))));
     let (mut peer, _) = listener.accept().expect("it connects");
     client.turn_until(|client| client.engine().book.connected.len() == 1);
     assert!(peer.read(&mut [0; 1_000]).expect("a request") > 0);

@@ -140,6 +140,17 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
+    /// Lets `act` use the engine between two turns, and does what the engine wants done then. What
+    /// it wants to send leaves in the next turn, which does not wait.
+    pub fn with<O>(&mut self, act: impl FnOnce(&mut E, Instant) -> O) -> O {
+        let now = sys::now();
+        let out = act(&mut self.engine, now);
+        self.act(now);
+        self.watch_fresh(now);
+        self.tell_deadline(now);
+        out
+    }
+
     /// Has every call do less than it could, from now on: for tests.
     pub fn set_portions(&mut self, portions: Portions) {
         self.throttle = Some(Box::new(Throttle::new(portions)));
@@ -343,8 +354,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     /// True if the next turn need not wait.
     fn has_work(&self) -> bool {
-        let lists = [&self.due, &self.later, &self.fresh];
-        lists.iter().any(|list| !list.is_empty()) || !self.arrivals.is_empty()
+        !self.due.is_empty() || !self.later.is_empty() || !self.arrivals.is_empty()
     }
 
     fn tell_deadline(&mut self, now: Instant) {
@@ -373,8 +383,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 }
 
 impl<E: Engine> Reactor<E, Epoll> {
-    /// Waits once, until something is ready or a deadline has come, and handles all of it. Does
-    /// not wait if the engine was asked for something since the last turn.
+    /// Waits once, until something is ready or a deadline has come, and handles all of it.
     ///
     /// Timeouts are reckoned from the last turn's clock: call it in a loop, without long work
     /// between two turns.
@@ -382,8 +391,6 @@ impl<E: Engine> Reactor<E, Epoll> {
     /// # Errors
     /// The wait itself failed, which no working system does.
     pub fn turn(&mut self) -> io::Result<()> {
-        self.act(self.clock);
-        self.tell_deadline(self.clock);
         let until = if self.has_work() { Until::Now } else { Until::Deadline };
         self.turn_until(until)
     }

@@ -124,6 +124,11 @@ impl Wire {
     }
 }
 
+/// Puts bytes where a range begins.
+pub(crate) fn write(range: &FileRange, bytes: &[u8]) -> io::Result<()> {
+    File::from(range.file.try_clone()?).write_all_at(bytes, range.offset)
+}
+
 /// The bytes that a transmit stands for; files are read.
 pub(crate) fn flatten(transmit: Transmit<'_>) -> Vec<u8> {
     let mut bytes = transmit.inline.to_vec();
@@ -140,9 +145,4 @@ pub(crate) fn flatten(transmit: Transmit<'_>) -> Vec<u8> {
         }
     }
     bytes
-}
-
-/// Puts bytes where a range begins.
-pub(crate) fn write(range: &FileRange, bytes: &[u8]) -> io::Result<()> {
-    File::from(range.file.try_clone()?).write_all_at(bytes, range.offset)
 }
