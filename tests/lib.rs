@@ -6,6 +6,7 @@ pub mod asker;
 pub mod certs;
 pub mod curl;
 pub mod dns;
+pub mod fetch;
 pub mod http;
 pub mod https;
 pub mod load;
