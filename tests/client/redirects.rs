@@ -1,0 +1,70 @@
+//! Where answers lead: what goes along, what stays behind, and what is not followed.
+
+use std::sync::Arc;
+
+use fulmar_client::{Body, Config, Error, Event, Options, Request};
+use fulmar_semantics::redirect::{Policy, RedirectError};
+use fulmar_tests::in_every_loop;
+use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
+use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
+
+use crate::remove::leave_nothing;
+
+fn following() -> Options {
+    Options { redirects: Some(Policy { hops_max: 5, ..Policy::default() }), ..Options::default() }
+}
+
+fn to(status: &str, location: &str) -> Vec<Step> {
+    vec![Step::Send(answer(status, &format!("Location: {location}\r\n"), b"moved"))]
+}
+
+#[test]
+fn a_chain_is_followed_up_to_its_limit() {
+    fn check<L: ClientLoop>() {
+        let script = |heard: &Heard| {
+            let n: u32 = heard.path()[1..].parse().expect("a number");
+            if n == 0 { ok(b"end") } else { to("302 Found", &format!("/{}", n - 1)) }
+        };
+        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+        let options = Arc::new(following());
+        for (hops, followed) in [(5, true), (6, false)] {
+            let url = staged.url(&format!("/{hops}"));
+            let id = staged.start(&Request::get(&url).options(options.clone()).build().unwrap());
+            staged.run();
+            let done = staged.recorder().ended(id);
+            assert_eq!(done.result.is_ok(), followed, "{done:?}");
+            assert_eq!(done.hops.len(), 5);
+            if !followed {
+                let Err(Error::Redirect(error)) = &done.result else { panic!("{done:?}") };
+                assert_eq!(*error, RedirectError::TooMany { max: 5 });
+            }
+        }
+        leave_nothing(&mut staged);
+    }
+    in_every_loop!(check);
+}
+
+#[test]
+fn a_loop_ends_and_foreign_schemes_are_refused() {
+    fn check<L: ClientLoop>() {
+        for (location, kind) in [
+            ("/", "redirect"),
+            ("file:///etc/passwd", "redirect"),
+            ("ftp://127.0.0.1/", "redirect"),
+            ("javascript:alert(1)", "redirect"),
+            ("http://127.0.0.1:0/", "redirect"),
+            ("http://[::1/", "redirect"),
+            ("//", "redirect"),
+        ] {
+            let script = move |_: &Heard| to("301 Moved", location);
+            let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+            let request = Request::get(&staged.url("/")).options(Arc::new(following()));
+            let id = staged.start(&request.build().unwrap());
+            staged.run();
+            let done = staged.recorder().ended(id);
+            assert_eq!(done.result.as_ref().unwrap_err().kind(), kind, "{location}");
+            leave_nothing(&mut staged);
+        }
+    }
+    in_every_loop!(check);
+}

@@ -1,0 +1,148 @@
+//! A connection dies under a request: what is asked again, and what never is. The peer counts.
+
+use fulmar_client::{Body, Config, Error, Request};
+use fulmar_proto::PeerError;
+use fulmar_tests::in_every_loop;
+use fulmar_tests::scripted::{Heard, Step, answer, ok};
+use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
+
+use crate::remove::leave_nothing;
+
+/// Where the peer ends the connection of the second request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Point {
+    /// After the first answer, before the second request is sent.
+    Idle,
+    /// While the second request is on its way: its bytes meet a closed socket.
+    Crossing,
+    /// When it has been read.
+    Read,
+    /// After some of the status line.
+    StatusLine,
+    /// After an interim answer.
+    Interim,
+    /// After some of the fields.
+    Fields,
+    /// After some of the body.
+    Body,
+    /// After all of it.
+    Whole,
+}
+
+const POINTS: [Point; 8] = [
+    Point::Idle,
+    Point::Crossing,
+    Point::Read,
+    Point::StatusLine,
+    Point::Interim,
+    Point::Fields,
+    Point::Body,
+    Point::Whole,
+];
+
+impl Point {
+    /// What the peer says to the second request before it ends.
+    fn said(self) -> Vec<u8> {
+        let whole = answer("200 OK", "X: y\r\n", b"hello");
+        let len = match self {
+            Self::Idle | Self::Crossing | Self::Read => 0,
+            Self::StatusLine => 10,
+            Self::Fields => 20,
+            Self::Body => whole.len() - 2,
+            Self::Whole => whole.len(),
+            Self::Interim => return b"HTTP/1.1 102 Processing\r\n\r\n".to_vec(),
+        };
+        whole[..len].to_vec()
+    }
+}
+
+/// One request, then a second with this method on the connection of the first; how often the peer
+/// has heard the second, and how it ended.
+fn second<L: ClientLoop>(
+    method: &str,
+    point: Point,
+    end: Step,
+) -> (usize, Result<(), &'static str>) {
+    let last = end.clone();
+    let script = move |heard: &Heard| match (heard.connection, heard.nth) {
+        (0, 1) if point != Point::Idle => vec![Step::Send(point.said()), last.clone()],
+        _ => ok(b"first"),
+    };
+    let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+    staged.get("/first");
+    staged.run();
+    staged.rest();
+    let body = if method == "GET" { Body::Empty } else { Body::Bytes("body".into()) };
+    let request = Request::with_method(method, &staged.url("/second")).body(body);
+    let request = request.build().expect("a request");
+    match point {
+        Point::Idle => {
+            staged.peer.act(0, [end]);
+            staged.rest();
+        }
+        Point::Crossing => {
+            // The peer's end arrives in the turn in which the request is to leave.
+            staged.peer.act(0, [end]);
+            staged.peer.turn();
+        }
+        _ => {}
+    }
+    let id = staged.start(&request);
+    staged.run();
+    let heard = staged.peer.requests.iter().filter(|heard| heard.path() == "/second").count();
+    let done = staged.recorder().ended(id);
+    assert!(point == Point::Crossing || done.retried == (heard > 1), "{done:?}");
+    let result = done.result.as_ref().map(|()| ()).map_err(Error::kind);
+    leave_nothing(&mut staged);
+    (heard, result)
+}
+
+/// A fresh connection that says nothing is a server's failure, not a stale connection.
+#[test]
+fn a_fresh_connection_that_dies_is_not_tried_again() {
+    fn check<L: ClientLoop>() {
+        for end in [Step::Close, Step::Reset, Step::Fin] {
+            let last = end.clone();
+            let script = move |_: &Heard| vec![last.clone()];
+            let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+            let id = staged.get("/");
+            staged.run();
+            assert_eq!(staged.peer.requests.len(), 1, "{end:?}");
+            let done = staged.recorder().ended(id);
+            assert!(done.result.is_err() && !done.retried && !done.reused, "{done:?}");
+        }
+    }
+    in_every_loop!(check);
+}
+
+/// Those behind a request that was answered with a close are asked again on other connections;
+/// the origin is not pipelined to any more.
+#[test]
+fn a_server_that_breaks_a_pipeline_loses_nothing_and_is_not_pipelined_to_again() {
+    fn check<L: ClientLoop>() {
+        let config = Config { pipelining: 8, per_host_max: 1, ..Config::default() };
+        let script = |heard: &Heard| match (heard.connection, heard.nth) {
+            (0, 4) => {
+                let last = answer("200 OK", "Connection: close\r\n", b"last");
+                vec![Step::Send(last), Step::Close]
+            }
+            _ => ok(b"hello"),
+        };
+        let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+        for _ in 0..2 {
+            staged.get("/warm");
+            staged.run();
+        }
+        let ids: Vec<_> = (0..12).map(|n| staged.get(&format!("/{n}"))).collect();
+        staged.run();
+        for id in &ids {
+            let done = staged.recorder().ended(*id);
+            assert!(done.result.is_ok(), "{done:?}");
+        }
+        let order: Vec<_> = staged.recorder().done[2..].iter().map(|(id, _)| *id).collect();
+        assert_eq!(order, ids, "first come, first served");
+        assert_eq!(staged.peer.accepted(), 2);
+        leave_nothing(&mut staged);
+    }
+    in_every_loop!(check);
+}

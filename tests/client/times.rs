@@ -1,0 +1,130 @@
+//! Deadlines: none, at once, and beyond every clock; in the simulator's time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fulmar_client::{Body, Client, Config, Error, Event, Options, Rate, Request, Waiting};
+use fulmar_engine::Engine;
+use fulmar_server::{Limits, ServerEngine};
+use fulmar_sim::{Faults, Sim};
+use fulmar_sys as sys;
+use fulmar_tests::app::{App, server};
+use fulmar_tests::in_every_loop;
+use fulmar_tests::scripted::{Heard, Step, answer};
+use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
+
+type World = Sim<Client<Recorder>, ServerEngine<App>>;
+
+fn world(recorder: Recorder, config: Config) -> World {
+    let now = sys::now();
+    let client = Client::new(now, sys::wall_clock(), recorder, config);
+    let limits = Limits { idle_timeout: Duration::from_secs(3600), ..Limits::default() };
+    Sim::new(now, 56, Faults::default(), client, server(limits))
+}
+
+fn get(path: &str, options: Options) -> Request {
+    let url = format!("http://127.0.0.1{path}");
+    Request::get(&url).options(Arc::new(options)).build().expect("a request")
+}
+
+fn start(world: &mut World, request: &Request) -> fulmar_client::TransferId {
+    let now = world.now();
+    world.client.start(now, request)
+}
+
+fn run(world: &mut World) {
+    assert!(world.run(1_000_000, |world| world.client.running() == 0), "a livelock");
+    assert_eq!(world.client.running(), 0, "a stall");
+}
+
+fn everything(span: Duration) -> (Options, Config) {
+    let options = Options {
+        continue_timeout: span,
+        expect_continue_from: Some(1),
+        first_byte_timeout: Some(span),
+        idle_timeout: Some(span),
+        total_timeout: Some(span),
+        lowest_speed: Some((1, span)),
+        highest_speed: Some(u64::MAX),
+        retries: 1,
+        ..Options::default()
+    };
+    let config = Config {
+        idle_timeout: Some(span),
+        name_timeout: Some(span),
+        connect_timeout: Some(span),
+        handshake_timeout: Some(span),
+        attempt_delay: span,
+        rate: Some(Rate { requests: 1, per: span, burst: u32::MAX }),
+        retry_after_max: span,
+        ..Config::default()
+    };
+    (options, config)
+}
+
+#[test]
+fn each_deadline_has_its_name() {
+    let second = Some(Duration::from_secs(1));
+    let first_byte = Options { first_byte_timeout: second, ..Options::default() };
+    let total = Options { total_timeout: second, ..Options::default() };
+    for (path, options, waiting, after) in [
+        ("/delay/5000", first_byte.clone(), Waiting::FirstByte, 1_000),
+        ("/idle", first_byte, Waiting::FirstByte, 1_000),
+        ("/delay/5000", total.clone(), Waiting::Total, 1_000),
+        ("/stream/100", total, Waiting::Total, 1_000),
+    ] {
+        let mut world = world(Recorder::default(), Config::default());
+        let begun = world.now();
+        let id = start(&mut world, &get(path, options));
+        // What streams for ever would never let time pass: it does, a little at every look.
+        while world.client.running() > 0 {
+            assert!(world.run(200, |world| world.client.running() == 0) || path == "/stream/100");
+            if world.client.running() > 0 {
+                world.advance(Duration::from_millis(10));
+            }
+        }
+        let done = world.client.application().ended(id);
+        let Err(Error::TimedOut(found)) = done.result else { panic!("{path}: {done:?}") };
+        assert_eq!(found, waiting, "{path}");
+        let took = u64::try_from((world.now() - begun).as_millis()).unwrap();
+        assert!((after..after + 100).contains(&took), "{path}: {took} ms");
+    }
+}
+
+/// The server begins and goes silent.
+#[test]
+fn silence_amid_a_body_is_idleness_and_slowness_is_slow() {
+    fn check<L: ClientLoop>() {
+        let span = Duration::from_millis(40);
+        let idle = Options { idle_timeout: Some(span), ..Options::default() };
+        let slow = Options { lowest_speed: Some((1_000_000, span)), ..Options::default() };
+        for (options, kind) in [(idle, "timeout"), (slow, "slow")] {
+            let script = |_: &Heard| {
+                vec![Step::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello".to_vec())]
+            };
+            let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+            let request = Request::get(&staged.url("/")).options(Arc::new(options));
+            let id = staged.start(&request.build().unwrap());
+            staged.run();
+            let done = staged.recorder().ended(id);
+            assert_eq!(done.result.as_ref().unwrap_err().kind(), kind, "{done:?}");
+            staged.rest();
+            assert_eq!(staged.client.engine().connections(), 0);
+        }
+    }
+    in_every_loop!(check);
+}
+
+/// Requests go at the pace that was set, whatever waits.
+#[test]
+fn a_rate_is_kept() {
+    let rate = Some(Rate { requests: 10, per: Duration::from_secs(1), burst: 1 });
+    let mut world = world(Recorder::default(), Config { rate, ..Config::default() });
+    let begun = world.now();
+    for _ in 0..31 {
+        start(&mut world, &get("/bytes/1", Options::default()));
+    }
+    run(&mut world);
+    let took = world.now() - begun;
+    assert!(took >= Duration::from_secs(3) && took < Duration::from_secs(4), "{took:?}");
+}
