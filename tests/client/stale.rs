@@ -146,3 +146,38 @@ fn a_server_that_breaks_a_pipeline_loses_nothing_and_is_not_pipelined_to_again()
     }
     in_every_loop!(check);
 }
+
+/// Two pipelined answers in one segment free their connection once.
+#[test]
+fn answers_that_arrive_together_leave_one_idle_connection() {
+    fn check<L: ClientLoop>() {
+        let config = Config { pipelining: 4, per_host_max: 1, ..Config::default() };
+        let script = |heard: &Heard| match heard.nth {
+            // Held back until the fifth request is there.
+            2 | 3 => Vec::new(),
+            4 => {
+                let bodies = [&b"a"[..], b"b", b"c"];
+                vec![Step::Send(bodies.map(|body| answer("200 OK", "", body)).concat())]
+            }
+            _ => ok(b"hello"),
+        };
+        let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+        for _ in 0..2 {
+            staged.get("/warm");
+            staged.run();
+        }
+        let ids = [staged.get("/a"), staged.get("/b"), staged.get("/c")];
+        staged.run();
+        assert_eq!(ids.map(|id| staged.recorder().body(id)[0]), *b"abc");
+        assert_eq!(staged.client.engine().idle_connections(), 1);
+        for _ in 0..3 {
+            let id = staged.get("/again");
+            staged.run();
+            assert_eq!(staged.recorder().body(id), b"hello");
+            assert_eq!(staged.client.engine().idle_connections(), 1);
+        }
+        assert_eq!(staged.peer.accepted(), 1);
+        leave_nothing(&mut staged);
+    }
+    in_every_loop!(check);
+}

@@ -195,8 +195,11 @@ impl Pool {
         self.origins[at].waiting
     }
 
-    /// A connection is idle.
+    /// A connection is idle, if it has not been so already.
     pub(crate) fn park(&mut self, at: usize, link: u32) {
+        if self.of_all.stands(link) {
+            return;
+        }
         self.of_origin.push_front(&mut self.origins[at].idle, link);
         self.of_all.push_back(&mut self.oldest, link);
         self.idle += 1;
