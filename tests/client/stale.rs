@@ -147,6 +147,39 @@ fn a_server_that_breaks_a_pipeline_loses_nothing_and_is_not_pipelined_to_again()
     in_every_loop!(check);
 }
 
+/// The peer says that this answer is the last one, and goes on sending it: what is started
+/// meanwhile needs another connection.
+#[test]
+fn a_connection_that_is_about_to_close_is_not_pipelined_on() {
+    fn check<L: ClientLoop>() {
+        let config = Config { pipelining: 4, ..Config::default() };
+        let script = |heard: &Heard| match heard.path() {
+            "/last" => {
+                let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 4\r\n\r\nla";
+                vec![Step::Send(head.into())]
+            }
+            _ => ok(b"hello"),
+        };
+        let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+        for _ in 0..2 {
+            staged.get("/warm");
+            staged.run();
+        }
+        let last = staged.get("/last");
+        staged.run_until(|client| {
+            client.application().trace(last) == "Hd" || { client.application().body(last) == b"la" }
+        });
+        let next = staged.get("/next");
+        staged.run_until(|client| client.running() == 1);
+        assert_eq!(staged.recorder().body(next), b"hello");
+        staged.peer.act(0, [Step::Send(b"st".to_vec()), Step::Close]);
+        staged.run();
+        assert_eq!(staged.recorder().body(last), b"last");
+        leave_nothing(&mut staged);
+    }
+    in_every_loop!(check);
+}
+
 /// Two pipelined answers in one segment free their connection once.
 #[test]
 fn answers_that_arrive_together_leave_one_idle_connection() {

@@ -181,11 +181,19 @@ impl<A: Application> Client<A> {
             pool.unpark(origin, link);
             return Some(self.links.key(link));
         }
-        let link = pool.shared_of(origin)?;
         let known = pool.get(origin)?;
         let request = &self.core.state.transfers.get(id.0)?.request;
-        let may = known.pipelines && request.is_idempotent() && request.body().is_empty();
-        may.then(|| self.links.key(link))
+        if !(known.pipelines && request.is_idempotent() && request.body().is_empty()) {
+            return None;
+        }
+        while let Some(link) = self.core.state.pool.shared_of(origin) {
+            let socket = self.links.key(link);
+            if self.links.get(socket).is_some_and(|(connection, _)| connection.vacancy() > 0) {
+                return Some(socket);
+            }
+            self.share(socket); // its peer has said meanwhile that it will close
+        }
+        None
     }
 
     /// Begins an exchange.
