@@ -112,6 +112,34 @@ fn pausing_twice_is_pausing_and_resuming_what_runs_is_nothing() {
     in_every_loop!(check);
 }
 
+/// The one behind it is removed: that must not wake the one that pauses.
+#[test]
+fn a_pause_outlasts_the_removal_of_a_transfer_pipelined_behind() {
+    fn check<L: ClientLoop>() {
+        let config = Config { pipelining: 4, per_host_max: 1, ..Config::default() };
+        let mut staged = Staged::<L>::new(Recorder::default(), config, |_| ok(b"hello"));
+        for _ in 0..2 {
+            staged.get("/warm");
+            staged.run();
+        }
+        let (a, b) = (staged.get("/a"), staged.get("/b"));
+        let paused = staged.recorder().paused.clone();
+        paused.borrow_mut().insert(a);
+        staged.with(|context| context.pause(a));
+        while staged.peer.requests.len() < 4 {
+            staged.turn();
+        }
+        staged.with(|context| assert!(context.remove(b)));
+        staged.rest();
+        assert_eq!(staged.recorder().trace(a), "");
+        resume(&mut staged, a);
+        staged.run();
+        assert_eq!(staged.recorder().body(a), b"hello");
+        leave_nothing(&mut staged);
+    }
+    in_every_loop!(check);
+}
+
 /// The peer ends or resets while we do not read: told once, or left for later, and quiet.
 #[test]
 fn the_end_of_the_connection_during_a_pause_does_not_spin() {

@@ -348,3 +348,31 @@ fn of_ten_thousand_pipelined_transfers_each_ends_once_or_is_removed() {
     }
     in_every_loop!(check);
 }
+
+/// Removed transfers whose answers never come must not keep a connection for ever.
+#[test]
+fn a_connection_whose_transfers_are_all_removed_is_given_up() {
+    fn check<L: ClientLoop>() {
+        let config = Config { pipelining: 4, per_host_max: 1, ..Config::default() };
+        let script = |heard: &Heard| match heard.path() {
+            "/silence" => Vec::new(),
+            _ => ok(b""),
+        };
+        let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+        for _ in 0..2 {
+            staged.get("/");
+            staged.run();
+        }
+        let ids = [staged.get("/silence"), staged.get("/silence"), staged.get("/silence")];
+        while staged.peer.requests.len() < 5 {
+            staged.turn();
+        }
+        staged.with(|context| assert!(ids.iter().all(|id| context.remove(*id))));
+        staged.rest();
+        assert_eq!(staged.client.engine().connections(), 0);
+        let id = staged.get("/");
+        staged.run();
+        assert!(staged.recorder().ended(id).result.is_ok());
+    }
+    in_every_loop!(check);
+}

@@ -19,7 +19,7 @@ use crate::pool::sought;
 use crate::request::Request;
 use crate::seat::Seat;
 use crate::state::{Command, State, Stats};
-use crate::transfer::{BodyUse, Stage, Timings, TransferId};
+use crate::transfer::{BodyUse, Stage, Timings, Transfer, TransferId};
 
 /// A client, to be driven by a reactor.
 ///
@@ -310,14 +310,19 @@ impl<A: Application> Client<A> {
     /// Nobody wants an answer any more.
     fn cancel(&mut self, now: Instant, socket: SocketId, id: TransferId) {
         let Some((connection, seat)) = self.links.get_mut(socket) else { return };
-        // Others behind it are not to suffer: then its answer is swallowed, if it is short.
-        if seat.owners.first() == Some(id) && seat.owners.is_single() {
-            connection.reset(Default::default(), 0);
-            self.links.touch(now, socket, &mut self.core);
-        } else if let Some((connection, _)) = self.links.get_mut(socket) {
-            connection.set_held(false);
-            self.links.touch(now, socket, &mut self.core);
+        if !seat.owners.contains(id) {
+            return; // its answer is complete
         }
+        let transfers = &self.core.state.transfers;
+        if seat.owners.iter().all(|owner| transfers.get(owner.0).is_none()) {
+            connection.reset(Default::default(), 0);
+        } else {
+            // Others are not to suffer: its answer is swallowed, if it is short. Nobody but the
+            // one whose answer is next says whether it waits.
+            let next = seat.owners.first().and_then(|owner| transfers.get(owner.0));
+            connection.set_held(next.is_some_and(Transfer::is_held));
+        }
+        self.links.touch(now, socket, &mut self.core);
     }
 
     /// A transfer was paused or resumed, by whoever.

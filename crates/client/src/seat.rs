@@ -91,6 +91,16 @@ impl Owners {
         std::mem::replace(&mut self.first, next)
     }
 
+    /// All of them, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = TransferId> {
+        self.first.into_iter().chain(self.rest.iter().flat_map(|rest| rest.iter().copied()))
+    }
+
+    /// True if this one's answer is owed.
+    pub(crate) fn contains(&self, id: TransferId) -> bool {
+        self.iter().any(|owner| owner == id)
+    }
+
     /// True if no answer is owed.
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_none()
