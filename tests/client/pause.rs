@@ -112,6 +112,25 @@ fn pausing_twice_is_pausing_and_resuming_what_runs_is_nothing() {
     in_every_loop!(check);
 }
 
+#[test]
+fn a_transfer_paused_before_it_has_a_connection_hears_nothing_until_resumed() {
+    fn check<L: ClientLoop>() {
+        let recorder = Recorder::default();
+        let paused = recorder.paused.clone();
+        let mut staged = Staged::<L>::new(recorder, Config::default(), |_| ok(b"hello"));
+        let id = staged.get("/");
+        paused.borrow_mut().insert(id);
+        staged.with(|context| context.pause(id));
+        staged.rest();
+        assert_eq!(staged.recorder().trace(id), "");
+        stays_quiet(&mut staged);
+        resume(&mut staged, id);
+        staged.run();
+        assert_eq!(staged.recorder().body(id), b"hello");
+    }
+    in_every_loop!(check);
+}
+
 /// The one behind it is removed: that must not wake the one that pauses.
 #[test]
 fn a_pause_outlasts_the_removal_of_a_transfer_pipelined_behind() {

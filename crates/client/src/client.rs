@@ -224,6 +224,9 @@ impl<A: Application> Client<A> {
             let host = known.host;
             state.pool.hosts.begin(host, now, &state.config);
         }
+        if transfer.is_held() && seat.owners.is_single() {
+            connection.set_held(true); // paused while it waited
+        }
         self.core.begin(now, id, connection, stream);
         self.share(socket);
         self.links.touch(now, socket, &mut self.core);
