@@ -68,3 +68,38 @@ fn a_loop_ends_and_foreign_schemes_are_refused() {
     }
     in_every_loop!(check);
 }
+
+/// What a redirect says besides leading on is of no interest, and never taken for what it leads
+/// to, however much it is and in however many pieces it comes.
+#[test]
+fn a_redirect_with_a_long_body_delivers_none_of_it() {
+    fn check<L: ClientLoop>() {
+        for pipelining in [1, 4] {
+            let config = Config { pipelining, per_host_max: 1, ..Config::default() };
+            let chunks = 300_000 / L::SLOWER / 10;
+            let script = move |heard: &Heard| match heard.path() {
+                "/long" => {
+                    let head = "HTTP/1.1 302 Found\r\nLocation: /end\r\n\
+                                Transfer-Encoding: chunked\r\n\r\n";
+                    let body = "a\r\nlong......\r\n".repeat(chunks) + "0\r\n\r\n";
+                    vec![Step::Send((head.to_owned() + &body).into())]
+                }
+                _ => ok(b"end"),
+            };
+            let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+            for _ in 0..2 {
+                staged.get("/warm");
+                staged.run();
+            }
+            let request = Request::get(&staged.url("/long")).options(Arc::new(following()));
+            let id = staged.start(&request.build().unwrap());
+            let behind = staged.get("/behind");
+            staged.run();
+            assert_eq!(staged.recorder().body(id), b"end");
+            assert_eq!(staged.recorder().trace(id), "RHdD");
+            assert!(staged.recorder().ended(behind).result.is_ok());
+            leave_nothing(&mut staged);
+        }
+    }
+    in_every_loop!(check);
+}

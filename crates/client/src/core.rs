@@ -15,7 +15,7 @@ use crate::body;
 use crate::error::{Error, Waiting};
 use crate::seat::Seat;
 use crate::state::{Command, State};
-use crate::transfer::{BodyUse, Calls, Stage, Then, Transfer, TransferId};
+use crate::transfer::{BodyUse, Calls, IGNORED_SIZE_MAX, Stage, Then, Transfer, TransferId};
 
 /// The application, and everything about transfers but their connections: what connections tell
 /// of their events.
@@ -218,10 +218,6 @@ impl<A: Application> Core<A> {
         transfer.received += bytes.len() as u64;
         transfer.since = now;
         if let BodyUse::Ignore(_) = transfer.body {
-            if transfer.received > IGNORED_SIZE_MAX {
-                self.state.commands.push_back(Command::Cancel(transfer.socket, id));
-                self.lead_on(now, id);
-            }
             return;
         }
         if let Some(place) = transfer.extra.as_mut().and_then(|extra| extra.file.as_mut()) {
@@ -426,6 +422,12 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
             proto::Event::Data { stream, bytes } => {
                 connection.release(stream, bytes.len());
                 match self.state.transfers.get(id.0) {
+                    Some(transfer) if transfer.is_bored(bytes.len()) => {
+                        // From now on nothing on this connection is about it.
+                        seat.owners.pop();
+                        connection.reset(stream, 0);
+                        self.lead_on(now, id);
+                    }
                     Some(_) => self.data(now, id, bytes),
                     None => Self::swallow(connection, seat, bytes.len()),
                 }
@@ -488,5 +490,3 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
     }
 }
 
-/// So much of an answer that nobody wants is swallowed to keep its connection.
-const IGNORED_SIZE_MAX: u64 = 64 * 1024;

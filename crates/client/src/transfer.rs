@@ -232,6 +232,12 @@ impl Transfer {
         matches!(self.stage, Stage::Sending | Stage::Expecting | Stage::Receiving)
     }
 
+    /// True if its answer is of no interest, and too long with so many bytes more to be swallowed.
+    pub(crate) fn is_bored(&self, bytes: usize) -> bool {
+        let ignored = matches!(self.body, BodyUse::Ignore(_));
+        ignored && self.received + bytes as u64 > IGNORED_SIZE_MAX
+    }
+
     /// True if nothing may be delivered now.
     pub(crate) fn is_held(&self) -> bool {
         let paced = self.extra.as_ref().and_then(|extra| extra.pace);
@@ -299,6 +305,9 @@ impl Transfer {
         }
     }
 }
+
+/// So much of an answer that nobody wants is swallowed to keep its connection.
+pub(crate) const IGNORED_SIZE_MAX: u64 = 64 * 1024;
 
 /// A length as the application hears of it.
 pub(crate) fn known(len: BodyLen) -> Option<u64> {
