@@ -115,6 +115,59 @@ fn silence_amid_a_body_is_idleness_and_slowness_is_slow() {
     in_every_loop!(check);
 }
 
+/// A pause of ours is no silence of the server's.
+#[test]
+fn a_transfer_that_is_slowed_down_is_not_idle() {
+    let options = Options {
+        highest_speed: Some(10_000),
+        idle_timeout: Some(Duration::from_secs(2)),
+        ..Options::default()
+    };
+    let mut world = world(Recorder::default(), Config::default());
+    world.capacity = 256 * 1024;
+    let begun = world.now();
+    let id = start(&mut world, &get("/bytes/200000", options));
+    run(&mut world);
+    let done = world.client.application().ended(id);
+    assert!(done.result.is_ok(), "{done:?}");
+    let took = world.now() - begun;
+    assert!(took >= Duration::from_secs(19) && took < Duration::from_secs(30), "{took:?}");
+}
+
+/// Nor is one of the application's, however long; and nobody wakes for it.
+#[test]
+fn a_long_pause_is_neither_idle_nor_slow_and_wakes_nobody() {
+    let recorder = Recorder::with(|context, id, event| {
+        if matches!(event, Event::Head { .. }) {
+            context.pause(id);
+        }
+    });
+    let options = Options {
+        idle_timeout: Some(Duration::from_secs(2)),
+        first_byte_timeout: Some(Duration::from_secs(2)),
+        lowest_speed: Some((1_000, Duration::from_secs(1))),
+        ..Options::default()
+    };
+    let mut world = world(recorder, Config::default());
+    let id = start(&mut world, &get("/bytes/100000", options));
+    assert!(world.run(100_000, |world| world.client.application().trace(id) == "H"));
+    let mut wakes = 0;
+    for _ in 0..60 {
+        let until = world.now() + Duration::from_secs(1);
+        while let Some(due) = world.client.poll_timeout().filter(|due| *due <= until) {
+            wakes += 1;
+            let now = due.max(world.now());
+            world.client.handle_timeout(now);
+        }
+        world.advance(Duration::from_secs(1));
+    }
+    assert!(wakes <= 5, "{wakes} wakes in a minute of pausing");
+    let now = world.now();
+    world.client.with(now, |_, context| context.resume(id));
+    run(&mut world);
+    assert!(world.client.application().ended(id).result.is_ok());
+}
+
 /// Requests go at the pace that was set, whatever waits.
 #[test]
 fn a_rate_is_kept() {

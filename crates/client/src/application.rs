@@ -98,6 +98,10 @@ impl Context<'_> {
             && std::mem::take(&mut known.paused)
         {
             known.since = self.now;
+            let received = known.received;
+            if let Some(pace) = known.extra.as_mut().and_then(|extra| extra.pace.as_mut()) {
+                pace.window = (self.now, received);
+            }
             self.state.commands.push_back(Command::Hold(transfer));
         }
     }

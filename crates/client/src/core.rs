@@ -91,7 +91,7 @@ impl<A: Application> Core<A> {
         let received = transfer.received;
         let lowest = transfer.request.options().lowest_speed;
         let request = transfer.request.clone();
-        let paused = transfer.paused;
+        let held = transfer.paused;
         let Some(extra) = transfer.extra.as_deref_mut() else { return true };
         if extra.rest_until.take_if(|until| *until <= now).is_some() {
             self.state.restart(now, id, request, false);
@@ -99,12 +99,14 @@ impl<A: Application> Core<A> {
         }
         let Some(pace) = &mut extra.pace else { return true };
         if pace.until.take_if(|until| *until <= now).is_some() {
+            pace.window = (now, received);
+            transfer.since = now; // the silence was ours
             self.state.commands.push_back(Command::Hold(id));
         }
         if let Some((speed, span)) = lowest
             && pace.window.0 + span <= now
         {
-            let enough = paused || pace.until.is_some();
+            let enough = held || pace.until.is_some();
             let moved = received - pace.window.1;
             pace.window = (now, received);
             if !enough && u128::from(moved) * 1000 < u128::from(speed) * span.as_millis() {

@@ -250,7 +250,7 @@ impl Transfer {
         let total = options.total_timeout.map(|span| (self.started + span, Waiting::Total));
         let stage = match self.stage {
             Stage::Queued | Stage::Aside | Stage::Expecting => None,
-            _ if self.paused => None,
+            _ if self.is_held() => None,
             Stage::Sending => options.first_byte_timeout.map(|span| (span, Waiting::FirstByte)),
             Stage::Receiving => options.idle_timeout.map(|span| (span, Waiting::Idle)),
         };
@@ -265,7 +265,8 @@ impl Transfer {
         let expecting =
             (self.stage == Stage::Expecting).then(|| self.since + options.continue_timeout);
         let pace = extra.and_then(|extra| extra.pace);
-        let window = pace.zip(options.lowest_speed).map(|(pace, (_, span))| pace.window.0 + span);
+        let watched = pace.filter(|_| !self.is_held()).zip(options.lowest_speed);
+        let window = watched.map(|(pace, (_, span))| pace.window.0 + span);
         let resumed = pace.and_then(|pace| pace.until);
         let rested = extra.and_then(|extra| extra.rest_until);
         [expecting, window, resumed, rested].into_iter().flatten().min()
