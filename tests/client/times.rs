@@ -62,6 +62,85 @@ fn everything(span: Duration) -> (Options, Config) {
     (options, config)
 }
 
+/// What no clock reaches is never due, and is not reckoned with.
+#[test]
+fn spans_beyond_every_clock_are_for_ever() {
+    for span in [Duration::MAX, Duration::from_secs(u64::MAX / 2), Duration::from_secs(1 << 40)] {
+        let (options, config) = everything(span);
+        let mut world = world(Recorder::default(), config);
+        let id = start(&mut world, &get("/bytes/100000", options.clone()));
+        let echo = Request::with_method("PUT", "http://127.0.0.1/echo")
+            .body(Body::Bytes(vec![b'x'; 50_000].into()))
+            .options(Arc::new(options.clone()))
+            .build()
+            .unwrap();
+        let echo = start(&mut world, &echo);
+        run(&mut world);
+        for id in [id, echo] {
+            assert!(world.client.application().ended(id).result.is_ok());
+        }
+        // A name, and a question that waits for ever.
+        let request = Request::get("http://name.example/").options(Arc::new(options));
+        let id = start(&mut world, &request.build().unwrap());
+        assert!(world.client.running() == 1);
+        let now = world.now();
+        assert!(world.client.with(now, |_, context| context.remove(id)));
+    }
+}
+
+/// No time at all: whatever does not end at once ends by its deadline, and nothing storms.
+#[test]
+fn spans_of_nothing_are_over_at_once() {
+    let (options, config) = everything(Duration::ZERO);
+    let mut world = world(Recorder::default(), config);
+    let slow = ["/delay/1000", "/idle", "/bytes/1000"];
+    let ids = slow.map(|path| start(&mut world, &get(path, options.clone())));
+    let begun = world.now();
+    assert!(world.run(10_000, |world| world.client.running() == 0), "a storm");
+    for id in &ids[..2] {
+        let done = world.client.application().ended(*id);
+        assert!(matches!(done.result, Err(Error::TimedOut(_))), "{done:?}");
+    }
+    assert!(world.now() - begun <= Duration::from_millis(10));
+    // The least of spans to reckon a speed over, where nothing else ends it.
+    let options = Options { lowest_speed: Some((1, Duration::ZERO)), ..Options::default() };
+    let recorder = Recorder::with(|context, id, event| {
+        if matches!(event, Event::Head { .. }) {
+            context.pause(id);
+        }
+    });
+    let mut world = self::world(recorder, Config::default());
+    let id = start(&mut world, &get("/bytes/100000", options));
+    assert!(world.run(10_000, |world| world.client.application().trace(id) == "H"));
+    let now = world.now();
+    world.client.with(now, |_, context| context.resume(id));
+    run(&mut world);
+}
+
+/// A wait that a server asks for, and a limit that allows everything.
+#[test]
+fn an_endless_rest_is_not_reckoned_with() {
+    fn check<L: ClientLoop>() {
+        for value in ["18446744073709551615", "99999999999999999999999999", "315360000000"] {
+            let fields = format!("Retry-After: {value}\r\n");
+            let said = answer("503 No", &fields, b"");
+            let script = move |_: &Heard| vec![Step::Send(said.clone())];
+            let config = Config { retry_after_max: Duration::MAX, ..Config::default() };
+            let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+            let options = Options { retries: 1, ..Options::default() };
+            let request = Request::get(&staged.url("/")).options(Arc::new(options));
+            let id = staged.start(&request.build().unwrap());
+            while staged.peer.requests.is_empty() {
+                staged.turn();
+            }
+            staged.rest();
+            staged.with(|context| context.remove(id));
+            assert_eq!(staged.client.engine().running(), 0);
+        }
+    }
+    in_every_loop!(check);
+}
+
 #[test]
 fn each_deadline_has_its_name() {
     let second = Some(Duration::from_secs(1));

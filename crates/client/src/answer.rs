@@ -1,6 +1,6 @@
 //! What an answer means for its transfer: deliver it, follow it, ask again, or wait.
 
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use fulmar_proto::{BodyLen, Response};
 use fulmar_semantics::coding::Decoder;
@@ -9,6 +9,7 @@ use fulmar_semantics::retry_after::retry_after;
 use url::Url;
 
 use crate::error::Error;
+use crate::moment::later;
 use crate::request::Redirected;
 use crate::state::State;
 use crate::transfer::{BodyUse, Calls, Pace, Stage, Then, TransferId, known};
@@ -108,7 +109,7 @@ impl State {
         let Some(span) = value.and_then(|value| retry_after(value, wall, cap)) else {
             return false;
         };
-        let until = now + span;
+        let until = later(now, span);
         if let Some(origin) = self.pool.get(transfer.origin) {
             self.pool.hosts.rest(origin.host, until);
         }
@@ -131,8 +132,8 @@ impl State {
         let received = transfer.received;
         let begun = transfer.started + transfer.times.queue;
         let Some(pace) = transfer.extra().pace.as_mut() else { return };
-        let due = std::time::Duration::from_secs_f64(received as f64 / speed.max(1) as f64);
-        let until = begun + due;
+        let due = Duration::try_from_secs_f64(received as f64 / speed.max(1) as f64);
+        let until = later(begun, due.unwrap_or(Duration::MAX));
         if until > now {
             pace.until = Some(until);
             self.watch(now, id);

@@ -15,6 +15,7 @@ use crate::application::Application;
 use crate::client::Client;
 use crate::error::{ConnectError, Error, Tried, Waiting};
 use crate::key::{Key, Route};
+use crate::moment::later;
 use crate::pool::{Addresses, Candidates, destination, told_an_address};
 use crate::request::basic;
 use crate::seat::{Seat, micros};
@@ -96,8 +97,9 @@ impl<A: Application> Client<A> {
             return;
         };
         let Some(span) = state.config.name_timeout else { return };
-        if asked + span > now {
-            return self.core.state.alarm(origin, asked + span);
+        let due = later(asked, span);
+        if due > now {
+            return self.core.state.alarm(origin, due);
         }
         self.asked(origin);
         self.core
@@ -172,7 +174,7 @@ impl<A: Application> Client<A> {
         let socket = self.links.connect(now, endpoint, layer, connection, seat);
         attempt.racing.push(socket);
         if attempt.candidates.get(attempt.next).is_some() {
-            self.links.set_timer(socket, Some(now + state.config.attempt_delay));
+            self.links.set_timer(socket, Some(later(now, state.config.attempt_delay)));
         }
         true
     }

@@ -13,6 +13,7 @@ use fulmar_tls::TlsError;
 use crate::application::{Application, Context, Event};
 use crate::body;
 use crate::error::{Error, Waiting};
+use crate::moment::later;
 use crate::seat::Seat;
 use crate::state::{Command, State};
 use crate::transfer::{BodyUse, Calls, IGNORED_SIZE_MAX, Stage, Then, Transfer, TransferId};
@@ -89,7 +90,7 @@ impl<A: Application> Core<A> {
             return true;
         }
         let received = transfer.received;
-        let lowest = transfer.request.options().lowest_speed;
+        let lowest = transfer.request.options().lowest_speed();
         let request = transfer.request.clone();
         let held = transfer.paused;
         let Some(extra) = transfer.extra.as_deref_mut() else { return true };
@@ -104,7 +105,7 @@ impl<A: Application> Core<A> {
             self.state.commands.push_back(Command::Hold(id));
         }
         if let Some((speed, span)) = lowest
-            && pace.window.0 + span <= now
+            && later(pace.window.0, span) <= now
         {
             let enough = held || pace.until.is_some();
             let moved = received - pace.window.1;

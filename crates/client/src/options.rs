@@ -146,11 +146,19 @@ impl Options {
         Ok(Some(tls.clone()))
     }
 
+    /// The lowest speed, over a span that is long enough to reckon one.
+    pub(crate) fn lowest_speed(&self) -> Option<(u64, Duration)> {
+        self.lowest_speed.map(|(speed, span)| (speed, span.max(WINDOW_MIN)))
+    }
+
     /// What a proxy that forwards is told of us.
     pub(crate) fn proxy_login(&self, target: &Target) -> Option<&Login> {
         self.proxies.as_ref()?.proxy_for(target.url())?.login.as_ref()
     }
 }
+
+/// Bytes come in bursts: over less time than this there is no speed, only work.
+const WINDOW_MIN: Duration = Duration::from_millis(20);
 
 /// A host as it is resolved or connected to, without brackets.
 pub(crate) fn host_text(host: &Host<String>) -> String {

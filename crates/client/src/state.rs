@@ -11,6 +11,7 @@ use slab::Slab;
 use crate::connect::Attempt;
 use crate::hosts::Permit;
 use crate::identity::Sessions;
+use crate::moment::later;
 use crate::options::Config;
 use crate::pool::{Addresses, Pool, Swept};
 use crate::request::Request;
@@ -223,7 +224,7 @@ impl State {
             known.addresses = Addresses::Asked(now);
             self.actions.push_back(Action::Resolve { lookup: lookup(origin) });
             if let Some(span) = self.config.name_timeout {
-                self.alarm(origin, now + span);
+                self.alarm(origin, later(now, span));
             }
         }
     }

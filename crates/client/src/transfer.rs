@@ -10,6 +10,7 @@ use fulmar_semantics::auth::Attempt;
 use fulmar_semantics::coding::Decoder;
 
 use crate::error::{Error, Waiting};
+use crate::moment::later;
 use crate::request::Request;
 
 /// A transfer's name: never given to another one, and recognised when it is over.
@@ -247,14 +248,14 @@ impl Transfer {
     /// When it must be looked at, and what it has failed to do then.
     pub(crate) fn deadline(&self) -> Option<(Instant, Waiting)> {
         let options = self.request.options();
-        let total = options.total_timeout.map(|span| (self.started + span, Waiting::Total));
+        let total = options.total_timeout.map(|span| (later(self.started, span), Waiting::Total));
         let stage = match self.stage {
             Stage::Queued | Stage::Aside | Stage::Expecting => None,
             _ if self.is_held() => None,
             Stage::Sending => options.first_byte_timeout.map(|span| (span, Waiting::FirstByte)),
             Stage::Receiving => options.idle_timeout.map(|span| (span, Waiting::Idle)),
         };
-        let stage = stage.map(|(span, waiting)| (self.since + span, waiting));
+        let stage = stage.map(|(span, waiting)| (later(self.since, span), waiting));
         total.into_iter().chain(stage).min_by_key(|(due, _)| *due)
     }
 
@@ -263,10 +264,10 @@ impl Transfer {
         let options = self.request.options();
         let extra = self.extra.as_deref();
         let expecting =
-            (self.stage == Stage::Expecting).then(|| self.since + options.continue_timeout);
+            (self.stage == Stage::Expecting).then(|| later(self.since, options.continue_timeout));
         let pace = extra.and_then(|extra| extra.pace);
-        let watched = pace.filter(|_| !self.is_held()).zip(options.lowest_speed);
-        let window = watched.map(|(pace, (_, span))| pace.window.0 + span);
+        let watched = pace.filter(|_| !self.is_held()).zip(options.lowest_speed());
+        let window = watched.map(|(pace, (_, span))| later(pace.window.0, span));
         let resumed = pace.and_then(|pace| pace.until);
         let rested = extra.and_then(|extra| extra.rest_until);
         [expecting, window, resumed, rested].into_iter().flatten().min()
