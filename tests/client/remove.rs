@@ -349,6 +349,40 @@ fn of_ten_thousand_pipelined_transfers_each_ends_once_or_is_removed() {
     in_every_loop!(check);
 }
 
+/// What is begun in the event that says that nothing can go on must not suffer for it.
+#[test]
+fn a_transfer_begun_while_others_fail_does_not_fail_with_them() {
+    let now = sys::now();
+    let recorder = Recorder::default();
+    let removed = recorder.removed.clone();
+    let mut client = Client::new(now, sys::wall_clock(), recorder, Config::default());
+    let request = Request::get("http://name.invalid/").build().unwrap();
+    let other = Request::get("http://another.invalid/").build().unwrap();
+    let ids: Vec<_> = (0..3).map(|_| client.start(now, &request)).collect();
+    let siblings = ids.clone();
+    let begun = Rc::new(Cell::new(None));
+    let inside = Rc::clone(&begun);
+    client.application_mut().act = Some(Box::new(move |context, id, _| {
+        if id == siblings[0] {
+            for sibling in &siblings[1..] {
+                assert!(context.remove(*sibling));
+                removed.borrow_mut().insert(*sibling);
+            }
+            inside.set(Some(context.start(&other)));
+        }
+    }));
+    let lookup = loop {
+        match client.poll_action().expect("a question") {
+            fulmar_engine::Action::Resolve { lookup } => break lookup,
+            _ => continue,
+        }
+    };
+    client.handle_resolved(now, lookup, Err(fulmar_engine::ResolveError::NotFound));
+    assert_eq!(client.application().trace(ids[0]), "D");
+    assert_eq!(client.application().trace(begun.get().unwrap()), "");
+    assert_eq!(client.running(), 1);
+}
+
 /// Removed transfers whose answers never come must not keep a connection for ever.
 #[test]
 fn a_connection_whose_transfers_are_all_removed_is_given_up() {

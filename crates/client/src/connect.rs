@@ -20,6 +20,7 @@ use crate::pool::{Addresses, Candidates, destination, told_an_address};
 use crate::request::basic;
 use crate::seat::{Seat, micros};
 use crate::state::{lookup, position};
+use crate::transfer::Stage;
 
 /// One connection to be, and the addresses that are tried for it.
 #[derive(Debug)]
@@ -118,10 +119,13 @@ impl<A: Application> Client<A> {
     }
 
     fn fail_all(&mut self, now: Instant, origin: usize, error: impl Fn() -> Error) {
-        for _ in
-            0..self.core.state.pool.get(origin).map_or(0, |_| self.core.state.pool.waiting(origin))
-        {
-            self.core.fail_front(now, origin, error());
+        // Those who wait now: what the application starts meanwhile has not failed, and the origin
+        // may be another one by then.
+        for id in self.core.state.pool.waiters(origin) {
+            let transfer = self.core.state.transfers.get(id.0);
+            if transfer.is_some_and(|transfer| transfer.stage == Stage::Queued) {
+                self.core.over(now, id, Err(error()));
+            }
         }
     }
 

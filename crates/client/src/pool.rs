@@ -190,6 +190,11 @@ impl Pool {
         }
     }
 
+    /// The transfers that wait, and some that are gone.
+    pub(crate) fn waiters(&self, at: usize) -> Vec<TransferId> {
+        self.origins.get(at).map(|origin| origin.queue.iter().copied().collect()).unwrap_or_default()
+    }
+
     /// How many transfers wait.
     pub(crate) fn waiting(&self, at: usize) -> usize {
         self.origins[at].waiting
