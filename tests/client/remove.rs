@@ -410,3 +410,20 @@ fn a_connection_whose_transfers_are_all_removed_is_given_up() {
     }
     in_every_loop!(check);
 }
+
+/// The peer has ended its side of an upgraded connection: the transfer is over, and so is the
+/// connection.
+#[test]
+fn an_upgraded_connection_does_not_outlive_its_transfer() {
+    fn check<L: ClientLoop>() {
+        let script = |heard: &Heard| serve(heard, true);
+        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+        let request = request(&staged, Site::Upgraded);
+        let id = staged.start(&request);
+        staged.run();
+        assert_eq!(staged.recorder().body(id), b"hello");
+        staged.rest();
+        assert_eq!(staged.client.engine().connections(), 0);
+    }
+    in_every_loop!(check);
+}

@@ -264,8 +264,13 @@ impl<A: Application> Client<A> {
         if !seat.owners.is_empty() {
             return self.core.state.commands.push_back(Command::Dispatch(seat.origin()));
         }
-        if !seat.stands || connection.vacancy() == 0 || connection.is_finished() {
+        if !seat.stands || connection.is_finished() {
             return;
+        }
+        if connection.vacancy() == 0 {
+            // Upgraded, and the peer has ended its side: nobody is left who could end ours.
+            connection.reset(Default::default(), 0);
+            return self.links.touch(now, socket, &mut self.core);
         }
         let origin = seat.origin();
         self.core.state.pool.park(origin, link);
