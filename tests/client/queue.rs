@@ -51,6 +51,58 @@ fn run<L: ClientLoop>(staged: &mut Staged<L>, others: &mut [Scripted], max: usiz
     });
 }
 
+/// An origin with an endless queue and connections that are kept must not keep others waiting.
+#[test]
+fn no_origin_waits_while_another_is_served_for_ever() {
+    fn check<L: ClientLoop>() {
+        for keeps in [true, false] {
+            let fields = if keeps { "" } else { "Connection: close\r\n" };
+            let said = fulmar_tests::scripted::answer("200 OK", fields, b"hello");
+            let script = move |_: &Heard| vec![Step::Send(said.clone())];
+            let config = Config { connections_max: 2, ..Config::default() };
+            let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+            let mut others = servers(3, b"other");
+            let many: Vec<_> = (0..200).map(|n| staged.get(&format!("/{n}"))).collect();
+            let few: Vec<_> = others
+                .iter()
+                .flat_map(|other| (0..3).map(|n| format!("http://{}/{n}", other.address())))
+                .map(|url| staged.start(&Request::get(&url).build().unwrap()))
+                .collect();
+            run(&mut staged, &mut others, 2);
+            let order: Vec<TransferId> = staged.recorder().done.iter().map(|(id, _)| *id).collect();
+            assert_eq!(order.len(), many.len() + few.len());
+            let last = order.iter().rposition(|id| few.contains(id)).expect("they ended");
+            assert!(last < order.len() - 20, "the last of the few was {last} (kept: {keeps})");
+        }
+    }
+    in_every_loop!(check);
+}
+
+/// Whoever is next may be gone, or not be allowed to go: then it is the turn of the one after.
+#[test]
+fn a_place_that_one_does_not_take_is_the_next_ones() {
+    fn check<L: ClientLoop>() {
+        let config = Config { connections_max: 1, ..Config::default() };
+        let mut staged = Staged::<L>::new(Recorder::default(), config, |_| ok(b"hello"));
+        let mut others = servers(3, b"other");
+        let first = staged.get("/first");
+        let waiting: Vec<_> = others
+            .iter()
+            .map(|other| format!("http://{}/", other.address()))
+            .map(|url| staged.start(&Request::get(&url).build().unwrap()))
+            .collect();
+        let removed = staged.recorder().removed.clone();
+        removed.borrow_mut().insert(waiting[0]);
+        staged.with(|context| assert!(context.remove(waiting[0])));
+        run(&mut staged, &mut others, 1);
+        for id in [first, waiting[1], waiting[2]] {
+            assert!(staged.recorder().ended(id).result.is_ok());
+        }
+        leave_nothing(&mut staged);
+    }
+    in_every_loop!(check);
+}
+
 /// The total counts from the start, the queue included; the one in the queue says so.
 #[test]
 fn time_in_the_queue_counts_towards_the_total() {

@@ -148,8 +148,14 @@ impl<A: Application> Client<A> {
         }
     }
 
-    /// Lets waiting transfers go, one after the other, as long as there is a connection for each.
+    /// Lets waiting transfers go, as far as they may; what room they leave is the next origin's.
     fn dispatch(&mut self, now: Instant, origin: usize) {
+        self.serve(now, origin);
+        self.feed();
+    }
+
+    /// One after the other, as long as there is a connection for each.
+    fn serve(&mut self, now: Instant, origin: usize) {
         let mut begun = false;
         loop {
             let state = &mut self.core.state;
@@ -273,12 +279,17 @@ impl<A: Application> Client<A> {
             return self.links.touch(now, socket, &mut self.core);
         }
         let origin = seat.origin();
+        let pool = &self.core.state.pool;
+        if seat.uses >= FAIR_USES && !pool.hungry.is_empty() && pool.waiting(origin) > 0 {
+            self.links.close(socket); // its origin has had its share
+            return self.lost(now, origin, false);
+        }
         self.core.state.pool.park(origin, link);
         self.dispatch(now, origin);
         if self.core.state.pool.idle() > self.core.state.config.idle_max {
             self.evict(now);
         }
-        self.feed(now);
+        self.feed();
     }
 
     /// Closes the connection that has been idle for the longest time; false if none is.
@@ -297,15 +308,21 @@ impl<A: Application> Client<A> {
         if let Some(known) = state.pool.get_mut(origin) {
             known.connections -= 1;
             known.connecting -= usize::from(connecting);
-            state.commands.push_back(Command::Dispatch(origin));
+            match state.pool.hungry.is_empty() || state.pool.waiting(origin) == 0 {
+                true => state.commands.push_back(Command::Dispatch(origin)),
+                false => state.pool.starve(origin), // others have waited longer
+            }
         }
         state.sweep(now, origin);
-        self.feed(now);
+        self.feed();
     }
 
     /// There may be room for another connection: the origin that waits longest has it.
-    fn feed(&mut self, _now: Instant) {
+    fn feed(&mut self) {
         let state = &mut self.core.state;
+        if state.pool.hungry.is_empty() {
+            return;
+        }
         let room = self.links.len() < state.config.connections_max || state.pool.idle() > 0;
         if room && let Some(origin) = state.pool.hungry.pop_front() {
             if let Some(known) = state.pool.get_mut(origin) {
@@ -432,6 +449,10 @@ impl<A: Application> Client<A> {
         self.due = due;
     }
 }
+
+/// Exchanges that a connection is kept for while other origins wait for one: opening another
+/// costs about as much as this many requests save.
+const FAIR_USES: u32 = 16;
 
 impl<A: Application> Engine for Client<A> {
     /// A client accepts nobody.
