@@ -128,6 +128,30 @@ fn answers_without_a_body_leave_the_connection_whole() {
     in_every_loop!(check);
 }
 
+/// A body that is not all there is never told as complete, and each way has its name.
+#[test]
+fn what_is_cut_short_is_an_error() {
+    fn check<L: ClientLoop>() {
+        let short = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello";
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
+        for case in [
+            case("nothing at all", "").then(Step::Fin).fails("closed"),
+            case("part of the status line", "HTTP/1.1 20").then(Step::Fin).fails("truncated"),
+            case("part of the fields", "HTTP/1.1 200 OK\r\nA: b")
+                .then(Step::Fin)
+                .fails("truncated"),
+            case("part of the body", short).then(Step::Fin).fails("truncated"),
+            case("no last chunk", chunked).then(Step::Fin).fails("truncated"),
+            case("an interim answer only", "HTTP/1.1 103 E\r\n\r\n")
+                .then(Step::Fin)
+                .fails("truncated"),
+        ] {
+            case.run::<L>();
+        }
+    }
+    in_every_loop!(check);
+}
+
 #[test]
 fn a_reset_amid_a_body_is_an_error_of_its_own() {
     fn check<L: ClientLoop>() {

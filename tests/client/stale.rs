@@ -97,6 +97,93 @@ fn second<L: ClientLoop>(
     (heard, result)
 }
 
+/// RFC 9110 §9.2.2, RFC 9112 §9.3.1: a request is sent again only if it does no harm, only on a
+/// connection that had been used before, and never once the peer has begun to answer.
+#[test]
+fn what_is_asked_again_when_a_used_connection_dies() {
+    fn check<L: ClientLoop>() {
+        for end in [Step::Close, Step::Reset] {
+            for point in POINTS {
+                for method in ["GET", "PUT", "POST"] {
+                    let (heard, result) = second::<L>(method, point, end.clone());
+                    let case = format!("{method} {point:?} {end:?}: {heard} {result:?}");
+                    eprintln!("{case}");
+                    assert!(method != "POST" || heard <= 1, "{case}");
+                    match point {
+                        Point::Idle => assert!(heard == 1 && result.is_ok(), "{case}"),
+                        Point::Crossing if method != "POST" => assert!(result.is_ok(), "{case}"),
+                        Point::Crossing => assert!(heard == usize::from(result.is_ok()), "{case}"),
+                        Point::Read if method != "POST" => {
+                            assert!(heard == 2 && result.is_ok(), "{case}");
+                        }
+                        Point::Whole => {
+                            // A reset may overtake the answer.
+                            let lost = matches!(end, Step::Reset);
+                            assert!(result.is_ok() || lost, "{case}");
+                        }
+                        // A reset destroys what was said before it: then nothing was heard.
+                        _ if matches!(end, Step::Reset) && method != "POST" => {
+                            assert!(heard == 1 || result.is_ok(), "{case}");
+                        }
+                        _ => assert!(heard == 1 && result.is_err(), "{case}"),
+                    }
+                }
+            }
+        }
+    }
+    in_every_loop!(check);
+}
+
+/// What was said is known to have been heard: nothing is asked again, whoever resets.
+#[test]
+fn nothing_is_asked_again_once_a_byte_of_the_answer_has_come() {
+    fn check<L: ClientLoop>() {
+        for point in [Point::StatusLine, Point::Interim, Point::Fields, Point::Body] {
+            for end in [Step::Close, Step::Reset] {
+                let script = move |heard: &Heard| match heard.nth {
+                    1 => vec![Step::Send(point.said())],
+                    _ => ok(b"first"),
+                };
+                let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+                staged.get("/first");
+                staged.run();
+                let id = staged.get("/second");
+                while staged.peer.requests.len() < 2 {
+                    staged.turn();
+                }
+                staged.rest(); // the bytes have been read
+                staged.peer.act(0, [end.clone()]);
+                staged.run();
+                let done = staged.recorder().ended(id);
+                assert!(done.result.is_err() && !done.retried, "{point:?} {end:?} {done:?}");
+                assert_eq!(staged.peer.requests.len(), 2, "{point:?} {end:?}");
+            }
+        }
+    }
+    in_every_loop!(check);
+}
+
+/// A second connection that dies as well ends it: once is enough, and it is said.
+#[test]
+fn a_request_is_sent_again_once() {
+    fn check<L: ClientLoop>() {
+        let script = |heard: &Heard| match heard.path() {
+            "/second" => vec![Step::Close],
+            _ => ok(b""),
+        };
+        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+        staged.get("/first");
+        staged.run();
+        let id = staged.get("/second");
+        staged.run();
+        assert_eq!(staged.peer.requests.len(), 3);
+        let done = staged.recorder().ended(id);
+        assert!(matches!(done.result, Err(Error::Closed | Error::Peer(PeerError::UnexpectedEof))));
+        assert!(done.retried, "it was sent twice");
+    }
+    in_every_loop!(check);
+}
+
 /// A fresh connection that says nothing is a server's failure, not a stale connection.
 #[test]
 fn a_fresh_connection_that_dies_is_not_tried_again() {

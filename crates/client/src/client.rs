@@ -213,6 +213,7 @@ impl<A: Application> Client<A> {
         seat.uses += 1;
         if seat.owners.is_empty() {
             seat.sent = false;
+            seat.heard = false;
             seat.drained = 0;
             seat.calls = Default::default();
         }
@@ -469,6 +470,7 @@ impl<A: Application> Engine for Client<A> {
     fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
         if let Some((_, seat)) = self.links.get_mut(socket) {
             seat.calls.receive += u32::from(!input.is_empty() || input.has_eof());
+            seat.heard |= !input.is_empty();
         }
         self.links.handle_input(now, socket, input, &mut self.core);
         self.settle(now);

@@ -346,13 +346,18 @@ impl<A: Application> Core<A> {
         let unsent = !seat.sent && request.body().is_replayable();
         let harmless = request.is_idempotent() || unsent;
         let first_time = !alone || (transfer.reused && !transfer.retried);
-        let again = silent && harmless && first_time && loss.may_be_stale;
+        let mute = !(alone && seat.heard);
+        let again = silent && mute && harmless && first_time && loss.may_be_stale;
+        let error = match loss.error {
+            Error::Peer(PeerError::UnexpectedEof) if silent && mute => Error::Closed,
+            error => error,
+        };
         transfer.retried |= again && alone;
         transfer.stage = Stage::Aside;
         self.state.leave(origin);
         match again {
             true => self.state.restart(now, id, request, true),
-            false => self.over(now, id, Err(loss.error)),
+            false => self.over(now, id, Err(error)),
         }
     }
 }
@@ -428,6 +433,7 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
                     Some(transfer) if transfer.is_bored(bytes.len()) => {
                         // From now on nothing on this connection is about it.
                         seat.owners.pop();
+                        seat.heard = false;
                         connection.reset(stream, 0);
                         self.lead_on(now, id);
                     }
@@ -437,6 +443,7 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
             }
             proto::Event::End { .. } => {
                 seat.owners.pop();
+                seat.heard = false;
                 self.state.note_calls(id, seat.calls);
                 seat.calls = Calls::default();
                 self.state.commands.push_back(Command::Freed(socket));

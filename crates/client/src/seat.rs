@@ -23,6 +23,8 @@ pub(crate) struct Seat {
     pub(crate) setup: Setup,
     /// Bytes of the exchanges in hand have left.
     pub(crate) sent: bool,
+    /// Bytes have come since the answer that is next was owed.
+    pub(crate) heard: bool,
     /// Bytes that nobody wanted.
     pub(crate) drained: u32,
     /// Since the exchange in hand began.
@@ -41,6 +43,7 @@ impl Seat {
             peer,
             setup: Setup::default(),
             sent: false,
+            heard: false,
             drained: 0,
             calls: Calls::default(),
             owners: Owners::default(),
