@@ -69,6 +69,95 @@ fn a_loop_ends_and_foreign_schemes_are_refused() {
     in_every_loop!(check);
 }
 
+/// Credentials are for the origin that they were meant for: scheme, host and port.
+#[test]
+fn credentials_stay_behind_when_the_origin_changes() {
+    fn check<L: ClientLoop>() {
+        let mut other = Scripted::new(|_| ok(b"other"));
+        let elsewhere = format!("http://{}/elsewhere", other.address());
+        let script = move |heard: &Heard| match heard.path() {
+            "/away" => to("307 Temporary Redirect", &elsewhere),
+            "/here" => to("307 Temporary Redirect", "/end"),
+            _ => ok(b"end"),
+        };
+        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+        let options = Options {
+            credential_fields: vec!["X-Api-Key".to_owned()],
+            referer: true,
+            ..following()
+        };
+        let options = Arc::new(options);
+        let private = ["authorization", "cookie", "proxy-authorization", "x-api-key", "origin"];
+        for path in ["/here?a#fragment", "/away?a#fragment"] {
+            let path = path.split('?').next().unwrap();
+            let url = staged.url(path).replace("http://", "http://user:secret@") + "#fragment";
+            let mut request = Request::get(&url).options(options.clone()).header("X-Other", b"1");
+            for name in private {
+                request = request.header(name, b"secret");
+            }
+            let id = staged.start(&request.build().unwrap());
+            staged.run_until(|client| {
+                other.turn();
+                client.running() == 0
+            });
+            assert!(staged.recorder().ended(id).result.is_ok());
+            let last = match path {
+                "/here" => staged.peer.requests.last().unwrap().clone(),
+                _ => other.requests.last().unwrap().clone(),
+            };
+            for name in private {
+                assert_eq!(last.field(name).is_some(), path == "/here", "{name} at {}", last.head);
+            }
+            assert_eq!(last.field("x-other"), Some("1"));
+            let host = if path == "/here" { staged.peer.address() } else { other.address() };
+            assert_eq!(last.field("host"), Some(&host.to_string()[..]));
+            // RFC 9110 §10.1.3: neither user nor fragment.
+            assert_eq!(last.field("referer"), Some(&staged.url(path)[..]));
+            assert!(path == "/here" || !last.head.contains("secret"), "{}", last.head);
+        }
+    }
+    in_every_loop!(check);
+}
+
+/// RFC 9110 §15.4: 303, and by custom 301 and 302, turn a POST into a GET without a body and
+/// without what described it; 307 and 308 do not.
+#[test]
+fn the_method_and_the_body_follow_the_status() {
+    fn check<L: ClientLoop>() {
+        for (status, method, body) in [
+            ("301 Moved", "GET", ""),
+            ("302 Found", "GET", ""),
+            ("303 See Other", "GET", ""),
+            ("307 Temporary", "POST", "hello"),
+            ("308 Permanent", "POST", "hello"),
+        ] {
+            let script = move |heard: &Heard| match heard.path() {
+                "/" => to(status, "/end"),
+                _ => ok(b"end"),
+            };
+            let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+            let request = Request::with_method("POST", &staged.url("/"))
+                .header("Content-Type", b"text/plain")
+                .header("Content-Language", b"en")
+                .header("Content-Location", b"/x")
+                .header("Digest", b"x=y")
+                .header("Last-Modified", b"Thu, 01 Jan 1970 00:00:00 GMT")
+                .body(Body::Bytes("hello".into()))
+                .options(Arc::new(following()));
+            let id = staged.start(&request.build().unwrap());
+            staged.run();
+            assert!(staged.recorder().ended(id).result.is_ok());
+            let last = staged.peer.requests.last().unwrap();
+            assert_eq!((last.method(), &last.body[..]), (method, body.as_bytes()), "{status}");
+            for name in ["content-type", "content-language", "content-location", "digest"] {
+                assert_eq!(last.field(name).is_some(), !body.is_empty(), "{status}: {name}");
+            }
+            assert_eq!(last.field("last-modified").is_some(), !body.is_empty(), "{status}");
+        }
+    }
+    in_every_loop!(check);
+}
+
 /// What a redirect says besides leading on is of no interest, and never taken for what it leads
 /// to, however much it is and in however many pieces it comes.
 #[test]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use fulmar_proto::{BodyLen, Response};
 use fulmar_semantics::coding::Decoder;
-use fulmar_semantics::redirect::{Ask, Decision, Hop, Origin, decide, referer};
+use fulmar_semantics::redirect::{Ask, Decision, Hop, decide, referer};
 use fulmar_semantics::retry_after::retry_after;
 use url::Url;
 
@@ -79,19 +79,16 @@ impl State {
             Decision::Stop => return Ok(None),
             Decision::Follow(follow) => follow,
         };
-        let drop_body = follow.ask == Ask::Retrieve;
-        if !drop_body && !request.body().is_replayable() {
+        if follow.ask == Ask::Same && !request.body().is_replayable() {
             return Err(Error::NotReplayable);
         }
         let referer = referer(request.url(), &follow.url);
         let next = Redirected {
             method: String::from_utf8_lossy(follow.method(hop.method)).into_owned(),
             referer: referer.filter(|_| request.options().referer),
-            drop_body,
-            drop_credentials: follow.origin == Origin::Other,
-            url: follow.url,
+            follow,
         };
-        let to = next.url.clone();
+        let to = next.follow.url.clone();
         transfer.extra().next = Some(request.redirected(&next).map_err(Error::Next)?);
         transfer.body = BodyUse::Ignore(Then::Follow);
         Ok(Some(to))
