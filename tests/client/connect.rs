@@ -149,6 +149,31 @@ fn an_error_tells_every_address_that_was_tried() {
     assert_eq!((alone.client.connections(), alone.client.origins()), (0, 0));
 }
 
+/// A thousand addresses are tried one after the other, and not a thousand at once.
+#[test]
+fn a_thousand_addresses_are_not_a_thousand_connections() {
+    let config = Config { connect_timeout: Some(Duration::from_secs(1)), ..Config::default() };
+    let mut alone = Alone::new(config);
+    let id = alone.start("http://name.example/");
+    let addresses: Vec<IpAddr> =
+        (0..1_000_u32).map(|n| Ipv4Addr::from(0x0a00_0000 + n).into()).collect();
+    let lookup = alone.lookups.pop().unwrap();
+    alone.client.handle_resolved(alone.now, lookup, Ok(&addresses));
+    alone.act();
+    let mut most = 0;
+    for _ in 0..2_000 {
+        if alone.client.running() == 0 {
+            break;
+        }
+        alone.wait(Duration::from_millis(250));
+        most = most.max(alone.client.connections());
+    }
+    assert!(most <= 8, "{most} at a time");
+    let done = alone.client.application().ended(id);
+    assert!(matches!(done.result, Err(Error::Connect(_))), "{done:?}");
+    assert_eq!(alone.client.connections(), 0);
+}
+
 /// Nobody answers: the deadline for connecting ends it, and is named.
 #[test]
 fn a_black_hole_ends_at_the_deadline_for_connecting() {

@@ -161,6 +161,9 @@ impl<A: Application> Client<A> {
         let state = &mut self.core.state;
         let Some(attempt) = state.attempts.get_mut(at as usize) else { return false };
         let Some(known) = state.pool.get(attempt.origin) else { return false };
+        if attempt.racing.len() >= RACING_MAX {
+            return true; // the next one to fail makes room
+        }
         let key = known.key.key();
         let (address, peer) = match (&key.route, attempt.candidates.get(attempt.next)) {
             (Route::Unix(path), _) if attempt.next == 0 => (None, Peer::Unix(path.clone())),
@@ -176,6 +179,10 @@ impl<A: Application> Client<A> {
             Err(error) => return self.unfit(now, at, error),
         };
         let socket = self.links.connect(now, endpoint, layer, connection, seat);
+        // Only the newest is waited for: otherwise each would start others, and those more.
+        if let Some(before) = attempt.racing.last() {
+            self.links.set_timer(*before, None);
+        }
         attempt.racing.push(socket);
         if attempt.candidates.get(attempt.next).is_some() {
             self.links.set_timer(socket, Some(later(now, state.config.attempt_delay)));
@@ -303,6 +310,8 @@ fn is_exhausted(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOBUFS | ENOMEM))
 }
 
+/// Addresses that are tried at a time for one connection.
+const RACING_MAX: usize = 8;
 // Linux, errno(3).
 const ENOMEM: i32 = 12;
 const ENFILE: i32 = 23;
