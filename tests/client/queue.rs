@@ -188,3 +188,32 @@ fn leave_nothing_but_manners<L: ClientLoop>(staged: &mut Staged<L>) {
     staged.run_until(|client| client.connections() == 0);
     assert_eq!(staged.client.engine().running(), 0);
 }
+
+/// Limits of nothing would let nobody go, ever: the least of each is one.
+#[test]
+fn limits_of_zero_do_not_stop_everything() {
+    fn check<L: ClientLoop>() {
+        let config = Config {
+            connections_max: 0,
+            per_host_max: 0,
+            per_host_active: Some(0),
+            idle_max: 0,
+            pipelining: 0,
+            ..Config::default()
+        };
+        let mut staged = Staged::<L>::new(Recorder::default(), config, |_| ok(b"hello"));
+        for _ in 0..3 {
+            staged.get("/");
+        }
+        staged.run();
+        assert_eq!(staged.recorder().done.len(), 3);
+        let config = Config { pipelining: u32::MAX, per_host_max: 1, ..Config::default() };
+        let mut staged = Staged::<L>::new(Recorder::default(), config, |_| ok(b"hello"));
+        for _ in 0..3 {
+            staged.get("/");
+        }
+        staged.run();
+        assert_eq!(staged.recorder().done.len(), 3);
+    }
+    in_every_loop!(check);
+}

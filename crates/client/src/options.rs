@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use fulmar_engine::KeepAlive;
+use fulmar_proto::h1::DEPTH_MAX;
 use fulmar_semantics::auth::Credentials;
 use fulmar_semantics::netrc::Netrc;
 use fulmar_semantics::proxy::{Login, ProxyKind, Settings};
@@ -173,7 +174,7 @@ pub(crate) fn host_text(host: &Host<String>) -> String {
 static USUAL_TLS: LazyLock<Result<ClientTls, ConfigError>> =
     LazyLock::new(|| ClientTls::new(ClientOptions::default()));
 
-/// What a client allows itself.
+/// What a client allows itself. A limit of 0 would let nothing go: it is taken for 1.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Connections at one time, idle ones included.
@@ -192,7 +193,8 @@ pub struct Config {
     pub handshake_timeout: Option<Duration>,
     /// Until the next address is tried beside the one in hand (RFC 8305 §5).
     pub attempt_delay: Duration,
-    /// Idempotent requests sent before the first is answered; 1: no pipelining.
+    /// Idempotent requests sent before the first is answered; 1: no pipelining, and never more
+    /// than [`fulmar_proto::h1::DEPTH_MAX`].
     pub pipelining: u32,
     /// Requests a second to one host; `None`: as fast as they come.
     pub rate: Option<Rate>,
@@ -200,6 +202,20 @@ pub struct Config {
     pub per_host_active: Option<usize>,
     /// The longest wait that a server may ask for with `Retry-After`.
     pub retry_after_max: Duration,
+}
+
+impl Config {
+    /// With limits that let at least one go, and no more in a pipeline than connections keep
+    /// account of.
+    pub(crate) fn bounded(self) -> Self {
+        Self {
+            connections_max: self.connections_max.max(1),
+            per_host_max: self.per_host_max.max(1),
+            per_host_active: self.per_host_active.map(|active| active.max(1)),
+            pipelining: self.pipelining.clamp(1, DEPTH_MAX),
+            ..self
+        }
+    }
 }
 
 /// So many requests in so long, and at once at most `burst`.

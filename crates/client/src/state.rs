@@ -82,7 +82,7 @@ pub struct Stats {
 impl State {
     pub(crate) fn new(now: Instant, wall: SystemTime, config: Config) -> Self {
         Self {
-            config,
+            config: config.bounded(),
             epoch: (now, wall),
             transfers: Slots::new(0, 1),
             pool: Pool::default(),
