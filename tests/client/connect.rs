@@ -206,6 +206,19 @@ fn one_question_is_asked_for_all_who_wait_and_all_hear_of_its_failure() {
     assert_eq!((alone.client.running(), alone.client.origins()), (0, 0));
 }
 
+/// A resolver that breaks its word and finds nothing has found nothing.
+#[test]
+fn an_empty_list_of_addresses_is_an_error() {
+    let mut alone = Alone::new(Config::default());
+    let id = alone.start("http://name.example/");
+    let lookup = alone.lookups[0];
+    alone.client.handle_resolved(alone.now, lookup, Ok(&[]));
+    alone.act();
+    let done = alone.client.application().ended(id);
+    assert!(matches!(done.result, Err(Error::Resolve(ResolveError::NoAddress))), "{done:?}");
+    assert_eq!(alone.client.origins(), 0);
+}
+
 /// Nobody waits for a name any more: the question is given up, and a name that is not answered
 /// is given up in time.
 #[test]

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use fulmar_engine::{End, Endpoint, Peer, Resolved, SocketId};
+use fulmar_engine::{End, Endpoint, Peer, ResolveError, Resolved, SocketId};
 use fulmar_proto::{ClientConnection, HeaderBuf, Layer, LayerError};
 use fulmar_semantics::proxy::ProxyKind;
 use fulmar_semantics::tunnel::{HttpConnect, Socks5};
@@ -81,6 +81,7 @@ impl<A: Application> Client<A> {
     pub(crate) fn resolved(&mut self, now: Instant, origin: usize, addresses: Resolved<'_>) {
         let Some(asked) = self.asked(origin) else { return };
         match addresses {
+            Ok([]) => self.fail_all(now, origin, || Error::Resolve(ResolveError::NoAddress)),
             Ok(addresses) => {
                 let name = micros(now - asked);
                 let found = Found { addresses: Arc::from(addresses), name };
