@@ -66,6 +66,32 @@ fn broken_codings_are_errors_and_whole_ones_are_undone() {
     in_every_loop!(check);
 }
 
+/// A bomb goes off piece by piece, and not beyond any of the limits.
+#[test]
+fn a_bomb_is_stopped_at_each_limit() {
+    fn check<L: ClientLoop>() {
+        let size = 30_000_000 / L::SLOWER;
+        let bomb = gzip(&vec![0; size]);
+        let max = size as u64 / 10;
+        let by_output = Limits { output_max: Some(max), ratio_max: None };
+        let unlimited = Limits { output_max: None, ratio_max: None };
+        for (options, kind) in [
+            (decoding(by_output), "coding"),
+            (Options { body_max: Some(max), ..decoding(unlimited) }, "large"),
+        ] {
+            let mut staged = coded::<L>(Recorder::default(), "gzip", bomb.clone());
+            let request = Request::get(&staged.url("/")).options(Arc::new(options)).build();
+            let id = staged.start(&request.unwrap());
+            staged.run();
+            let done = staged.recorder().ended(id);
+            assert_eq!(done.result.as_ref().unwrap_err().kind(), kind);
+            assert!(staged.recorder().body(id).len() as u64 <= max);
+            leave_nothing(&mut staged);
+        }
+    }
+    in_every_loop!(check);
+}
+
 /// What was received and not undone when the application paused is undone when it goes on.
 #[test]
 fn a_pause_amid_a_coded_body_loses_nothing() {

@@ -53,7 +53,8 @@ impl State {
                 transfer.extra().decoder = Some(decoder);
             }
         }
-        if options.body_max.zip(transfer.len).is_some_and(|(max, len)| len > max) {
+        let plain = transfer.extra.as_ref().is_none_or(|extra| extra.decoder.is_none());
+        if plain && options.body_max.zip(transfer.len).is_some_and(|(max, len)| len > max) {
             return Err(Error::TooLarge);
         }
         if options.lowest_speed.is_some() || options.highest_speed.is_some() {

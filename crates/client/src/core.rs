@@ -243,13 +243,21 @@ impl<A: Application> Core<A> {
             }
             return self.tell(now, id, Event::Data(bytes));
         };
+        let max = transfer.request.options().body_max;
         let mut decoding = body::Decoding::new(decoder, bytes);
         loop {
-            match decoding.next() {
+            let piece = match decoding.next() {
                 Err(error) => return self.over(now, id, Err(Error::Coding(error))),
                 Ok(None) => break,
-                Ok(Some(piece)) => self.tell(now, id, Event::Data(piece)),
+                Ok(Some(piece)) => piece,
+            };
+            let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+            let decoded = &mut transfer.extra().decoded;
+            *decoded += piece.len() as u64;
+            if max.is_some_and(|max| *decoded > max) {
+                return self.over(now, id, Err(Error::TooLarge));
             }
+            self.tell(now, id, Event::Data(piece));
             match self.state.transfers.get(id.0) {
                 None => return,
                 Some(transfer) if transfer.paused => break,

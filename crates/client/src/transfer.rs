@@ -98,6 +98,8 @@ pub(crate) struct Extra {
     pub(crate) decoder: Option<Decoder>,
     /// What the decoder has not been given, because the application paused.
     pub(crate) undecoded: Bytes,
+    /// Bytes that the decoder gave.
+    pub(crate) decoded: u64,
     /// The answer is complete, but for what waits here.
     pub(crate) ended: bool,
     pub(crate) file: Option<FileRange>,
