@@ -57,6 +57,36 @@ fn failures<L: ClientLoop>(staged: &Staged<L>) -> Vec<(Request, &'static str)> {
 }
 
 #[test]
+fn every_failure_has_its_kind_and_says_something_of_its_own() {
+    fn check<L: ClientLoop>() {
+        let recorder = Recorder::with(|context, id, event| {
+            if matches!(event, Event::Writable) {
+                context.send(id, bytes::Bytes::from_static(b"hello"));
+                context.finish(id);
+            }
+        });
+        let mut staged = Staged::<L>::new(recorder, Config::default(), serve);
+        let mut said: BTreeMap<String, &str> = BTreeMap::new();
+        for (request, kind) in failures(&staged) {
+            let id = staged.start(&request);
+            staged.run();
+            let done = staged.recorder().ended(id);
+            let error = done.result.as_ref().unwrap_err();
+            assert_eq!(error.kind(), kind, "{}: {error:?}", request.url());
+            let text = error.to_string();
+            assert!(!text.is_empty() && !text.contains("Error"), "for people: {text}");
+            let twin = said.insert(text.clone(), kind);
+            assert!(twin.is_none(), "{kind} and {twin:?} both say {text:?}");
+            let chain: &dyn std::error::Error = error;
+            assert!(chain.source().is_none_or(|source| !source.to_string().is_empty()));
+            assert_eq!(done.request.url(), request.url(), "which says where");
+        }
+        assert_eq!(staged.client.engine().running(), 0);
+    }
+    in_every_loop!(check);
+}
+
+#[test]
 fn a_connection_that_was_refused_is_named() {
     let request = Request::get("http://127.0.0.1:1/").build().unwrap();
     type Own = fulmar_tests::loops::OwnLoop<fulmar_client::Client<Recorder>>;

@@ -158,6 +158,29 @@ fn the_method_and_the_body_follow_the_status() {
     in_every_loop!(check);
 }
 
+#[test]
+fn a_stream_cannot_follow_where_its_body_would_be_sent_again() {
+    fn check<L: ClientLoop>() {
+        let recorder = Recorder::with(|context, id, event| {
+            if matches!(event, Event::Writable) {
+                context.send(id, bytes::Bytes::from_static(b"hello"));
+                context.finish(id);
+            }
+        });
+        let script = |_: &Heard| to("307 Temporary", "/end");
+        let mut staged = Staged::<L>::new(recorder, Config::default(), script);
+        let request = Request::with_method("POST", &staged.url("/"))
+            .body(Body::Stream(Some(5)))
+            .options(Arc::new(following()));
+        let id = staged.start(&request.build().unwrap());
+        staged.run();
+        assert!(matches!(staged.recorder().ended(id).result, Err(Error::NotReplayable)));
+        assert_eq!(staged.peer.requests.len(), 1);
+        leave_nothing(&mut staged);
+    }
+    in_every_loop!(check);
+}
+
 /// What a redirect says besides leading on is of no interest, and never taken for what it leads
 /// to, however much it is and in however many pieces it comes.
 #[test]

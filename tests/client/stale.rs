@@ -184,6 +184,35 @@ fn a_request_is_sent_again_once() {
     in_every_loop!(check);
 }
 
+/// A body that the application streams is never sent twice, whatever the method.
+#[test]
+fn a_streamed_body_is_never_sent_twice() {
+    fn check<L: ClientLoop>() {
+        for method in ["PUT", "POST"] {
+            let script = |heard: &Heard| match heard.path() {
+                "/second" => vec![Step::Close],
+                _ => ok(b""),
+            };
+            let recorder = Recorder::with(|context, id, event| {
+                if matches!(event, fulmar_client::Event::Writable) {
+                    context.send(id, bytes::Bytes::from_static(b"body"));
+                    context.finish(id);
+                }
+            });
+            let config = Config::default();
+            let mut staged = Staged::<L>::new(recorder, config, script);
+            staged.get("/first");
+            staged.run();
+            let request = Request::with_method(method, &staged.url("/second"));
+            let id = staged.start(&request.body(Body::Stream(Some(4))).build().unwrap());
+            staged.run();
+            assert!(staged.recorder().ended(id).result.is_err());
+            assert_eq!(staged.peer.requests.len(), 2);
+        }
+    }
+    in_every_loop!(check);
+}
+
 /// A fresh connection that says nothing is a server's failure, not a stale connection.
 #[test]
 fn a_fresh_connection_that_dies_is_not_tried_again() {

@@ -162,7 +162,9 @@ impl<A: Application> Core<A> {
     }
 
     pub(crate) fn tell_writable(&mut self, now: Instant, id: TransferId) {
-        self.tell(now, id, Event::Writable);
+        if self.state.transfers.get(id.0).is_some_and(|transfer| !transfer.finished) {
+            self.tell(now, id, Event::Writable);
+        }
     }
 
     fn interim(&mut self, now: Instant, id: TransferId, response: proto::Response<'_>) {

@@ -125,6 +125,7 @@ impl State {
         transfer.stage = Stage::Queued;
         transfer.since = now;
         (transfer.received, transfer.sent, transfer.status) = (0, 0, 0);
+        transfer.finished = false;
         transfer.body = BodyUse::Deliver;
         self.wait(origin, id, again);
     }

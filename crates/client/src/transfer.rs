@@ -47,6 +47,8 @@ pub(crate) struct Transfer {
     pub(crate) calls: Calls,
     /// The application wants nothing for now.
     pub(crate) paused: bool,
+    /// The application has sent all of the request's body.
+    pub(crate) finished: bool,
     /// It has been sent again after a connection died under it.
     pub(crate) retried: bool,
     /// The connection had been used before.
@@ -219,6 +221,7 @@ impl Transfer {
             peer: None,
             calls: Calls::default(),
             paused: false,
+            finished: false,
             retried: false,
             reused: false,
             body: BodyUse::Deliver,
