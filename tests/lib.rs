@@ -12,5 +12,6 @@ pub mod https;
 pub mod load;
 pub mod loops;
 pub mod process;
+pub mod scripted;
 pub mod transfers;
 pub mod tree;

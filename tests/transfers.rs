@@ -1,19 +1,57 @@
 //! A client's application for tests: it records, and does what a test wants at each event.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use fulmar_client::{Application, Client, Config, Context, Done, Event, Request, TransferId};
 use fulmar_sys as sys;
 
 use crate::app::{App, server};
 use crate::loops::Loop;
+use crate::scripted::{Heard, Scripted, Step};
 use fulmar_server::{Limits, ServerEngine};
+
+/// A loop that drives a client.
+pub trait ClientLoop: Loop<Engine = Client<Recorder>> {}
+
+impl<L: Loop<Engine = Client<Recorder>>> ClientLoop for L {}
+
+/// Runs a check, which is generic over the loop that drives the client, in every loop there is:
+/// ours; an application's, level- or edge-triggered, one-shot, or registered once for all; and
+/// one byte at a time.
+#[macro_export]
+macro_rules! in_every_loop {
+    ($check:ident) => {{
+        use $crate::loops::{AppLoop, Bytewise, Edge, Level, Once, OneShot, OwnLoop};
+        eprintln!("in our own loop");
+        $check::<OwnLoop<_>>();
+        eprintln!("in an application's loop, level-triggered");
+        $check::<AppLoop<_, Level>>();
+        eprintln!("in an application's loop, edge-triggered");
+        $check::<AppLoop<_, Edge>>();
+        eprintln!("in an application's loop, one-shot");
+        $check::<AppLoop<_, OneShot>>();
+        eprintln!("in an application's loop, registered once");
+        $check::<AppLoop<_, Once>>();
+        eprintln!("in our own loop, byte by byte");
+        $check::<Bytewise<OwnLoop<_>>>();
+        eprintln!("in an application's loop, byte by byte");
+        $check::<Bytewise<AppLoop<_, Level>>>();
+    }};
+}
 
 /// What a test does at an event, besides recording it.
 pub type Act = Box<dyn FnMut(&mut Context<'_>, TransferId, &Event<'_>)>;
+
+/// What a test does when it is woken or when its time has come; when it is due again.
+pub type Tick = Box<dyn FnMut(&mut Context<'_>) -> Option<Instant>>;
+
+/// Transfers of which something must not be told.
+pub type Named = Rc<RefCell<HashSet<TransferId>>>;
 
 /// Records what it is told.
 #[derive(Default)]
@@ -27,6 +65,14 @@ pub struct Recorder {
     pub traces: HashMap<TransferId, String>,
     /// What is done at each event.
     pub act: Option<Act>,
+    /// What is done at a wake, and when `due` has come.
+    pub tick: Option<Tick>,
+    /// When `tick` is due.
+    pub due: Option<Instant>,
+    /// Removed transfers: nothing is told of them.
+    pub removed: Named,
+    /// Paused transfers: nothing of their answers is told, but that they failed.
+    pub paused: Named,
 }
 
 impl fmt::Debug for Recorder {
@@ -37,6 +83,13 @@ impl fmt::Debug for Recorder {
 
 impl Application for Recorder {
     fn handle(&mut self, context: &mut Context<'_>, transfer: TransferId, event: Event<'_>) {
+        assert!(!self.removed.borrow().contains(&transfer), "it was removed: {event:?}");
+        let of_request = match &event {
+            Event::Writable => true,
+            Event::Done(done) => done.result.is_err(),
+            _ => false,
+        };
+        assert!(of_request || !self.paused.borrow().contains(&transfer), "it pauses: {event:?}");
         if let Some(act) = &mut self.act {
             act(context, transfer, &event);
         }
@@ -57,12 +110,34 @@ impl Application for Recorder {
             _ => {}
         }
     }
+
+    fn handle_wake(&mut self, context: &mut Context<'_>) {
+        self.due = self.tick.as_mut().and_then(|tick| tick(context));
+    }
+
+    fn handle_timeout(&mut self, context: &mut Context<'_>) {
+        self.due = self.tick.as_mut().and_then(|tick| tick(context));
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.due
+    }
 }
 
 impl Recorder {
     /// A recorder that does `act` at each event.
     pub fn with(act: impl FnMut(&mut Context<'_>, TransferId, &Event<'_>) + 'static) -> Self {
         Self { act: Some(Box::new(act)), ..Self::default() }
+    }
+
+    /// What was told of a transfer, event by event.
+    pub fn trace(&self, transfer: TransferId) -> &str {
+        self.traces.get(&transfer).map_or("", String::as_str)
+    }
+
+    /// True if some transfer was told just this so far.
+    pub fn trace_of_any(&self, trace: &str) -> bool {
+        self.traces.values().any(|told| told == trace)
     }
 
     /// What a transfer delivered.
@@ -139,5 +214,95 @@ where
     /// Turns both until no transfer is left.
     pub fn run(&mut self) {
         self.run_until(|client| client.running() == 0);
+    }
+}
+
+/// A client in a loop, and a server that does what a test says, in one thread.
+#[derive(Debug)]
+pub struct Staged<L> {
+    /// The client's loop.
+    pub client: L,
+    /// The server.
+    pub peer: Scripted,
+}
+
+impl<L: ClientLoop> Staged<L> {
+    /// Both, with nothing to do.
+    pub fn new(
+        recorder: Recorder,
+        config: Config,
+        script: impl FnMut(&Heard) -> Vec<Step> + 'static,
+    ) -> Self {
+        let client = Client::new(sys::now(), sys::wall_clock(), recorder, config);
+        Self { client: L::start(client).0, peer: Scripted::new(script) }
+    }
+
+    /// A URL of the server's.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.peer.address())
+    }
+
+    /// A GET.
+    ///
+    /// # Panics
+    /// If the path makes no URL.
+    pub fn request(&self, path: &str) -> Request {
+        Request::get(&self.url(path)).build().expect("a request")
+    }
+
+    /// Starts a GET.
+    pub fn get(&mut self, path: &str) -> TransferId {
+        let request = self.request(path);
+        self.start(&request)
+    }
+
+    /// Starts a transfer.
+    pub fn start(&mut self, request: &Request) -> TransferId {
+        self.client.with(|client, now| client.start(now, request))
+    }
+
+    /// Does something with transfers.
+    pub fn with<O>(&mut self, act: impl FnOnce(&mut Context<'_>) -> O) -> O {
+        self.client.with(|client, now| client.with(now, |_, context| act(context)))
+    }
+
+    /// The client's application.
+    pub fn recorder(&mut self) -> &Recorder {
+        self.client.engine().application()
+    }
+
+    /// Both have a turn.
+    pub fn turn(&mut self) {
+        self.client.turn(Duration::from_millis(1));
+        self.peer.turn();
+    }
+
+    /// Turns both until `done`.
+    ///
+    /// # Panics
+    /// If nothing happens any more.
+    pub fn run_until(&mut self, mut done: impl FnMut(&mut Client<Recorder>) -> bool) {
+        let start = sys::now();
+        while !done(self.client.engine()) {
+            let time = sys::now() - start;
+            assert!(time < Duration::from_secs(20), "nothing happens any more");
+            self.turn();
+        }
+    }
+
+    /// Turns both until no transfer is left.
+    pub fn run(&mut self) {
+        self.run_until(|client| client.running() == 0);
+    }
+
+    /// Turns both until nothing has happened for a while.
+    pub fn rest(&mut self) {
+        let mut quiet = 0;
+        while quiet < 8 {
+            let before = (self.client.stats().events, self.client.stats().timeouts);
+            self.turn();
+            let after = (self.client.stats().events, self.client.stats().timeouts);
+            quiet = if before == after && self.peer.is_quiet() { quiet + 1 } else { 0 };
+        }
     }
 }

@@ -1,14 +1,15 @@
 //! What an answer means for its transfer: deliver it, follow it, ask again, or wait.
 
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use fulmar_proto::{BodyLen, Response};
 use fulmar_semantics::coding::Decoder;
-use fulmar_semantics::redirect::{Ask, Decision, Hop, Origin, decide, referer};
+use fulmar_semantics::redirect::{Ask, Decision, Hop, decide, referer};
 use fulmar_semantics::retry_after::retry_after;
 use url::Url;
 
 use crate::error::Error;
+use crate::moment::later;
 use crate::request::Redirected;
 use crate::state::State;
 use crate::transfer::{BodyUse, Calls, Pace, Stage, Then, TransferId, known};
@@ -52,7 +53,8 @@ impl State {
                 transfer.extra().decoder = Some(decoder);
             }
         }
-        if options.body_max.zip(transfer.len).is_some_and(|(max, len)| len > max) {
+        let plain = transfer.extra.as_ref().is_none_or(|extra| extra.decoder.is_none());
+        if plain && options.body_max.zip(transfer.len).is_some_and(|(max, len)| len > max) {
             return Err(Error::TooLarge);
         }
         if options.lowest_speed.is_some() || options.highest_speed.is_some() {
@@ -78,19 +80,16 @@ impl State {
             Decision::Stop => return Ok(None),
             Decision::Follow(follow) => follow,
         };
-        let drop_body = follow.ask == Ask::Retrieve;
-        if !drop_body && !request.body().is_replayable() {
+        if follow.ask == Ask::Same && !request.body().is_replayable() {
             return Err(Error::NotReplayable);
         }
         let referer = referer(request.url(), &follow.url);
         let next = Redirected {
             method: String::from_utf8_lossy(follow.method(hop.method)).into_owned(),
             referer: referer.filter(|_| request.options().referer),
-            drop_body,
-            drop_credentials: follow.origin == Origin::Other,
-            url: follow.url,
+            follow,
         };
-        let to = next.url.clone();
+        let to = next.follow.url.clone();
         transfer.extra().next = Some(request.redirected(&next).map_err(Error::Next)?);
         transfer.body = BodyUse::Ignore(Then::Follow);
         Ok(Some(to))
@@ -108,7 +107,7 @@ impl State {
         let Some(span) = value.and_then(|value| retry_after(value, wall, cap)) else {
             return false;
         };
-        let until = now + span;
+        let until = later(now, span);
         if let Some(origin) = self.pool.get(transfer.origin) {
             self.pool.hosts.rest(origin.host, until);
         }
@@ -131,8 +130,8 @@ impl State {
         let received = transfer.received;
         let begun = transfer.started + transfer.times.queue;
         let Some(pace) = transfer.extra().pace.as_mut() else { return };
-        let due = std::time::Duration::from_secs_f64(received as f64 / speed.max(1) as f64);
-        let until = begun + due;
+        let due = Duration::try_from_secs_f64(received as f64 / speed.max(1) as f64);
+        let until = later(begun, due.unwrap_or(Duration::MAX));
         if until > now {
             pace.until = Some(until);
             self.watch(now, id);

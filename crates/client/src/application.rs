@@ -54,7 +54,7 @@ pub enum Event<'a> {
     },
     /// A piece of the body: a share of what was received, not a copy, unless it was decoded.
     Data(Bytes),
-    /// The request's body may go on, with [`Context::send`].
+    /// The request's body may go on, with [`Context::send`]; not told after [`Context::finish`].
     Writable,
     /// The connection is no longer HTTP's (101, or 2xx to CONNECT): what follows is the peer's
     /// bytes and ours, without messages.
@@ -98,6 +98,10 @@ impl Context<'_> {
             && std::mem::take(&mut known.paused)
         {
             known.since = self.now;
+            let received = known.received;
+            if let Some(pace) = known.extra.as_mut().and_then(|extra| extra.pace.as_mut()) {
+                pace.window = (self.now, received);
+            }
             self.state.commands.push_back(Command::Hold(transfer));
         }
     }
@@ -111,6 +115,9 @@ impl Context<'_> {
 
     /// The request's body, or our side of an upgraded connection, is complete.
     pub fn finish(&mut self, transfer: TransferId) {
+        if let Some(known) = self.state.transfers.get_mut(transfer.0) {
+            known.finished = true;
+        }
         self.state.commands.push_back(Command::Finish(transfer));
     }
 

@@ -60,6 +60,11 @@ impl Table {
         chain.last = at;
     }
 
+    /// True if `at` stands somewhere.
+    pub(crate) fn stands(&self, at: u32) -> bool {
+        self.nodes.get(at as usize).is_some_and(|node| node.linked)
+    }
+
     /// Takes `at` out of `chain`, if it stands there; true if it did.
     pub(crate) fn remove(&mut self, chain: &mut Chain, at: u32) -> bool {
         let node = *self.node(at);
@@ -119,6 +124,7 @@ mod tests {
                     model.retain(|place| *place != at);
                 }
             }
+            assert_eq!(table.stands(at), model.contains(&at));
             assert_eq!(chain.first(), model.front().copied());
             assert_eq!(chain.last(), model.back().copied());
         }

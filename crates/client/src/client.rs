@@ -19,7 +19,7 @@ use crate::pool::sought;
 use crate::request::Request;
 use crate::seat::Seat;
 use crate::state::{Command, State, Stats};
-use crate::transfer::{BodyUse, Stage, Timings, TransferId};
+use crate::transfer::{BodyUse, Stage, Timings, Transfer, TransferId};
 
 /// A client, to be driven by a reactor.
 ///
@@ -148,8 +148,14 @@ impl<A: Application> Client<A> {
         }
     }
 
-    /// Lets waiting transfers go, one after the other, as long as there is a connection for each.
+    /// Lets waiting transfers go, as far as they may; what room they leave is the next origin's.
     fn dispatch(&mut self, now: Instant, origin: usize) {
+        self.serve(now, origin);
+        self.feed();
+    }
+
+    /// One after the other, as long as there is a connection for each.
+    fn serve(&mut self, now: Instant, origin: usize) {
         let mut begun = false;
         loop {
             let state = &mut self.core.state;
@@ -181,11 +187,19 @@ impl<A: Application> Client<A> {
             pool.unpark(origin, link);
             return Some(self.links.key(link));
         }
-        let link = pool.shared_of(origin)?;
         let known = pool.get(origin)?;
         let request = &self.core.state.transfers.get(id.0)?.request;
-        let may = known.pipelines && request.is_idempotent() && request.body().is_empty();
-        may.then(|| self.links.key(link))
+        if !(known.pipelines && request.is_idempotent() && request.body().is_empty()) {
+            return None;
+        }
+        while let Some(link) = self.core.state.pool.shared_of(origin) {
+            let socket = self.links.key(link);
+            if self.links.get(socket).is_some_and(|(connection, _)| connection.vacancy() > 0) {
+                return Some(socket);
+            }
+            self.share(socket); // its peer has said meanwhile that it will close
+        }
+        None
     }
 
     /// Begins an exchange.
@@ -199,6 +213,7 @@ impl<A: Application> Client<A> {
         seat.uses += 1;
         if seat.owners.is_empty() {
             seat.sent = false;
+            seat.heard = false;
             seat.drained = 0;
             seat.calls = Default::default();
         }
@@ -215,6 +230,9 @@ impl<A: Application> Client<A> {
             known.active += 1;
             let host = known.host;
             state.pool.hosts.begin(host, now, &state.config);
+        }
+        if transfer.is_held() && seat.owners.is_single() {
+            connection.set_held(true); // paused while it waited
         }
         self.core.begin(now, id, connection, stream);
         self.share(socket);
@@ -253,16 +271,26 @@ impl<A: Application> Client<A> {
         if !seat.owners.is_empty() {
             return self.core.state.commands.push_back(Command::Dispatch(seat.origin()));
         }
-        if !seat.stands || connection.vacancy() == 0 || connection.is_finished() {
+        if !seat.stands || connection.is_finished() {
             return;
         }
+        if connection.vacancy() == 0 {
+            // Upgraded, and the peer has ended its side: nobody is left who could end ours.
+            connection.reset(Default::default(), 0);
+            return self.links.touch(now, socket, &mut self.core);
+        }
         let origin = seat.origin();
+        let pool = &self.core.state.pool;
+        if seat.uses >= FAIR_USES && !pool.hungry.is_empty() && pool.waiting(origin) > 0 {
+            self.links.close(socket); // its origin has had its share
+            return self.lost(now, origin, false);
+        }
         self.core.state.pool.park(origin, link);
         self.dispatch(now, origin);
         if self.core.state.pool.idle() > self.core.state.config.idle_max {
             self.evict(now);
         }
-        self.feed(now);
+        self.feed();
     }
 
     /// Closes the connection that has been idle for the longest time; false if none is.
@@ -281,15 +309,21 @@ impl<A: Application> Client<A> {
         if let Some(known) = state.pool.get_mut(origin) {
             known.connections -= 1;
             known.connecting -= usize::from(connecting);
-            state.commands.push_back(Command::Dispatch(origin));
+            match state.pool.hungry.is_empty() || state.pool.waiting(origin) == 0 {
+                true => state.commands.push_back(Command::Dispatch(origin)),
+                false => state.pool.starve(origin), // others have waited longer
+            }
         }
         state.sweep(now, origin);
-        self.feed(now);
+        self.feed();
     }
 
     /// There may be room for another connection: the origin that waits longest has it.
-    fn feed(&mut self, _now: Instant) {
+    fn feed(&mut self) {
         let state = &mut self.core.state;
+        if state.pool.hungry.is_empty() {
+            return;
+        }
         let room = self.links.len() < state.config.connections_max || state.pool.idle() > 0;
         if room && let Some(origin) = state.pool.hungry.pop_front() {
             if let Some(known) = state.pool.get_mut(origin) {
@@ -302,14 +336,19 @@ impl<A: Application> Client<A> {
     /// Nobody wants an answer any more.
     fn cancel(&mut self, now: Instant, socket: SocketId, id: TransferId) {
         let Some((connection, seat)) = self.links.get_mut(socket) else { return };
-        // Others behind it are not to suffer: then its answer is swallowed, if it is short.
-        if seat.owners.first() == Some(id) && seat.owners.is_single() {
-            connection.reset(Default::default(), 0);
-            self.links.touch(now, socket, &mut self.core);
-        } else if let Some((connection, _)) = self.links.get_mut(socket) {
-            connection.set_held(false);
-            self.links.touch(now, socket, &mut self.core);
+        if !seat.owners.contains(id) {
+            return; // its answer is complete
         }
+        let transfers = &self.core.state.transfers;
+        if seat.owners.iter().all(|owner| transfers.get(owner.0).is_none()) {
+            connection.reset(Default::default(), 0);
+        } else {
+            // Others are not to suffer: its answer is swallowed, if it is short. Nobody but the
+            // one whose answer is next says whether it waits.
+            let next = seat.owners.first().and_then(|owner| transfers.get(owner.0));
+            connection.set_held(next.is_some_and(Transfer::is_held));
+        }
+        self.links.touch(now, socket, &mut self.core);
     }
 
     /// A transfer was paused or resumed, by whoever.
@@ -412,6 +451,10 @@ impl<A: Application> Client<A> {
     }
 }
 
+/// Exchanges that a connection is kept for while other origins wait for one: opening another
+/// costs about as much as this many requests save.
+const FAIR_USES: u32 = 16;
+
 impl<A: Application> Engine for Client<A> {
     /// A client accepts nobody.
     fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
@@ -427,6 +470,7 @@ impl<A: Application> Engine for Client<A> {
     fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
         if let Some((_, seat)) = self.links.get_mut(socket) {
             seat.calls.receive += u32::from(!input.is_empty() || input.has_eof());
+            seat.heard |= !input.is_empty();
         }
         self.links.handle_input(now, socket, input, &mut self.core);
         self.settle(now);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use fulmar_engine::{End, Endpoint, Peer, Resolved, SocketId};
+use fulmar_engine::{End, Endpoint, Peer, ResolveError, Resolved, SocketId};
 use fulmar_proto::{ClientConnection, HeaderBuf, Layer, LayerError};
 use fulmar_semantics::proxy::ProxyKind;
 use fulmar_semantics::tunnel::{HttpConnect, Socks5};
@@ -15,10 +15,12 @@ use crate::application::Application;
 use crate::client::Client;
 use crate::error::{ConnectError, Error, Tried, Waiting};
 use crate::key::{Key, Route};
+use crate::moment::later;
 use crate::pool::{Addresses, Candidates, destination, told_an_address};
 use crate::request::basic;
 use crate::seat::{Seat, micros};
 use crate::state::{lookup, position};
+use crate::transfer::Stage;
 
 /// One connection to be, and the addresses that are tried for it.
 #[derive(Debug)]
@@ -79,6 +81,7 @@ impl<A: Application> Client<A> {
     pub(crate) fn resolved(&mut self, now: Instant, origin: usize, addresses: Resolved<'_>) {
         let Some(asked) = self.asked(origin) else { return };
         match addresses {
+            Ok([]) => self.fail_all(now, origin, || Error::Resolve(ResolveError::NoAddress)),
             Ok(addresses) => {
                 let name = micros(now - asked);
                 let found = Found { addresses: Arc::from(addresses), name };
@@ -96,8 +99,9 @@ impl<A: Application> Client<A> {
             return;
         };
         let Some(span) = state.config.name_timeout else { return };
-        if asked + span > now {
-            return self.core.state.alarm(origin, asked + span);
+        let due = later(asked, span);
+        if due > now {
+            return self.core.state.alarm(origin, due);
         }
         self.asked(origin);
         self.core
@@ -116,10 +120,13 @@ impl<A: Application> Client<A> {
     }
 
     fn fail_all(&mut self, now: Instant, origin: usize, error: impl Fn() -> Error) {
-        for _ in
-            0..self.core.state.pool.get(origin).map_or(0, |_| self.core.state.pool.waiting(origin))
-        {
-            self.core.fail_front(now, origin, error());
+        // Those who wait now: what the application starts meanwhile has not failed, and the origin
+        // may be another one by then.
+        for id in self.core.state.pool.waiters(origin) {
+            let transfer = self.core.state.transfers.get(id.0);
+            if transfer.is_some_and(|transfer| transfer.stage == Stage::Queued) {
+                self.core.over(now, id, Err(error()));
+            }
         }
     }
 
@@ -155,6 +162,9 @@ impl<A: Application> Client<A> {
         let state = &mut self.core.state;
         let Some(attempt) = state.attempts.get_mut(at as usize) else { return false };
         let Some(known) = state.pool.get(attempt.origin) else { return false };
+        if attempt.racing.len() >= RACING_MAX {
+            return true; // the next one to fail makes room
+        }
         let key = known.key.key();
         let (address, peer) = match (&key.route, attempt.candidates.get(attempt.next)) {
             (Route::Unix(path), _) if attempt.next == 0 => (None, Peer::Unix(path.clone())),
@@ -170,9 +180,13 @@ impl<A: Application> Client<A> {
             Err(error) => return self.unfit(now, at, error),
         };
         let socket = self.links.connect(now, endpoint, layer, connection, seat);
+        // Only the newest is waited for: otherwise each would start others, and those more.
+        if let Some(before) = attempt.racing.last() {
+            self.links.set_timer(*before, None);
+        }
         attempt.racing.push(socket);
         if attempt.candidates.get(attempt.next).is_some() {
-            self.links.set_timer(socket, Some(now + state.config.attempt_delay));
+            self.links.set_timer(socket, Some(later(now, state.config.attempt_delay)));
         }
         true
     }
@@ -297,6 +311,8 @@ fn is_exhausted(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOBUFS | ENOMEM))
 }
 
+/// Addresses that are tried at a time for one connection.
+const RACING_MAX: usize = 8;
 // Linux, errno(3).
 const ENOMEM: i32 = 12;
 const ENFILE: i32 = 23;

@@ -13,9 +13,10 @@ use fulmar_tls::TlsError;
 use crate::application::{Application, Context, Event};
 use crate::body;
 use crate::error::{Error, Waiting};
+use crate::moment::later;
 use crate::seat::Seat;
 use crate::state::{Command, State};
-use crate::transfer::{BodyUse, Calls, Stage, Then, Transfer, TransferId};
+use crate::transfer::{BodyUse, Calls, IGNORED_SIZE_MAX, Stage, Then, Transfer, TransferId};
 
 /// The application, and everything about transfers but their connections: what connections tell
 /// of their events.
@@ -89,9 +90,9 @@ impl<A: Application> Core<A> {
             return true;
         }
         let received = transfer.received;
-        let lowest = transfer.request.options().lowest_speed;
+        let lowest = transfer.request.options().lowest_speed();
         let request = transfer.request.clone();
-        let paused = transfer.paused;
+        let held = transfer.paused;
         let Some(extra) = transfer.extra.as_deref_mut() else { return true };
         if extra.rest_until.take_if(|until| *until <= now).is_some() {
             self.state.restart(now, id, request, false);
@@ -99,12 +100,14 @@ impl<A: Application> Core<A> {
         }
         let Some(pace) = &mut extra.pace else { return true };
         if pace.until.take_if(|until| *until <= now).is_some() {
+            pace.window = (now, received);
+            transfer.since = now; // the silence was ours
             self.state.commands.push_back(Command::Hold(id));
         }
         if let Some((speed, span)) = lowest
-            && pace.window.0 + span <= now
+            && later(pace.window.0, span) <= now
         {
-            let enough = paused || pace.until.is_some();
+            let enough = held || pace.until.is_some();
             let moved = received - pace.window.1;
             pace.window = (now, received);
             if !enough && u128::from(moved) * 1000 < u128::from(speed) * span.as_millis() {
@@ -159,7 +162,9 @@ impl<A: Application> Core<A> {
     }
 
     pub(crate) fn tell_writable(&mut self, now: Instant, id: TransferId) {
-        self.tell(now, id, Event::Writable);
+        if self.state.transfers.get(id.0).is_some_and(|transfer| !transfer.finished) {
+            self.tell(now, id, Event::Writable);
+        }
     }
 
     fn interim(&mut self, now: Instant, id: TransferId, response: proto::Response<'_>) {
@@ -218,10 +223,6 @@ impl<A: Application> Core<A> {
         transfer.received += bytes.len() as u64;
         transfer.since = now;
         if let BodyUse::Ignore(_) = transfer.body {
-            if transfer.received > IGNORED_SIZE_MAX {
-                self.state.commands.push_back(Command::Cancel(transfer.socket, id));
-                self.lead_on(now, id);
-            }
             return;
         }
         if let Some(place) = transfer.extra.as_mut().and_then(|extra| extra.file.as_mut()) {
@@ -244,13 +245,21 @@ impl<A: Application> Core<A> {
             }
             return self.tell(now, id, Event::Data(bytes));
         };
+        let max = transfer.request.options().body_max;
         let mut decoding = body::Decoding::new(decoder, bytes);
         loop {
-            match decoding.next() {
+            let piece = match decoding.next() {
                 Err(error) => return self.over(now, id, Err(Error::Coding(error))),
                 Ok(None) => break,
-                Ok(Some(piece)) => self.tell(now, id, Event::Data(piece)),
+                Ok(Some(piece)) => piece,
+            };
+            let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+            let decoded = &mut transfer.extra().decoded;
+            *decoded += piece.len() as u64;
+            if max.is_some_and(|max| *decoded > max) {
+                return self.over(now, id, Err(Error::TooLarge));
             }
+            self.tell(now, id, Event::Data(piece));
             match self.state.transfers.get(id.0) {
                 None => return,
                 Some(transfer) if transfer.paused => break,
@@ -347,13 +356,18 @@ impl<A: Application> Core<A> {
         let unsent = !seat.sent && request.body().is_replayable();
         let harmless = request.is_idempotent() || unsent;
         let first_time = !alone || (transfer.reused && !transfer.retried);
-        let again = silent && harmless && first_time && loss.may_be_stale;
+        let mute = !(alone && seat.heard);
+        let again = silent && mute && harmless && first_time && loss.may_be_stale;
+        let error = match loss.error {
+            Error::Peer(PeerError::UnexpectedEof) if silent && mute => Error::Closed,
+            error => error,
+        };
         transfer.retried |= again && alone;
         transfer.stage = Stage::Aside;
         self.state.leave(origin);
         match again {
             true => self.state.restart(now, id, request, true),
-            false => self.over(now, id, Err(loss.error)),
+            false => self.over(now, id, Err(error)),
         }
     }
 }
@@ -426,12 +440,20 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
             proto::Event::Data { stream, bytes } => {
                 connection.release(stream, bytes.len());
                 match self.state.transfers.get(id.0) {
+                    Some(transfer) if transfer.is_bored(bytes.len()) => {
+                        // From now on nothing on this connection is about it.
+                        seat.owners.pop();
+                        seat.heard = false;
+                        connection.reset(stream, 0);
+                        self.lead_on(now, id);
+                    }
                     Some(_) => self.data(now, id, bytes),
                     None => Self::swallow(connection, seat, bytes.len()),
                 }
             }
             proto::Event::End { .. } => {
                 seat.owners.pop();
+                seat.heard = false;
                 self.state.note_calls(id, seat.calls);
                 seat.calls = Calls::default();
                 self.state.commands.push_back(Command::Freed(socket));
@@ -488,5 +510,3 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
     }
 }
 
-/// So much of an answer that nobody wants is swallowed to keep its connection.
-const IGNORED_SIZE_MAX: u64 = 64 * 1024;

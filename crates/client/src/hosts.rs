@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use slab::Slab;
 
+use crate::moment::later;
 use crate::options::{Config, Rate};
 
 /// The hosts that requests wait for or are under way to.
@@ -98,7 +99,8 @@ impl Hosts {
         let host = &mut self.hosts[at];
         host.active += 1;
         if let Some(rate) = config.rate {
-            host.due = Some(host.due.map_or(now, |due| due.max(now)) + interval(rate));
+            let from = host.due.map_or(now, |due| due.max(now));
+            host.due = Some(later(from, interval(rate)));
         }
     }
 
@@ -135,7 +137,7 @@ fn interval(rate: Rate) -> Duration {
 
 /// How far ahead of its even pace a host may be.
 fn slack(rate: Rate) -> Duration {
-    interval(rate) * rate.burst.max(1).saturating_sub(1)
+    interval(rate).saturating_mul(rate.burst.saturating_sub(1))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! The modules stand in reading order.
 #![forbid(unsafe_code)]
 
+mod moment;
 mod target;
 
 mod key;

@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use fulmar_engine::KeepAlive;
+use fulmar_proto::h1::DEPTH_MAX;
 use fulmar_semantics::auth::Credentials;
 use fulmar_semantics::netrc::Netrc;
 use fulmar_semantics::proxy::{Login, ProxyKind, Settings};
@@ -146,11 +147,19 @@ impl Options {
         Ok(Some(tls.clone()))
     }
 
+    /// The lowest speed, over a span that is long enough to reckon one.
+    pub(crate) fn lowest_speed(&self) -> Option<(u64, Duration)> {
+        self.lowest_speed.map(|(speed, span)| (speed, span.max(WINDOW_MIN)))
+    }
+
     /// What a proxy that forwards is told of us.
     pub(crate) fn proxy_login(&self, target: &Target) -> Option<&Login> {
         self.proxies.as_ref()?.proxy_for(target.url())?.login.as_ref()
     }
 }
+
+/// Bytes come in bursts: over less time than this there is no speed, only work.
+const WINDOW_MIN: Duration = Duration::from_millis(20);
 
 /// A host as it is resolved or connected to, without brackets.
 pub(crate) fn host_text(host: &Host<String>) -> String {
@@ -165,7 +174,7 @@ pub(crate) fn host_text(host: &Host<String>) -> String {
 static USUAL_TLS: LazyLock<Result<ClientTls, ConfigError>> =
     LazyLock::new(|| ClientTls::new(ClientOptions::default()));
 
-/// What a client allows itself.
+/// What a client allows itself. A limit of 0 would let nothing go: it is taken for 1.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Connections at one time, idle ones included.
@@ -184,7 +193,8 @@ pub struct Config {
     pub handshake_timeout: Option<Duration>,
     /// Until the next address is tried beside the one in hand (RFC 8305 §5).
     pub attempt_delay: Duration,
-    /// Idempotent requests sent before the first is answered; 1: no pipelining.
+    /// Idempotent requests sent before the first is answered; 1: no pipelining, and never more
+    /// than [`fulmar_proto::h1::DEPTH_MAX`].
     pub pipelining: u32,
     /// Requests a second to one host; `None`: as fast as they come.
     pub rate: Option<Rate>,
@@ -192,6 +202,20 @@ pub struct Config {
     pub per_host_active: Option<usize>,
     /// The longest wait that a server may ask for with `Retry-After`.
     pub retry_after_max: Duration,
+}
+
+impl Config {
+    /// With limits that let at least one go, and no more in a pipeline than connections keep
+    /// account of.
+    pub(crate) fn bounded(self) -> Self {
+        Self {
+            connections_max: self.connections_max.max(1),
+            per_host_max: self.per_host_max.max(1),
+            per_host_active: self.per_host_active.map(|active| active.max(1)),
+            pipelining: self.pipelining.clamp(1, DEPTH_MAX),
+            ..self
+        }
+    }
 }
 
 /// So many requests in so long, and at once at most `burst`.

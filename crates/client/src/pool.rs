@@ -190,13 +190,21 @@ impl Pool {
         }
     }
 
+    /// The transfers that wait, and some that are gone.
+    pub(crate) fn waiters(&self, at: usize) -> Vec<TransferId> {
+        self.origins.get(at).map(|origin| origin.queue.iter().copied().collect()).unwrap_or_default()
+    }
+
     /// How many transfers wait.
     pub(crate) fn waiting(&self, at: usize) -> usize {
         self.origins[at].waiting
     }
 
-    /// A connection is idle.
+    /// A connection is idle, if it has not been so already.
     pub(crate) fn park(&mut self, at: usize, link: u32) {
+        if self.of_all.stands(link) {
+            return;
+        }
         self.of_origin.push_front(&mut self.origins[at].idle, link);
         self.of_all.push_back(&mut self.oldest, link);
         self.idle += 1;

@@ -9,6 +9,7 @@ use fulmar_proto::{BodyLen, FileRange, HeaderBuf};
 use fulmar_semantics::auth::{self, Credentials};
 use fulmar_semantics::coding;
 use fulmar_semantics::proxy::Login;
+use fulmar_semantics::redirect::{Ask, Follow, Origin};
 
 use crate::error::BuildError;
 use crate::key::{Hashed, Key, Protocol, Route};
@@ -194,17 +195,14 @@ impl Request {
     pub(crate) fn redirected(&self, hop: &Redirected) -> Result<Self, BuildError> {
         let inner = &self.inner;
         let mut headers = HeaderBuf::new();
-        let sensitive = &inner.options.credential_fields;
+        let private: Vec<&str> = inner.options.credential_fields.iter().map(|n| &n[..]).collect();
+        let follow = &hop.follow;
         for (name, value) in inner.headers.as_headers().iter() {
+            let kept = follow.keeps(name, &private);
             let name = String::from_utf8_lossy(name);
             let is = |known: &str| name.eq_ignore_ascii_case(known);
-            let about_body = ["content-type", "content-encoding", "content-language"];
-            let dropped = is("host")
-                || (hop.drop_body && about_body.into_iter().any(is))
-                || (hop.drop_credentials
-                    && (CREDENTIAL_FIELDS.into_iter().any(is) || sensitive.iter().any(|n| is(n))))
-                || (hop.referer.is_some() && is("referer"));
-            if !dropped {
+            let replaced = is("host") || (hop.referer.is_some() && is("referer"));
+            if kept && !replaced {
                 headers.push(&name, value).map_err(|_| BuildError::Field(name.into_owned()))?;
             }
         }
@@ -212,11 +210,14 @@ impl Request {
             let refused = |_| BuildError::Field("Referer".to_owned());
             headers.push("Referer", referer.as_bytes()).map_err(refused)?;
         }
-        let body = if hop.drop_body { Body::Empty } else { inner.body.clone() };
-        let target = Target::from_url(hop.url.clone()).map_err(BuildError::Url)?;
-        let credentials = match hop.drop_credentials {
-            true => None,
-            false => inner.credentials.clone(),
+        let body = match follow.ask {
+            Ask::Retrieve => Body::Empty,
+            Ask::Same => inner.body.clone(),
+        };
+        let target = Target::from_url(follow.url.clone()).map_err(BuildError::Url)?;
+        let credentials = match follow.origin {
+            Origin::Other => None,
+            Origin::Same => inner.credentials.clone(),
         };
         let draft = Draft {
             target,
@@ -234,10 +235,8 @@ impl Request {
 /// What a redirect changes.
 #[derive(Debug)]
 pub(crate) struct Redirected {
-    pub(crate) url: url::Url,
+    pub(crate) follow: Follow,
     pub(crate) method: String,
-    pub(crate) drop_body: bool,
-    pub(crate) drop_credentials: bool,
     pub(crate) referer: Option<String>,
 }
 
@@ -421,8 +420,6 @@ fn fixed(session: &mut auth::Session) -> Vec<u8> {
     value
 }
 
-/// Fields that belong to the origin that they were meant for.
-const CREDENTIAL_FIELDS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 const USER_AGENT: &str = concat!("fulmar/", env!("CARGO_PKG_VERSION"));
 /// A body up to here is compiled together with its head: one piece, one copy.
 const ENCODED_BODY_MAX: usize = 16 * 1024;

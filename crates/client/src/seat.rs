@@ -23,6 +23,8 @@ pub(crate) struct Seat {
     pub(crate) setup: Setup,
     /// Bytes of the exchanges in hand have left.
     pub(crate) sent: bool,
+    /// Bytes have come since the answer that is next was owed.
+    pub(crate) heard: bool,
     /// Bytes that nobody wanted.
     pub(crate) drained: u32,
     /// Since the exchange in hand began.
@@ -41,6 +43,7 @@ impl Seat {
             peer,
             setup: Setup::default(),
             sent: false,
+            heard: false,
             drained: 0,
             calls: Calls::default(),
             owners: Owners::default(),
@@ -89,6 +92,16 @@ impl Owners {
     pub(crate) fn pop(&mut self) -> Option<TransferId> {
         let next = self.rest.as_mut().and_then(|rest| rest.pop_front());
         std::mem::replace(&mut self.first, next)
+    }
+
+    /// All of them, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = TransferId> {
+        self.first.into_iter().chain(self.rest.iter().flat_map(|rest| rest.iter().copied()))
+    }
+
+    /// True if this one's answer is owed.
+    pub(crate) fn contains(&self, id: TransferId) -> bool {
+        self.iter().any(|owner| owner == id)
     }
 
     /// True if no answer is owed.

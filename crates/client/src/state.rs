@@ -11,6 +11,7 @@ use slab::Slab;
 use crate::connect::Attempt;
 use crate::hosts::Permit;
 use crate::identity::Sessions;
+use crate::moment::later;
 use crate::options::Config;
 use crate::pool::{Addresses, Pool, Swept};
 use crate::request::Request;
@@ -81,7 +82,7 @@ pub struct Stats {
 impl State {
     pub(crate) fn new(now: Instant, wall: SystemTime, config: Config) -> Self {
         Self {
-            config,
+            config: config.bounded(),
             epoch: (now, wall),
             transfers: Slots::new(0, 1),
             pool: Pool::default(),
@@ -124,6 +125,7 @@ impl State {
         transfer.stage = Stage::Queued;
         transfer.since = now;
         (transfer.received, transfer.sent, transfer.status) = (0, 0, 0);
+        transfer.finished = false;
         transfer.body = BodyUse::Deliver;
         self.wait(origin, id, again);
     }
@@ -223,7 +225,7 @@ impl State {
             known.addresses = Addresses::Asked(now);
             self.actions.push_back(Action::Resolve { lookup: lookup(origin) });
             if let Some(span) = self.config.name_timeout {
-                self.alarm(origin, now + span);
+                self.alarm(origin, later(now, span));
             }
         }
     }

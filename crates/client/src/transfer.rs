@@ -10,6 +10,7 @@ use fulmar_semantics::auth::Attempt;
 use fulmar_semantics::coding::Decoder;
 
 use crate::error::{Error, Waiting};
+use crate::moment::later;
 use crate::request::Request;
 
 /// A transfer's name: never given to another one, and recognised when it is over.
@@ -46,6 +47,8 @@ pub(crate) struct Transfer {
     pub(crate) calls: Calls,
     /// The application wants nothing for now.
     pub(crate) paused: bool,
+    /// The application has sent all of the request's body.
+    pub(crate) finished: bool,
     /// It has been sent again after a connection died under it.
     pub(crate) retried: bool,
     /// The connection had been used before.
@@ -97,6 +100,8 @@ pub(crate) struct Extra {
     pub(crate) decoder: Option<Decoder>,
     /// What the decoder has not been given, because the application paused.
     pub(crate) undecoded: Bytes,
+    /// Bytes that the decoder gave.
+    pub(crate) decoded: u64,
     /// The answer is complete, but for what waits here.
     pub(crate) ended: bool,
     pub(crate) file: Option<FileRange>,
@@ -216,6 +221,7 @@ impl Transfer {
             peer: None,
             calls: Calls::default(),
             paused: false,
+            finished: false,
             retried: false,
             reused: false,
             body: BodyUse::Deliver,
@@ -232,6 +238,12 @@ impl Transfer {
         matches!(self.stage, Stage::Sending | Stage::Expecting | Stage::Receiving)
     }
 
+    /// True if its answer is of no interest, and too long with so many bytes more to be swallowed.
+    pub(crate) fn is_bored(&self, bytes: usize) -> bool {
+        let ignored = matches!(self.body, BodyUse::Ignore(_));
+        ignored && self.received + bytes as u64 > IGNORED_SIZE_MAX
+    }
+
     /// True if nothing may be delivered now.
     pub(crate) fn is_held(&self) -> bool {
         let paced = self.extra.as_ref().and_then(|extra| extra.pace);
@@ -241,14 +253,14 @@ impl Transfer {
     /// When it must be looked at, and what it has failed to do then.
     pub(crate) fn deadline(&self) -> Option<(Instant, Waiting)> {
         let options = self.request.options();
-        let total = options.total_timeout.map(|span| (self.started + span, Waiting::Total));
+        let total = options.total_timeout.map(|span| (later(self.started, span), Waiting::Total));
         let stage = match self.stage {
             Stage::Queued | Stage::Aside | Stage::Expecting => None,
-            _ if self.paused => None,
+            _ if self.is_held() => None,
             Stage::Sending => options.first_byte_timeout.map(|span| (span, Waiting::FirstByte)),
             Stage::Receiving => options.idle_timeout.map(|span| (span, Waiting::Idle)),
         };
-        let stage = stage.map(|(span, waiting)| (self.since + span, waiting));
+        let stage = stage.map(|(span, waiting)| (later(self.since, span), waiting));
         total.into_iter().chain(stage).min_by_key(|(due, _)| *due)
     }
 
@@ -257,9 +269,10 @@ impl Transfer {
         let options = self.request.options();
         let extra = self.extra.as_deref();
         let expecting =
-            (self.stage == Stage::Expecting).then(|| self.since + options.continue_timeout);
+            (self.stage == Stage::Expecting).then(|| later(self.since, options.continue_timeout));
         let pace = extra.and_then(|extra| extra.pace);
-        let window = pace.zip(options.lowest_speed).map(|(pace, (_, span))| pace.window.0 + span);
+        let watched = pace.filter(|_| !self.is_held()).zip(options.lowest_speed());
+        let window = watched.map(|(pace, (_, span))| later(pace.window.0, span));
         let resumed = pace.and_then(|pace| pace.until);
         let rested = extra.and_then(|extra| extra.rest_until);
         [expecting, window, resumed, rested].into_iter().flatten().min()
@@ -299,6 +312,9 @@ impl Transfer {
         }
     }
 }
+
+/// So much of an answer that nobody wants is swallowed to keep its connection.
+pub(crate) const IGNORED_SIZE_MAX: u64 = 64 * 1024;
 
 /// A length as the application hears of it.
 pub(crate) fn known(len: BodyLen) -> Option<u64> {

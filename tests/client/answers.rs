@@ -1,0 +1,309 @@
+//! What servers may and may not say: bodies that are none, too much, too little, at the wrong time.
+
+use std::sync::Arc;
+
+use fulmar_client::{Body, Config, Event, Options, Request};
+use fulmar_tests::in_every_loop;
+use fulmar_tests::scripted::{Heard, Step, answer, ok};
+use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
+
+use crate::remove::leave_nothing;
+
+/// One answer to one request on a fresh connection, and what becomes of both.
+struct Case {
+    name: &'static str,
+    method: &'static str,
+    said: Vec<u8>,
+    then: Option<Step>,
+    /// The body, or the kind of the error.
+    result: Result<&'static [u8], &'static str>,
+    /// The connection is kept for another request.
+    kept: bool,
+}
+
+fn case(name: &'static str, said: impl Into<Vec<u8>>) -> Case {
+    Case { name, method: "GET", said: said.into(), then: None, result: Ok(b""), kept: false }
+}
+
+impl Case {
+    fn to(self, method: &'static str) -> Self {
+        Self { method, ..self }
+    }
+
+    fn then(self, step: Step) -> Self {
+        Self { then: Some(step), ..self }
+    }
+
+    fn gives(self, body: &'static [u8]) -> Self {
+        Self { result: Ok(body), ..self }
+    }
+
+    fn fails(self, kind: &'static str) -> Self {
+        Self { result: Err(kind), ..self }
+    }
+
+    fn kept(self) -> Self {
+        Self { kept: true, ..self }
+    }
+
+    fn run<L: ClientLoop>(self) {
+        eprintln!("{}", self.name);
+        let steps: Vec<Step> = [Step::Send(self.said)].into_iter().chain(self.then).collect();
+        let script = move |heard: &Heard| match heard.path() {
+            "/" => steps.clone(),
+            _ => ok(b"second"),
+        };
+        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+        let request = Request::with_method(self.method, &staged.url("/")).build();
+        let id = staged.start(&request.expect("a request"));
+        staged.run();
+        staged.rest();
+        let recorder = staged.recorder();
+        let done = recorder.ended(id);
+        match (&done.result, self.result) {
+            (Ok(()), Ok(body)) => assert_eq!(recorder.body(id), body),
+            (Err(error), Err(kind)) => assert_eq!(error.kind(), kind, "{error:?}"),
+            (result, _) => panic!("{}: {result:?}", self.name),
+        }
+        assert_eq!(staged.client.engine().idle_connections(), usize::from(self.kept));
+        let second = staged.get("/second");
+        staged.run();
+        assert_eq!(staged.recorder().body(second), b"second");
+        assert_eq!(staged.recorder().ended(second).reused, self.kept, "{}", self.name);
+        leave_nothing(&mut staged);
+    }
+}
+
+/// Bytes that belong to no answer poison a connection: it is never used again (RFC 9112 §6.3,
+/// §9.2). Hardened: also where they could be explained.
+#[test]
+fn bytes_beyond_an_answer_close_the_connection() {
+    fn check<L: ClientLoop>() {
+        let two = [answer("200 OK", "", b"hello"), answer("200 OK", "", b"evil")].concat();
+        let bare = "HTTP/1.1 204 No Content\r\n\r\n";
+        for case in [
+            case("a second answer", two).gives(b"hello"),
+            case("an interim answer after the final one", {
+                [&answer("200 OK", "", b"hello")[..], b"HTTP/1.1 103 Early Hints\r\n\r\n"].concat()
+            })
+            .gives(b"hello"),
+            case("a line end", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello\r\n".to_vec())
+                .gives(b"hello"),
+            case("a body after 204", format!("{bare}hello")),
+            case("a body after 304", "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\nhello"),
+            case("a body in answer to HEAD", answer("200 OK", "", b"hello")).to("HEAD"),
+        ] {
+            case.run::<L>();
+        }
+    }
+    in_every_loop!(check);
+}
+
+/// RFC 9112 §6.3: these have no body, whatever their fields say.
+#[test]
+fn answers_without_a_body_leave_the_connection_whole() {
+    fn check<L: ClientLoop>() {
+        for case in [
+            case("204", "HTTP/1.1 204 No Content\r\n\r\n").kept(),
+            case("304 with a length", "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n")
+                .kept(),
+            case("HEAD with a length", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")
+                .to("HEAD")
+                .kept(),
+            case("HEAD, chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+                .to("HEAD")
+                .kept(),
+            case("no bytes", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").kept(),
+            case("interim first", {
+                [b"HTTP/1.1 103 Early Hints\r\n\r\n", &answer("200 OK", "", b"hello")[..]].concat()
+            })
+            .gives(b"hello")
+            .kept(),
+            case("until the end", "HTTP/1.1 200 OK\r\n\r\nhello").then(Step::Fin).gives(b"hello"),
+            case("HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello").gives(b"hello"),
+        ] {
+            case.run::<L>();
+        }
+    }
+    in_every_loop!(check);
+}
+
+/// A body that is not all there is never told as complete, and each way has its name.
+#[test]
+fn what_is_cut_short_is_an_error() {
+    fn check<L: ClientLoop>() {
+        let short = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello";
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
+        for case in [
+            case("nothing at all", "").then(Step::Fin).fails("closed"),
+            case("part of the status line", "HTTP/1.1 20").then(Step::Fin).fails("truncated"),
+            case("part of the fields", "HTTP/1.1 200 OK\r\nA: b")
+                .then(Step::Fin)
+                .fails("truncated"),
+            case("part of the body", short).then(Step::Fin).fails("truncated"),
+            case("no last chunk", chunked).then(Step::Fin).fails("truncated"),
+            case("an interim answer only", "HTTP/1.1 103 E\r\n\r\n")
+                .then(Step::Fin)
+                .fails("truncated"),
+        ] {
+            case.run::<L>();
+        }
+    }
+    in_every_loop!(check);
+}
+
+#[test]
+fn a_reset_amid_a_body_is_an_error_of_its_own() {
+    fn check<L: ClientLoop>() {
+        let script = |_: &Heard| {
+            vec![Step::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello".to_vec())]
+        };
+        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+        let id = staged.get("/");
+        staged.run_until(|client| client.application().body(id) == b"hello");
+        staged.peer.act(0, [Step::Reset]);
+        staged.run();
+        let done = staged.recorder().ended(id);
+        assert_eq!(done.result.as_ref().unwrap_err().kind(), "io");
+        assert_eq!((done.status, done.received), (200, 5));
+    }
+    in_every_loop!(check);
+}
+
+/// Framing that could be read in two ways is refused (RFC 9112 §6.1, §6.3).
+#[test]
+fn ambiguous_answers_are_refused() {
+    fn check<L: ClientLoop>() {
+        let chunked = "Transfer-Encoding: chunked\r\n";
+        for (name, fields) in [
+            ("length and chunks", format!("Content-Length: 5\r\n{chunked}")),
+            ("two lengths", "Content-Length: 5\r\nContent-Length: 6\r\n".to_owned()),
+            ("a list of lengths", "Content-Length: 5, 6\r\n".to_owned()),
+            ("a sign", "Content-Length: +5\r\n".to_owned()),
+            ("a length beyond 64 bits", "Content-Length: 99999999999999999999\r\n".to_owned()),
+            ("a blank before the colon", "Content-Length : 5\r\n".to_owned()),
+            ("a folded field", "A: b\r\n c: d\r\n".to_owned()),
+            ("a zero byte", "A: b\0c\r\n".to_owned()),
+        ] {
+            let said = format!("HTTP/1.1 200 OK\r\n{fields}\r\n5\r\nhello\r\n0\r\n\r\n");
+            case(name, said).fails("protocol").run::<L>();
+        }
+        let endless = b"HTTP/1.1 102 Processing\r\n\r\n".repeat(17);
+        case("endless interim answers", endless).fails("protocol").run::<L>();
+        let upgrade =
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
+        case("an upgrade that nobody asked for", upgrade).fails("protocol").run::<L>();
+        case("no HTTP", "SSH-2.0-OpenSSH_9.7\r\n\r\n").fails("protocol").run::<L>();
+        let long = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "b".repeat(40_000));
+        case("an endless field", long).fails("protocol").run::<L>();
+    }
+    in_every_loop!(check);
+}
+
+/// On an idle connection anything but its end is poison.
+#[test]
+fn bytes_on_an_idle_connection_close_it() {
+    fn check<L: ClientLoop>() {
+        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), |_| ok(b"a"));
+        staged.get("/");
+        staged.run();
+        staged.rest();
+        staged.peer.act(0, [Step::Send(answer("200 OK", "", b"evil"))]);
+        staged.run_until(|client| client.connections() == 0);
+        let id = staged.get("/second");
+        staged.run();
+        assert_eq!(staged.recorder().body(id), b"a");
+        assert!(!staged.recorder().ended(id).reused);
+    }
+    in_every_loop!(check);
+}
+
+/// The answer comes before the body has left: it is delivered, the upload stops, the connection
+/// is not used again (RFC 9112 §9.3, §9.6).
+#[test]
+fn an_early_answer_ends_the_upload() {
+    fn check<L: ClientLoop>() {
+        let body = vec![b'x'; 16_000_000 / L::SLOWER];
+        let script = |heard: &Heard| match heard.method() {
+            "POST" => vec![Step::Send(answer("413 Content Too Large", "", b"no"))],
+            _ => ok(b"second"),
+        };
+        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+        staged.peer.hasty = true;
+        let options = Options { expect_continue_from: None, ..Options::default() };
+        let request = Request::with_method("POST", &staged.url("/"))
+            .body(Body::Bytes(body.into()))
+            .options(Arc::new(options));
+        let id = staged.start(&request.build().unwrap());
+        staged.run();
+        assert_eq!(staged.recorder().ended(id).status, 413);
+        assert_eq!(staged.recorder().body(id), b"no");
+        staged.peer.hasty = false;
+        let second = staged.get("/second");
+        staged.run();
+        assert_eq!(staged.recorder().body(second), b"second");
+        assert!(!staged.recorder().ended(second).reused);
+        leave_nothing(&mut staged);
+    }
+    in_every_loop!(check);
+}
+
+/// The body waits for the server's word; a refusal means that it is not sent at all.
+#[test]
+fn a_body_waits_for_the_word_to_go_on() {
+    fn check<L: ClientLoop>() {
+        for (status, sent) in [("100 Continue", 5), ("417 Expectation Failed", 0)] {
+            let script = move |heard: &Heard| match (heard.method(), status) {
+                ("POST", "100 Continue") => {
+                    assert_eq!(heard.field("expect"), Some("100-continue"));
+                    vec![Step::Send(b"HTTP/1.1 100 Continue\r\n\r\n".to_vec())]
+                }
+                ("POST", _) => vec![Step::Send(answer(status, "", b"no"))],
+                _ => ok(b"second"),
+            };
+            let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+            staged.peer.hasty = true;
+            let options = Options { expect_continue_from: Some(1), ..Options::default() };
+            let request = Request::with_method("POST", &staged.url("/"))
+                .body(Body::Bytes("hello".into()))
+                .options(Arc::new(options));
+            let id = staged.start(&request.build().unwrap());
+            while staged.peer.requests.is_empty() {
+                staged.turn();
+            }
+            staged.rest();
+            let progress = staged.with(|context| context.progress(id));
+            assert_eq!(progress.map_or(0, |progress| progress.sent), sent, "{status}");
+            staged.peer.act(0, ok(b"yes"));
+            staged.run();
+            let expected: &[u8] = if sent > 0 { b"yes" } else { b"no" };
+            assert_eq!(staged.recorder().body(id), expected);
+        }
+    }
+    in_every_loop!(check);
+}
+
+/// What a stream says of its length has to be true.
+#[test]
+fn a_stream_of_the_wrong_length_fails() {
+    fn check<L: ClientLoop>() {
+        for (declared, sent) in [(5, "helloworld"), (10, "hello")] {
+            let recorder = Recorder::with(move |context, id, event| {
+                if matches!(event, Event::Writable) {
+                    context.send(id, bytes::Bytes::from_static(sent.as_bytes()));
+                    context.finish(id);
+                }
+            });
+            let mut staged = Staged::<L>::new(recorder, Config::default(), |_| ok(b""));
+            let request = Request::with_method("POST", &staged.url("/"))
+                .body(Body::Stream(Some(declared)))
+                .build();
+            let id = staged.start(&request.unwrap());
+            staged.run();
+            let done = staged.recorder().ended(id);
+            assert_eq!(done.result.as_ref().unwrap_err().kind(), "misuse");
+            leave_nothing(&mut staged);
+        }
+    }
+    in_every_loop!(check);
+}

@@ -1,0 +1,290 @@
+//! Connections that do not come about, and descriptors that run out: driven by hand, so that the
+//! world fails exactly as told.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use fulmar_client::{Client, Config, Error, Request, Tried, Waiting};
+use fulmar_engine::{Action, Engine, LookupId, ResolveError, SocketId};
+use fulmar_proto::Input;
+use fulmar_sys as sys;
+use fulmar_tests::in_every_loop;
+use fulmar_tests::scripted::ok;
+use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
+
+/// A client without a driver.
+struct Alone {
+    client: Client<Recorder>,
+    now: Instant,
+    connects: Vec<SocketId>,
+    lookups: Vec<LookupId>,
+    abandoned: Vec<LookupId>,
+    closed: Vec<SocketId>,
+    /// On which a request has left.
+    asked: Vec<SocketId>,
+}
+
+impl Alone {
+    fn new(config: Config) -> Self {
+        let now = sys::now();
+        Self {
+            client: Client::new(now, sys::wall_clock(), Recorder::default(), config),
+            now,
+            connects: Vec::new(),
+            lookups: Vec::new(),
+            abandoned: Vec::new(),
+            closed: Vec::new(),
+            asked: Vec::new(),
+        }
+    }
+
+    /// Takes note of what the client wants.
+    fn act(&mut self) {
+        while let Some(action) = self.client.poll_action() {
+            match action {
+                Action::Connect { socket } => self.connects.push(socket),
+                Action::Resolve { lookup } => self.lookups.push(lookup),
+                Action::Abandon { lookup } => self.abandoned.push(lookup),
+                Action::Close { socket } => self.closed.push(socket),
+                Action::Transmit { socket } => {
+                    let size = self.client.poll_transmit(socket).map_or(0, |sent| {
+                        let segments = sent.segments.iter().map(fulmar_proto::Segment::len);
+                        sent.inline.len() as u64 + segments.sum::<u64>()
+                    });
+                    self.client.handle_sent(self.now, socket, size);
+                    self.asked.push(socket);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn start(&mut self, url: &str) -> fulmar_client::TransferId {
+        let id = self.client.start(self.now, &Request::get(url).build().unwrap());
+        self.act();
+        id
+    }
+
+    fn wait(&mut self, by: Duration) {
+        self.now += by;
+        self.client.handle_timeout(self.now);
+        self.act();
+    }
+
+    fn fail(&mut self, errno: i32) {
+        let socket = self.connects.pop().expect("a connection is asked for");
+        self.client.handle_failed(self.now, socket, io::Error::from_raw_os_error(errno));
+        self.act();
+    }
+
+    fn answer(&mut self, socket: SocketId) {
+        let mut bytes = BytesMut::from(&b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"[..]);
+        self.client.handle_input(self.now, socket, &mut Input::all(&mut bytes, false));
+        self.act();
+    }
+}
+
+const EMFILE: i32 = 24;
+const ECONNREFUSED: i32 = 111;
+
+/// Descriptors run out: whoever waits goes on waiting, nothing is tried over and over, and it
+/// recovers.
+#[test]
+fn without_descriptors_transfers_wait() {
+    let mut alone = Alone::new(Config::default());
+    let ids: Vec<_> = (0..5).map(|_| alone.start("http://127.0.0.1/")).collect();
+    while !alone.connects.is_empty() {
+        alone.fail(EMFILE);
+    }
+    assert_eq!(alone.client.running(), 5, "nobody fails");
+    assert!(alone.connects.is_empty(), "nothing is tried at once");
+    let mut tries = 0;
+    for _ in 0..20 {
+        alone.wait(Duration::from_millis(50));
+        tries += alone.connects.len();
+        while !alone.connects.is_empty() {
+            alone.fail(EMFILE);
+        }
+    }
+    assert!(tries > 0 && tries <= 5 * 20, "{tries} tries in a second");
+    alone.wait(Duration::from_secs(1));
+    while let Some(socket) = alone.connects.pop() {
+        alone.client.handle_connected(alone.now, socket);
+        alone.act();
+    }
+    while let Some(socket) = alone.asked.pop() {
+        alone.answer(socket);
+    }
+    for id in ids {
+        assert!(alone.client.application().ended(id).result.is_ok());
+    }
+}
+
+/// Every address is tried, in order and in time, and the error has them all (RFC 8305).
+#[test]
+fn an_error_tells_every_address_that_was_tried() {
+    let mut alone = Alone::new(Config::default());
+    let id = alone.start("http://name.example:81/");
+    let lookup = alone.lookups.pop().expect("a name is asked for");
+    assert_eq!(alone.client.poll_lookup(lookup), Some("name.example"));
+    let addresses: Vec<IpAddr> = (1..=3).map(|n| Ipv4Addr::new(10, 0, 0, n).into()).collect();
+    alone.client.handle_resolved(alone.now, lookup, Ok(&addresses));
+    alone.act();
+    assert_eq!(alone.connects.len(), 1);
+    alone.wait(Duration::from_millis(250));
+    assert_eq!(alone.connects.len(), 2, "the next one beside it");
+    alone.fail(ECONNREFUSED);
+    assert_eq!(alone.connects.len(), 2, "a refusal does not wait");
+    alone.fail(ECONNREFUSED);
+    alone.fail(ECONNREFUSED);
+    let done = alone.client.application().ended(id);
+    let Err(Error::Connect(error)) = &done.result else { panic!("{done:?}") };
+    let mut tried: Vec<_> = error.tried.iter().map(|(tried, _)| tried.clone()).collect();
+    tried.sort_by_key(Tried::to_string);
+    let all = addresses.iter().map(|ip| Tried::Ip((*ip, 81).into())).collect::<Vec<_>>();
+    assert_eq!(tried, all);
+    assert!(error.to_string().contains("10.0.0.3:81"), "{error}");
+    assert_eq!((alone.client.connections(), alone.client.origins()), (0, 0));
+}
+
+/// A thousand addresses are tried one after the other, and not a thousand at once.
+#[test]
+fn a_thousand_addresses_are_not_a_thousand_connections() {
+    let config = Config { connect_timeout: Some(Duration::from_secs(1)), ..Config::default() };
+    let mut alone = Alone::new(config);
+    let id = alone.start("http://name.example/");
+    let addresses: Vec<IpAddr> =
+        (0..1_000_u32).map(|n| Ipv4Addr::from(0x0a00_0000 + n).into()).collect();
+    let lookup = alone.lookups.pop().unwrap();
+    alone.client.handle_resolved(alone.now, lookup, Ok(&addresses));
+    alone.act();
+    let mut most = 0;
+    for _ in 0..2_000 {
+        if alone.client.running() == 0 {
+            break;
+        }
+        alone.wait(Duration::from_millis(250));
+        most = most.max(alone.client.connections());
+    }
+    assert!(most <= 8, "{most} at a time");
+    let done = alone.client.application().ended(id);
+    assert!(matches!(done.result, Err(Error::Connect(_))), "{done:?}");
+    assert_eq!(alone.client.connections(), 0);
+}
+
+/// Nobody answers: the deadline for connecting ends it, and is named.
+#[test]
+fn a_black_hole_ends_at_the_deadline_for_connecting() {
+    let config = Config { connect_timeout: Some(Duration::from_secs(3)), ..Config::default() };
+    let mut alone = Alone::new(config);
+    let id = alone.start("http://10.1.2.3/");
+    alone.wait(Duration::from_millis(2_990));
+    assert_eq!(alone.client.running(), 1);
+    alone.wait(Duration::from_millis(20));
+    let done = alone.client.application().ended(id);
+    let Err(Error::Connect(error)) = &done.result else { panic!("{done:?}") };
+    assert_eq!(error.tried[0].1.kind(), io::ErrorKind::TimedOut);
+    assert!(error.to_string().contains("10.1.2.3:80"), "{error}");
+    assert_eq!(alone.closed.len(), 1);
+}
+
+/// Every transfer that waits for a name hears what became of it; one question for all.
+#[test]
+fn one_question_is_asked_for_all_who_wait_and_all_hear_of_its_failure() {
+    let mut alone = Alone::new(Config::default());
+    let ids: Vec<_> = (0..10).map(|_| alone.start("http://name.invalid/")).collect();
+    assert_eq!(alone.lookups.len(), 1);
+    let lookup = alone.lookups[0];
+    alone.client.handle_resolved(alone.now, lookup, Err(ResolveError::NotFound));
+    for id in ids {
+        let done = alone.client.application().ended(id);
+        assert!(matches!(done.result, Err(Error::Resolve(ResolveError::NotFound))), "{done:?}");
+    }
+    alone.client.handle_resolved(alone.now, lookup, Err(ResolveError::NotFound)); // late news
+    assert_eq!((alone.client.running(), alone.client.origins()), (0, 0));
+}
+
+/// A resolver that breaks its word and finds nothing has found nothing.
+#[test]
+fn an_empty_list_of_addresses_is_an_error() {
+    let mut alone = Alone::new(Config::default());
+    let id = alone.start("http://name.example/");
+    let lookup = alone.lookups[0];
+    alone.client.handle_resolved(alone.now, lookup, Ok(&[]));
+    alone.act();
+    let done = alone.client.application().ended(id);
+    assert!(matches!(done.result, Err(Error::Resolve(ResolveError::NoAddress))), "{done:?}");
+    assert_eq!(alone.client.origins(), 0);
+}
+
+/// Nobody waits for a name any more: the question is given up, and a name that is not answered
+/// is given up in time.
+#[test]
+fn a_question_is_given_up_when_nobody_waits_and_when_its_time_is_up() {
+    let name_timeout = Some(Duration::from_secs(5));
+    let mut alone = Alone::new(Config { name_timeout, ..Config::default() });
+    let id = alone.start("http://name.example/");
+    let now = alone.now;
+    assert!(alone.client.with(now, |_, context| context.remove(id)));
+    alone.act();
+    assert_eq!(alone.abandoned, alone.lookups);
+    let id = alone.start("http://name.example/");
+    alone.wait(Duration::from_secs(5) + Duration::from_millis(2));
+    let done = alone.client.application().ended(id);
+    assert!(matches!(done.result, Err(Error::TimedOut(Waiting::Name))), "{done:?}");
+    assert_eq!(alone.abandoned.len(), 2);
+    assert_eq!(alone.client.origins(), 0);
+}
+
+/// News of sockets that are gone, or that never were, is no news.
+#[test]
+fn late_news_of_a_socket_that_is_gone_is_ignored() {
+    let mut alone = Alone::new(Config::default());
+    let id = alone.start("http://127.0.0.1/");
+    let socket = alone.connects[0];
+    let now = alone.now;
+    alone.client.with(now, |_, context| context.remove(id));
+    alone.client.handle_connected(now, socket);
+    alone.act();
+    alone.client.close_idle(now);
+    alone.act();
+    assert_eq!(alone.closed, [socket]);
+    for socket in [socket, SocketId { index: 77, generation: 3 }] {
+        let client = &mut alone.client;
+        client.handle_connected(now, socket);
+        client.handle_hangup(now, socket);
+        client.handle_sent(now, socket, 10);
+        client.handle_failed(now, socket, io::ErrorKind::ConnectionReset.into());
+        let mut bytes = BytesMut::from(&b"HTTP/1.1 200 OK\r\n"[..]);
+        client.handle_input(now, socket, &mut Input::all(&mut bytes, true));
+        assert!(client.poll_transmit(socket).is_none());
+        assert!(client.poll_endpoint(socket).is_none());
+        assert!(client.poll_splice(socket).is_none());
+    }
+    assert_eq!(alone.client.connections(), 0);
+}
+
+#[test]
+fn a_refused_connection_is_told_with_its_address() {
+    fn check<L: ClientLoop>() {
+        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), |_| ok(b""));
+        let nobody: SocketAddr = {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            listener.local_addr().unwrap() // and nobody listens there any more
+        };
+        let request = Request::get(&format!("http://{nobody}/")).build().unwrap();
+        let ids = [staged.start(&request), staged.start(&request)];
+        staged.run();
+        for id in ids {
+            let done = staged.recorder().ended(id);
+            let Err(Error::Connect(error)) = &done.result else { panic!("{done:?}") };
+            assert_eq!(error.tried[0].0, Tried::Ip(nobody));
+            assert_eq!(error.tried[0].1.kind(), io::ErrorKind::ConnectionRefused);
+            assert!(error.to_string().contains(&nobody.to_string()), "{error}");
+        }
+        assert_eq!(staged.client.engine().connections(), 0);
+    }
+    in_every_loop!(check);
+}

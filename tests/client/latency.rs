@@ -1,0 +1,86 @@
+//! No exchange waits for a delayed acknowledgement, and none makes more calls than it needs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fulmar_client::{Body, Client, Config, Event, Options, Request};
+use fulmar_sys::{self as sys, Call, Ledger};
+use fulmar_tests::in_every_loop;
+use fulmar_tests::loops::OwnLoop;
+use fulmar_tests::scripted::ok;
+use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
+
+/// Kept connection, second and later exchanges: a small request, one with a body, one that waits
+/// for a 100, and one that is streamed.
+fn requests<L: ClientLoop>(staged: &Staged<L>) -> [Request; 4] {
+    let url = staged.url("/");
+    let expects = Options { expect_continue_from: Some(1), ..Options::default() };
+    let plain = Options { expect_continue_from: None, ..Options::default() };
+    let (expects, plain) = (Arc::new(expects), Arc::new(plain));
+    let post = || Request::with_method("POST", &url);
+    let body = || Body::Bytes(vec![b'x'; 3_000].into());
+    [
+        Request::get(&url),
+        post().body(body()).options(plain.clone()),
+        post().body(body()).options(expects),
+        post().body(Body::Stream(None)).options(plain),
+    ]
+    .map(|request| request.build().expect("a request"))
+}
+
+fn streaming() -> Recorder {
+    Recorder::with(|context, id, event| {
+        if matches!(event, Event::Writable) && context.progress(id).is_some_and(|p| p.sent == 0) {
+            context.send(id, bytes::Bytes::from_static(b"one"));
+            context.send(id, bytes::Bytes::from_static(b"two"));
+            context.finish(id);
+        }
+    })
+}
+
+#[test]
+fn no_exchange_waits_for_an_acknowledgement() {
+    fn check<L: ClientLoop>() {
+        let mut staged = Staged::<L>::new(streaming(), Config::default(), |_| ok(b"hello"));
+        for request in requests(&staged) {
+            let mut times: Vec<Duration> = (0..15)
+                .map(|_| {
+                    let begun = sys::now();
+                    staged.start(&request);
+                    staged.run();
+                    sys::now() - begun
+                })
+                .collect();
+            times.sort_unstable();
+            let median = times[times.len() / 2];
+            // A delayed acknowledgement is 40 ms late. One byte at a time is slow for other reasons.
+            assert!(L::SLOWER > 1 || median < Duration::from_millis(30), "{median:?}");
+        }
+        assert_eq!(staged.peer.accepted(), 1);
+    }
+    in_every_loop!(check);
+}
+
+/// Head and body leave together, and nothing is asked of the kernel twice.
+#[test]
+fn an_exchange_is_one_send_and_one_receive() {
+    type Own = OwnLoop<Client<Recorder>>;
+    let mut staged = Staged::<Own>::new(streaming(), Config::default(), |_| ok(b"hello"));
+    let [get, post, _, stream] = requests(&staged);
+    for request in [get, post, stream] {
+        staged.start(&request);
+        staged.run();
+        staged.rest();
+        let before = Ledger::here();
+        for _ in 0..20 {
+            staged.start(&request);
+            staged.run();
+        }
+        let made = Ledger::here() - before;
+        let count = |calls: &[Call]| calls.iter().map(|call| made.count(*call).calls).sum::<u64>();
+        assert_eq!(count(&[Call::send, Call::sendmsg]), 20, "{}", request.method());
+        assert_eq!(count(&[Call::recv]), 20);
+        assert_eq!(count(&[Call::epoll_ctl, Call::socket, Call::connect, Call::setsockopt]), 0);
+        assert_eq!(made.eagain(), 0);
+    }
+}

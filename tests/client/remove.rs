@@ -1,0 +1,429 @@
+//! Anything may be done with any transfer in any event: nothing is told of it afterwards, and
+//! everything else ends once.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use fulmar_client::{Body, Client, Config, Context, Event, Options, Request, TransferId};
+use fulmar_engine::Engine;
+use fulmar_server::ServerEngine;
+use fulmar_sys as sys;
+use fulmar_tests::app::App;
+use fulmar_tests::in_every_loop;
+use fulmar_tests::loops::{Loop, OwnLoop};
+use fulmar_tests::scripted::{Heard, Step, answer, ok};
+use fulmar_tests::transfers::{ClientLoop, Pair, Recorder, Staged};
+
+/// Where something is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Site {
+    Informational,
+    Redirect,
+    Head,
+    Data,
+    Writable,
+    Upgraded,
+    Done,
+    Wake,
+    Timeout,
+}
+
+const SITES: [Site; 9] = [
+    Site::Informational,
+    Site::Redirect,
+    Site::Head,
+    Site::Data,
+    Site::Writable,
+    Site::Upgraded,
+    Site::Done,
+    Site::Wake,
+    Site::Timeout,
+];
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    Remove,
+    Pause,
+    PauseAndResume,
+    Start,
+}
+
+const DEEDS: [Deed; 4] = [Deed::Remove, Deed::Pause, Deed::PauseAndResume, Deed::Start];
+
+/// To whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whom {
+    Itself,
+    /// One on another connection.
+    Beside,
+    /// One pipelined behind it; where nothing can be pipelined, one that waits for its connection.
+    Behind,
+}
+
+const ALL: [Whom; 3] = [Whom::Itself, Whom::Beside, Whom::Behind];
+
+/// A deed about to be done.
+#[derive(Clone, Debug)]
+struct Plan {
+    deed: Deed,
+    subject: Rc<Cell<Option<TransferId>>>,
+    target: Rc<Cell<Option<TransferId>>>,
+    extra: Request,
+    started: Rc<RefCell<Vec<TransferId>>>,
+    removed: fulmar_tests::transfers::Named,
+    paused: fulmar_tests::transfers::Named,
+}
+
+impl Plan {
+    fn carry_out(&self, context: &mut Context<'_>) {
+        let target = self.target.get().expect("it was started");
+        let runs = context.progress(target).is_some();
+        match self.deed {
+            Deed::Remove => {
+                assert_eq!(context.remove(target), runs);
+                assert!(!context.remove(target), "once is enough");
+                if runs {
+                    self.removed.borrow_mut().insert(target);
+                }
+            }
+            Deed::Pause => {
+                context.pause(target);
+                if runs {
+                    self.paused.borrow_mut().insert(target);
+                }
+            }
+            Deed::PauseAndResume => {
+                context.pause(target);
+                context.resume(target);
+            }
+            Deed::Start => self.started.borrow_mut().push(context.start(&self.extra)),
+        }
+    }
+}
+
+fn case<L: ClientLoop>(site: Site, deed: Deed, whom: Whom) {
+    eprintln!("{deed:?} {whom:?} at {site:?}");
+    let config = match whom {
+        Whom::Behind => Config { pipelining: 4, per_host_max: 1, ..Config::default() },
+        _ => Config::default(),
+    };
+    let released = Rc::new(Cell::new(!matches!(site, Site::Wake | Site::Timeout)));
+    let known = Rc::clone(&released);
+    let script = move |heard: &Heard| serve(heard, known.get());
+    let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+    if whom == Whom::Behind {
+        for _ in 0..2 {
+            staged.get("/warm");
+            staged.run();
+        }
+    }
+    let subject = request(&staged, site);
+    let sibling = staged.request("/sibling");
+    let plan = Plan {
+        deed,
+        subject: Rc::default(),
+        target: Rc::default(),
+        extra: staged.request("/extra"),
+        started: Rc::default(),
+        removed: staged.recorder().removed.clone(),
+        paused: staged.recorder().paused.clone(),
+    };
+    arm(&mut staged, site, &plan);
+    let (a, b) = (staged.start(&subject), staged.start(&sibling));
+    plan.subject.set(Some(a));
+    plan.target.set(Some(if whom == Whom::Itself { a } else { b }));
+    if !released.get() {
+        let before = if whom == Whom::Behind { 2 } else { 0 };
+        while staged.peer.requests.len() < before + 2 || staged.recorder().trace(a) != "Hd" {
+            staged.turn();
+        }
+        interrupt(&mut staged, site);
+        released.set(true);
+        for at in before..before + 2 {
+            let Heard { connection, ref head, .. } = staged.peer.requests[at];
+            let rest = if head.starts_with("GET /half") { b"world".to_vec() } else { full() };
+            staged.peer.act(connection, [Step::Send(rest)]);
+        }
+    }
+    staged.rest();
+    let paused: Vec<_> = plan.paused.borrow_mut().drain().collect();
+    staged.with(|context| paused.iter().for_each(|id| context.resume(*id)));
+    staged.run();
+    let ids = [&[a, b], &plan.started.borrow()[..]].concat();
+    for id in ids {
+        let trace = staged.recorder().trace(id).to_owned();
+        if plan.removed.borrow().contains(&id) {
+            assert!(!trace.contains('D'), "{trace}");
+        } else {
+            assert_eq!(trace.matches('D').count(), 1, "{trace}");
+            let done = staged.recorder().ended(id);
+            assert!(done.result.is_ok(), "{done:?}");
+        }
+    }
+    assert!(deed != Deed::Start || plan.started.borrow().len() == 1, "it was done");
+    leave_nothing(&mut staged);
+}
+
+/// What is asked for, so that `site` is come by.
+fn request<L: ClientLoop>(staged: &Staged<L>, site: Site) -> Request {
+    let url = |path| staged.url(path);
+    let builder = match site {
+        Site::Informational => Request::get(&url("/info")),
+        Site::Redirect => Request::get(&url("/redirect")),
+        Site::Writable => Request::with_method("POST", &url("/post")).body(Body::Stream(Some(5))),
+        Site::Upgraded => {
+            Request::get(&url("/upgrade")).header("Connection", b"upgrade").header("Upgrade", b"x")
+        }
+        Site::Wake | Site::Timeout => Request::get(&url("/half")),
+        Site::Head | Site::Data | Site::Done => Request::get(&url("/plain")),
+    };
+    let options = Options { redirects: Some(Default::default()), ..Options::default() };
+    builder.options(Arc::new(options)).build().expect("a request")
+}
+
+fn serve(heard: &Heard, released: bool) -> Vec<Step> {
+    let send = |text: &[u8]| vec![Step::Send(text.to_vec())];
+    let early = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n";
+    match heard.path() {
+        "/info" => send(&[&early[..], &full()].concat()),
+        "/redirect" => send(&answer("302 Found", "Location: /plain\r\n", b"moved")),
+        "/upgrade" => {
+            let head = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n";
+            let mut steps = send(&[&head[..], b"\r\nhello"].concat());
+            steps.push(Step::Fin);
+            steps
+        }
+        "/half" if !released => send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello"),
+        "/sibling" if !released => Vec::new(),
+        _ => ok(b"helloworld"),
+    }
+}
+
+fn full() -> Vec<u8> {
+    answer("200 OK", "", b"helloworld")
+}
+
+/// Has the deed done at the subject's first event of this kind.
+fn arm<L: ClientLoop>(staged: &mut Staged<L>, site: Site, plan: &Plan) {
+    let (mut undone, mut unsent) = (true, true);
+    let deed = plan.clone();
+    let act = move |context: &mut Context<'_>, id: TransferId, event: &Event<'_>| {
+        let here = match event {
+            Event::Informational(_) => site == Site::Informational,
+            Event::Redirect { .. } => site == Site::Redirect,
+            Event::Head { .. } => site == Site::Head,
+            Event::Data(_) => site == Site::Data,
+            Event::Writable => site == Site::Writable,
+            Event::Upgraded => site == Site::Upgraded,
+            Event::Done(_) => site == Site::Done,
+        };
+        if here && deed.subject.get() == Some(id) && std::mem::take(&mut undone) {
+            deed.carry_out(context);
+        }
+        if matches!(event, Event::Writable) && std::mem::take(&mut unsent) {
+            context.send(id, bytes::Bytes::from_static(b"hello"));
+            context.finish(id);
+        }
+        if matches!(event, Event::Upgraded) {
+            context.finish(id);
+        }
+    };
+    let tick = plan.clone();
+    staged.client.with(|client, _| {
+        let recorder = client.application_mut();
+        recorder.act = Some(Box::new(act));
+        recorder.tick = Some(Box::new(move |context| {
+            tick.carry_out(context);
+            None
+        }));
+    });
+}
+
+fn interrupt<L: ClientLoop>(staged: &mut Staged<L>, site: Site) {
+    staged.client.with(|client, now| match site {
+        Site::Wake => client.handle_wake(now),
+        _ => client.application_mut().due = Some(now),
+    });
+    while staged.recorder().due.is_some() {
+        staged.turn();
+    }
+}
+
+/// Idle connections are closed, and then there are none.
+pub(crate) fn leave_nothing<L: ClientLoop>(staged: &mut Staged<L>) {
+    staged.rest();
+    staged.client.with(|client, now| client.close_idle(now));
+    staged.run_until(|client| client.connections() == 0);
+    let client = staged.client.engine();
+    assert_eq!((client.running(), client.idle_connections(), client.origins()), (0, 0, 0));
+    let stats = client.stats();
+    assert_eq!(stats.started, stats.ended);
+}
+
+/// What is remembered of a crowd of transfers.
+#[derive(Debug)]
+struct Crowd {
+    random: fastrand::Rng,
+    left: usize,
+    ids: Vec<TransferId>,
+}
+
+fn crowd<L: ClientLoop>(pipelining: u32) {
+    let total = if L::SLOWER > 1 { 100 } else { 10_000 };
+    let config = Config { per_host_max: 16, pipelining, ..Config::default() };
+    let mut pair = Pair::<L, OwnLoop<ServerEngine<App>>>::new(Recorder::default(), config);
+    let requests: Vec<Request> = (0..10)
+        .map(|n| Request::get(&pair.url(&format!("/bytes/{}", n * n * 10))).build().unwrap())
+        .collect();
+    let random = fastrand::Rng::with_seed(11);
+    let crowd = Rc::new(RefCell::new(Crowd { random, left: total, ids: Vec::new() }));
+    let removed = pair.client.engine().application().removed.clone();
+    let (inside, gone) = (Rc::clone(&crowd), removed.clone());
+    let act = move |context: &mut Context<'_>, _: TransferId, event: &Event<'_>| {
+        let crowd = &mut *inside.borrow_mut();
+        let over = matches!(event, Event::Done(_));
+        if crowd.random.u8(..) < 24 {
+            let from = crowd.ids.len().saturating_sub(100);
+            let id = crowd.ids[crowd.random.usize(from..crowd.ids.len())];
+            if context.remove(id) {
+                gone.borrow_mut().insert(id);
+                begin(crowd, context, &requests);
+            }
+        }
+        if over {
+            begin(crowd, context, &requests);
+        }
+    };
+    let first = Request::get(&pair.url("/bytes/1")).build().unwrap();
+    pair.client.with(|client, now| {
+        client.application_mut().act = Some(Box::new(act));
+        client.with(now, |_, context| {
+            for _ in 0..64 {
+                crowd.borrow_mut().ids.push(context.start(&first));
+            }
+        });
+    });
+    let start = sys::now();
+    while pair.client.engine().running() > 0 {
+        assert!((sys::now() - start).as_secs() < 120, "nothing happens any more");
+        pair.client.turn(std::time::Duration::from_millis(1));
+        pair.server.turn(std::time::Duration::ZERO);
+        assert!(pair.client.engine().connections() <= 16);
+    }
+    let crowd = crowd.borrow();
+    assert_eq!(crowd.ids.len(), total + 64);
+    let client = pair.client.engine();
+    let recorder = client.application();
+    assert_eq!(recorder.done.len() + removed.borrow().len(), crowd.ids.len());
+    for id in &crowd.ids {
+        let ends = recorder.trace(*id).matches('D').count();
+        assert_eq!(ends, usize::from(!removed.borrow().contains(id)));
+    }
+    assert!(recorder.done.iter().all(|(_, done)| done.result.is_ok()));
+    assert!(!removed.borrow().is_empty());
+}
+
+fn begin(crowd: &mut Crowd, context: &mut Context<'_>, requests: &[Request]) {
+    if crowd.left > 0 {
+        crowd.left -= 1;
+        let at = crowd.random.usize(0..requests.len());
+        crowd.ids.push(context.start(&requests[at]));
+    }
+}
+
+#[test]
+fn of_ten_thousand_transfers_each_ends_once_or_is_removed() {
+    fn check<L: ClientLoop>() {
+        crowd::<L>(1);
+    }
+    in_every_loop!(check);
+}
+
+#[test]
+fn of_ten_thousand_pipelined_transfers_each_ends_once_or_is_removed() {
+    fn check<L: ClientLoop>() {
+        crowd::<L>(4);
+    }
+    in_every_loop!(check);
+}
+
+/// What is begun in the event that says that nothing can go on must not suffer for it.
+#[test]
+fn a_transfer_begun_while_others_fail_does_not_fail_with_them() {
+    let now = sys::now();
+    let recorder = Recorder::default();
+    let removed = recorder.removed.clone();
+    let mut client = Client::new(now, sys::wall_clock(), recorder, Config::default());
+    let request = Request::get("http://name.invalid/").build().unwrap();
+    let other = Request::get("http://another.invalid/").build().unwrap();
+    let ids: Vec<_> = (0..3).map(|_| client.start(now, &request)).collect();
+    let siblings = ids.clone();
+    let begun = Rc::new(Cell::new(None));
+    let inside = Rc::clone(&begun);
+    client.application_mut().act = Some(Box::new(move |context, id, _| {
+        if id == siblings[0] {
+            for sibling in &siblings[1..] {
+                assert!(context.remove(*sibling));
+                removed.borrow_mut().insert(*sibling);
+            }
+            inside.set(Some(context.start(&other)));
+        }
+    }));
+    let lookup = loop {
+        match client.poll_action().expect("a question") {
+            fulmar_engine::Action::Resolve { lookup } => break lookup,
+            _ => continue,
+        }
+    };
+    client.handle_resolved(now, lookup, Err(fulmar_engine::ResolveError::NotFound));
+    assert_eq!(client.application().trace(ids[0]), "D");
+    assert_eq!(client.application().trace(begun.get().unwrap()), "");
+    assert_eq!(client.running(), 1);
+}
+
+/// Removed transfers whose answers never come must not keep a connection for ever.
+#[test]
+fn a_connection_whose_transfers_are_all_removed_is_given_up() {
+    fn check<L: ClientLoop>() {
+        let config = Config { pipelining: 4, per_host_max: 1, ..Config::default() };
+        let script = |heard: &Heard| match heard.path() {
+            "/silence" => Vec::new(),
+            _ => ok(b""),
+        };
+        let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+        for _ in 0..2 {
+            staged.get("/");
+            staged.run();
+        }
+        let ids = [staged.get("/silence"), staged.get("/silence"), staged.get("/silence")];
+        while staged.peer.requests.len() < 5 {
+            staged.turn();
+        }
+        staged.with(|context| assert!(ids.iter().all(|id| context.remove(*id))));
+        staged.rest();
+        assert_eq!(staged.client.engine().connections(), 0);
+        let id = staged.get("/");
+        staged.run();
+        assert!(staged.recorder().ended(id).result.is_ok());
+    }
+    in_every_loop!(check);
+}
+
+/// The peer has ended its side of an upgraded connection: the transfer is over, and so is the
+/// connection.
+#[test]
+fn an_upgraded_connection_does_not_outlive_its_transfer() {
+    fn check<L: ClientLoop>() {
+        let script = |heard: &Heard| serve(heard, true);
+        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+        let request = request(&staged, Site::Upgraded);
+        let id = staged.start(&request);
+        staged.run();
+        assert_eq!(staged.recorder().body(id), b"hello");
+        staged.rest();
+        assert_eq!(staged.client.engine().connections(), 0);
+    }
+    in_every_loop!(check);
+}

@@ -1,0 +1,218 @@
+//! The client over a simulated network, seed after seed: whatever the network and the application
+//! do, every transfer ends once, answers are right to the byte, and nothing is left.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use fulmar_client::{Body, Client, Config, Context, Event, Request, TransferId};
+use fulmar_server::{Limits, ServerEngine};
+use fulmar_sim::{Faults, Sim};
+use fulmar_sys as sys;
+use fulmar_tests::app::{App, server};
+use fulmar_tests::in_every_loop;
+use fulmar_tests::loops::{Loop, OwnLoop};
+use fulmar_tests::transfers::{ClientLoop, Pair, Recorder};
+
+/// What the application does, as its seed says.
+#[derive(Debug)]
+struct Mischief {
+    random: fastrand::Rng,
+    base: String,
+    left: u64,
+    ids: Vec<TransferId>,
+    paused: Vec<TransferId>,
+    unsent: BTreeMap<usize, (TransferId, u64)>,
+    removed: fulmar_tests::transfers::Named,
+    pauses: fulmar_tests::transfers::Named,
+}
+
+impl Mischief {
+    fn start(&mut self, context: &mut Context<'_>) {
+        if self.left > 0 {
+            self.left -= 1;
+            let request = request(&self.base, self.left, &mut self.random);
+            self.ids.push(context.start(&request));
+        }
+    }
+
+    fn act(&mut self, context: &mut Context<'_>, id: TransferId, event: &Event<'_>) {
+        if matches!(event, Event::Done(_)) {
+            self.start(context);
+        }
+        if matches!(event, Event::Writable) {
+            self.send(context, id);
+        }
+        match self.random.u8(..) {
+            0..10 => {
+                let victim = self.any();
+                if context.remove(victim) {
+                    self.removed.borrow_mut().insert(victim);
+                    self.start(context);
+                }
+            }
+            10..30 => {
+                let victim = self.any();
+                if context.progress(victim).is_some() {
+                    context.pause(victim);
+                    self.paused.push(victim);
+                    self.pauses.borrow_mut().insert(victim);
+                }
+            }
+            30..40 => self.resume(context),
+            _ => {}
+        }
+    }
+
+    fn any(&mut self) -> TransferId {
+        let from = self.ids.len().saturating_sub(20);
+        self.ids[self.random.usize(from..self.ids.len())]
+    }
+
+    fn resume(&mut self, context: &mut Context<'_>) {
+        if let Some(id) = self.paused.pop() {
+            self.pauses.borrow_mut().remove(&id);
+            context.resume(id);
+        }
+    }
+
+    /// As much of a streamed body as it pleases.
+    fn send(&mut self, context: &mut Context<'_>, id: TransferId) {
+        let whole = self.random.u64(0..100_000);
+        let left = match self.unsent.get(&id.index()) {
+            Some((known, left)) if *known == id => *left,
+            _ => whole,
+        };
+        let piece = left.min(self.random.u64(1..40_000));
+        context.send(id, bytes::Bytes::from(vec![b'z'; usize::try_from(piece).unwrap()]));
+        if left == piece {
+            context.finish(id);
+        }
+        // Once it is finished nothing asks for more.
+        self.unsent.insert(id.index(), (id, left - piece));
+    }
+}
+
+/// The `n`th request: what its answer must be follows from it alone.
+fn request(base: &str, n: u64, random: &mut fastrand::Rng) -> Request {
+    let size = random.u64(0..150_000) >> random.u32(0..18);
+    let url = |path: &str| format!("{base}{path}");
+    let body = vec![b'y'; usize::try_from(size).unwrap()];
+    let builder = match random.u8(0..8) {
+        0 => Request::get(&url("/delay/70")),
+        1 => Request::with_method("PUT", &url("/echo")).body(Body::Bytes(body.into())),
+        2 => Request::with_method("POST", &url("/echo")).body(Body::Bytes(body.into())),
+        3 => Request::with_method("POST", &url("/echo")).body(Body::Stream(None)),
+        4 => Request::get(&url("/status/404")),
+        _ => Request::get(&url(&format!("/bytes/{size}"))),
+    };
+    builder.tag(n).build().expect("a request")
+}
+
+/// True if `body` is what this request is answered with.
+fn is_right(request: &Request, body: &[u8]) -> bool {
+    let path = request.url().path();
+    if let Some(size) = path.strip_prefix("/bytes/") {
+        let pattern = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-\n";
+        let right = body.iter().enumerate().all(|(at, byte)| *byte == pattern[at % 64]);
+        return right && body.len().to_string() == size;
+    }
+    match path {
+        "/delay/70" => body == b"delayed\n",
+        "/echo" => body.iter().all(|byte| b"yz".contains(byte)),
+        _ => true,
+    }
+}
+
+/// An application that does as the seed says, on a client.
+fn mischievous(seed: u64, config: Config, base: &str, total: u64) -> (Client<Recorder>, Shared) {
+    let recorder = Recorder::default();
+    let mischief = Rc::new(RefCell::new(Mischief {
+        random: fastrand::Rng::with_seed(seed),
+        base: base.to_owned(),
+        left: total,
+        ids: Vec::new(),
+        paused: Vec::new(),
+        unsent: BTreeMap::new(),
+        removed: recorder.removed.clone(),
+        pauses: recorder.paused.clone(),
+    }));
+    let (inside, ticking) = (Rc::clone(&mischief), Rc::clone(&mischief));
+    let recorder = Recorder {
+        act: Some(Box::new(move |context, id, event| {
+            inside.borrow_mut().act(context, id, event);
+        })),
+        tick: Some(Box::new(move |context| {
+            while !ticking.borrow().paused.is_empty() {
+                ticking.borrow_mut().resume(context);
+            }
+            (context.running() > 0).then(|| context.now + TICK)
+        })),
+        ..recorder
+    };
+    let now = sys::now();
+    let mut client = Client::new(now, sys::wall_clock(), recorder, config);
+    client.application_mut().due = Some(now + TICK);
+    client.with(now, |_, context| {
+        for _ in 0..total.min(12) {
+            mischief.borrow_mut().start(context);
+        }
+    });
+    (client, mischief)
+}
+
+type Shared = Rc<RefCell<Mischief>>;
+
+fn check(client: &Client<Recorder>, mischief: &Shared, may_fail: bool, what: &str) -> usize {
+    let mischief = mischief.borrow();
+    let recorder = client.application();
+    assert_eq!((client.running(), mischief.left), (0, 0), "{what}: all is over");
+    let mut failed = 0;
+    for id in &mischief.ids {
+        let ends = recorder.trace(*id).matches('D').count();
+        let removed = mischief.removed.borrow().contains(id);
+        assert_eq!(ends, usize::from(!removed), "{what}: each ends once");
+    }
+    for (id, done) in &recorder.done {
+        match &done.result {
+            Ok(()) => assert!(is_right(&done.request, recorder.body(*id)), "{what}: {done:?}"),
+            Err(error) => {
+                assert!(may_fail, "{what}: {error:?} {done:?}");
+                failed += 1;
+            }
+        }
+    }
+    failed
+}
+
+fn run(seed: u64, faults: Faults, pipelining: u32) -> usize {
+    let now = sys::now();
+    let limits = Limits { idle_timeout: Duration::from_secs(5), ..Limits::default() };
+    let config = Config {
+        pipelining,
+        per_host_max: 3,
+        idle_timeout: Some(Duration::from_secs(60)),
+        ..Config::default()
+    };
+    let (client, mischief) = mischievous(seed, config, "http://127.0.0.1", 60);
+    let mut sim = Sim::new(now, seed, faults, client, server(limits));
+    sim.capacity = 1 << (8 + seed % 9);
+    let what = format!("seed {seed}, depth {pipelining}, {faults:?}");
+    let ended = sim.run(3_000_000, |sim| {
+        let client = &sim.client;
+        assert!(client.connections() <= 3, "{what}: {} connections", client.connections());
+        assert!(client.idle_connections() <= client.connections(), "{what}");
+        false
+    });
+    assert!(ended, "{what}: it goes on for ever");
+    let failed = check(&sim.client, &mischief, faults != Faults::default(), &what);
+    let client = &sim.client;
+    let left = (client.connections(), client.idle_connections(), client.origins());
+    assert_eq!((left, sim.server.connections()), ((0, 0, 0), 0), "{what}: nothing is left");
+    let stats = client.stats();
+    assert_eq!(stats.started, stats.ended, "{what}");
+    failed
+}
+
+const TICK: Duration = Duration::from_millis(20);
