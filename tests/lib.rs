@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod asker;
 pub mod certs;
 pub mod curl;
 pub mod http;
@@ -9,4 +10,5 @@ pub mod https;
 pub mod load;
 pub mod loops;
 pub mod process;
+pub mod tls_end;
 pub mod tree;

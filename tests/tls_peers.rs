@@ -1,0 +1,2 @@
+//! TLS with other people's implementations: OpenSSL, curl, nginx.
+#![forbid(unsafe_code)]
