@@ -16,6 +16,7 @@ use url::{Host, Position, Url};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
+    is_tls: bool,
     host: Host<String>,
     port: u16,
     authority: String,
@@ -34,10 +35,9 @@ impl Target {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(TargetError::NoScheme);
         };
-        match scheme.to_ascii_lowercase().as_str() {
-            "http" => {}
-            "https" => return Err(TargetError::Tls),
-            _ => return Err(TargetError::Scheme(scheme.to_owned())),
+        let is_tls = scheme.eq_ignore_ascii_case("https");
+        if !is_tls && !scheme.eq_ignore_ascii_case("http") {
+            return Err(TargetError::Scheme(scheme.to_owned()));
         }
         if matches!(rest.chars().next(), None | Some('/' | '\\' | '?' | '#' | ':')) {
             return Err(TargetError::NoHost); // the parser would take the path for a host
@@ -50,7 +50,12 @@ impl Target {
         let port = url.port_or_known_default().filter(|p| *p != 0).ok_or(TargetError::PortZero)?;
         let authority = url[Position::BeforeHost..Position::AfterPort].to_owned();
         let path = url[Position::BeforePath..Position::AfterQuery].to_owned();
-        Ok(Self { host, port, authority, path })
+        Ok(Self { is_tls, host, port, authority, path })
+    }
+
+    /// True for `https`.
+    pub fn is_tls(&self) -> bool {
+        self.is_tls
     }
 
     /// The host, without brackets.
@@ -105,8 +110,6 @@ impl Target {
 pub enum TargetError {
     /// It does not say how to talk: no `http://`.
     NoScheme,
-    /// `https`, which this build cannot do.
-    Tls,
     /// Another scheme.
     Scheme(String),
     /// There is no host.
@@ -124,9 +127,10 @@ pub enum TargetError {
 impl fmt::Display for TargetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoScheme => f.write_str("the URL does not begin with http://"),
-            Self::Tls => f.write_str("TLS is not built in yet: use an http:// URL"),
-            Self::Scheme(scheme) => write!(f, "the scheme {scheme:?} is not spoken: use http://"),
+            Self::NoScheme => f.write_str("the URL does not begin with http:// or https://"),
+            Self::Scheme(scheme) => {
+                write!(f, "the scheme {scheme:?} is not spoken: use http:// or https://")
+            }
             Self::NoHost => f.write_str("the URL has no host"),
             Self::PortZero => f.write_str("port 0 cannot be connected to"),
             Self::UserInfo => {
@@ -176,6 +180,8 @@ mod tests {
             ("http://127.0.0.1:9/b/../c", "127.0.0.1", 9, "127.0.0.1:9", "/c"),
             ("http://[::1]:81/%20?a%2Fb", "::1", 81, "[::1]:81", "/%20?a%2Fb"),
             ("http://a/?", "a", 80, "a", "/?"),
+            ("https://a/", "a", 443, "a", "/"),
+            ("https://a:80/", "a", 80, "a:80", "/"),
             (
                 "http://b\u{fc}cher.example/",
                 "xn--bcher-kva.example",
@@ -198,7 +204,6 @@ mod tests {
         for (url, error) in [
             ("", TargetError::NoScheme),
             ("localhost:8080/", TargetError::NoScheme),
-            ("https://a/", TargetError::Tls),
             ("ftp://a/", TargetError::Scheme("ftp".to_owned())),
             ("http://", TargetError::NoHost),
             ("http:///x", TargetError::NoHost),
@@ -213,7 +218,6 @@ mod tests {
         ] {
             assert_eq!(Target::parse(url), Err(error), "{url}");
         }
-        assert!(TargetError::Tls.to_string().starts_with("TLS is not built in yet"));
     }
 
     #[test]
