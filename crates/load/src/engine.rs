@@ -49,14 +49,14 @@ struct Conn {
     status: u16, // of the answer in hand
     gate: u16,
     batch: u8,
-    standing: Standing,
+    stage: Stage,
     heard: bool, // has answered something
     armed: bool, // a timer runs, not later than the oldest request's time is up
 }
 
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum Stage {
     Connecting,
     Handshake,
     Standing,
@@ -177,7 +177,7 @@ impl Load {
             self.core.listed[number as usize] = false;
             let socket = self.core.seats[number as usize];
             let Some((connection, conn)) = self.links.get_mut(socket) else { continue };
-            if conn.standing != Standing::Standing || connection.vacancy() == 0 {
+            if conn.stage != Stage::Standing || connection.vacancy() == 0 {
                 continue;
             }
             if let Some(planned) = self.core.work.take(at) {
@@ -200,7 +200,7 @@ impl Load {
                 status: 0,
                 gate: opening.gate,
                 batch: opening.batch,
-                standing: Standing::Connecting,
+                stage: Stage::Connecting,
                 heard: false,
                 armed: false,
             };
@@ -259,7 +259,7 @@ impl Engine for Load {
 
     fn handle_connected(&mut self, now: Instant, socket: SocketId) {
         let Some((_, conn)) = self.links.get_mut(socket) else { return };
-        conn.standing = Standing::Handshake;
+        conn.stage = Stage::Handshake;
         if let Some(begun) = self.core.begun.get_mut(conn.number as usize) {
             *begun = nanos_of(now.saturating_duration_since(self.core.epoch));
         }
@@ -488,7 +488,7 @@ impl Core {
         self.failing_since.get_or_insert(now);
         self.opener.heard(conn.batch);
         let (kind, error) = match end {
-            end if conn.standing != Standing::Connecting => {
+            end if conn.stage != Stage::Connecting => {
                 let error = cause_of(end);
                 self.tally.fail_to_shake_hands(&error.to_string());
                 (ErrorKind::Handshake, Some(error))
@@ -553,7 +553,7 @@ impl Handler<ClientConnection, Conn> for Core {
             let took = self.nanos(now) - self.begun[conn.number as usize];
             self.tally.shake_hands(took, &info);
         }
-        conn.standing = Standing::Standing;
+        conn.stage = Stage::Standing;
         self.connected(conn.gate);
         self.freed = true;
     }
@@ -590,7 +590,7 @@ impl Handler<ClientConnection, Conn> for Core {
 
     fn handle_gone(&mut self, now: Instant, _: SocketId, conn: Conn, end: End) {
         let at = self.nanos(now);
-        if conn.standing == Standing::Standing {
+        if conn.stage == Stage::Standing {
             self.lose(at, conn, &end);
         } else {
             self.miss(at, &conn, end);
