@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use fulmar_engine::{Action, End, Engine, SocketId};
-use fulmar_proto::{Input, PeerError};
+use fulmar_proto::{
+    Input, Layer, LayerError, Opened, Outbox, PeerError, Sealed, Segment, Transmit,
+};
 use fulmar_sys as sys;
 use fulmar_tests::asker::Asker;
 use fulmar_tests::certs::{Certs, Who};
@@ -243,4 +245,82 @@ fn a_record_that_was_tampered_with_ends_the_connection_with_an_alert() {
     assert_eq!(tls_error(scene.end()), TlsError::BadRecord);
     let error = scene.server.open().expect_err("an alert");
     assert!(error.to_string().contains("BadRecordMac"), "{error}");
+}
+
+/// A tunnel as a proxy opens it: a word each way, then it is gone.
+#[derive(Debug)]
+struct Gate {
+    outbox: Outbox,
+    next: Option<Box<dyn Layer>>,
+}
+
+impl Gate {
+    fn before(next: Option<Box<dyn Layer>>) -> Box<dyn Layer> {
+        let mut outbox = Outbox::default();
+        outbox.push(Segment::from(&b"open"[..]));
+        Box::new(Self { outbox, next })
+    }
+}
+
+impl Layer for Gate {
+    fn open(&mut self, input: &mut Input<'_>, _: &mut BytesMut) -> Result<Opened, LayerError> {
+        if input.len() < 4 {
+            return Ok(Opened::Blocked);
+        }
+        assert_eq!(&input.take(4)[..], b"gone");
+        Ok(Opened::Replaced(self.next.take()))
+    }
+
+    fn seal(&mut self, _: Transmit<'_>) -> Result<Sealed, LayerError> {
+        panic!("nothing is sealed before it stands")
+    }
+
+    fn seal_loaded(&mut self, _: &[u8]) -> Result<(), LayerError> {
+        panic!("nothing was to be loaded")
+    }
+
+    fn finish(&mut self) {}
+
+    fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
+        self.outbox.transmit()
+    }
+
+    fn handle_sent(&mut self, bytes: u64) {
+        self.outbox.sent(bytes);
+    }
+}
+
+/// What the client sends now.
+fn sent(asker: &mut Asker, socket: SocketId) -> Vec<u8> {
+    assert_eq!(asker.poll_action(), Some(Action::Transmit { socket }));
+    let bytes = asker.poll_transmit(socket).map_or_else(Vec::new, flatten);
+    asker.handle_sent(sys::now(), socket, bytes.len() as u64);
+    bytes
+}
+
+#[test]
+fn a_layer_that_has_done_its_work_makes_way() {
+    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
+    let certs = Certs::new();
+    for with_tls in [false, true] {
+        let tls =
+            || -> Box<dyn Layer> { Box::new(client_tls(&certs).session("localhost").unwrap()) };
+        let mut asker = Asker::default();
+        let socket = asker.connect(peer, Some(Gate::before(with_tls.then(tls))));
+        asker.get(socket, "/"); // before anything stands
+        assert_eq!(asker.poll_action(), Some(Action::Connect { socket }));
+        asker.handle_connected(sys::now(), socket);
+        assert_eq!(sent(&mut asker, socket), b"open");
+        for piece in [&b"go"[..], b"gone"] {
+            let mut bytes = BytesMut::from(piece);
+            asker.handle_input(sys::now(), socket, &mut Input::all(&mut bytes, false));
+            assert_eq!(bytes.is_empty(), piece.len() == 4, "all of its answer, or none");
+        }
+        assert_eq!(asker.book.established, u32::from(!with_tls));
+        let bytes = sent(&mut asker, socket);
+        match with_tls {
+            false => assert!(bytes.starts_with(b"GET / HTTP/1.1\r\n")),
+            true => assert_eq!(bytes[0], 22, "a ClientHello"),
+        }
+    }
 }
