@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::path::Path;
+use std::time::Duration;
 
 use allocation_counter::measure;
 use fulmar_engine::SocketId;
@@ -11,8 +12,8 @@ use fulmar_server::{Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::asker::Asker;
 use fulmar_tests::certs::{Certs, Who};
-use fulmar_tests::https::{Https, client_tls, server_tls};
-use fulmar_tests::loops::{LISTENER, Loop, OwnLoop};
+use fulmar_tests::https::{self, Https, client_tls, server_tls};
+use fulmar_tests::loops::{AppLoop, LISTENER, Loop, OwnLoop};
 use fulmar_tests::tls_end::TlsEnd;
 use fulmar_tls::ClientTls;
 
@@ -135,3 +136,28 @@ fn an_idle_session_holds_no_buffer() {
 }
 
 const SESSIONS: usize = 100;
+
+#[test]
+fn an_application_loop_serves_tls_too() {
+    let certs = Certs::new();
+    let tls = server_tls(&certs, Who::Server);
+    let (mut server, address) = AppLoop::start(https::server(tls, Limits::default()));
+    let mut client = client();
+    let socket = connect(&mut client, &client_tls(&certs), address);
+    for size in [1, 1_000_000, 128] {
+        client.engine().get(socket, &format!("/bytes/{size}"));
+        server.turn_until(|server| {
+            client.0.try_turn().expect("a turn");
+            server.turn(Duration::ZERO);
+            !client.engine().book.answers.is_empty()
+        });
+        let (status, body) = client.engine().book.answers.pop().expect("it has come");
+        assert_eq!((status, body.len()), (200, size));
+    }
+    client.engine().leave(socket);
+    server.turn_until(|_| {
+        client.0.try_turn().expect("a turn");
+        !client.engine().holds(socket)
+    });
+    server.turn_until(|server| server.engine().connections() == 0);
+}
