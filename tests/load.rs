@@ -176,7 +176,7 @@ where
 ///
 /// # Errors
 /// The client has gone.
-pub fn read_request(from: &mut BufReader<TcpStream>) -> io::Result<(String, Vec<u8>)> {
+pub fn read_request(from: &mut BufReader<impl Read>) -> io::Result<(String, Vec<u8>)> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if from.read_until(b'\n', &mut head)? == 0 {

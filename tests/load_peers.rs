@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use std::io::{BufReader, Write};
+use std::os::unix::net::UnixListener;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -324,4 +325,28 @@ fn a_client_certificate_opens_the_door() {
     let (cert, key) = (cert.display().to_string(), key.display().to_string());
     let known = ["--cacert", &ca, "--cert", &cert, "--key", &key, "-c", "2", "-n", "9", &url];
     no_errors(&report(&known), 9);
+}
+
+#[test]
+fn a_unix_socket_stands_for_every_host() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("socket");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut from = BufReader::new(stream);
+                while let Ok((head, _)) = read_request(&mut from) {
+                    assert!(head.contains("\r\nHost: somewhere.invalid\r\n"), "{head}");
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+                    from.get_mut().write_all(answer).expect("it reads");
+                }
+            });
+        }
+    });
+    let path = path.display().to_string();
+    let url = "http://somewhere.invalid/"; // which nobody resolves
+    let report = report(&["--unix-socket", &path, "-c", "4", "-n", "500", url]);
+    no_errors(&report, 500);
+    assert_eq!(report.count("/connections/held"), 4);
 }
