@@ -141,7 +141,8 @@ const SESSIONS: usize = 100;
 fn an_application_loop_serves_tls_too() {
     let certs = Certs::new();
     let tls = server_tls(&certs, Who::Server);
-    let (mut server, address) = AppLoop::start(https::server(tls, Limits::default()));
+    type Server = AppLoop<ServerEngine<fulmar_tests::app::App>>;
+    let (mut server, address) = Server::start(https::server(tls, Limits::default()));
     let mut client = client();
     let socket = connect(&mut client, &client_tls(&certs), address);
     for size in [1, 1_000_000, 128] {
