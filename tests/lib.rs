@@ -12,6 +12,8 @@ pub mod https;
 pub mod load;
 pub mod loops;
 pub mod process;
+pub mod resolving;
 pub mod scripted;
+pub mod tls_end;
 pub mod transfers;
 pub mod tree;

@@ -7,7 +7,7 @@ use std::fs::File;
 
 use fulmar_engine::ResolveError;
 use fulmar_names::{Names, Options};
-use fulmar_tests::asker::{Answer, Asker};
+use fulmar_tests::resolving::{Answer, Asker};
 use fulmar_tests::dns::{self, Dns};
 use fulmar_tests::loops::{AppLoop, Loop, OwnLoop};
 
