@@ -1,6 +1,7 @@
 //! What the tests of several crates share.
 #![forbid(unsafe_code)]
 
+pub mod alone;
 pub mod app;
 pub mod certs;
 pub mod curl;
@@ -9,5 +10,6 @@ pub mod https;
 pub mod load;
 pub mod loops;
 pub mod process;
+pub mod scripted;
 pub mod transfers;
 pub mod tree;

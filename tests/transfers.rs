@@ -70,6 +70,14 @@ impl Recorder {
         self.bodies.get(&transfer).map_or(&[], Vec::as_slice)
     }
 
+    /// What a transfer was told, with one `d` for all pieces that came one after another.
+    pub fn trace(&self, transfer: TransferId) -> String {
+        let mut trace: Vec<char> =
+            self.traces.get(&transfer).map_or("", String::as_str).chars().collect();
+        trace.dedup_by(|a, b| *a == 'd' && *b == 'd');
+        trace.into_iter().collect()
+    }
+
     /// How a transfer ended.
     ///
     /// # Panics

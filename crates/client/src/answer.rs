@@ -66,7 +66,8 @@ impl State {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };
         let request = transfer.request.clone();
         let Some(policy) = request.options().redirects else { return Ok(None) };
-        let followed = transfer.extra.as_ref().map_or(0, |extra| extra.hops.len());
+        let hops = transfer.extra.as_ref().map_or(&[][..], |extra| &extra.hops);
+        let followed = hops.iter().filter(|hop| (300..400).contains(&hop.status)).count();
         let hop = Hop {
             method: request.method().as_bytes(),
             url: request.url(),

@@ -212,17 +212,18 @@ impl<A: Application> Core<A> {
         self.state.pace(now, id);
     }
 
-    /// Bytes of the body have arrived.
-    fn data(&mut self, now: Instant, id: TransferId, bytes: Bytes) {
-        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+    /// Bytes of the body have arrived. False: the transfer wants no more of them, and goes on
+    /// elsewhere.
+    fn data(&mut self, now: Instant, id: TransferId, bytes: Bytes) -> bool {
+        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return true };
         transfer.received += bytes.len() as u64;
         transfer.since = now;
         if let BodyUse::Ignore(_) = transfer.body {
-            if transfer.received > IGNORED_SIZE_MAX {
-                self.state.commands.push_back(Command::Cancel(transfer.socket, id));
+            let bearable = transfer.received <= IGNORED_SIZE_MAX;
+            if !bearable {
                 self.lead_on(now, id);
             }
-            return;
+            return bearable;
         }
         if let Some(place) = transfer.extra.as_mut().and_then(|extra| extra.file.as_mut()) {
             place.offset += bytes.len() as u64;
@@ -230,6 +231,7 @@ impl<A: Application> Core<A> {
         }
         self.state.pace(now, id);
         self.deliver(now, id, bytes);
+        true
     }
 
     /// Passes on a piece of the body, decoded if that was asked for. What an application that
@@ -329,13 +331,12 @@ impl<A: Application> Core<A> {
         }
     }
 
-    /// Where an answer is that nobody wants any more, but others behind it do theirs.
-    fn swallow(connection: &mut ClientConnection, seat: &mut Seat, bytes: usize) {
+    /// Nobody wants this answer any more, but others behind it do theirs. True as long as it is
+    /// short enough to be swallowed.
+    fn bears(seat: &mut Seat, bytes: usize) -> bool {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         seat.drained = seat.drained.saturating_add(bytes);
-        if u64::from(seat.drained) > IGNORED_SIZE_MAX {
-            connection.reset(StreamId(0), 0);
-        }
+        u64::from(seat.drained) <= IGNORED_SIZE_MAX
     }
 
     /// The connection of a transfer is gone before its answer was complete. `alone`: no other
@@ -425,9 +426,12 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
             }
             proto::Event::Data { stream, bytes } => {
                 connection.release(stream, bytes.len());
-                match self.state.transfers.get(id.0) {
-                    Some(_) => self.data(now, id, bytes),
-                    None => Self::swallow(connection, seat, bytes.len()),
+                let wanted = match self.state.on(socket, id) {
+                    true => self.data(now, id, bytes),
+                    false => Self::bears(seat, bytes.len()),
+                };
+                if !wanted {
+                    connection.reset(stream, 0);
                 }
             }
             proto::Event::End { .. } => {
@@ -481,7 +485,7 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
         for id in behind.into_iter().rev() {
             self.bereave(now, id, &seat, Loss::new(End::Closed), false);
         }
-        if let Some(id) = first {
+        if let Some(id) = first.filter(|id| self.state.on(socket, *id)) {
             self.bereave(now, id, &seat, Loss::new(end), true);
         }
         self.state.commands.push_back(Command::Gone(Box::new(seat), socket, End::Closed));
