@@ -18,7 +18,9 @@ impl State {
     pub(crate) fn note_head(&mut self, now: Instant, id: TransferId, status: u16, len: BodyLen) {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return };
         transfer.status = status;
-        transfer.len = known(len);
+        // To HEAD, and at 304, the fields speak of a body that does not follow.
+        let bodiless = transfer.request.method() == "HEAD" || matches!(status, 204 | 304);
+        transfer.len = if bodiless { Some(0) } else { known(len) };
         transfer.times.first_byte = now - transfer.since;
         transfer.stage = Stage::Receiving;
         transfer.since = now;
@@ -46,14 +48,16 @@ impl State {
         }
         let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };
         let options = transfer.request.options().clone();
-        if let Some(limits) = options.decode {
-            let codings = response.headers.get_all("content-encoding");
-            if let Some(decoder) = Decoder::new(codings, limits).map_err(Error::Coding)? {
-                transfer.extra().decoder = Some(decoder);
+        // A body that does not follow may well have a coding, and nothing to undo.
+        let limits = options.decode.filter(|_| transfer.len != Some(0));
+        let codings = response.headers.get_all("content-encoding");
+        let decoder = limits.map_or(Ok(None), |limits| Decoder::new(codings, limits));
+        match decoder.map_err(Error::Coding)? {
+            Some(decoder) => transfer.extra().decoder = Some(decoder),
+            None if options.body_max.zip(transfer.len).is_some_and(|(max, len)| len > max) => {
+                return Err(Error::TooLarge);
             }
-        }
-        if options.body_max.zip(transfer.len).is_some_and(|(max, len)| len > max) {
-            return Err(Error::TooLarge);
+            None => {}
         }
         if options.lowest_speed.is_some() || options.highest_speed.is_some() {
             transfer.extra().pace = Some(Pace { window: (now, 0), until: None });

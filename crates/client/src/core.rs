@@ -126,7 +126,8 @@ impl<A: Application> Core<A> {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
         let request = transfer.request.clone();
         let expects = request.expects_continue();
-        let queued = match request.encoded().filter(|_| self.state.adds_nothing(&request)) {
+        let whole = request.encoded().filter(|_| self.state.adds_nothing(&request));
+        let queued = match whole {
             Some(encoded) => connection.send_encoded(stream, encoded),
             None => self.state.send_head(now, id, &request, connection, stream),
         };
@@ -137,7 +138,7 @@ impl<A: Application> Core<A> {
             transfer.stage = Stage::Expecting;
         }
         self.state.watch(now, id);
-        if request.encoded().is_none() && !expects {
+        if whole.is_none() && !expects {
             self.state.commands.push_back(Command::SendBody(id));
         }
     }
@@ -238,21 +239,26 @@ impl<A: Application> Core<A> {
     /// pauses does not take is kept.
     pub(crate) fn deliver(&mut self, now: Instant, id: TransferId, bytes: Bytes) {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        let max = transfer.request.options().body_max.unwrap_or(u64::MAX);
         let Some(decoder) = transfer.extra.as_mut().and_then(|extra| extra.decoder.take()) else {
-            if let Some(max) = transfer.request.options().body_max
-                && transfer.received > max
-            {
+            if transfer.received > max {
                 return self.over(now, id, Err(Error::TooLarge));
             }
             return self.tell(now, id, Event::Data(bytes));
         };
         let mut decoding = body::Decoding::new(decoder, bytes);
         loop {
-            match decoding.next() {
+            let piece = match decoding.next() {
                 Err(error) => return self.over(now, id, Err(Error::Coding(error))),
                 Ok(None) => break,
-                Ok(Some(piece)) => self.tell(now, id, Event::Data(piece)),
+                Ok(Some(piece)) => piece,
+            };
+            let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+            transfer.extra().decoded += piece.len() as u64;
+            if transfer.extra().decoded > max {
+                return self.over(now, id, Err(Error::TooLarge));
             }
+            self.tell(now, id, Event::Data(piece));
             match self.state.transfers.get(id.0) {
                 None => return,
                 Some(transfer) if transfer.paused => break,

@@ -164,6 +164,11 @@ impl Request {
         self.inner.credentials.as_ref()
     }
 
+    /// What is asked for, in origin form.
+    pub(crate) fn path(&self) -> &str {
+        self.inner.target.path()
+    }
+
     /// True if the caller set this field.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.inner.headers.as_headers().get(name).is_some()

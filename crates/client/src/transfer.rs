@@ -95,6 +95,8 @@ pub(crate) enum Then {
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
     pub(crate) decoder: Option<Decoder>,
+    /// Bytes that came out of the decoder.
+    pub(crate) decoded: u64,
     /// What the decoder has not been given, because the application paused.
     pub(crate) undecoded: Bytes,
     /// The answer is complete, but for what waits here.
