@@ -201,7 +201,10 @@ fn the_longest_body_is_reckoned_as_it_is_delivered() {
     for (len, max, works) in [(1000, 1000, true), (1001, 1000, false), (70_000, 70_000, true)] {
         let options = Options { body_max: Some(max), ..decoding() };
         let done = client.fetch_url(&server.url(&format!("/gzip/{len}")), options);
-        assert_eq!(done.result.as_ref().map_err(Error::kind), if works { Ok(&()) } else { Err("large") });
+        assert_eq!(
+            done.result.as_ref().map_err(Error::kind),
+            if works { Ok(&()) } else { Err("large") }
+        );
     }
     // Stored forms are longer than what is in them.
     let options = Options { body_max: Some(1), ..decoding() };
@@ -258,10 +261,12 @@ fn a_bomb_costs_no_memory_while_it_is_paused() {
             context.pause(id);
         }
     });
-    let options = Options { decode: Some(Limits { output_max: None, ratio_max: None }), ..decoding() };
+    let options =
+        Options { decode: Some(Limits { output_max: None, ratio_max: None }), ..decoding() };
     let id = client.get(&server.url("/"), options);
     let spent = allocation_counter::measure(|| {
-        client.run_until(|client| client.application().traces.get(&id).is_some_and(|t| t.len() > 1));
+        client
+            .run_until(|client| client.application().traces.get(&id).is_some_and(|t| t.len() > 1));
         for _ in 0..10 {
             client.client.turn(std::time::Duration::from_millis(1));
         }

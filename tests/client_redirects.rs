@@ -126,10 +126,8 @@ fn methods_and_bodies_follow_the_rules() {
         (Post::BecomesGet, "PUT", 301, "PUT", true),
         (Post::BecomesGet, "PUT", 303, "GET", false),
     ] {
-        let options = Options {
-            redirects: Some(Policy { post, ..Policy::default() }),
-            ..Options::default()
-        };
+        let options =
+            Options { redirects: Some(Policy { post, ..Policy::default() }), ..Options::default() };
         let request = Request::with_method(method, &server.url(&format!("/to/{status}?/x")))
             .header("Content-Type", b"text/plain")
             .header("Content-Language", b"en")
@@ -190,8 +188,7 @@ const SECRETS: [(&str, &str); 4] = [
 #[test]
 fn secrets_stay_behind_at_any_change_of_origin() {
     let (here, there) = (server(), server());
-    let options =
-        || Options { credential_fields: vec!["x-api-key".to_owned()], ..following() };
+    let options = || Options { credential_fields: vec!["x-api-key".to_owned()], ..following() };
     let mut client = Alone::<OwnLoop<_>>::new();
     let has = |asked: &Asked| SECRETS.map(|(name, _)| asked.field(&name.to_lowercase()).is_some());
 

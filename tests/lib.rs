@@ -3,6 +3,7 @@
 
 pub mod alone;
 pub mod app;
+pub mod byhand;
 pub mod certs;
 pub mod curl;
 pub mod http;

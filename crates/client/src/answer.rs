@@ -1,6 +1,6 @@
 //! What an answer means for its transfer: deliver it, follow it, ask again, or wait.
 
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use fulmar_proto::{BodyLen, Response};
 use fulmar_semantics::coding::Decoder;
@@ -22,6 +22,7 @@ impl State {
         let bodiless = transfer.request.method() == "HEAD" || matches!(status, 204 | 304);
         transfer.len = if bodiless { Some(0) } else { known(len) };
         transfer.times.first_byte = now - transfer.since;
+        transfer.withheld = transfer.stage == Stage::Expecting;
         transfer.stage = Stage::Receiving;
         transfer.since = now;
     }
@@ -43,7 +44,10 @@ impl State {
         if let Some(to) = self.follow(id, response)? {
             return Ok(Some(to));
         }
-        if self.challenged(id, response)? || self.rest(now, id, response) {
+        if self.challenged(id, response)?
+            || self.unexpected(id, response)?
+            || self.rest(now, id, response)
+        {
             return Ok(None);
         }
         let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };
@@ -60,7 +64,7 @@ impl State {
             None => {}
         }
         if options.lowest_speed.is_some() || options.highest_speed.is_some() {
-            transfer.extra().pace = Some(Pace { window: (now, 0), until: None });
+            transfer.extra().pace = Some(Pace { window: (now, 0), due: now, until: None });
         }
         Ok(None)
     }
@@ -84,8 +88,8 @@ impl State {
             Decision::Follow(follow) => follow,
         };
         let drop_body = follow.ask == Ask::Retrieve;
-        if !drop_body && !request.body().is_replayable() {
-            return Err(Error::NotReplayable);
+        if !drop_body {
+            self.may_repeat(id)?;
         }
         let referer = referer(request.url(), &follow.url);
         let next = Redirected {
@@ -96,9 +100,34 @@ impl State {
             url: follow.url,
         };
         let to = next.url.clone();
+        let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };
         transfer.extra().next = Some(request.redirected(&next).map_err(Error::Next)?);
         transfer.body = BodyUse::Ignore(Then::Follow);
         Ok(Some(to))
+    }
+
+    /// A server that does not know what we expect of it: it is asked again, without that
+    /// (RFC 9110 §15.5.18).
+    fn unexpected(&mut self, id: TransferId, response: Response<'_>) -> Result<bool, Error> {
+        let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(false) };
+        if response.status != 417 || !transfer.request.expects_continue() {
+            return Ok(false);
+        }
+        let next = transfer.request.unexpecting().map_err(Error::Next)?;
+        self.may_repeat(id)?;
+        if let Some(transfer) = self.transfers.get_mut(id.0) {
+            transfer.extra().next = Some(next);
+            transfer.body = BodyUse::Ignore(Then::Follow);
+        }
+        Ok(true)
+    }
+
+    /// May the body of a request go once more? If nobody has asked for it yet, it has not gone at
+    /// all.
+    pub(crate) fn may_repeat(&self, id: TransferId) -> Result<(), Error> {
+        let Some(transfer) = self.transfers.get(id.0) else { return Ok(()) };
+        let may = transfer.withheld || transfer.request.body().is_replayable();
+        may.then_some(()).ok_or(Error::NotReplayable)
     }
 
     /// A server that wants to be left alone for a while.
@@ -129,17 +158,16 @@ impl State {
         true
     }
 
-    /// Keeps a transfer below its highest speed.
-    pub(crate) fn pace(&mut self, now: Instant, id: TransferId) {
+    /// Keeps a transfer below its highest speed: so many bytes have come.
+    pub(crate) fn pace(&mut self, now: Instant, id: TransferId, bytes: u64) {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return };
         let Some(speed) = transfer.request.options().highest_speed else { return };
-        let received = transfer.received;
-        let begun = transfer.started + transfer.times.queue;
         let Some(pace) = transfer.extra().pace.as_mut() else { return };
-        let due = std::time::Duration::from_secs_f64(received as f64 / speed.max(1) as f64);
-        let until = begun + due;
-        if until > now {
-            pace.until = Some(until);
+        // What could have come long ago cannot be made up for.
+        let from = now.checked_sub(PACE_SLACK).map_or(pace.due, |from| from.max(pace.due));
+        pace.due = from + Duration::from_secs_f64(bytes as f64 / speed.max(1) as f64);
+        if pace.due > now {
+            pace.until = Some(pace.due);
             self.watch(now, id);
         }
     }
@@ -149,3 +177,6 @@ impl State {
         self.epoch.1 + now.saturating_duration_since(self.epoch.0)
     }
 }
+
+/// A transfer may be so far behind its highest speed, and catch up.
+const PACE_SLACK: Duration = Duration::from_secs(1);

@@ -97,7 +97,7 @@ impl Context<'_> {
         if let Some(known) = self.state.transfers.get_mut(transfer.0)
             && std::mem::take(&mut known.paused)
         {
-            known.since = self.now;
+            known.release(self.now);
             self.state.commands.push_back(Command::Hold(transfer));
         }
     }

@@ -91,7 +91,7 @@ impl<A: Application> Core<A> {
         let received = transfer.received;
         let lowest = transfer.request.options().lowest_speed;
         let request = transfer.request.clone();
-        let paused = transfer.paused;
+        let held = transfer.is_held();
         let Some(extra) = transfer.extra.as_deref_mut() else { return true };
         if extra.rest_until.take_if(|until| *until <= now).is_some() {
             self.state.restart(now, id, request, false);
@@ -99,18 +99,19 @@ impl<A: Application> Core<A> {
         }
         let Some(pace) = &mut extra.pace else { return true };
         if pace.until.take_if(|until| *until <= now).is_some() {
+            transfer.release(now);
             self.state.commands.push_back(Command::Hold(id));
+            return true;
         }
-        if let Some((speed, span)) = lowest
-            && pace.window.0 + span <= now
-        {
-            let enough = paused || pace.until.is_some();
-            let moved = received - pace.window.1;
+        let Some((speed, span)) = lowest else { return true };
+        let moved = received - pace.window.1;
+        let over = !held && pace.window.0 + span <= now;
+        if over && u128::from(moved) * 1000 < u128::from(speed) * span.as_millis() {
+            self.over(now, id, Err(Error::TooSlow));
+            return false;
+        }
+        if over {
             pace.window = (now, received);
-            if !enough && u128::from(moved) * 1000 < u128::from(speed) * span.as_millis() {
-                self.over(now, id, Err(Error::TooSlow));
-                return false;
-            }
         }
         true
     }
@@ -210,7 +211,7 @@ impl<A: Application> Core<A> {
             place.offset += bytes;
             place.len = place.len.saturating_sub(bytes);
         }
-        self.state.pace(now, id);
+        self.state.pace(now, id, bytes);
     }
 
     /// Bytes of the body have arrived. False: the transfer wants no more of them, and goes on
@@ -230,7 +231,7 @@ impl<A: Application> Core<A> {
             place.offset += bytes.len() as u64;
             place.len = place.len.saturating_sub(bytes.len() as u64);
         }
-        self.state.pace(now, id);
+        self.state.pace(now, id, bytes.len() as u64);
         self.deliver(now, id, bytes);
         true
     }

@@ -90,7 +90,7 @@ impl State {
         let body: Option<&[u8]> = match request.body() {
             Body::Empty => Some(&[]),
             Body::Bytes(bytes) => Some(bytes),
-            Body::File(_) | Body::Stream(_) => None,
+            Body::File(_) | Body::Segments(_) | Body::Stream(_) => None,
         };
         let request = auth::Request { method: request.method().as_bytes(), target, body };
         session.authorize(request, out).ok()
@@ -152,9 +152,7 @@ impl State {
         if !again {
             return Ok(false);
         }
-        if !request.body().is_replayable() {
-            return Err(Error::NotReplayable);
-        }
+        self.may_repeat(id)?;
         if let Some(transfer) = self.transfers.get_mut(id.0) {
             transfer.extra().proofs = proofs + 1;
             transfer.body = BodyUse::Ignore(Then::Follow);

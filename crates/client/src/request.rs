@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fulmar_proto as proto;
 use fulmar_proto::h1::EncodedRequest;
-use fulmar_proto::{BodyLen, FileRange, HeaderBuf};
+use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Segment};
 use fulmar_semantics::auth::{self, Credentials};
 use fulmar_semantics::coding;
+use fulmar_semantics::form::Form;
 use fulmar_semantics::proxy::Login;
 
 use crate::error::BuildError;
@@ -54,6 +55,8 @@ pub enum Body {
     Bytes(Bytes),
     /// Bytes of a file, by `sendfile(2)`.
     File(FileRange),
+    /// One after the other, as in a form: see [`RequestBuilder::form`].
+    Segments(Arc<[Segment]>),
     /// Bytes that the application sends when there is room
     /// ([`crate::Event::Writable`]); `None`: the length is not known, and it is sent in chunks.
     Stream(Option<u64>),
@@ -66,6 +69,7 @@ impl Body {
             Self::Empty => BodyLen::Empty,
             Self::Bytes(bytes) => BodyLen::Exact(bytes.len() as u64),
             Self::File(range) => BodyLen::Exact(range.len),
+            Self::Segments(segments) => BodyLen::Exact(segments.iter().map(Segment::len).sum()),
             Self::Stream(Some(len)) => BodyLen::Exact(*len),
             Self::Stream(None) => BodyLen::Unknown,
         }
@@ -217,22 +221,38 @@ impl Request {
             let refused = |_| BuildError::Field("Referer".to_owned());
             headers.push("Referer", referer.as_bytes()).map_err(refused)?;
         }
-        let body = if hop.drop_body { Body::Empty } else { inner.body.clone() };
-        let target = Target::from_url(hop.url.clone()).map_err(BuildError::Url)?;
-        let credentials = match hop.drop_credentials {
-            true => None,
-            false => inner.credentials.clone(),
-        };
-        let draft = Draft {
-            target,
-            method: hop.method.as_str().into(),
-            headers,
-            body,
+        let mut draft = self.draft();
+        draft.target = Target::from_url(hop.url.clone()).map_err(BuildError::Url)?;
+        draft.method = hop.method.as_str().into();
+        draft.headers = headers;
+        if hop.drop_body {
+            draft.body = Body::Empty;
+        }
+        if hop.drop_credentials {
+            draft.credentials = None;
+        }
+        draft.compile()
+    }
+
+    /// The same, for a server that does not know `Expect` (RFC 9110 §10.1.1).
+    pub(crate) fn unexpecting(&self) -> Result<Self, BuildError> {
+        let mut draft = self.draft();
+        let options = Options { expect_continue_from: None, ..Options::clone(&draft.options) };
+        draft.options = Arc::new(options);
+        draft.compile()
+    }
+
+    fn draft(&self) -> Draft {
+        let inner = &self.inner;
+        Draft {
+            target: inner.target.clone(),
+            method: inner.method.clone(),
+            headers: inner.headers.clone(),
+            body: inner.body.clone(),
             tag: inner.tag,
             options: Arc::clone(&inner.options),
-            credentials,
-        };
-        draft.compile()
+            credentials: inner.credentials.clone(),
+        }
     }
 }
 
@@ -261,6 +281,13 @@ impl RequestBuilder {
     pub fn body(mut self, body: Body) -> Self {
         self.body = body;
         self
+    }
+
+    /// Sends a form, and says that it is one; its files by `sendfile(2)`.
+    #[must_use]
+    pub fn form(self, form: Form) -> Self {
+        let body = Body::Segments(form.segments.into());
+        self.header("Content-Type", form.content_type.as_bytes()).body(body)
     }
 
     /// A number for the application's own use; see [`Request::tag`].

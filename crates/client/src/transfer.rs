@@ -50,6 +50,8 @@ pub(crate) struct Transfer {
     pub(crate) retried: bool,
     /// The connection had been used before.
     pub(crate) reused: bool,
+    /// The answer came before the body of the request was begun.
+    pub(crate) withheld: bool,
     /// What the body is for.
     pub(crate) body: BodyUse,
     pub(crate) extra: Option<Box<Extra>>,
@@ -118,6 +120,8 @@ pub(crate) struct Extra {
 pub(crate) struct Pace {
     /// Since when, and from how many bytes on, the lowest speed is reckoned.
     pub(crate) window: (Instant, u64),
+    /// When what has been received would be due at the highest.
+    pub(crate) due: Instant,
     /// Until when nothing is taken, to keep below the highest.
     pub(crate) until: Option<Instant>,
 }
@@ -220,6 +224,7 @@ impl Transfer {
             paused: false,
             retried: false,
             reused: false,
+            withheld: false,
             body: BodyUse::Deliver,
             extra: None,
         }
@@ -240,13 +245,22 @@ impl Transfer {
         self.paused || paced.is_some_and(|pace| pace.until.is_some())
     }
 
+    /// It is held no longer: what was not received meanwhile is nobody's fault.
+    pub(crate) fn release(&mut self, now: Instant) {
+        self.since = now;
+        let received = self.received;
+        if let Some(pace) = self.extra.as_mut().and_then(|extra| extra.pace.as_mut()) {
+            pace.window = (now, received);
+        }
+    }
+
     /// When it must be looked at, and what it has failed to do then.
     pub(crate) fn deadline(&self) -> Option<(Instant, Waiting)> {
         let options = self.request.options();
         let total = options.total_timeout.map(|span| (self.started + span, Waiting::Total));
         let stage = match self.stage {
             Stage::Queued | Stage::Aside | Stage::Expecting => None,
-            _ if self.paused => None,
+            _ if self.is_held() => None,
             Stage::Sending => options.first_byte_timeout.map(|span| (span, Waiting::FirstByte)),
             Stage::Receiving => options.idle_timeout.map(|span| (span, Waiting::Idle)),
         };
@@ -261,7 +275,8 @@ impl Transfer {
         let expecting =
             (self.stage == Stage::Expecting).then(|| self.since + options.continue_timeout);
         let pace = extra.and_then(|extra| extra.pace);
-        let window = pace.zip(options.lowest_speed).map(|(pace, (_, span))| pace.window.0 + span);
+        let slowest = options.lowest_speed.filter(|_| !self.is_held());
+        let window = pace.zip(slowest).map(|(pace, (_, span))| pace.window.0 + span);
         let resumed = pace.and_then(|pace| pace.until);
         let rested = extra.and_then(|extra| extra.rest_until);
         [expecting, window, resumed, rested].into_iter().flatten().min()
