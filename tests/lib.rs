@@ -1,8 +1,10 @@
 //! What the tests of several crates share.
 #![forbid(unsafe_code)]
 
+pub mod alone;
 pub mod app;
 pub mod asker;
+pub mod byhand;
 pub mod certs;
 pub mod curl;
 pub mod dns;
@@ -14,6 +16,7 @@ pub mod loops;
 pub mod process;
 pub mod resolving;
 pub mod scripted;
+pub mod threads;
 pub mod tls_end;
 pub mod transfers;
 pub mod tree;

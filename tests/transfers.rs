@@ -130,11 +130,6 @@ impl Recorder {
         Self { act: Some(Box::new(act)), ..Self::default() }
     }
 
-    /// What was told of a transfer, event by event.
-    pub fn trace(&self, transfer: TransferId) -> &str {
-        self.traces.get(&transfer).map_or("", String::as_str)
-    }
-
     /// True if some transfer was told just this so far.
     pub fn trace_of_any(&self, trace: &str) -> bool {
         self.traces.values().any(|told| told == trace)
@@ -143,6 +138,14 @@ impl Recorder {
     /// What a transfer delivered.
     pub fn body(&self, transfer: TransferId) -> &[u8] {
         self.bodies.get(&transfer).map_or(&[], Vec::as_slice)
+    }
+
+    /// What a transfer was told, with one `d` for all pieces that came one after another.
+    pub fn trace(&self, transfer: TransferId) -> String {
+        let mut trace: Vec<char> =
+            self.traces.get(&transfer).map_or("", String::as_str).chars().collect();
+        trace.dedup_by(|a, b| *a == 'd' && *b == 'd');
+        trace.into_iter().collect()
     }
 
     /// How a transfer ended.

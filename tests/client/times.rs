@@ -244,7 +244,8 @@ fn a_long_pause_is_neither_idle_nor_slow_and_wakes_nobody() {
     let now = world.now();
     world.client.with(now, |_, context| context.resume(id));
     run(&mut world);
-    assert!(world.client.application().ended(id).result.is_ok());
+    let done = world.client.application().ended(id);
+    assert!(done.result.is_ok(), "{:?} {:?}", done.result, done.timings);
 }
 
 /// Requests go at the pace that was set, whatever waits.

@@ -19,8 +19,11 @@ impl State {
     pub(crate) fn note_head(&mut self, now: Instant, id: TransferId, status: u16, len: BodyLen) {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return };
         transfer.status = status;
-        transfer.len = known(len);
+        // To HEAD, and at 304, the fields speak of a body that does not follow.
+        let bodiless = transfer.request.method() == "HEAD" || matches!(status, 204 | 304);
+        transfer.len = if bodiless { Some(0) } else { known(len) };
         transfer.times.first_byte = now - transfer.since;
+        transfer.withheld = transfer.stage == Stage::Expecting;
         transfer.stage = Stage::Receiving;
         transfer.since = now;
     }
@@ -42,23 +45,27 @@ impl State {
         if let Some(to) = self.follow(id, response)? {
             return Ok(Some(to));
         }
-        if self.challenged(id, response)? || self.rest(now, id, response) {
+        if self.challenged(id, response)?
+            || self.unexpected(id, response)?
+            || self.rest(now, id, response)
+        {
             return Ok(None);
         }
         let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };
         let options = transfer.request.options().clone();
-        if let Some(limits) = options.decode {
-            let codings = response.headers.get_all("content-encoding");
-            if let Some(decoder) = Decoder::new(codings, limits).map_err(Error::Coding)? {
-                transfer.extra().decoder = Some(decoder);
+        // A body that does not follow may well have a coding, and nothing to undo.
+        let limits = options.decode.filter(|_| transfer.len != Some(0));
+        let codings = response.headers.get_all("content-encoding");
+        let decoder = limits.map_or(Ok(None), |limits| Decoder::new(codings, limits));
+        match decoder.map_err(Error::Coding)? {
+            Some(decoder) => transfer.extra().decoder = Some(decoder),
+            None if options.body_max.zip(transfer.len).is_some_and(|(max, len)| len > max) => {
+                return Err(Error::TooLarge);
             }
-        }
-        let plain = transfer.extra.as_ref().is_none_or(|extra| extra.decoder.is_none());
-        if plain && options.body_max.zip(transfer.len).is_some_and(|(max, len)| len > max) {
-            return Err(Error::TooLarge);
+            None => {}
         }
         if options.lowest_speed.is_some() || options.highest_speed.is_some() {
-            transfer.extra().pace = Some(Pace { window: (now, 0), until: None });
+            transfer.extra().pace = Some(Pace { window: (now, 0), due: now, until: None });
         }
         Ok(None)
     }
@@ -68,7 +75,8 @@ impl State {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };
         let request = transfer.request.clone();
         let Some(policy) = request.options().redirects else { return Ok(None) };
-        let followed = transfer.extra.as_ref().map_or(0, |extra| extra.hops.len());
+        let hops = transfer.extra.as_ref().map_or(&[][..], |extra| &extra.hops);
+        let followed = hops.iter().filter(|hop| (300..400).contains(&hop.status)).count();
         let hop = Hop {
             method: request.method().as_bytes(),
             url: request.url(),
@@ -80,8 +88,8 @@ impl State {
             Decision::Stop => return Ok(None),
             Decision::Follow(follow) => follow,
         };
-        if follow.ask == Ask::Same && !request.body().is_replayable() {
-            return Err(Error::NotReplayable);
+        if follow.ask == Ask::Same {
+            self.may_repeat(id)?;
         }
         let referer = referer(request.url(), &follow.url);
         let next = Redirected {
@@ -90,9 +98,34 @@ impl State {
             follow,
         };
         let to = next.follow.url.clone();
+        let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(None) };
         transfer.extra().next = Some(request.redirected(&next).map_err(Error::Next)?);
         transfer.body = BodyUse::Ignore(Then::Follow);
         Ok(Some(to))
+    }
+
+    /// A server that does not know what we expect of it: it is asked again, without that
+    /// (RFC 9110 §15.5.18).
+    fn unexpected(&mut self, id: TransferId, response: Response<'_>) -> Result<bool, Error> {
+        let Some(transfer) = self.transfers.get_mut(id.0) else { return Ok(false) };
+        if response.status != 417 || !transfer.request.expects_continue() {
+            return Ok(false);
+        }
+        let next = transfer.request.unexpecting().map_err(Error::Next)?;
+        self.may_repeat(id)?;
+        if let Some(transfer) = self.transfers.get_mut(id.0) {
+            transfer.extra().next = Some(next);
+            transfer.body = BodyUse::Ignore(Then::Follow);
+        }
+        Ok(true)
+    }
+
+    /// May the body of a request go once more? If nobody has asked for it yet, it has not gone at
+    /// all.
+    pub(crate) fn may_repeat(&self, id: TransferId) -> Result<(), Error> {
+        let Some(transfer) = self.transfers.get(id.0) else { return Ok(()) };
+        let may = transfer.withheld || transfer.request.body().is_replayable();
+        may.then_some(()).ok_or(Error::NotReplayable)
     }
 
     /// A server that wants to be left alone for a while.
@@ -123,17 +156,17 @@ impl State {
         true
     }
 
-    /// Keeps a transfer below its highest speed.
-    pub(crate) fn pace(&mut self, now: Instant, id: TransferId) {
+    /// Keeps a transfer below its highest speed: so many bytes have come.
+    pub(crate) fn pace(&mut self, now: Instant, id: TransferId, bytes: u64) {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return };
         let Some(speed) = transfer.request.options().highest_speed else { return };
-        let received = transfer.received;
-        let begun = transfer.started + transfer.times.queue;
         let Some(pace) = transfer.extra().pace.as_mut() else { return };
-        let due = Duration::try_from_secs_f64(received as f64 / speed.max(1) as f64);
-        let until = later(begun, due.unwrap_or(Duration::MAX));
-        if until > now {
-            pace.until = Some(until);
+        // What could have come long ago cannot be made up for.
+        let from = now.checked_sub(PACE_SLACK).map_or(pace.due, |from| from.max(pace.due));
+        let span = Duration::try_from_secs_f64(bytes as f64 / speed.max(1) as f64);
+        pace.due = later(from, span.unwrap_or(Duration::MAX));
+        if pace.due > now {
+            pace.until = Some(pace.due);
             self.watch(now, id);
         }
     }
@@ -143,3 +176,6 @@ impl State {
         self.epoch.1 + now.saturating_duration_since(self.epoch.0)
     }
 }
+
+/// A transfer may be so far behind its highest speed, and catch up.
+const PACE_SLACK: Duration = Duration::from_secs(1);

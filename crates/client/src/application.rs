@@ -97,11 +97,7 @@ impl Context<'_> {
         if let Some(known) = self.state.transfers.get_mut(transfer.0)
             && std::mem::take(&mut known.paused)
         {
-            known.since = self.now;
-            let received = known.received;
-            if let Some(pace) = known.extra.as_mut().and_then(|extra| extra.pace.as_mut()) {
-                pace.window = (self.now, received);
-            }
+            known.release(self.now);
             self.state.commands.push_back(Command::Hold(transfer));
         }
     }

@@ -20,14 +20,18 @@ pub(crate) fn send(
     connection: &mut ClientConnection,
     stream: StreamId,
 ) -> Result<Sent, Misuse> {
-    let segment = match body {
-        Body::Stream(_) => return Ok(Sent::Asked),
-        Body::Empty => Segment::from(Bytes::new()),
-        Body::Bytes(bytes) => bytes.clone().into(),
-        Body::File(range) => range.clone().into(),
+    let mut len = 0;
+    let mut send = |segment: Segment| {
+        len += segment.len();
+        connection.send_data(stream, segment)
     };
-    let len = segment.len();
-    connection.send_data(stream, segment)?;
+    match body {
+        Body::Stream(_) => return Ok(Sent::Asked),
+        Body::Empty => {}
+        Body::Bytes(bytes) => send(bytes.clone().into())?,
+        Body::File(range) => send(range.clone().into())?,
+        Body::Segments(segments) => segments.iter().cloned().try_for_each(send)?,
+    }
     connection.send_end(stream, Headers::EMPTY)?;
     Ok(Sent::All(len))
 }

@@ -138,6 +138,7 @@ impl<A: Application> Client<A> {
                 Command::Hold(id) => self.hold(now, id),
                 Command::SendBody(id) => self.send_body(now, id),
                 Command::Send(id, data) => self.send(now, id, data),
+                Command::Offer(id) => self.offer(now, id),
                 Command::Finish(id) => self.finish(now, id),
                 Command::Splice(id) => self.splice(id),
                 Command::Race(at) => {
@@ -394,10 +395,22 @@ impl<A: Application> Client<A> {
             Ok(()) => transfer.sent += bytes,
             Err(error) => return self.core.misused(now, id, error),
         }
+        // After whatever was queued together with this: a body that is finished has no room.
+        self.core.state.commands.push_back(Command::Offer(id));
+        self.links.touch(now, socket, &mut self.core);
+    }
+
+    /// There may be room for more of a request's body.
+    fn offer(&mut self, now: Instant, id: TransferId) {
+        let Some(transfer) = self.core.state.transfers.get(id.0) else { return };
+        let (socket, stream) = (transfer.socket, transfer.stream);
+        if !transfer.is_active() {
+            return;
+        }
+        let Some((connection, _)) = self.links.get_mut(socket) else { return };
         if connection.room(stream) > 0 {
             self.core.tell_writable(now, id);
         }
-        self.links.touch(now, socket, &mut self.core);
     }
 
     fn finish(&mut self, now: Instant, id: TransferId) {

@@ -46,7 +46,8 @@ impl<A: Application> Client<A> {
         loop {
             let state = &mut self.core.state;
             let Some(known) = state.pool.get(origin) else { return };
-            let needed = state.pool.waiting(origin) > known.connecting;
+            let allowed = state.pool.hosts.allowance(known.host, now, &state.config);
+            let needed = state.pool.waiting(origin).min(allowed) > known.connecting;
             if !needed || known.connections >= state.config.per_host_max {
                 return;
             }

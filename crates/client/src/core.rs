@@ -92,7 +92,7 @@ impl<A: Application> Core<A> {
         let received = transfer.received;
         let lowest = transfer.request.options().lowest_speed();
         let request = transfer.request.clone();
-        let held = transfer.paused;
+        let held = transfer.is_held();
         let Some(extra) = transfer.extra.as_deref_mut() else { return true };
         if extra.rest_until.take_if(|until| *until <= now).is_some() {
             self.state.restart(now, id, request, false);
@@ -100,20 +100,19 @@ impl<A: Application> Core<A> {
         }
         let Some(pace) = &mut extra.pace else { return true };
         if pace.until.take_if(|until| *until <= now).is_some() {
-            pace.window = (now, received);
-            transfer.since = now; // the silence was ours
+            transfer.release(now);
             self.state.commands.push_back(Command::Hold(id));
+            return true;
         }
-        if let Some((speed, span)) = lowest
-            && later(pace.window.0, span) <= now
-        {
-            let enough = held || pace.until.is_some();
-            let moved = received - pace.window.1;
+        let Some((speed, span)) = lowest else { return true };
+        let moved = received - pace.window.1;
+        let over = !held && later(pace.window.0, span) <= now;
+        if over && u128::from(moved) * 1000 < u128::from(speed) * span.as_millis() {
+            self.over(now, id, Err(Error::TooSlow));
+            return false;
+        }
+        if over {
             pace.window = (now, received);
-            if !enough && u128::from(moved) * 1000 < u128::from(speed) * span.as_millis() {
-                self.over(now, id, Err(Error::TooSlow));
-                return false;
-            }
         }
         true
     }
@@ -129,7 +128,8 @@ impl<A: Application> Core<A> {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
         let request = transfer.request.clone();
         let expects = request.expects_continue();
-        let queued = match request.encoded().filter(|_| self.state.adds_nothing(&request)) {
+        let whole = request.encoded().filter(|_| self.state.adds_nothing(&request));
+        let queued = match whole {
             Some(encoded) => connection.send_encoded(stream, encoded),
             None => self.state.send_head(now, id, &request, connection, stream),
         };
@@ -140,7 +140,7 @@ impl<A: Application> Core<A> {
             transfer.stage = Stage::Expecting;
         }
         self.state.watch(now, id);
-        if request.encoded().is_none() && !expects {
+        if whole.is_none() && !expects {
             self.state.commands.push_back(Command::SendBody(id));
         }
     }
@@ -214,7 +214,7 @@ impl<A: Application> Core<A> {
             place.offset += bytes;
             place.len = place.len.saturating_sub(bytes);
         }
-        self.state.pace(now, id);
+        self.state.pace(now, id, bytes);
     }
 
     /// Bytes of the body have arrived.
@@ -229,7 +229,7 @@ impl<A: Application> Core<A> {
             place.offset += bytes.len() as u64;
             place.len = place.len.saturating_sub(bytes.len() as u64);
         }
-        self.state.pace(now, id);
+        self.state.pace(now, id, bytes.len() as u64);
         self.deliver(now, id, bytes);
     }
 
@@ -237,15 +237,13 @@ impl<A: Application> Core<A> {
     /// pauses does not take is kept.
     pub(crate) fn deliver(&mut self, now: Instant, id: TransferId, bytes: Bytes) {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        let max = transfer.request.options().body_max.unwrap_or(u64::MAX);
         let Some(decoder) = transfer.extra.as_mut().and_then(|extra| extra.decoder.take()) else {
-            if let Some(max) = transfer.request.options().body_max
-                && transfer.received > max
-            {
+            if transfer.received > max {
                 return self.over(now, id, Err(Error::TooLarge));
             }
             return self.tell(now, id, Event::Data(bytes));
         };
-        let max = transfer.request.options().body_max;
         let mut decoding = body::Decoding::new(decoder, bytes);
         loop {
             let piece = match decoding.next() {
@@ -254,9 +252,8 @@ impl<A: Application> Core<A> {
                 Ok(Some(piece)) => piece,
             };
             let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
-            let decoded = &mut transfer.extra().decoded;
-            *decoded += piece.len() as u64;
-            if max.is_some_and(|max| *decoded > max) {
+            transfer.extra().decoded += piece.len() as u64;
+            if transfer.extra().decoded > max {
                 return self.over(now, id, Err(Error::TooLarge));
             }
             self.tell(now, id, Event::Data(piece));
@@ -439,7 +436,7 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
             }
             proto::Event::Data { stream, bytes } => {
                 connection.release(stream, bytes.len());
-                match self.state.transfers.get(id.0) {
+                match self.state.transfers.get(id.0).filter(|_| self.state.on(socket, id)) {
                     Some(transfer) if transfer.is_bored(bytes.len()) => {
                         // From now on nothing on this connection is about it.
                         seat.owners.pop();
@@ -503,10 +500,9 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
         for id in behind.into_iter().rev() {
             self.bereave(now, id, &seat, Loss::new(End::Closed), false);
         }
-        if let Some(id) = first {
+        if let Some(id) = first.filter(|id| self.state.on(socket, *id)) {
             self.bereave(now, id, &seat, Loss::new(end), true);
         }
         self.state.commands.push_back(Command::Gone(Box::new(seat), socket, End::Closed));
     }
 }
-

@@ -94,6 +94,21 @@ impl Hosts {
         Permit::Go
     }
 
+    /// How many requests may go to host `at` together: connections for more would be idle.
+    pub(crate) fn allowance(&self, at: usize, now: Instant, config: &Config) -> usize {
+        if self.permit(at, now, config) != Permit::Go {
+            return 0;
+        }
+        let host = &self.hosts[at];
+        let at_once = config.per_host_active.map_or(usize::MAX, |max| max - host.active);
+        let Some(rate) = config.rate else { return at_once };
+        let burst = rate.burst.max(1);
+        let ahead = host.due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now));
+        let begun = ahead.as_nanos().div_ceil(interval(rate).as_nanos().max(1));
+        let begun = u32::try_from(begun).unwrap_or(u32::MAX);
+        at_once.min(burst.saturating_sub(begun).max(1) as usize)
+    }
+
     /// A request goes.
     pub(crate) fn begin(&mut self, at: usize, now: Instant, config: &Config) {
         let host = &mut self.hosts[at];

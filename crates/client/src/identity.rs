@@ -18,26 +18,25 @@ use crate::transfer::{BodyUse, Then, TransferId};
 /// challenge makes a new one.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
-    known: HashMap<(Origin, usize), (Arc<Credentials>, Session)>,
+    known: HashMap<(Origin, Arc<Credentials>), Session>,
 }
 
 impl Sessions {
     fn get_mut(&mut self, request: &Request) -> Option<&mut Session> {
         let credentials = request.credentials().filter(|_| !self.known.is_empty())?;
-        self.known.get_mut(&name(request, credentials)).map(|(_, session)| session)
+        self.known.get_mut(&name(request, credentials))
     }
 
     fn insert(&mut self, request: &Request, credentials: &Arc<Credentials>, session: Session) {
         if self.known.len() >= SESSIONS_LEN_MAX {
             self.known.clear();
         }
-        self.known.insert(name(request, credentials), (Arc::clone(credentials), session));
+        self.known.insert(name(request, credentials), session);
     }
 }
 
-/// The credentials are kept as long as their address names them.
-fn name(request: &Request, credentials: &Arc<Credentials>) -> (Origin, usize) {
-    (request.url().origin(), Arc::as_ptr(credentials).addr())
+fn name(request: &Request, credentials: &Arc<Credentials>) -> (Origin, Arc<Credentials>) {
+    (request.url().origin(), Arc::clone(credentials))
 }
 
 impl State {
@@ -86,11 +85,12 @@ impl State {
         if request.has("authorization") {
             return None;
         }
-        let target = request.head(&[]).target;
+        // Also through a proxy that is told the absolute form: the server sees the origin form.
+        let target = request.path().as_bytes();
         let body: Option<&[u8]> = match request.body() {
             Body::Empty => Some(&[]),
             Body::Bytes(bytes) => Some(bytes),
-            Body::File(_) | Body::Stream(_) => None,
+            Body::File(_) | Body::Segments(_) | Body::Stream(_) => None,
         };
         let request = auth::Request { method: request.method().as_bytes(), target, body };
         session.authorize(request, out).ok()
@@ -152,9 +152,7 @@ impl State {
         if !again {
             return Ok(false);
         }
-        if !request.body().is_replayable() {
-            return Err(Error::NotReplayable);
-        }
+        self.may_repeat(id)?;
         if let Some(transfer) = self.transfers.get_mut(id.0) {
             transfer.extra().proofs = proofs + 1;
             transfer.body = BodyUse::Ignore(Then::Follow);

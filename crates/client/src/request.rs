@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fulmar_proto as proto;
 use fulmar_proto::h1::EncodedRequest;
-use fulmar_proto::{BodyLen, FileRange, HeaderBuf};
+use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Segment};
 use fulmar_semantics::auth::{self, Credentials};
 use fulmar_semantics::coding;
+use fulmar_semantics::form::Form;
 use fulmar_semantics::proxy::Login;
 use fulmar_semantics::redirect::{Ask, Follow, Origin};
 
@@ -55,6 +56,8 @@ pub enum Body {
     Bytes(Bytes),
     /// Bytes of a file, by `sendfile(2)`.
     File(FileRange),
+    /// One after the other, as in a form: see [`RequestBuilder::form`].
+    Segments(Arc<[Segment]>),
     /// Bytes that the application sends when there is room
     /// ([`crate::Event::Writable`]); `None`: the length is not known, and it is sent in chunks.
     Stream(Option<u64>),
@@ -67,6 +70,7 @@ impl Body {
             Self::Empty => BodyLen::Empty,
             Self::Bytes(bytes) => BodyLen::Exact(bytes.len() as u64),
             Self::File(range) => BodyLen::Exact(range.len),
+            Self::Segments(segments) => BodyLen::Exact(segments.iter().map(Segment::len).sum()),
             Self::Stream(Some(len)) => BodyLen::Exact(*len),
             Self::Stream(None) => BodyLen::Unknown,
         }
@@ -165,6 +169,11 @@ impl Request {
         self.inner.credentials.as_ref()
     }
 
+    /// What is asked for, in origin form.
+    pub(crate) fn path(&self) -> &str {
+        self.inner.target.path()
+    }
+
     /// True if the caller set this field.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.inner.headers.as_headers().get(name).is_some()
@@ -210,25 +219,38 @@ impl Request {
             let refused = |_| BuildError::Field("Referer".to_owned());
             headers.push("Referer", referer.as_bytes()).map_err(refused)?;
         }
-        let body = match follow.ask {
-            Ask::Retrieve => Body::Empty,
-            Ask::Same => inner.body.clone(),
-        };
-        let target = Target::from_url(follow.url.clone()).map_err(BuildError::Url)?;
-        let credentials = match follow.origin {
-            Origin::Other => None,
-            Origin::Same => inner.credentials.clone(),
-        };
-        let draft = Draft {
-            target,
-            method: hop.method.as_str().into(),
-            headers,
-            body,
+        let mut draft = self.draft();
+        draft.target = Target::from_url(follow.url.clone()).map_err(BuildError::Url)?;
+        draft.method = hop.method.as_str().into();
+        draft.headers = headers;
+        if follow.ask == Ask::Retrieve {
+            draft.body = Body::Empty;
+        }
+        if follow.origin == Origin::Other {
+            draft.credentials = None;
+        }
+        draft.compile()
+    }
+
+    /// The same, for a server that does not know `Expect` (RFC 9110 §10.1.1).
+    pub(crate) fn unexpecting(&self) -> Result<Self, BuildError> {
+        let mut draft = self.draft();
+        let options = Options { expect_continue_from: None, ..Options::clone(&draft.options) };
+        draft.options = Arc::new(options);
+        draft.compile()
+    }
+
+    fn draft(&self) -> Draft {
+        let inner = &self.inner;
+        Draft {
+            target: inner.target.clone(),
+            method: inner.method.clone(),
+            headers: inner.headers.clone(),
+            body: inner.body.clone(),
             tag: inner.tag,
             options: Arc::clone(&inner.options),
-            credentials,
-        };
-        draft.compile()
+            credentials: inner.credentials.clone(),
+        }
     }
 }
 
@@ -255,6 +277,13 @@ impl RequestBuilder {
     pub fn body(mut self, body: Body) -> Self {
         self.body = body;
         self
+    }
+
+    /// Sends a form, and says that it is one; its files by `sendfile(2)`.
+    #[must_use]
+    pub fn form(self, form: Form) -> Self {
+        let body = Body::Segments(form.segments.into());
+        self.header("Content-Type", form.content_type.as_bytes()).body(body)
     }
 
     /// A number for the application's own use; see [`Request::tag`].

@@ -56,6 +56,8 @@ pub(crate) enum Command {
     SendBody(TransferId),
     /// Bytes of a request's body.
     Send(TransferId, Segment),
+    /// There may be room for more of them.
+    Offer(TransferId),
     /// A request's body is complete.
     Finish(TransferId),
     /// What arrives for this transfer goes to its file.
@@ -147,6 +149,12 @@ impl State {
         }
         self.sweep(now, transfer.origin);
         Some(transfer)
+    }
+
+    /// True if the transfer stands on this connection: it may be over, or have gone on elsewhere.
+    pub(crate) fn on(&self, socket: SocketId, id: TransferId) -> bool {
+        let transfer = self.transfers.get(id.0);
+        transfer.is_some_and(|transfer| transfer.is_active() && transfer.socket == socket)
     }
 
     /// One exchange with the origin less.

@@ -53,6 +53,8 @@ pub(crate) struct Transfer {
     pub(crate) retried: bool,
     /// The connection had been used before.
     pub(crate) reused: bool,
+    /// The answer came before the body of the request was begun.
+    pub(crate) withheld: bool,
     /// What the body is for.
     pub(crate) body: BodyUse,
     pub(crate) extra: Option<Box<Extra>>,
@@ -121,6 +123,8 @@ pub(crate) struct Extra {
 pub(crate) struct Pace {
     /// Since when, and from how many bytes on, the lowest speed is reckoned.
     pub(crate) window: (Instant, u64),
+    /// When what has been received would be due at the highest.
+    pub(crate) due: Instant,
     /// Until when nothing is taken, to keep below the highest.
     pub(crate) until: Option<Instant>,
 }
@@ -224,6 +228,7 @@ impl Transfer {
             finished: false,
             retried: false,
             reused: false,
+            withheld: false,
             body: BodyUse::Deliver,
             extra: None,
         }
@@ -248,6 +253,15 @@ impl Transfer {
     pub(crate) fn is_held(&self) -> bool {
         let paced = self.extra.as_ref().and_then(|extra| extra.pace);
         self.paused || paced.is_some_and(|pace| pace.until.is_some())
+    }
+
+    /// It is held no longer: what was not received meanwhile is nobody's fault.
+    pub(crate) fn release(&mut self, now: Instant) {
+        self.since = now;
+        let received = self.received;
+        if let Some(pace) = self.extra.as_mut().and_then(|extra| extra.pace.as_mut()) {
+            pace.window = (now, received);
+        }
     }
 
     /// When it must be looked at, and what it has failed to do then.

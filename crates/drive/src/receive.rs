@@ -80,6 +80,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 listener.prediction.learn(result.is_ok());
             }
         }
+        if let Some(kind) = socket.broken
+            && is_last(&result)
+            && !op.refused
+        {
+            return self.heard_out(now, op.socket, kind);
+        }
         match result {
             Ok(n) => {
                 socket.eof = n == 0;
@@ -97,6 +103,18 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             }
             Err(error) => self.engine.handle_failed(now, op.socket, error),
         }
+    }
+
+    /// A socket that nothing can be sent on has said all it had to say. After a reset, the end of
+    /// that is not the peer's.
+    fn heard_out(&mut self, now: Instant, id: SocketId, kind: io::ErrorKind) {
+        if kind != io::ErrorKind::ConnectionReset
+            && let Some(socket) = self.sockets.get_mut(id)
+        {
+            socket.eof = true;
+            self.deliver(now, id, 0);
+        }
+        self.engine.handle_failed(now, id, kind.into());
     }
 
     /// What was left unread, then the next `n` bytes of the block; the rest is kept for the next
@@ -141,6 +159,14 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         if !self.block.try_reclaim(BLOCK_SIZE) {
             self.block = BytesMut::with_capacity(BLOCK_SIZE);
         }
+    }
+}
+
+/// True if a receive tells that nothing more is to be had.
+fn is_last(result: &io::Result<usize>) -> bool {
+    match result {
+        Ok(n) => *n == 0,
+        Err(error) => error.kind() == io::ErrorKind::WouldBlock,
     }
 }
 

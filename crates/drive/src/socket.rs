@@ -1,5 +1,6 @@
 //! The reactor's sockets, by the names that the engine gave them.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use bytes::BytesMut;
@@ -20,6 +21,8 @@ pub(crate) struct Socket {
     pub(crate) eof: bool,
     /// The engine is owed a `handle_input`, even an empty one.
     pub(crate) resumed: bool,
+    /// Nothing can be sent any more, for this reason; what the peer said before is being read.
+    pub(crate) broken: Option<io::ErrorKind>,
     /// What arrives may go straight into a file.
     pub(crate) splicing: bool,
     /// It stands on a list of sockets to be read.
@@ -57,6 +60,7 @@ impl Socket {
             reading: true,
             eof: false,
             resumed: false,
+            broken: None,
             splicing: false,
             listed: false,
             leaving: false,
@@ -71,6 +75,20 @@ impl Socket {
     pub(crate) fn wants(&self) -> Interest {
         let read = self.reading && !self.eof;
         Interest { read, write: !self.writable, hangup: !self.hangup && !self.eof }
+    }
+
+    /// A send failed. True if the peer may have said something before that is not read yet, as
+    /// who answers early and closes does: then it is read first.
+    pub(crate) fn hears_out(&mut self, error: &io::Error) -> bool {
+        let gone =
+            matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
+        if !gone || !self.reading || self.eof || self.broken.is_some() {
+            return false;
+        }
+        self.broken = Some(error.kind());
+        self.writable = false;
+        (self.readable, self.hangup) = (true, true);
+        true
     }
 
     pub(crate) fn note(&mut self, ready: Ready) {

@@ -28,7 +28,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     fn transmit(&mut self, now: Instant, id: SocketId) {
-        let Some(socket) = self.sockets.get_mut(id).filter(|socket| !socket.leaving) else {
+        let Some(socket) =
+            self.sockets.get_mut(id).filter(|socket| !socket.leaving && socket.broken.is_none())
+        else {
             return;
         };
         let Some(transmit) = self.engine.poll_transmit(id) else { return };
@@ -75,6 +77,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 socket.writable = false;
                 self.engine.handle_sent(now, id, 0);
+            }
+            Err(error) if socket.hears_out(&error) => {
+                self.engine.handle_sent(now, id, 0);
+                self.list(id);
             }
             Err(error) => self.engine.handle_failed(now, id, error),
         }

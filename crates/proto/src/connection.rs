@@ -88,7 +88,8 @@ pub trait Connection {
     /// A connection at rest is closed at once.
     fn close_after(&mut self);
 
-    /// Bytes that may be queued before it is better to wait; after 0 a `Writable` follows.
+    /// Bytes of the body or tunnel in hand that may be queued before it is better to wait; after 0
+    /// a `Writable` follows. Before its head and after its end there is no room either.
     fn room(&self, stream: StreamId) -> u64;
 
     /// What may be sent now. Repeating the call without `handle_sent` gives the same answer.

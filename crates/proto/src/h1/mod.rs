@@ -419,9 +419,11 @@ impl<S: Side> Connection for H1<S> {
     }
 
     fn room(&self, _: StreamId) -> u64 {
-        match self.room {
-            Room::Open => ROOM_HIGH.saturating_sub(self.outbox.size()),
-            Room::Full | Room::Reopened => 0,
+        match (self.room, self.send) {
+            (Room::Open, Send::Body(_) | Send::Tunnel) => {
+                ROOM_HIGH.saturating_sub(self.outbox.size())
+            }
+            _ => 0,
         }
     }
 

@@ -3,12 +3,12 @@
 use std::fmt;
 
 /// A password or a token. Never shown by `Debug`, and always fit for a header field.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Credentials {
     pub(super) secret: Secret,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) enum Secret {
     Password { user: Box<str>, password: Box<str> },
     Token(Box<str>),
