@@ -154,12 +154,15 @@ fn mischievous(seed: u64, config: Config, base: &str, total: u64) -> (Client<Rec
     let now = sys::now();
     let mut client = Client::new(now, sys::wall_clock(), recorder, config);
     client.application_mut().due = Some(now + TICK);
+    (client, mischief)
+}
+
+fn begin(client: &mut Client<Recorder>, now: Instant, mischief: &Shared) {
     client.with(now, |_, context| {
-        for _ in 0..total.min(12) {
+        for _ in 0..12 {
             mischief.borrow_mut().start(context);
         }
     });
-    (client, mischief)
 }
 
 type Shared = Rc<RefCell<Mischief>>;
@@ -195,7 +198,8 @@ fn run(seed: u64, faults: Faults, pipelining: u32) -> usize {
         idle_timeout: Some(Duration::from_secs(60)),
         ..Config::default()
     };
-    let (client, mischief) = mischievous(seed, config, "http://127.0.0.1", 60);
+    let (mut client, mischief) = mischievous(seed, config, "http://127.0.0.1", 60);
+    begin(&mut client, now, &mischief);
     let mut sim = Sim::new(now, seed, faults, client, server(limits));
     sim.capacity = 1 << (8 + seed % 9);
     let what = format!("seed {seed}, depth {pipelining}, {faults:?}");
