@@ -103,6 +103,20 @@ impl Plan {
     }
 }
 
+#[test]
+fn anything_may_be_done_to_anyone_in_any_event() {
+    fn check<L: ClientLoop>() {
+        for site in SITES {
+            for deed in DEEDS {
+                for whom in ALL {
+                    case::<L>(site, deed, whom);
+                }
+            }
+        }
+    }
+    in_every_loop!(check);
+}
+
 fn case<L: ClientLoop>(site: Site, deed: Deed, whom: Whom) {
     eprintln!("{deed:?} {whom:?} at {site:?}");
     let config = match whom {

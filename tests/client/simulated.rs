@@ -219,4 +219,52 @@ fn run(seed: u64, faults: Faults, pipelining: u32) -> usize {
     failed
 }
 
+#[test]
+fn a_calm_network_completes_everything() {
+    for seed in 0..150 {
+        for depth in [1, 4] {
+            run(seed, Faults::default(), depth);
+        }
+    }
+}
+
+#[test]
+fn a_hostile_network_loses_only_what_it_breaks() {
+    let mut failed = 0;
+    for seed in 0..200 {
+        for depth in [1, 4] {
+            failed += run(seed, Faults { refuse: 100, reset: 2, stall: 20 }, depth);
+        }
+    }
+    assert!(failed > 0, "the faults are real");
+}
+
+/// What the simulator's seeds do, over sockets: the same transfers, and every answer right.
+#[test]
+fn every_way_to_drive_survives_the_same_seeds() {
+    fn check_loop<L: ClientLoop>() {
+        for seed in 0..3 {
+            for pipelining in [1, 4] {
+                let config = Config { pipelining, per_host_max: 3, ..Config::default() };
+                let mut pair =
+                    Pair::<L, OwnLoop<ServerEngine<App>>>::new(Recorder::default(), config.clone());
+                let base = format!("http://{}", pair.address);
+                let total = if L::SLOWER > 1 { 6 } else { 60 };
+                let (client, mischief) = mischievous(seed, config, &base, total);
+                pair.client = L::start(client).0;
+                pair.client.with(|client, now| begin(client, now, &mischief));
+                let begun: Instant = sys::now();
+                while pair.client.engine().running() > 0 {
+                    assert!(sys::now() - begun < Duration::from_secs(60), "seed {seed}: a stall");
+                    pair.client.turn(Duration::from_millis(1));
+                    pair.server.turn(Duration::ZERO);
+                    assert!(pair.client.engine().connections() <= 3);
+                }
+                check(pair.client.engine(), &mischief, false, &format!("seed {seed}"));
+            }
+        }
+    }
+    in_every_loop!(check_loop);
+}
+
 const TICK: Duration = Duration::from_millis(20);
