@@ -7,7 +7,7 @@ ifneq ($(filter /%,$(TARGET_DIR)),)
 FULMAR      := $(TARGET_DIR)/release/fulmar
 endif
 
-.PHONY: help demo test bench build fmt lint cargo
+.PHONY: help demo test bench build fmt lint cargo tools
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,7 +15,7 @@ help: ## What can be made
 demo: build ## An embedded server, 1,000 connections, 5 seconds, both ledgers
 	$(FULMAR) load -c 1000 -d 5 --ledger
 
-test: cargo ## All tests, with real peers (installs Debian packages that are missing; needs root then)
+test: tools ## All tests, with real peers (installs Debian packages that are missing; needs root then)
 	scripts/setup-peers
 	cargo build --release -p fulmar-cli
 	cargo test --workspace
@@ -23,16 +23,19 @@ test: cargo ## All tests, with real peers (installs Debian packages that are mis
 bench: build ## The measurements of the README, against the peers
 	bench/run
 
-build: cargo ## The binary
+build: tools ## The binary
 	cargo build --release -p fulmar-cli
 
 fmt: cargo ## Format the code
 	cargo fmt --all
 
-lint: cargo ## What CI checks besides the tests
+lint: tools ## What CI checks besides the tests
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps
+
+tools: cargo
+	@scripts/setup-build
 
 cargo:
 	@command -v cargo >/dev/null || { \

@@ -2,13 +2,18 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod asker;
 pub mod certs;
 pub mod curl;
+pub mod dns;
+pub mod fetch;
 pub mod http;
 pub mod https;
 pub mod load;
 pub mod loops;
 pub mod process;
+pub mod resolving;
 pub mod scripted;
+pub mod tls_end;
 pub mod transfers;
 pub mod tree;

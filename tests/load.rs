@@ -6,10 +6,12 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::Command;
 
+use fulmar_tls::Identity;
 use rustix::net::{AddressFamily, SocketType};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::certs::{Certs, Who};
 use crate::http::Client;
 use crate::process::{Ended, Process, eventually, fulmar, peer, text};
 
@@ -104,6 +106,26 @@ impl Nginx {
     /// # Panics
     /// It is not installed, or does not answer.
     pub fn start() -> Self {
+        let nginx = Self::start_with("", "");
+        let reply = Client::connect(nginx.address).get("/");
+        assert_eq!((reply.status, reply.body.len()), (200, 128));
+        nginx
+    }
+
+    /// The same over TLS, with a server's certificate.
+    ///
+    /// # Panics
+    /// As [`Nginx::start`].
+    pub fn start_tls(certs: &Certs) -> Self {
+        let Identity { cert, key } = certs.identity(Who::Server);
+        let (cert, key) = (cert.display(), key.display());
+        let files = format!(
+            "ssl_certificate {cert}; ssl_certificate_key {key}; ssl_protocols TLSv1.2 TLSv1.3;"
+        );
+        Self::start_with("ssl", &files)
+    }
+
+    fn start_with(listen: &str, settings: &str) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let (holder, address) = bound();
         let path = dir.path().display();
@@ -115,15 +137,13 @@ impl Nginx {
              client_body_temp_path {path}/body; proxy_temp_path {path}/proxy;\n\
              fastcgi_temp_path {path}/fastcgi; uwsgi_temp_path {path}/uwsgi;\n\
              scgi_temp_path {path}/scgi;\n\
-             server {{ listen {address} reuseport; location / {{ return 200 {body}; }} }} }}\n"
+             server {{ listen {address} reuseport {listen}; {settings} location / {{ return 200 {body}; }} }} }}\n"
         );
         fs::write(dir.path().join("nginx.conf"), conf).expect("a file");
         let mut command = peer("nginx");
         command.arg("-p").arg(dir.path()).args(["-e", "stderr", "-c", "nginx.conf"]);
         let process = Process::start(&mut command);
         eventually("nginx listens", || TcpStream::connect(address).is_ok());
-        let reply = Client::connect(address).get("/");
-        assert_eq!((reply.status, reply.body.len()), (200, 128));
         Self { process, address, _holder: holder, _dir: dir }
     }
 
@@ -156,7 +176,7 @@ where
 ///
 /// # Errors
 /// The client has gone.
-pub fn read_request(from: &mut BufReader<TcpStream>) -> io::Result<(String, Vec<u8>)> {
+pub fn read_request(from: &mut BufReader<impl Read>) -> io::Result<(String, Vec<u8>)> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         if from.read_until(b'\n', &mut head)? == 0 {

@@ -82,6 +82,7 @@ fn the_json_object_has_the_documented_keys() {
         "steady",
         "broken",
         "without_descriptor",
+        "tls",
         "lost",
     ];
     let set = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<BTreeSet<_>>();
@@ -141,8 +142,7 @@ fn wrong_arguments_are_the_users_fault() {
 fn what_cannot_be_requested_is_said() {
     let (_holder, refused) = refusing();
     for (arguments, part) in [
-        (&["https://127.0.0.1/"][..], "TLS is not built in yet"),
-        (&["127.0.0.1:80"], "does not begin with http://"),
+        (&["127.0.0.1:80"][..], "does not begin with http://"),
         (&["ftp://127.0.0.1/"], "\"ftp\" is not spoken"),
         (&["http:///path"], "no host"),
         (&["http://127.0.0.1:0/"], "port 0"),
@@ -154,6 +154,8 @@ fn what_cannot_be_requested_is_said() {
         (&["-H", "a b: c", "http://127.0.0.1:1/"], "is not a header field"),
         (&["--body", "@/nonexistent", "http://127.0.0.1:1/"], "/nonexistent: No such file"),
         (&["--bind", "::1", "http://127.0.0.1:1/"], "no address of the family"),
+        (&["--cacert", "/nonexistent", "https://127.0.0.1:1/"], "/nonexistent: No such file"),
+        (&["--cacert", "/dev/null", "https://127.0.0.1:1/"], "/dev/null: no certificate in PEM"),
         (&["-n", "5", &refused], "Connection refused"),
         (&["-d", "60", &refused], "Connection refused"),
     ] {

@@ -2,13 +2,17 @@
 #![forbid(unsafe_code)]
 
 use std::io::{BufReader, Write};
+use std::os::unix::net::UnixListener;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::http::Client;
+use fulmar_tests::https::Https;
 use fulmar_tests::load::{Nginx, Report, command, load, read_request, report, scripted};
 use fulmar_tests::process::{PATIENCE, Process, Serve, eventually, fulmar, peer, run};
 use fulmar_tests::tree::{Tree, noise};
+use fulmar_tls::{Identity, ServerOptions, ServerTls};
 use rustix::process::Signal;
 
 fn no_errors(report: &Report, requests: u64) {
@@ -255,4 +259,94 @@ fn strace_counts_what_the_ledger_counts() {
         assert!(more.is_some_and(|n| allowed.contains(&n)), "{kernel}: {report:?}\n{table}");
         assert!(report.calls(ledger) > 0, "{ledger}: {report:?}");
     }
+}
+
+#[test]
+fn a_request_over_tls_costs_one_send_and_one_recv_too() {
+    let certs = Certs::new();
+    let nginx = Nginx::start_tls(&certs);
+    let ca = certs.ca().display().to_string();
+    let url = format!("https://localhost:{}/", nginx.address.port());
+    let report = report(&["--cacert", &ca, "-c", "16", "-n", "20000", &url]);
+    no_errors(&report, 20_000);
+    assert!(about(report.calls("send"), 20_000), "{report:?}");
+    assert!(about(report.calls("recv"), 20_000), "{report:?}");
+    assert_eq!((report.count("/tls/handshakes"), report.count("/tls/failed")), (16, 0));
+    let tls = &report.0["tls"];
+    assert_eq!(tls["version"], "TLS 1.3", "{report:?}");
+    assert!(tls["cipher"].as_str().is_some_and(|name| name.starts_with("TLS_")), "{report:?}");
+    assert!(report.count("/tls/latency_us/min") > 0);
+}
+
+#[test]
+fn a_handshake_for_every_request_is_counted_apart() {
+    let certs = Certs::new();
+    let server = Https::start(&certs, Who::Server);
+    let url = server.url("/bytes/128");
+    let report = report(&["-k", "-c", "4", "-n", "200", "--reconnect", &url]);
+    no_errors(&report, 200);
+    let handshakes = report.count("/tls/handshakes");
+    assert_eq!(handshakes, report.count("/connections/opened"));
+    assert!((200..=204).contains(&handshakes), "{report:?}");
+    let text = load(&["-k", "-c", "4", "-n", "20", &url]).stdout;
+    assert!(text.contains("handshakes    4 done, 0 failed, TLS 1.3, TLS_"), "{text}");
+    assert!(text.contains("  handshake "), "{text}");
+}
+
+#[test]
+fn whom_nobody_vouches_for_is_not_loaded() {
+    let certs = Certs::new();
+    let ca = certs.ca().display().to_string();
+    for (who, part) in [
+        (Who::Stranger, "nobody who is trusted vouches for the certificate"),
+        (Who::OtherHost, "the certificate is not for localhost but for"),
+        (Who::Expired, "the certificate has expired"),
+    ] {
+        let server = Https::start(&certs, who);
+        let url = server.url("/bytes/1");
+        let ended = load(&["--cacert", &ca, "-c", "1", "-n", "1", &url]);
+        assert_eq!(ended.status.code(), Some(1), "{who:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(part), "{who:?}: {}", ended.stderr);
+    }
+    let server = Https::start(&certs, Who::OtherHost);
+    let url = server.url("/bytes/1");
+    let sni = ["--cacert", &ca, "--sni", "other.example", "-c", "1", "-n", "9", &url];
+    no_errors(&report(&sni), 9);
+}
+
+#[test]
+fn a_client_certificate_opens_the_door() {
+    let certs = Certs::new();
+    let mut options = ServerOptions::from(certs.identity(Who::Server));
+    options.client_roots = Some(certs.ca());
+    let server = Https::start_with(ServerTls::new(&options).expect("files"));
+    let (ca, url) = (certs.ca().display().to_string(), server.url("/bytes/1"));
+    let Identity { cert, key } = certs.identity(Who::Client);
+    let (cert, key) = (cert.display().to_string(), key.display().to_string());
+    let known = ["--cacert", &ca, "--cert", &cert, "--key", &key, "-c", "2", "-n", "9", &url];
+    no_errors(&report(&known), 9);
+}
+
+#[test]
+fn a_unix_socket_stands_for_every_host() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("socket");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut from = BufReader::new(stream);
+                while let Ok((head, _)) = read_request(&mut from) {
+                    assert!(head.contains("\r\nHost: somewhere.invalid\r\n"), "{head}");
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+                    from.get_mut().write_all(answer).expect("it reads");
+                }
+            });
+        }
+    });
+    let path = path.display().to_string();
+    let url = "http://somewhere.invalid/"; // which nobody resolves
+    let report = report(&["--unix-socket", &path, "-c", "4", "-n", "500", url]);
+    no_errors(&report, 500);
+    assert_eq!(report.count("/connections/held"), 4);
 }

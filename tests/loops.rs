@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fulmar_drive::{
-    Change, Changes, Epoll, Interest, ListenOptions, Portions, Reactor, Ready, Stats, listen,
+    Change, Changes, Epoll, Interest, ListenOptions, Portions, Reactor, Ready, Resolver, Stats,
+    listen,
 };
 use fulmar_engine::{Engine, ListenerId};
 use fulmar_sys as sys;
@@ -40,11 +42,25 @@ pub trait Loop {
     /// Waits for at most `max`, then handles what is ready.
     fn turn(&mut self, max: Duration);
 
+    /// Does what the engine has in mind, which no event tells.
+    fn kick(&mut self) {
+        self.with(|_, _| ());
+    }
+
     /// What drove it.
     fn stats(&self) -> Stats;
 
     /// See [`Reactor::set_portions`].
     fn set_portions(&mut self, portions: Portions);
+
+    /// Gives the reactor its resolver.
+    fn set_resolver(&mut self, resolver: Box<dyn Resolver>);
+
+    /// The deadline of the reactor.
+    fn deadline(&self) -> Option<Instant>;
+
+    /// The descriptors that are watched; all are open.
+    fn watched(&self) -> Vec<RawFd>;
 
     /// Turns until `done`, for at most ten seconds.
     ///
@@ -102,6 +118,25 @@ impl<E: Engine> Loop for OwnLoop<E> {
     fn set_portions(&mut self, portions: Portions) {
         self.0.set_portions(portions);
     }
+
+    fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
+        self.0.set_resolver(resolver);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.deadline()
+    }
+
+    /// The kernel's own list (proc(5)).
+    fn watched(&self) -> Vec<RawFd> {
+        let path = format!("/proc/self/fdinfo/{}", self.0.as_fd().as_raw_fd());
+        let text = std::fs::read_to_string(path).expect("there is a /proc");
+        let lines = text.lines().filter_map(|line| line.strip_prefix("tfd:"));
+        let number = |line: &str| line.split_whitespace().next()?.parse().ok();
+        let fds: Vec<RawFd> = lines.filter_map(number).collect();
+        assert!(fds.iter().all(|fd| identity(*fd).is_some()), "a registration outlives its number");
+        fds
+    }
 }
 
 /// A loop that moves one byte at a time, and sometimes none.
@@ -137,6 +172,18 @@ impl<L: Loop> Loop for Bytewise<L> {
 
     fn set_portions(&mut self, portions: Portions) {
         self.0.set_portions(portions);
+    }
+
+    fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
+        self.0.set_resolver(resolver);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.deadline()
+    }
+
+    fn watched(&self) -> Vec<RawFd> {
+        self.0.watched()
     }
 }
 
@@ -195,6 +242,7 @@ pub struct AppLoop<E, T = Level> {
     /// Every change, in order.
     pub changes: Vec<Change>,
     epoll: OwnedFd,
+    identities: BTreeMap<RawFd, PathBuf>, // of what is watched
     deadline: Option<Instant>,
     portioned: bool,
     trigger: PhantomData<T>,
@@ -209,6 +257,7 @@ impl<E: Engine, T: Trigger> AppLoop<E, T> {
         let mut this = Self {
             reactor,
             watched: BTreeMap::new(),
+            identities: BTreeMap::new(),
             changes: Vec::new(),
             epoll: epoll::create(CreateFlags::CLOEXEC).expect("a descriptor"),
             deadline: None,
@@ -230,6 +279,9 @@ impl<E: Engine, T: Trigger> AppLoop<E, T> {
             match change {
                 Change::Watch { fd, interest, .. } => self.watch(fd, interest),
                 Change::Forget { fd, .. } => {
+                    let identity = identity(fd);
+                    assert!(identity.is_some(), "a descriptor is forgotten before it is closed");
+                    assert_eq!(self.identities.remove(&fd), identity, "and before it is another");
                     assert!(self.watched.remove(&fd).is_some(), "only what was told is forgotten");
                     let fd = self.reactor.descriptor(fd).expect("it is forgotten while it is open");
                     epoll::delete(&self.epoll, fd).expect("it was registered");
@@ -240,6 +292,9 @@ impl<E: Engine, T: Trigger> AppLoop<E, T> {
     }
 
     fn watch(&mut self, fd: RawFd, interest: Interest) {
+        let identity = identity(fd).expect("a descriptor that is watched is open");
+        let before = self.identities.insert(fd, identity.clone());
+        assert!(before.is_none_or(|before| before == identity), "it was forgotten");
         let told = self.watched.insert(fd, interest);
         let open = self.reactor.descriptor(fd).expect("what is watched is known and open");
         let (data, flags) = (data(fd), flags::<T>(interest));
@@ -318,6 +373,18 @@ impl<E: Engine, T: Trigger> Loop for AppLoop<E, T> {
         self.portioned = true;
         self.reactor.set_portions(portions);
     }
+
+    fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
+        self.reactor.set_resolver(resolver);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    fn watched(&self) -> Vec<RawFd> {
+        self.watched.keys().copied().collect()
+    }
 }
 
 /// A client's socket: blocking, with a limit to every wait.
@@ -369,4 +436,9 @@ fn ready(event: &Event) -> (RawFd, Ready) {
     let read = hangup || flags.contains(EventFlags::IN);
     let fd = RawFd::try_from(data.u64()).expect("as it was registered");
     (fd, Ready { read, write: flags.contains(EventFlags::OUT), hangup, failed })
+}
+
+/// What an open descriptor is: a socket's text has its inode (proc(5)).
+fn identity(fd: RawFd) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()
 }

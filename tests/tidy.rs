@@ -601,7 +601,13 @@ const ALLOWED: &[Edges] = &[
     crate_("fulmar", &["client", "drive", "engine", "proto", "server", "sys"]),
     crate_("bench/client", &["client", "drive", "sys", "tls"]),
     crate_("bench/idle", &["drive", "engine", "proto", "sys"]),
-    crate_("tests", &["drive", "engine", "load", "proto", "serve", "server", "sim", "sys", "tls"]),
+    crate_(
+        "tests",
+        &[
+            "client", "drive", "engine", "load", "names", "proto", "serve", "server", "sim", "sys",
+            "tls",
+        ],
+    ),
 ];
 
 /// Public functions of `sys` that ask the kernel for nothing: module, name, why.

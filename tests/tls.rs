@@ -2,92 +2,24 @@
 //! wrong certificate is called.
 #![forbid(unsafe_code)]
 
-use bytes::BytesMut;
-use fulmar_proto::{Input, Layer, LayerError, Opened, Sealed, Segment, Transmit};
+use fulmar_proto::{LayerError, Sealed, Segment, Transmit};
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https::{client_tls, server_tls, trusting};
+use fulmar_tests::tls_end::TlsEnd;
 use fulmar_tls::{
-    ClientOptions, ClientTls, Info, Roots, ServerOptions, ServerTls, TlsError, Verify, Version,
+    ClientOptions, ClientTls, Roots, ServerOptions, ServerTls, TlsError, Verify, Version,
 };
 
-/// One end, and the wire that leads to it.
-#[derive(Debug)]
-struct End {
-    layer: Box<dyn Layer>,
-    wire: BytesMut,
-    eof: bool,
-    above: BytesMut,
-    established: bool,
-    ended: bool,
-    truncated: bool,
-}
-
-impl End {
-    fn new(layer: impl Layer + 'static) -> Self {
-        Self {
-            layer: Box::new(layer),
-            wire: BytesMut::new(),
-            eof: false,
-            above: BytesMut::new(),
-            established: false,
-            ended: false,
-            truncated: false,
-        }
-    }
-
-    /// Opens what there is.
-    fn open(&mut self) -> Result<(), LayerError> {
-        loop {
-            let mut input = Input::all(&mut self.wire, self.eof);
-            match self.layer.open(&mut input, &mut self.above)? {
-                Opened::Some => {}
-                Opened::Blocked => return Ok(()),
-                Opened::Established => {
-                    assert!(!std::mem::replace(&mut self.established, true), "told once");
-                }
-                Opened::Ended => self.ended = true,
-                Opened::Truncated(_) => {
-                    self.truncated = true;
-                    return Ok(());
-                }
-                Opened::Replaced(_) => panic!("TLS stays"),
-            }
-        }
-    }
-
-    /// What the socket would send.
-    fn take(&mut self) -> Vec<u8> {
-        let Some(transmit) = self.layer.poll_transmit() else { return Vec::new() };
-        let mut bytes = transmit.inline.to_vec();
-        for segment in transmit.segments {
-            let Segment::Bytes(run) = segment else { panic!("ciphertext is in memory") };
-            bytes.extend_from_slice(run);
-        }
-        self.layer.handle_sent(bytes.len() as u64);
-        bytes
-    }
-
-    fn say(&mut self, bytes: &[u8]) {
-        let transmit = Transmit { inline: bytes, segments: &[] };
-        let sealed = self.layer.seal(transmit).expect("it stands");
-        assert!(matches!(sealed, Sealed::Bytes(n) if n == bytes.len() as u64), "{sealed:?}");
-    }
-
-    fn info(&self) -> Info<'_> {
-        Info::of(self.layer.info().expect("TLS tells")).expect("it stands")
-    }
-}
-
 /// A client and a server.
-fn pair(client: &ClientTls, server: &ServerTls, host: &str) -> (End, End) {
+fn pair(client: &ClientTls, server: &ServerTls, host: &str) -> (TlsEnd, TlsEnd) {
     let client = client.session(host).expect("a session");
-    (End::new(client), End::new(server.session().expect("a session")))
+    (TlsEnd::new(client), TlsEnd::new(server.session().expect("a session")))
 }
 
 /// Carries bytes from one end to the other, in pieces as `cut` says, until nobody says anything.
 fn carry(
-    client: &mut End,
-    server: &mut End,
+    client: &mut TlsEnd,
+    server: &mut TlsEnd,
     mut cut: impl FnMut(usize) -> usize,
 ) -> Result<(), LayerError> {
     let mut waiting = [Vec::new(), Vec::new()];
@@ -103,14 +35,14 @@ fn carry(
             to.wire.extend(waiting[at].drain(..n));
             to.open()?;
         }
-        let quiet = |end: &mut End| end.layer.poll_transmit().is_none();
+        let quiet = |end: &mut TlsEnd| end.layer.poll_transmit().is_none();
         if waiting.iter().all(Vec::is_empty) && quiet(client) && quiet(server) {
             return Ok(());
         }
     }
 }
 
-fn stand(client: &ClientTls, server: &ServerTls) -> (End, End) {
+fn stand(client: &ClientTls, server: &ServerTls) -> (TlsEnd, TlsEnd) {
     let (mut client, mut server) = pair(client, server, "localhost");
     carry(&mut client, &mut server, |n| n).expect("they agree");
     assert!(client.established && server.established);
@@ -373,7 +305,9 @@ fn garbage_is_answered_with_an_alert_and_no_panic() {
             0 => pair(&tls, &server_config, "localhost"),
             _ => stand(&tls, &server_config),
         };
-        client.say_if_open(b"something");
+        if client.established {
+            client.say(b"something");
+        }
         let mut bytes = client.take();
         for _ in 0..random.usize(1..4) {
             let at = random.usize(..bytes.len());
@@ -391,14 +325,6 @@ fn garbage_is_answered_with_an_alert_and_no_panic() {
     let error = client.open().expect_err("no TLS");
     assert_eq!(error.downcast_ref(), Some(&TlsError::NotTls));
     assert!(client.layer.poll_transmit().is_some(), "an alert is owed");
-}
-
-impl End {
-    fn say_if_open(&mut self, bytes: &[u8]) {
-        if self.established {
-            self.say(bytes);
-        }
-    }
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use clap::Args;
+use fulmar_load::tls::{ClientOptions, Identity, Roots, Verify};
 use fulmar_load::{Options, Progress, Report, Sources, Until};
 use fulmar_serve::{App, AppOptions, Outcome, RunOptions, Running};
 use fulmar_server::Limits;
@@ -70,7 +72,31 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ADDR-RANGE")]
     bind: Option<Sources>,
 
-    /// For a connection to stand, and for an answer to be complete
+    /// Do not check the server's certificate
+    #[arg(short = 'k', long)]
+    insecure: bool,
+
+    /// Trust the authorities in FILE (PEM), and nobody else
+    #[arg(long, value_name = "FILE")]
+    cacert: Option<PathBuf>,
+
+    /// The name asked for in TLS, and looked for in the certificate, instead of the URL's host
+    #[arg(long, value_name = "NAME")]
+    sni: Option<String>,
+
+    /// A client certificate (PEM), for servers that ask for one
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+
+    /// Connect to this Unix socket, whatever the URL's host
+    #[arg(long, value_name = "PATH", conflicts_with = "bind")]
+    unix_socket: Option<PathBuf>,
+
+    /// For a connection to stand, a handshake to be complete, and for an answer to be complete
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = durations::parse)]
     timeout: Duration,
 
@@ -131,8 +157,21 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
         body,
         reconnect: arguments.reconnect,
         bind: arguments.bind.clone().unwrap_or_default(),
+        tls: tls(arguments),
+        unix_socket: arguments.unix_socket.clone(),
         timeout: arguments.timeout,
     })
+}
+
+fn tls(arguments: &Arguments) -> ClientOptions {
+    let identity = arguments.cert.clone().zip(arguments.key.clone());
+    ClientOptions {
+        roots: arguments.cacert.clone().map_or(Roots::Platform, |file| Roots::Files(vec![file])),
+        verify: if arguments.insecure { Verify::Nothing } else { Verify::Full },
+        server_name: arguments.sni.clone(),
+        identity: identity.map(|(cert, key)| Identity { cert, key }),
+        ..Options::default().tls
+    }
 }
 
 /// As many connections as there are descriptors; an embedded server needs one for each too.

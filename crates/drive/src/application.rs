@@ -6,6 +6,9 @@
 //! ([`Reactor::poll_change`]) until nothing has. It may act while changes are left: nothing calls
 //! back, so nothing recurses. What an event says is trusted, and no call asks the kernel again.
 //!
+//! The engine is asked for something (a new transfer, say) with [`Reactor::with`], and changes may
+//! follow as after an action.
+//!
 //! **Any way of waiting will do.** [`Change::Watch`] says all that is waited for; each replaces
 //! the one before.
 //!

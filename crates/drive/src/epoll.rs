@@ -9,7 +9,7 @@ use fulmar_sys::{self as sys, EpollEvent, Events};
 
 use crate::selector::{Interest, Ready, Selector, Tag};
 
-/// Edge-triggered epoll for connections, level-triggered for listeners.
+/// Edge-triggered epoll for connections, level-triggered for listeners and foreign descriptors.
 #[derive(Debug)]
 pub struct Epoll {
     fd: OwnedFd,
@@ -74,7 +74,7 @@ impl Selector for Epoll {
     fn set_interest(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
         match tag {
             Tag::Socket(_) => Ok(()), // every edge is reported anyway
-            Tag::Listener(_) | Tag::Waker => self.rearm(fd, tag, interest),
+            Tag::Listener(_) | Tag::Waker | Tag::Foreign(_) => self.rearm(fd, tag, interest),
         }
     }
 
@@ -92,11 +92,12 @@ impl Selector for Epoll {
 }
 
 fn events(tag: Tag, interest: Interest) -> Events {
-    match tag {
-        Tag::Socket(_) => Events::EDGES,
-        Tag::Listener(_) | Tag::Waker if interest.read => Events::READABLE,
-        Tag::Listener(_) | Tag::Waker => Events::NONE,
+    if matches!(tag, Tag::Socket(_)) {
+        return Events::EDGES;
     }
+    let read = if interest.read { Events::READABLE } else { Events::NONE };
+    let write = if interest.write { Events::WRITABLE } else { Events::NONE };
+    read | write
 }
 
 fn to_bits(tag: Tag) -> u64 {
@@ -104,6 +105,7 @@ fn to_bits(tag: Tag) -> u64 {
         Tag::Socket(socket) => socket.to_bits(),
         Tag::Listener(ListenerId(number)) => OURS | u64::from(number),
         Tag::Waker => OURS | WAKER,
+        Tag::Foreign(number) => OURS | FOREIGN | u64::from(number),
     }
 }
 
@@ -112,6 +114,7 @@ fn from_bits(bits: u64) -> Tag {
     match bits {
         bits if bits & OURS == 0 => Tag::Socket(SocketId::from_bits(bits)),
         bits if bits & WAKER != 0 => Tag::Waker,
+        bits if bits & FOREIGN != 0 => Tag::Foreign(bits as u32),
         bits => Tag::Listener(ListenerId(bits as u32)),
     }
 }
@@ -119,5 +122,6 @@ fn from_bits(bits: u64) -> Tag {
 /// Marks what is not an engine's socket: generations of sockets have 31 bits.
 const OURS: u64 = 1 << 63;
 const WAKER: u64 = 1 << 62;
+const FOREIGN: u64 = 1 << 61;
 /// Events of one turn: no reply waits for a thousand reads.
 const EVENTS_LEN: usize = 64;

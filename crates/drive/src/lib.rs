@@ -23,6 +23,8 @@ mod receive;
 mod splice;
 mod transmit;
 
+mod watch;
+
 pub mod application;
 mod changes;
 mod epoll;
@@ -36,3 +38,4 @@ pub use portions::Portions;
 pub use reactor::{Reactor, Stats};
 pub use selector::{Interest, Ready, Selector, Tag};
 pub use waker::Waker;
+pub use watch::{Answer, Resolver, Watch};

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use fulmar_engine::{Action, Engine, ListenerId, ResolveError, SocketId};
+use fulmar_engine::{Action, Engine, ListenerId, SocketId};
 use fulmar_sys::{self as sys, PollEntry};
 
 use crate::changes::{Change, Changes};
@@ -22,6 +22,7 @@ use crate::portions::{Portions, Throttle};
 use crate::selector::{Interest, Ready, Selector, Tag};
 use crate::socket::{Birth, Socket, Sockets};
 use crate::waker::Waker;
+use crate::watch::Foreign;
 
 /// Turns readiness into the engine's inputs. Owns descriptors, not a loop.
 #[derive(Debug)]
@@ -33,6 +34,7 @@ pub struct Reactor<E, S> {
     pub(crate) listeners: Vec<Option<Listener>>,
     pub(crate) waker: Option<Waker>,
     woken: bool,
+    pub(crate) foreign: Foreign,
     pub(crate) rest_until: Option<Instant>, // when the first resting listener wakes
     pub(crate) arrivals: Vec<ListenerId>,   // listeners with somebody waiting
     stood: Vec<SocketId>,                   // connections that stand now
@@ -82,6 +84,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             listeners: Vec::new(),
             waker: None,
             woken: false,
+            foreign: Foreign::default(),
             rest_until: None,
             arrivals: Vec::new(),
             stood: Vec::new(),
@@ -178,6 +181,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.stats.events += 1;
         match tag {
             Tag::Waker => self.woken = true,
+            Tag::Foreign(number) => self.foreign.note(number, ready),
             Tag::Listener(id) if self.arrivals.contains(&id) => {} // it is due anyhow
             Tag::Listener(id) => self.arrivals.push(id),
             Tag::Socket(socket) => self.note_socket(socket, ready),
@@ -225,6 +229,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             self.waker.as_ref().expect("only the waker wakes").answer();
             self.engine.handle_wake(now);
         }
+        self.consult(now);
         self.tell_connected(now);
         self.tell_ended(now);
         self.receive(now);
@@ -275,36 +280,45 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
-    /// Does what the engine asks for; what it wants to send goes on a list.
+    /// Does what the engine asks for; what it wants to send goes on a list. Each answer of the
+    /// resolver is told when nothing is left to be done, so that what is given up meanwhile is
+    /// not answered.
     pub(crate) fn act(&mut self, now: Instant) {
-        while let Some(action) = self.engine.poll_action() {
-            match action {
-                Action::Transmit { socket } => self.later.push(socket),
-                Action::Read { socket, on } => self.set_reading(socket, on),
-                Action::Connect { socket } => self.connect(now, socket),
-                Action::Resolve { lookup } => {
-                    self.engine.handle_resolved(now, lookup, Err(ResolveError::NoResolver));
+        loop {
+            while let Some(action) = self.engine.poll_action() {
+                self.act_on(now, action);
+            }
+            let Some(answer) = self.foreign.poll_answer() else { return };
+            let addresses = answer.addresses.as_deref().map_err(|error| *error);
+            self.engine.handle_resolved(now, answer.lookup, addresses);
+        }
+    }
+
+    fn act_on(&mut self, now: Instant, action: Action) {
+        match action {
+            Action::Transmit { socket } => self.later.push(socket),
+            Action::Read { socket, on } => self.set_reading(socket, on),
+            Action::Connect { socket } => self.connect(now, socket),
+            Action::Resolve { lookup } => self.resolve(now, lookup),
+            Action::Abandon { lookup } => self.abandon(now, lookup),
+            Action::Shutdown { socket } => {
+                if let Some(socket) = self.sockets.get_mut(socket) {
+                    // Fails only if the peer is gone, which a read tells.
+                    let _ = sys::shutdown_write(socket.fd.as_fd());
                 }
-                Action::Splice { socket } => self.set_splicing(socket),
-                Action::Load { socket } => self.load(now, socket),
-                Action::Abandon { .. } => {}
-                Action::Shutdown { socket } => {
-                    if let Some(socket) = self.sockets.get_mut(socket) {
-                        // Fails only if the peer is gone, which a read tells.
-                        let _ = sys::shutdown_write(socket.fd.as_fd());
-                    }
+            }
+            Action::Splice { socket } => self.set_splicing(socket),
+            Action::Load { socket } => self.load(now, socket),
+            Action::Close { socket } => {
+                if let Some(socket) = self.sockets.remove(socket) {
+                    self.selector.retire(socket.fd);
                 }
-                Action::Close { socket } => {
-                    if let Some(socket) = self.sockets.remove(socket) {
-                        self.selector.retire(socket.fd);
-                    }
-                }
-                Action::Accept { listener, on } => self.set_accepting(listener, on),
-                Action::Unlisten { listener } => {
-                    let at = listener.0 as usize;
-                    if let Some(listener) = self.listeners.get_mut(at).and_then(Option::take) {
-                        self.selector.retire(listener.fd);
-                    }
+            }
+            Action::Accept { listener, on } => self.set_accepting(listener, on),
+            Action::Unlisten { listener } => {
+                let at = listener.0 as usize;
+                if let Some(listener) = self.listeners.get_mut(at).and_then(Option::take) {
+                    self.selector.retire(listener.fd);
                 }
             }
         }
@@ -363,7 +377,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     fn tell_deadline(&mut self, now: Instant) {
         let deadline = match self.has_work() {
             true => Some(now),
-            false => earliest(self.engine.poll_timeout(), self.rest_until),
+            false => {
+                let ours = earliest(self.rest_until, self.foreign.poll_timeout());
+                earliest(self.engine.poll_timeout(), ours)
+            }
         };
         let news = match (self.deadline, deadline) {
             (Some(told), Some(next)) => next < told || told <= now,
@@ -459,6 +476,7 @@ impl<E: Engine> Reactor<E, Changes> {
                 Some(self.listeners.get(number as usize)?.as_ref()?.fd.as_fd())
             }
             Tag::Waker => Some(self.waker.as_ref()?.as_fd()),
+            Tag::Foreign(number) => self.foreign.fd(number),
         }
     }
 
@@ -474,6 +492,7 @@ impl<E, S> Drop for Reactor<E, S> {
         self.sockets.drain().for_each(|socket| sys::close(socket.fd));
         self.listeners.drain(..).flatten().for_each(|listener| sys::close(listener.fd));
         self.pipe.take().into_iter().for_each(Pipe::close);
+        self.foreign.close();
     }
 }
 

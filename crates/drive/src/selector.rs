@@ -16,6 +16,8 @@ pub enum Tag {
     Listener(ListenerId),
     /// What other threads wake us with.
     Waker,
+    /// A resolver's socket, by a number that is never given again.
+    Foreign(u32),
 }
 
 /// Readiness that is waited for.

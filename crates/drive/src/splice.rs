@@ -25,7 +25,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// True if what the kernel holds of a socket goes into a file next.
     pub(crate) fn is_splicing(&mut self, id: SocketId) -> bool {
         let Some(socket) = self.sockets.get_mut(id) else { return false };
-        if socket.splicing && self.engine.poll_splice(id).is_none() {
+        if socket.splicing && self.engine.poll_splice(id).is_none_or(|range| range.len == 0) {
             socket.splicing = false; // the body is complete
         }
         socket.splicing && socket.unread.is_empty()

@@ -606,3 +606,16 @@ const PHASES: [Phase; 9] = [
 fn begins_again(phase: Phase) -> bool {
     matches!(phase, Phase::Body | Phase::Send | Phase::Tunnel)
 }
+
+#[cfg(test)]
+mod tests {
+    use fulmar_proto::ServerConnection;
+
+    use super::*;
+
+    #[test]
+    fn an_idle_link_is_small() {
+        let size = size_of::<Link<ServerConnection, ()>>() - size_of::<ServerConnection>();
+        assert!(size <= 64, "{size} bytes beside the connection");
+    }
+}

@@ -11,6 +11,7 @@
 //! waits without being stored (see [`Work`]) and its latency counts from its planned time all the
 //! same. A request begins when a connection stands: opening one is not part of its latency.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -22,6 +23,7 @@ use fulmar_engine::{
     Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
 };
 use fulmar_proto::{ClientConnection, Connection, Event, Input, PeerError, Transmit};
+use fulmar_tls::{Info, TlsError};
 
 use crate::flight::{Flight, Flights};
 use crate::opener::Opener;
@@ -47,9 +49,17 @@ struct Conn {
     status: u16, // of the answer in hand
     gate: u16,
     batch: u8,
-    standing: bool,
+    stage: Stage,
     heard: bool, // has answered something
     armed: bool, // a timer runs, not later than the oldest request's time is up
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Connecting,
+    Handshake,
+    Standing,
 }
 
 /// Everything but the connections: it is their handler.
@@ -64,11 +74,12 @@ struct Core {
     tally: Tally,
     origins: Vec<Cursor>,
     seats: Vec<SocketId>, // by connection number
+    begun: Vec<u64>,      // by connection number, with TLS only: its handshake
     listed: Vec<bool>,    // by connection number: is in `free`
     free: VecDeque<u32>,  // idle ones at the back, those that can take more in front
     fresh: Vec<SocketId>, // those with requests queued in this turn
     expired: Vec<SocketId>,
-    answered: bool, // an answer was completed by the input in hand
+    freed: bool, // what is in hand made its connection free for a request
     failing_since: Option<u64>,
     failure: Option<Failure>,
     publish_at: u64,
@@ -114,7 +125,9 @@ impl Finish {
 impl Load {
     /// Share `thread` of `plan`; the run began at `epoch`. Its first actions are connects.
     pub(crate) fn new(plan: Arc<Plan>, shared: Arc<Shared>, thread: u32, epoch: Instant) -> Self {
-        let timeouts = Timeouts { connect: Some(plan.timeout), ..Timeouts::default() };
+        let limit = Some(plan.timeout);
+        let timeouts =
+            Timeouts { connect: limit, handshake: limit, send: limit, ..Timeouts::default() };
         let mut load = Self {
             links: Links::new(epoch, timeouts, 0, 1),
             core: Core::new(plan, shared, thread, epoch),
@@ -141,7 +154,7 @@ impl Load {
     /// What was seen, the last connect that failed, and how many connections were given up: for
     /// the end, since all of it starts anew.
     pub(crate) fn take_parts(&mut self) -> (Tally, Option<Failure>, u32) {
-        let empty = Tally::new(self.core.plan.rate.is_some());
+        let empty = Tally::new(self.core.plan.rate.is_some(), self.core.plan.has_tls());
         let tally = std::mem::replace(&mut self.core.tally, empty);
         (tally, self.core.failure.take(), self.core.opener.shelved())
     }
@@ -164,7 +177,7 @@ impl Load {
             self.core.listed[number as usize] = false;
             let socket = self.core.seats[number as usize];
             let Some((connection, conn)) = self.links.get_mut(socket) else { continue };
-            if !conn.standing || connection.vacancy() == 0 {
+            if conn.stage != Stage::Standing || connection.vacancy() == 0 {
                 continue;
             }
             if let Some(planned) = self.core.work.take(at) {
@@ -187,21 +200,16 @@ impl Load {
                 status: 0,
                 gate: opening.gate,
                 batch: opening.batch,
-                standing: false,
+                stage: Stage::Connecting,
                 heard: false,
                 armed: false,
             };
             let gate = usize::from(opening.gate);
-            let peer = plan.origins[gate].addresses[self.core.origins[gate].address];
-            let local = plan.source(self.core.thread, number);
+            let address = self.core.origins[gate].address;
+            let endpoint = plan.endpoint(self.core.thread, number, address);
+            let layer = plan.origins[gate].layer();
             let connection = ClientConnection::with_depth(plan.depth.into());
-            let socket = self.links.connect(
-                now,
-                Endpoint { local, ..Endpoint::to(peer) },
-                None,
-                connection,
-                conn,
-            );
+            let socket = self.links.connect(now, endpoint, layer, connection, conn);
             self.core.seats[number as usize] = socket;
         }
     }
@@ -250,11 +258,15 @@ impl Engine for Load {
     }
 
     fn handle_connected(&mut self, now: Instant, socket: SocketId) {
-        self.links.handle_connected(now, socket, &mut self.core);
         let Some((_, conn)) = self.links.get_mut(socket) else { return };
-        conn.standing = true;
-        self.core.connected(conn.gate);
-        self.fill(now, socket);
+        conn.stage = Stage::Handshake;
+        if let Some(begun) = self.core.begun.get_mut(conn.number as usize) {
+            *begun = nanos_of(now.saturating_duration_since(self.core.epoch));
+        }
+        self.links.handle_connected(now, socket, &mut self.core);
+        if std::mem::take(&mut self.core.freed) {
+            self.fill(now, socket);
+        }
         self.go_on(now);
     }
 
@@ -263,7 +275,7 @@ impl Engine for Load {
         self.links.handle_input(now, socket, input, &mut self.core);
         self.core.tally.bytes += (before - input.bytes().len()) as u64;
         // Only now: bytes that follow the answer belong to no request, not to the next one.
-        if std::mem::take(&mut self.core.answered) {
+        if std::mem::take(&mut self.core.freed) {
             self.fill(now, socket);
         }
         self.go_on(now);
@@ -354,14 +366,15 @@ impl Core {
         Self {
             opener,
             work: Work::new(count, schedule),
-            tally: Tally::new(plan.rate.is_some()),
+            tally: Tally::new(plan.rate.is_some(), plan.has_tls()),
             origins: plan.origins.iter().map(cursor).collect(),
             seats: vec![nobody; connections as usize],
+            begun: vec![0; if plan.has_tls() { connections as usize } else { 0 }],
             listed: vec![false; connections as usize],
             free: VecDeque::new(),
             fresh: Vec::new(),
             expired: Vec::new(),
-            answered: false,
+            freed: false,
             failing_since: None,
             failure: None,
             publish_at: 0,
@@ -421,7 +434,7 @@ impl Core {
     fn complete(&mut self, now: Instant, conn: &mut Conn) {
         let flight = conn.flights.pop().expect("answers come to requests");
         self.tally.answer(self.nanos(now), flight, conn.status);
-        self.answered = true;
+        self.freed = true;
         if !std::mem::replace(&mut conn.heard, true) {
             self.opener.heard(conn.batch);
         }
@@ -455,6 +468,9 @@ impl Core {
                 }
             }
             End::TimedOut(_) => self.tally.fail(ErrorKind::Timeout, n),
+            End::Layer(error) if error.downcast_ref() == Some(&TlsError::Truncated) => {
+                self.tally.fail(ErrorKind::Closed, n);
+            }
             _ => self.tally.fail(ErrorKind::Reset, n),
         }
         if conn.heard {
@@ -472,6 +488,11 @@ impl Core {
         self.failing_since.get_or_insert(now);
         self.opener.heard(conn.batch);
         let (kind, error) = match end {
+            end if conn.stage != Stage::Connecting => {
+                let error = cause_of(end);
+                self.tally.fail_to_shake_hands(&error.to_string());
+                (ErrorKind::Handshake, Some(error))
+            }
             End::Failed(error) => (kind_of(&error), Some(error)),
             _ => (ErrorKind::ConnectTimeout, None),
         };
@@ -521,6 +542,22 @@ impl Core {
 }
 
 impl Handler<ClientConnection, Conn> for Core {
+    fn handle_established(
+        &mut self,
+        now: Instant,
+        _: SocketId,
+        (_, conn): (&mut ClientConnection, &mut Conn),
+        info: Option<&dyn Any>,
+    ) {
+        if let Some(info) = info.and_then(Info::of) {
+            let took = self.nanos(now) - self.begun[conn.number as usize];
+            self.tally.shake_hands(took, &info);
+        }
+        conn.stage = Stage::Standing;
+        self.connected(conn.gate);
+        self.freed = true;
+    }
+
     fn handle(
         &mut self,
         now: Instant,
@@ -553,11 +590,21 @@ impl Handler<ClientConnection, Conn> for Core {
 
     fn handle_gone(&mut self, now: Instant, _: SocketId, conn: Conn, end: End) {
         let at = self.nanos(now);
-        if conn.standing {
+        if conn.stage == Stage::Standing {
             self.lose(at, conn, &end);
         } else {
             self.miss(at, &conn, end);
         }
+    }
+}
+
+/// Why a handshake failed.
+fn cause_of(end: End) -> io::Error {
+    match end {
+        End::Layer(error) => io::Error::other(error),
+        End::Failed(error) => error,
+        End::TimedOut(_) => io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long"),
+        _ => io::ErrorKind::ConnectionAborted.into(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 
 use fulmar_client::{ResolveError, TargetError};
 use fulmar_proto::Misuse;
+use fulmar_tls::{ConfigError, TlsError};
 
 use crate::options::OptionsError;
 
@@ -20,6 +21,15 @@ pub enum LoadError {
         url: String,
         /// What is wrong with it.
         cause: TargetError,
+    },
+    /// A file for TLS cannot be used.
+    Tls(ConfigError),
+    /// A host that no certificate can name.
+    TlsHost {
+        /// The host.
+        host: String,
+        /// What is wrong with it.
+        cause: TlsError,
     },
     /// A host has no address.
     Resolve(ResolveError),
@@ -55,6 +65,8 @@ impl fmt::Display for LoadError {
         match self {
             Self::Options(cause) => write!(f, "{cause}"),
             Self::Target { url, cause } => write!(f, "{url}: {cause}"),
+            Self::Tls(cause) => write!(f, "{cause}"),
+            Self::TlsHost { host, cause } => write!(f, "{host:?}: {cause}"),
             Self::Resolve(cause) => write!(f, "{cause}"),
             Self::Family { host } => {
                 write!(f, "{host:?} has no address of the family of the source addresses")
@@ -91,6 +103,8 @@ impl std::error::Error for LoadError {
         match self {
             Self::Options(cause) => Some(cause),
             Self::Target { cause, .. } => Some(cause),
+            Self::Tls(cause) => Some(cause),
+            Self::TlsHost { cause, .. } => Some(cause),
             Self::Resolve(cause) => Some(cause),
             Self::Request(cause) => Some(cause),
             Self::Thread(cause) | Self::Loop(cause) => Some(cause),

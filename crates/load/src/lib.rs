@@ -24,11 +24,12 @@ mod run;
 mod text;
 
 pub use error::LoadError;
+pub use fulmar_tls as tls;
 pub use histogram::Latency;
 pub use limit::Limit;
 pub use options::{Options, OptionsError, Until};
 pub use progress::Progress;
-pub use report::{Calls, Connections, Rate, Report, Steady, Turns};
+pub use report::{Calls, Connections, Rate, Report, Steady, Tls, Turns};
 pub use run::{Running, Stopper, start};
 pub use sources::{Sources, SourcesError};
 pub use tally::ErrorKind;

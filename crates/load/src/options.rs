@@ -1,7 +1,10 @@
 //! What a run is asked to do.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
+
+use fulmar_tls::ClientOptions;
 
 use crate::sources::Sources;
 
@@ -12,7 +15,7 @@ use crate::sources::Sources;
 /// take turns over its URLs.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What is requested: `http` URLs.
+    /// What is requested: `http` and `https` URLs.
     pub urls: Vec<String>,
     /// Connections in all.
     pub connections: u32,
@@ -35,7 +38,11 @@ pub struct Options {
     pub reconnect: bool,
     /// Source addresses; connections take turns over them.
     pub bind: Sources,
-    /// How long a connection may take to stand, and an answer to be complete.
+    /// How `https` is spoken. By default every handshake is a full one.
+    pub tls: ClientOptions,
+    /// A Unix socket that every connection goes to, instead of the hosts of the URLs.
+    pub unix_socket: Option<PathBuf>,
+    /// How long a connection may take to stand, a handshake to be complete, and an answer to be complete.
     pub timeout: Duration,
 }
 
@@ -62,6 +69,8 @@ impl Default for Options {
             body: Vec::new(),
             reconnect: false,
             bind: Sources::default(),
+            tls: ClientOptions { resumption_len: 0, ..ClientOptions::default() },
+            unix_socket: None,
             timeout: Duration::from_secs(30),
         }
     }
@@ -84,6 +93,7 @@ impl Options {
             ((1..=64).contains(&self.depth), E::Depth),
             (!self.reconnect || self.depth == 1, E::ReconnectDepth),
             (!self.timeout.is_zero(), E::Timeout),
+            (self.unix_socket.is_none() || self.bind.is_empty(), E::BindUnix),
             (self.method != "CONNECT", E::Connect),
             (self.until != Until::Requests(0), E::Nothing),
             (self.until != Until::Elapsed(Duration::ZERO), E::Nothing),
@@ -117,6 +127,8 @@ pub enum OptionsError {
     ReconnectDepth,
     /// No time at all.
     Timeout,
+    /// Unix sockets have no source addresses.
+    BindUnix,
     /// Tunnels are not load.
     Connect,
     /// No request or no time.
@@ -135,6 +147,7 @@ impl fmt::Display for OptionsError {
             Self::Depth => "the pipelining depth must be 1 to 64",
             Self::ReconnectDepth => "a connection for every request cannot be pipelined",
             Self::Timeout => "the timeout must be longer than nothing",
+            Self::BindUnix => "connections to a Unix socket have no source addresses",
             Self::Connect => "CONNECT opens a tunnel, which is no load",
             Self::Nothing => "there must be at least one request, or some time",
         })
@@ -169,6 +182,10 @@ mod tests {
         assert_eq!(with(|o| o.depth = 65), OptionsError::Depth);
         assert_eq!(with(|o| (o.depth, o.reconnect) = (2, true)), OptionsError::ReconnectDepth);
         assert_eq!(with(|o| o.timeout = Duration::ZERO), OptionsError::Timeout);
+        let unix = |o: &mut Options| {
+            (o.unix_socket, o.bind) = (Some("s".into()), "127.0.0.1".parse().unwrap());
+        };
+        assert_eq!(with(unix), OptionsError::BindUnix);
         assert_eq!(with(|o| o.until = Until::Requests(0)), OptionsError::Nothing);
     }
 }

@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use fulmar_client::Target;
+use fulmar_engine::{Endpoint, Peer};
 use fulmar_proto::h1::EncodedRequest;
-use fulmar_proto::{HeaderBuf, Request};
+use fulmar_proto::{HeaderBuf, Layer, Request};
+use fulmar_tls::ClientTls;
 
 use crate::error::LoadError;
 use crate::options::{Options, Until};
@@ -28,8 +30,18 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 pub(crate) struct Origin {
     pub(crate) authority: String,
-    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) addresses: Vec<Peer>,
     pub(crate) requests: Vec<EncodedRequest>,
+    tls: Option<(ClientTls, String)>, // with the host that it is to be
+}
+
+impl Origin {
+    /// What lies between the socket of a new connection and HTTP.
+    pub(crate) fn layer(&self) -> Option<Box<dyn Layer>> {
+        let (tls, host) = self.tls.as_ref()?;
+        let session = tls.session(host);
+        Some(Box::new(session.expect("the host was tried, and there is randomness")))
+    }
 }
 
 impl Plan {
@@ -41,15 +53,21 @@ impl Plan {
             let error = |cause| LoadError::Target { url: url.clone(), cause };
             let target = Target::parse(url).map_err(error)?;
             let request = compile(&target, options)?;
-            let same = |(known, _): &&mut (Target, _)| known.authority() == target.authority();
+            let same = |(known, _): &&mut (Target, _)| {
+                known.authority() == target.authority() && known.is_tls() == target.is_tls()
+            };
             match origins.iter_mut().find(same) {
                 Some((_, requests)) => requests.push(request),
                 None => origins.push((target, vec![request])),
             }
         }
+        let tls = match origins.iter().any(|(target, _)| target.is_tls()) {
+            true => Some(ClientTls::new(options.tls.clone()).map_err(LoadError::Tls)?),
+            false => None,
+        };
         let origins: Result<_, _> = origins
             .into_iter()
-            .map(|(target, requests)| reach(&target, requests, options))
+            .map(|(target, requests)| reach(&target, requests, tls.as_ref(), options))
             .collect();
         Ok(Self {
             origins: origins?,
@@ -79,8 +97,20 @@ impl Plan {
         u16::try_from(at).expect("the number of URLs is checked")
     }
 
+    /// The way there, to the destination's address number `address`.
+    pub(crate) fn endpoint(&self, thread: u32, number: u32, address: usize) -> Endpoint {
+        let origin = &self.origins[usize::from(self.gate(thread, number))];
+        let peer = origin.addresses[address].clone();
+        Endpoint { local: self.source(thread, number), ..peer.into() }
+    }
+
+    /// True if any of it is `https`.
+    pub(crate) fn has_tls(&self) -> bool {
+        self.origins.iter().any(|origin| origin.tls.is_some())
+    }
+
     /// Where it comes from. Each destination's connections take turns over all addresses.
-    pub(crate) fn source(&self, thread: u32, number: u32) -> Option<SocketAddr> {
+    fn source(&self, thread: u32, number: u32) -> Option<SocketAddr> {
         let address = self.bind.at(self.overall(thread, number) / self.origins.len() as u64)?;
         Some(SocketAddr::new(address, 0))
     }
@@ -118,14 +148,27 @@ fn compile(target: &Target, options: &Options) -> Result<EncodedRequest, LoadErr
 fn reach(
     target: &Target,
     requests: Vec<EncodedRequest>,
+    tls: Option<&ClientTls>,
     options: &Options,
 ) -> Result<Origin, LoadError> {
-    let mut addresses = target.resolve().map_err(LoadError::Resolve)?;
-    addresses.retain(|address| options.bind.reach(address.ip()));
+    let host = target.host();
+    let addresses = match &options.unix_socket {
+        Some(path) => vec![Peer::Unix(path.clone())],
+        None => {
+            let mut addresses = target.resolve().map_err(LoadError::Resolve)?;
+            addresses.retain(|address| options.bind.reach(address.ip()));
+            addresses.into_iter().map(Peer::Ip).collect()
+        }
+    };
     if addresses.is_empty() {
-        return Err(LoadError::Family { host: target.host() });
+        return Err(LoadError::Family { host });
     }
-    Ok(Origin { authority: target.authority().to_owned(), addresses, requests })
+    let tls = tls.filter(|_| target.is_tls());
+    if let Some(Err(cause)) = tls.map(|tls| tls.session(&host)) {
+        return Err(LoadError::TlsHost { host, cause });
+    }
+    let tls = tls.map(|tls| (tls.clone(), host));
+    Ok(Origin { authority: target.authority().to_owned(), addresses, requests, tls })
 }
 
 #[cfg(test)]
@@ -167,6 +210,6 @@ mod tests {
         let split = |o: &mut Options| o.headers.push(("A".into(), "b\r\nC: d".into()));
         assert!(matches!(error(split), LoadError::Header { .. }));
         assert!(matches!(error(|o| o.bind = "::1".parse().unwrap()), LoadError::Family { .. }));
-        assert!(matches!(error(|o| o.urls[0] = "https://a/".into()), LoadError::Target { .. }));
+        assert!(matches!(error(|o| o.urls[0] = "ftp://a/".into()), LoadError::Target { .. }));
     }
 }

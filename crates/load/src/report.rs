@@ -11,7 +11,7 @@ use crate::limit::{Basis, Limit, limited_by};
 use crate::plan::Plan;
 use crate::run::{Outcome, seconds};
 use crate::schedule::planned_within;
-use crate::tally::{ErrorKind, Tally};
+use crate::tally::{ErrorKind, Handshakes, Tally};
 
 /// What a run brought. Its JSON form is stable: fields are added, never renamed or removed.
 #[derive(Clone, Debug, Serialize)]
@@ -66,6 +66,8 @@ pub struct Report {
     pub broken: BTreeMap<String, u64>,
     /// Connections given up because descriptors were used up.
     pub without_descriptor: u32,
+    /// Handshakes, which are part of no latency; if there is `https` among the URLs.
+    pub tls: Option<Tls>,
     /// True if it ended early, because no connection stood and none could be opened.
     pub lost: bool,
 }
@@ -88,6 +90,36 @@ pub struct Calls {
     pub calls: u64,
     /// How often it had nothing to do.
     pub eagain: u64,
+}
+
+/// Handshakes of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tls {
+    /// The version that the first agreed on.
+    pub version: Option<&'static str>,
+    /// Its cipher suite.
+    pub cipher: Option<&'static str>,
+    /// As many were completed.
+    pub handshakes: u64,
+    /// As many were not.
+    pub failed: u64,
+    /// Why, and how often.
+    pub causes: BTreeMap<String, u64>,
+    /// From the moment that the connection stood to the end of the handshake.
+    pub latency_us: Latency,
+}
+
+impl From<&Handshakes> for Tls {
+    fn from(tls: &Handshakes) -> Self {
+        Self {
+            version: tls.agreed.map(|(version, _)| version.as_str()),
+            cipher: tls.agreed.map(|(_, cipher)| cipher),
+            handshakes: tls.done,
+            failed: tls.failed,
+            causes: tls.causes.iter().cloned().collect(),
+            latency_us: tls.latency.summary(),
+        }
+    }
 }
 
 /// The rate of an open loop.
@@ -170,7 +202,7 @@ impl Summary {
             threads: plan.threads,
             rate: plan.rate,
             count: plan.count(),
-            tally: Tally::new(plan.rate.is_some()),
+            tally: Tally::new(plan.rate.is_some(), plan.has_tls()),
             shelved: 0,
             lost: false,
             total: Ledger::ZERO,
@@ -257,6 +289,7 @@ impl Summary {
             }),
             broken: tally.broken.iter().map(|(error, n)| (error.to_string(), *n)).collect(),
             without_descriptor: self.shelved,
+            tls: tally.tls.as_ref().map(Tls::from),
             lost: self.lost,
             driver: self.driver.to_owned(),
             url: self.url,
@@ -300,7 +333,7 @@ pub(crate) mod tests {
         let options = Options { urls, rate, connections: 8, threads: 2, ..Options::default() };
         let mut summary = Summary::new(&Plan::new(&options).unwrap(), options.urls[0].clone());
         for _ in 0..2 {
-            let mut tally = Tally::new(rate.is_some());
+            let mut tally = Tally::new(rate.is_some(), false);
             tally.issued = 1_001;
             (0..4).for_each(|_| tally.connected());
             for i in 0..1_000 {
@@ -367,6 +400,7 @@ pub(crate) mod tests {
             "steady",
             "broken",
             "without_descriptor",
+            "tls",
             "lost",
         ] {
             order.push(json.find(&format!("\"{key}\":")).unwrap_or_else(|| panic!("{key}")));

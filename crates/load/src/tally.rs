@@ -1,6 +1,7 @@
 //! What happened, counted: constant memory, whatever the number of requests.
 
 use fulmar_proto::PeerError;
+use fulmar_tls::{Info, Version};
 
 use crate::flight::Flight;
 use crate::histogram::Histogram;
@@ -18,6 +19,8 @@ pub enum ErrorKind {
     AddressUnavailable,
     /// No free descriptor.
     Descriptors,
+    /// The connection stood, and TLS did not.
+    Handshake,
     /// The server closed while a request was outstanding.
     Closed,
     /// The connection was reset, or failed otherwise.
@@ -30,12 +33,13 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::ConnectRefused,
         Self::ConnectFailed,
         Self::ConnectTimeout,
         Self::AddressUnavailable,
         Self::Descriptors,
+        Self::Handshake,
         Self::Closed,
         Self::Reset,
         Self::Protocol,
@@ -50,6 +54,7 @@ impl ErrorKind {
             Self::ConnectTimeout => "connect_timeout",
             Self::AddressUnavailable => "address_unavailable",
             Self::Descriptors => "descriptors",
+            Self::Handshake => "handshake",
             Self::Closed => "closed",
             Self::Reset => "reset",
             Self::Protocol => "protocol",
@@ -81,6 +86,46 @@ pub(crate) struct Tally {
     pub(crate) broken: Vec<(PeerError, u64)>,
     pub(crate) latency: Histogram,
     pub(crate) open: Option<OpenLoop>,
+    pub(crate) tls: Option<Handshakes>,
+}
+
+/// What only `https` has.
+#[derive(Clone, Debug)]
+pub(crate) struct Handshakes {
+    /// From the connection to the end of the handshake.
+    pub(crate) latency: Histogram,
+    pub(crate) done: u64,
+    pub(crate) failed: u64,
+    /// What the first agreed on.
+    pub(crate) agreed: Option<(Version, &'static str)>,
+    /// Why handshakes failed, in the order of the first time.
+    pub(crate) causes: Vec<(String, u64)>,
+}
+
+impl Handshakes {
+    fn new() -> Self {
+        let latency = Histogram::new();
+        Self { latency, done: 0, failed: 0, agreed: None, causes: Vec::new() }
+    }
+
+    fn note_cause(&mut self, cause: &str, n: u64) {
+        let room = self.causes.len() < CAUSES_LEN_MAX;
+        match self.causes.iter_mut().find(|(known, _)| known == cause) {
+            Some((_, m)) => *m += n,
+            None if room => self.causes.push((cause.to_owned(), n)),
+            None => {}
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.latency.merge(&other.latency);
+        self.done += other.done;
+        self.failed += other.failed;
+        self.agreed = self.agreed.or(other.agreed);
+        for (cause, n) in &other.causes {
+            self.note_cause(cause, *n);
+        }
+    }
 }
 
 /// What only an open loop has: its requests have planned times.
@@ -93,7 +138,7 @@ pub(crate) struct OpenLoop {
 }
 
 impl Tally {
-    pub(crate) fn new(open_loop: bool) -> Self {
+    pub(crate) fn new(open_loop: bool, tls: bool) -> Self {
         Self {
             answered: 0,
             failed: 0,
@@ -107,6 +152,7 @@ impl Tally {
             broken: Vec::new(),
             latency: Histogram::new(),
             open: open_loop.then(|| OpenLoop { raw: Histogram::new(), lateness: Histogram::new() }),
+            tls: tls.then(Handshakes::new),
         }
     }
 
@@ -143,6 +189,23 @@ impl Tally {
         match self.broken.iter_mut().find(|(known, _)| *known == error) {
             Some((_, n)) => *n += 1,
             None => self.broken.push((error, 1)),
+        }
+    }
+
+    /// A handshake took so many nanoseconds.
+    pub(crate) fn shake_hands(&mut self, nanos: u64, info: &Info<'_>) {
+        if let Some(tls) = &mut self.tls {
+            tls.latency.record(nanos);
+            tls.done += 1;
+            tls.agreed.get_or_insert((info.version, info.cipher));
+        }
+    }
+
+    /// A handshake failed.
+    pub(crate) fn fail_to_shake_hands(&mut self, cause: &str) {
+        if let Some(tls) = &mut self.tls {
+            tls.failed += 1;
+            tls.note_cause(cause, 1);
         }
     }
 
@@ -188,7 +251,12 @@ impl Tally {
             open.raw.merge(&other.raw);
             open.lateness.merge(&other.lateness);
         }
+        if let (Some(tls), Some(other)) = (&mut self.tls, &other.tls) {
+            tls.merge(other);
+        }
     }
 }
 
 const STATUS_LEN: usize = 1_000;
+/// Different sentences: a server may put names of its own into them.
+const CAUSES_LEN_MAX: usize = 16;

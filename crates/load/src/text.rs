@@ -104,6 +104,15 @@ impl Report {
         let (asked, held) = (grouped(connections.asked.into()), grouped(connections.held.into()));
         let opened = grouped(connections.opened);
         field(out, "connections", &format!("{asked} asked, {held} held, {opened} opened"));
+        if let Some(tls) = &self.tls {
+            let (done, failed) = (grouped(tls.handshakes), grouped(tls.failed));
+            let agreed = [tls.version, tls.cipher].into_iter().flatten();
+            let agreed: String = agreed.map(|what| format!(", {what}")).collect();
+            field(out, "handshakes", &format!("{done} done, {failed} failed{agreed}"));
+            for (cause, n) in &tls.causes {
+                field(out, "", &format!("{cause} ({})", grouped(*n)));
+            }
+        }
         if self.without_descriptor > 0 {
             let n = grouped(self.without_descriptor.into());
             field(out, "", &format!("{n} had no descriptor: {held} fit (see ulimit -n)"));
@@ -118,6 +127,9 @@ impl Report {
         write_row(out, "latency", &self.latency_us);
         if let Some(raw) = &self.raw_latency_us {
             write_row(out, "from send", raw);
+        }
+        if let Some(tls) = self.tls.as_ref().filter(|tls| tls.handshakes > 0) {
+            write_row(out, "handshake", &tls.latency_us);
         }
         out.push('\n');
         if let Some(rate) = &self.rate {

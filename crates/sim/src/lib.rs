@@ -131,11 +131,11 @@ impl<A: Engine, B: Engine> Sim<A, B> {
             Action::Load { socket } => self.load(side, socket),
             Action::Shutdown { socket } => self.half(side, socket, |half| half.finished = true),
             Action::Close { socket } => self.half(side, socket, |half| half.closed = true),
+            Action::Splice { socket } => self.half(side, socket, |half| half.splicing = true),
             Action::Accept { .. }
             | Action::Unlisten { .. }
             | Action::Resolve { .. }
-            | Action::Abandon { .. }
-            | Action::Splice { .. } => {}
+            | Action::Abandon { .. } => {}
         }
     }
 
@@ -183,6 +183,9 @@ impl<A: Engine, B: Engine> Sim<A, B> {
 
     /// Some of what is on the way arrives, split anywhere; the end comes alone or with bytes.
     fn receive(&mut self, at: usize, side: Side) {
+        if self.splice(at, side) {
+            return;
+        }
         let wire = &mut self.wires[at];
         let some = self.random.usize(0..=wire.incoming(side).len());
         let (mut bytes, eof) = wire.take(side, some);
@@ -193,6 +196,40 @@ impl<A: Engine, B: Engine> Sim<A, B> {
             Side::Server => self.server.handle_input(self.now, id, &mut input),
         }
         self.wires[at].half_mut(side).unread = bytes;
+    }
+
+    /// Some of what is on the way goes into a file; false if it is to go the usual way.
+    fn splice(&mut self, at: usize, side: Side) -> bool {
+        let wire = &mut self.wires[at];
+        let half = wire.half(side);
+        let incoming = wire.incoming(side).len();
+        if !half.splicing || half.resumed || !half.unread.is_empty() || incoming == 0 {
+            return false;
+        }
+        let id = half.id;
+        let range = match side {
+            Side::Client => self.client.poll_splice(id),
+            Side::Server => self.server.poll_splice(id),
+        };
+        let Some(range) = range else {
+            wire.half_mut(side).splicing = false;
+            return false;
+        };
+        let len = usize::try_from(range.len).unwrap_or(usize::MAX);
+        let some = self.random.usize(1..=incoming.min(len));
+        let bytes = wire.take_away(side, some);
+        let result = wire::write(&range, &bytes);
+        if result.is_err() {
+            let half = wire.half_mut(side);
+            (half.splicing, half.reading) = (false, false);
+        }
+        match (side, result) {
+            (Side::Client, Ok(())) => self.client.handle_spliced(self.now, id, some as u64),
+            (Side::Server, Ok(())) => self.server.handle_spliced(self.now, id, some as u64),
+            (Side::Client, Err(error)) => self.client.handle_splice_failed(self.now, id, error),
+            (Side::Server, Err(error)) => self.server.handle_splice_failed(self.now, id, error),
+        }
+        true
     }
 
     /// The network takes some of what is queued, perhaps nothing.

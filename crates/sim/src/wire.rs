@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 
 use bytes::BytesMut;
@@ -36,6 +37,7 @@ pub(crate) struct Half {
     pub(crate) reading: bool,
     pub(crate) resumed: bool,
     pub(crate) sending: bool,
+    pub(crate) splicing: bool,
     /// A FIN follows what was sent.
     pub(crate) finished: bool,
     pub(crate) closed: bool,
@@ -51,6 +53,7 @@ impl Half {
             reading: true,
             resumed: false,
             sending: false,
+            splicing: false,
             finished: false,
             closed: false,
             unread: BytesMut::new(),
@@ -111,9 +114,19 @@ impl Wire {
         (bytes, half.eof_told)
     }
 
+    /// `n` bytes on the way to `side`, past what it left unread; the end is still to come.
+    pub(crate) fn take_away(&mut self, side: Side, n: usize) -> Vec<u8> {
+        self.half_mut(side.other()).sent.drain(..n).collect()
+    }
+
     pub(crate) fn put(&mut self, side: Side, bytes: &[u8]) {
         self.half_mut(side).sent.extend(bytes);
     }
+}
+
+/// Puts bytes where a range begins.
+pub(crate) fn write(range: &FileRange, bytes: &[u8]) -> io::Result<()> {
+    File::from(range.file.try_clone()?).write_all_at(bytes, range.offset)
 }
 
 /// The bytes that a transmit stands for; files are read.

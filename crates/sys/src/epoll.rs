@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::BitOr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ impl Events {
     pub const NONE: Self = Self(0);
     /// Level-triggered readability: for listeners and foreign descriptors.
     pub const READABLE: Self = Self(libc::EPOLLIN as u32);
+    /// Level-triggered room to write: for foreign descriptors.
+    pub const WRITABLE: Self = Self(libc::EPOLLOUT as u32);
     /// Everything about a stream socket, edge-triggered: registered once in its life.
     pub const EDGES: Self =
         Self((libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32);
@@ -51,6 +54,13 @@ impl Events {
 
     fn has(self, bits: i32) -> bool {
         self.0 & bits.cast_unsigned() != 0
+    }
+}
+
+impl BitOr for Events {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 }
 

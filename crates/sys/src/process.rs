@@ -1,7 +1,7 @@
 //! This process and its threads: limits, processor time, memory, wake-ups.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -150,6 +150,18 @@ pub fn eventfd_drain(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: `count` has the eight bytes that the kernel writes.
     let result = unsafe { libc::read(fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
     syscall!(read, result).map(drop)
+}
+
+/// `fcntl(2)`, `F_DUPFD_CLOEXEC`: a descriptor of our own for what a library has open under a
+/// number, so that it can be watched until we are done with it, whenever the library closes its.
+///
+/// # Errors
+/// As the manual page says: `EBADF` if the number is not open, `EMFILE`.
+pub fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: the command takes no pointers; what is open under the number stays as it is.
+    let fd = syscall!(fcntl, unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) })?;
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Memory of this process that is resident, from `/proc/self/statm` (`proc(5)`).

@@ -385,3 +385,126 @@ const RECORD_OVERHEAD: usize = 64;
 const SEALED_SIZE_MAX: usize = 128 * 1024;
 /// Most flights of a handshake are shorter.
 const FLIGHT_SIZE: usize = 2048;
+
+#[cfg(test)]
+mod tests {
+    use rustls::crypto::{CipherSuiteCommon, CryptoProvider, aws_lc_rs};
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::{SupportedCipherSuite, Tls12CipherSuite, Tls13CipherSuite};
+
+    use super::*;
+    use crate::verify::Verifier;
+
+    /// Keys may seal so many records: the real limit takes hours to reach.
+    const LIMIT: u64 = 20;
+
+    fn limited(common: &CipherSuiteCommon) -> CipherSuiteCommon {
+        let (suite, hash_provider) = (common.suite, common.hash_provider);
+        CipherSuiteCommon { suite, hash_provider, confidentiality_limit: LIMIT }
+    }
+
+    fn tls13() -> SupportedCipherSuite {
+        let suite = aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().unwrap();
+        SupportedCipherSuite::Tls13(Box::leak(Box::new(Tls13CipherSuite {
+            common: limited(&suite.common),
+            hkdf_provider: suite.hkdf_provider,
+            aead_alg: suite.aead_alg,
+            quic: None,
+        })))
+    }
+
+    fn tls12() -> SupportedCipherSuite {
+        match aws_lc_rs::cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 {
+            SupportedCipherSuite::Tls12(suite) => {
+                SupportedCipherSuite::Tls12(Box::leak(Box::new(Tls12CipherSuite {
+                    common: limited(&suite.common),
+                    kx: suite.kx,
+                    sign: suite.sign,
+                    prf_provider: suite.prf_provider,
+                    aead_alg: suite.aead_alg,
+                })))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Two ends that stand.
+    fn pair(suite: SupportedCipherSuite) -> (ClientSession, ServerSession) {
+        let provider = aws_lc_rs::default_provider();
+        let provider = Arc::new(CryptoProvider { cipher_suites: vec![suite], ..provider });
+        let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(signed.signing_key.serialize_der()).unwrap();
+        let server = rustls::ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[suite.version()])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![signed.cert.der().clone()], key)
+            .unwrap();
+        let (chain, pins) = (None, Vec::new());
+        let verifier = Verifier { chain, pins, provider: provider.clone() };
+        let client = rustls::ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[suite.version()])
+            .unwrap()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_no_client_auth();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut client = ClientSession::client(Arc::new(client), name).unwrap();
+        let mut server = ServerSession::server(Arc::new(server)).unwrap();
+        let mut nothing = BytesMut::new();
+        for _ in 0..4 {
+            carry(&mut client, &mut server, &mut nothing).unwrap();
+            carry(&mut server, &mut client, &mut nothing).unwrap();
+        }
+        (client, server)
+    }
+
+    fn carry(
+        from: &mut impl Layer,
+        to: &mut impl Layer,
+        above: &mut BytesMut,
+    ) -> Result<(), LayerError> {
+        let Some(transmit) = from.poll_transmit() else { return Ok(()) };
+        let mut wire = BytesMut::from(transmit.inline);
+        from.handle_sent(wire.len() as u64);
+        loop {
+            match to.open(&mut Input::all(&mut wire, false), above)? {
+                Opened::Blocked => return Ok(()),
+                _ => continue,
+            }
+        }
+    }
+
+    #[test]
+    fn worn_keys_are_changed_where_the_version_can() {
+        let (mut client, mut server) = pair(tls13());
+        let mut above = BytesMut::new();
+        for n in 0..10 * LIMIT {
+            let transmit = Transmit { inline: b"ping", segments: &[] };
+            assert!(matches!(client.seal(transmit), Ok(Sealed::Bytes(4))), "{n}");
+            carry(&mut client, &mut server, &mut above).unwrap();
+            let transmit = Transmit { inline: b"pong", segments: &[] };
+            assert!(matches!(server.seal(transmit), Ok(Sealed::Bytes(4))), "{n}");
+            carry(&mut server, &mut client, &mut above).unwrap();
+        }
+        assert_eq!(above.len() as u64, 10 * LIMIT * 8);
+    }
+
+    #[test]
+    fn worn_keys_end_the_connection_where_it_cannot() {
+        let (mut client, mut server) = pair(tls12());
+        let mut above = BytesMut::new();
+        let mut sealed = 0;
+        let error = loop {
+            let transmit = Transmit { inline: b"ping", segments: &[] };
+            match client.seal(transmit) {
+                Ok(_) => sealed += 1,
+                Err(error) => break error,
+            }
+            assert!(sealed <= LIMIT);
+        };
+        assert_eq!(error.downcast_ref(), Some(&TlsError::KeysExhausted));
+        carry(&mut client, &mut server, &mut above).unwrap();
+        assert_eq!(above.len() as u64, sealed * 4, "what was sealed is good");
+    }
+}

@@ -13,7 +13,11 @@ impl<C: Connection, T> Links<C, T> {
     /// How many of the next bytes on `socket` may go straight into a file. Bounds what
     /// [`crate::Engine::poll_splice`] answers.
     pub fn direct(&self, socket: SocketId) -> u64 {
-        self.slots.get(socket).map_or(0, |link| link.connection.direct())
+        match self.slots.get(socket) {
+            // What a layer has on the wire are not the body's bytes.
+            Some(link) if link.between.is_none() => link.connection.direct(),
+            _ => 0,
+        }
     }
 
     /// Asks the driver to move them, if there are any; the owner tells where with

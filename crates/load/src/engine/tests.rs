@@ -492,7 +492,7 @@ fn a_second_address_is_tried_without_an_error() {
     options.urls.truncate(1);
     let epoch = fulmar_sys::now();
     let mut plan = Plan::new(&options).unwrap();
-    plan.origins[0].addresses.insert(0, "[::1]:1".parse().unwrap());
+    plan.origins[0].addresses.insert(0, fulmar_engine::Peer::Ip("[::1]:1".parse().unwrap()));
     let mut world = World::new(&options, |_| Fate::Answer);
     world.load = Load::new(Arc::new(plan), Arc::new(Shared::new(1)), 0, epoch);
     world.refuse = Box::new(|n| (n == 1).then_some(libc::ECONNREFUSED));

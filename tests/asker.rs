@@ -1,0 +1,195 @@
+//! A client that asks one thing after the other and keeps what it is told: for tests of what lies
+//! below it.
+
+use std::any::Any;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use fulmar_engine::{
+    Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
+};
+use fulmar_proto::{
+    BodyLen, Client, ClientConnection, Connection, Event, FileRange, HeaderBuf, Headers, Input,
+    Layer, Request, Transmit,
+};
+use fulmar_sys as sys;
+use fulmar_tls::{Info, Version};
+
+/// The client.
+#[derive(Debug)]
+pub struct Asker {
+    links: Links<ClientConnection, ()>,
+    /// What it was told.
+    pub book: Book,
+}
+
+/// What it was told.
+#[derive(Debug, Default)]
+pub struct Book {
+    /// Bodies that are complete, with their statuses.
+    pub answers: Vec<(u16, Vec<u8>)>,
+    /// Of connections.
+    pub ends: Vec<End>,
+    /// What each handshake agreed on: the version, the cipher suite, whether it resumed.
+    pub agreed: Vec<(Version, &'static str, bool)>,
+    /// Connections that stood.
+    pub established: u32,
+    status: u16,
+    body: Vec<u8>,
+    /// Body bytes are not given back: the peer has to wait.
+    pub holding: bool,
+    held: usize,
+}
+
+impl Default for Asker {
+    fn default() -> Self {
+        let limit = Some(Duration::from_secs(10));
+        let timeouts = Timeouts { connect: limit, handshake: limit, ..Timeouts::default() };
+        Self { links: Links::new(sys::now(), timeouts, 0, 1), book: Book::default() }
+    }
+}
+
+impl Asker {
+    /// Asks for a connection.
+    pub fn connect(&mut self, peer: SocketAddr, layer: Option<Box<dyn Layer>>) -> SocketId {
+        let connection = ClientConnection::default();
+        self.links.connect(sys::now(), Endpoint::to(peer), layer, connection, ())
+    }
+
+    /// Asks for `target`.
+    ///
+    /// # Panics
+    /// The connection is gone or busy.
+    pub fn get(&mut self, socket: SocketId, target: &str) {
+        let (connection, ()) = self.links.get_mut(socket).expect("it stands");
+        let stream = connection.open().expect("nothing else is asked");
+        let mut fields = HeaderBuf::new();
+        fields.push("Host", b"test").expect("a field");
+        let head = Request::new(b"GET", target.as_bytes(), fields.as_headers());
+        connection.send_head(stream, head, BodyLen::Empty).expect("it is open");
+        connection.send_end(stream, Headers::EMPTY).expect("no body");
+        self.links.touch(sys::now(), socket, &mut self.book);
+    }
+
+    /// Ends a connection as it should be ended.
+    ///
+    /// # Panics
+    /// It is gone.
+    pub fn leave(&mut self, socket: SocketId) {
+        self.links.get_mut(socket).expect("it stands").0.close_after();
+        self.links.touch(sys::now(), socket, &mut self.book);
+    }
+
+    /// Gives back what was held, of the exchange in hand.
+    ///
+    /// # Panics
+    /// The connection is gone.
+    pub fn release(&mut self, socket: SocketId) {
+        self.book.holding = false;
+        let (connection, ()) = self.links.get_mut(socket).expect("it stands");
+        let held = std::mem::take(&mut self.book.held);
+        connection.release(fulmar_proto::StreamId::default(), held);
+        self.links.touch(sys::now(), socket, &mut self.book);
+    }
+
+    /// True if the connection is there.
+    pub fn holds(&self, socket: SocketId) -> bool {
+        self.links.get(socket).is_some()
+    }
+
+    /// How many body bytes of the answer in hand have come.
+    pub fn received(&self) -> usize {
+        self.book.body.len()
+    }
+}
+
+impl Handler<ClientConnection, ()> for Book {
+    fn handle_established(
+        &mut self,
+        _: Instant,
+        _: SocketId,
+        _: (&mut ClientConnection, &mut ()),
+        info: Option<&dyn Any>,
+    ) {
+        self.established += 1;
+        if let Some(info) = info.and_then(Info::of) {
+            self.agreed.push((info.version, info.cipher, info.resumed));
+        }
+    }
+
+    fn handle(
+        &mut self,
+        _: Instant,
+        _: SocketId,
+        (connection, ()): (&mut ClientConnection, &mut ()),
+        event: Event<'_, Client>,
+    ) {
+        match event {
+            Event::Head { head, .. } => self.status = head.status,
+            Event::Data { stream, bytes } => {
+                self.body.extend_from_slice(&bytes);
+                match self.holding {
+                    true => self.held += bytes.len(),
+                    false => connection.release(stream, bytes.len()),
+                }
+            }
+            Event::End { .. } => self.answers.push((self.status, std::mem::take(&mut self.body))),
+            event => panic!("{event:?}"),
+        }
+    }
+
+    fn handle_gone(&mut self, _: Instant, _: SocketId, (): (), end: End) {
+        self.ends.push(end);
+    }
+}
+
+impl Engine for Asker {
+    fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
+        None
+    }
+
+    fn handle_connected(&mut self, now: Instant, socket: SocketId) {
+        self.links.handle_connected(now, socket, &mut self.book);
+    }
+
+    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
+        self.links.handle_input(now, socket, input, &mut self.book);
+    }
+
+    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
+        self.links.handle_sent(now, socket, bytes, &mut self.book);
+    }
+
+    fn handle_loaded(&mut self, now: Instant, socket: SocketId, bytes: &[u8]) {
+        self.links.handle_loaded(now, socket, bytes, &mut self.book);
+    }
+
+    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
+        self.links.handle_failed(now, socket, error, &mut self.book);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.links.handle_timeout(now, &mut self.book);
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.links.poll_action()
+    }
+
+    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
+        self.links.poll_endpoint(socket)
+    }
+
+    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
+        self.links.poll_transmit(socket)
+    }
+
+    fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
+        self.links.poll_load(socket)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.links.poll_timeout()
+    }
+}

@@ -1,0 +1,228 @@
+//! A client engine for tests: fetches what it is told from where it is told, into memory or
+//! straight into a file, and writes down what happened.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use fulmar_engine::{
+    Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
+};
+use fulmar_proto::{
+    BodyLen, Client, ClientConnection, Connection, Event, FileRange, HeaderBuf, Headers, Input,
+    Request, Transmit,
+};
+use fulmar_sys as sys;
+
+/// Many fetches.
+#[derive(Debug)]
+pub struct Fetch {
+    links: Links<ClientConnection, Job>,
+    /// What happened.
+    pub book: Book,
+    /// Bytes that went straight into files.
+    pub spliced: u64,
+}
+
+/// What happened.
+#[derive(Debug, Default)]
+pub struct Book {
+    /// Connections that stood.
+    pub connected: Vec<SocketId>,
+    /// Bodies that were complete; empty for those that went into files.
+    pub done: HashMap<SocketId, Vec<u8>>,
+    /// Connections that are gone, and why.
+    pub gone: HashMap<SocketId, End>,
+}
+
+/// What a connection is doing.
+#[derive(Debug)]
+struct Job {
+    into: Option<Arc<OwnedFd>>,
+    body: Vec<u8>,
+    received: u64,
+}
+
+impl Job {
+    fn into(file: Option<File>) -> Self {
+        Self { into: file.map(|file| Arc::new(file.into())), body: Vec::new(), received: 0 }
+    }
+}
+
+impl Default for Fetch {
+    fn default() -> Self {
+        Self::new(Timeouts::default())
+    }
+}
+
+impl Fetch {
+    /// Nothing yet.
+    pub fn new(timeouts: Timeouts) -> Self {
+        let links = Links::new(sys::now(), timeouts, 0, 1);
+        Self { links, book: Book::default(), spliced: 0 }
+    }
+
+    /// Connects, and asks for `target` there; its body goes into `file`, if there is one.
+    pub fn start(
+        &mut self,
+        now: Instant,
+        endpoint: Endpoint,
+        target: &str,
+        file: Option<File>,
+    ) -> SocketId {
+        let mut connection = ClientConnection::default();
+        ask(&mut connection, target);
+        let socket = self.links.connect(now, endpoint, None, connection, Job::into(file));
+        self.links.touch(now, socket, &mut self.book);
+        socket
+    }
+
+    /// Asks for `target` on a connection that stands and is idle.
+    ///
+    /// # Panics
+    /// If it is gone or busy.
+    pub fn again(&mut self, now: Instant, socket: SocketId, target: &str, file: Option<File>) {
+        self.book.done.remove(&socket);
+        let (connection, job) = self.links.get_mut(socket).expect("it is still there");
+        ask(connection, target);
+        *job = Job::into(file);
+        self.links.touch(now, socket, &mut self.book);
+    }
+
+    /// Gives a connection up.
+    pub fn close(&mut self, socket: SocketId) {
+        self.links.close(socket);
+    }
+
+    /// True if the rest of a body that is on its way may go straight into a file.
+    pub fn is_receiving(&self, socket: SocketId) -> bool {
+        self.links.direct(socket) > 0
+    }
+
+    /// Connections that are there.
+    pub fn connections(&self) -> usize {
+        self.links.len()
+    }
+
+    fn want_splice(&mut self, socket: SocketId) {
+        if self.links.get(socket).is_some_and(|(_, job)| job.into.is_some()) {
+            self.links.splice(socket);
+        }
+    }
+}
+
+fn ask(connection: &mut ClientConnection, target: &str) {
+    let mut fields = HeaderBuf::new();
+    fields.push("Host", b"test").expect("a field");
+    let stream = connection.open().expect("there is a vacancy");
+    let head = Request::new(b"GET", target.as_bytes(), fields.as_headers());
+    connection.send_head(stream, head, BodyLen::Empty).expect("a request");
+    connection.send_end(stream, Headers::EMPTY).expect("it has no body");
+}
+
+impl Handler<ClientConnection, Job> for Book {
+    fn handle(
+        &mut self,
+        _: Instant,
+        socket: SocketId,
+        (connection, job): (&mut ClientConnection, &mut Job),
+        event: Event<'_, Client>,
+    ) {
+        match event {
+            Event::Data { stream, bytes } => {
+                connection.release(stream, bytes.len());
+                match &job.into {
+                    Some(file) => write_at(file, job.received, &bytes).expect("a working file"),
+                    None => job.body.extend_from_slice(&bytes),
+                }
+                job.received += bytes.len() as u64;
+            }
+            Event::End { .. } => {
+                let earlier = self.done.insert(socket, std::mem::take(&mut job.body));
+                assert!(earlier.is_none(), "it ends once");
+                job.into = None;
+            }
+            _ => {}
+        }
+    }
+
+    fn handle_gone(&mut self, _: Instant, socket: SocketId, _: Job, end: End) {
+        assert!(self.gone.insert(socket, end).is_none(), "it is gone once");
+    }
+}
+
+fn write_at(file: &OwnedFd, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    File::from(file.try_clone()?).write_all_at(bytes, offset)
+}
+
+impl Engine for Fetch {
+    fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
+        None
+    }
+
+    fn handle_connected(&mut self, now: Instant, socket: SocketId) {
+        self.book.connected.push(socket);
+        self.links.handle_connected(now, socket, &mut self.book);
+    }
+
+    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
+        self.links.handle_input(now, socket, input, &mut self.book);
+        self.want_splice(socket);
+    }
+
+    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
+        self.links.handle_sent(now, socket, bytes, &mut self.book);
+    }
+
+    fn handle_spliced(&mut self, now: Instant, socket: SocketId, bytes: u64) {
+        self.spliced += bytes;
+        if let Some((_, job)) = self.links.get_mut(socket) {
+            job.received += bytes;
+        }
+        self.links.handle_spliced(now, socket, bytes, &mut self.book);
+    }
+
+    fn handle_splice_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
+        self.links.handle_splice_failed(now, socket, error, &mut self.book);
+    }
+
+    fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
+        self.links.handle_hangup(now, socket);
+    }
+
+    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
+        self.links.handle_failed(now, socket, error, &mut self.book);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.links.handle_timeout(now, &mut self.book);
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.links.poll_action()
+    }
+
+    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
+        self.links.poll_endpoint(socket)
+    }
+
+    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
+        self.links.poll_transmit(socket)
+    }
+
+    fn poll_splice(&mut self, socket: SocketId) -> Option<FileRange> {
+        let len = self.links.direct(socket);
+        let (_, job) = self.links.get(socket)?;
+        let file = job.into.clone()?;
+        (len > 0).then(|| FileRange { file, offset: job.received, len })
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.links.poll_timeout()
+    }
+}

@@ -1,0 +1,259 @@
+//! The contract with an application that owns the loop, where other libraries have had accidents.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+use fulmar_drive::{Change, Changes, Ending, Reactor, Ready};
+use fulmar_engine::{End, Endpoint, SocketId, Timeouts};
+use fulmar_server::Limits;
+use fulmar_sys::{self as sys, Call, Ledger};
+use fulmar_tests::app::server;
+use fulmar_tests::fetch::Fetch;
+use fulmar_tests::loops::{AppLoop, Edge, Level, Loop, client};
+
+const READ: Ready = Ready { read: true, write: false, hangup: false, failed: false };
+const WRITE: Ready = Ready { write: true, read: false, ..READ };
+const DEAD: Ready = Ready { read: true, write: false, hangup: true, failed: true };
+
+fn changes(reactor: &mut Reactor<Fetch, Changes>) -> Vec<Change> {
+    std::iter::from_fn(|| reactor.poll_change()).collect()
+}
+
+fn watched(changes: &[Change]) -> RawFd {
+    let fd = |change: &Change| match change {
+        Change::Watch { fd, .. } => Some(*fd),
+        _ => None,
+    };
+    changes.iter().find_map(fd).expect("something is watched")
+}
+
+fn timer(changes: &[Change]) -> Option<Option<Instant>> {
+    let deadline = |change: &Change| match change {
+        Change::Timer { deadline } => Some(*deadline),
+        _ => None,
+    };
+    changes.iter().rev().find_map(deadline)
+}
+
+/// A peer that listens, a reactor that connects to it, and what the application heard of it.
+fn connecting(timeouts: Timeouts) -> (TcpListener, Reactor<Fetch, Changes>, SocketId, Vec<Change>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let mut reactor = Reactor::new(Fetch::new(timeouts), Changes::new());
+    let now = sys::now();
+    let socket = reactor.engine.start(now, Endpoint::to(address), "/", None);
+    reactor.timeout_action(now);
+    let heard = changes(&mut reactor);
+    (listener, reactor, socket, heard)
+}
+
+/// Trap 1: a timer that fires early (a loop that counts in milliseconds) has fired, and is told
+/// again; one that fires in time is told what comes next; never twice for nothing.
+#[test]
+fn a_timer_that_fires_early_is_told_again() {
+    let connect = Some(Duration::from_secs(60));
+    let (_listener, mut reactor, socket, heard) =
+        connecting(Timeouts { connect, ..Timeouts::default() });
+    let deadline = timer(&heard).expect("told").expect("a deadline");
+    for early in [20_000, 5_000, 1] {
+        let now = deadline - Duration::from_millis(early);
+        reactor.timeout_action(now);
+        assert_eq!(changes(&mut reactor), [Change::Timer { deadline: Some(deadline) }]);
+        reactor.socket_action(now, -1, Ready::default());
+        assert_eq!(changes(&mut reactor), [], "the same deadline is no news otherwise");
+    }
+    let (mut heard, mut fired) = (vec![Change::Timer { deadline: Some(deadline) }], 0);
+    while let Some(Some(deadline)) = timer(&heard) {
+        fired += 1;
+        reactor.timeout_action(deadline);
+        heard = changes(&mut reactor);
+    }
+    assert!(fired <= 5, "{fired} timers for one deadline");
+    assert!(matches!(reactor.engine.book.gone[&socket], End::TimedOut(None)));
+    assert!(matches!(heard[0], Change::Forget { .. }), "{heard:?}");
+    assert_eq!(timer(&heard), Some(None), "there is nothing to wait for");
+}
+
+/// Trap 1: an application may act whenever it likes, also while it is hearing of changes.
+#[test]
+fn acting_while_changes_are_left_loses_none() {
+    let (mut driver, address) = AppLoop::<_, Level>::start(server(Limits::default()));
+    let peers: Vec<_> = (0..20).map(|_| client(address)).collect();
+    let mut watched = BTreeMap::new();
+    let start = sys::now();
+    while driver.engine().connections() < 20 || watched.len() < 20 {
+        assert!(sys::now() - start < Duration::from_secs(10), "nothing happens any more");
+        let fd = *driver.watched.keys().next().expect("the listener");
+        driver.reactor.socket_action(sys::now(), fd, READ);
+        while let Some(change) = driver.reactor.poll_change() {
+            driver.reactor.socket_action(sys::now(), fd, READ);
+            match change {
+                Change::Watch { fd, interest, .. } => {
+                    assert_ne!(watched.insert(fd, interest), Some(interest));
+                }
+                Change::Forget { .. } => panic!("nobody has left"),
+                Change::Timer { .. } => {}
+            }
+        }
+    }
+    assert_eq!(peers.len(), watched.len());
+}
+
+/// Trap 4: the application's word stays through changes of interest, comes back with `Forget`,
+/// and is not there for the next descriptor of the same number.
+#[test]
+fn the_applications_word_lives_as_long_as_its_descriptor() {
+    let (listener, mut reactor, socket, heard) = connecting(Timeouts::default());
+    let fd = watched(&heard);
+    assert!(reactor.assign(fd, 7) && !reactor.assign(fd + 1, 8) && !reactor.assign(-1, 8));
+    reactor.socket_action(sys::now(), fd, WRITE);
+    let heard = changes(&mut reactor);
+    assert!(matches!(heard[..], [Change::Watch { user: Some(7), .. }, ..]), "{heard:?}");
+    assert!(reactor.assign(fd, 9), "replaced");
+    assert_eq!(reactor.user(fd), Some(9));
+    reactor.engine.close(socket);
+    reactor.timeout_action(sys::now());
+    assert_eq!(reactor.poll_change(), Some(Change::Forget { fd, user: Some(9) }));
+    assert!(!reactor.assign(fd, 1), "gone");
+    assert_eq!((reactor.user(fd), reactor.poll_change()), (None, None));
+    // The number is free now, and is the next one's.
+    let address = listener.local_addr().expect("bound");
+    reactor.engine.start(sys::now(), Endpoint::to(address), "/", None);
+    reactor.timeout_action(sys::now());
+    for change in changes(&mut reactor) {
+        if let Change::Watch { fd, user, .. } = change {
+            assert_eq!((user, reactor.user(fd)), (None, None));
+        }
+    }
+}
+
+/// Trap 3: news of an earlier tenant of a number does not end its successor.
+#[test]
+fn a_late_event_does_not_end_who_has_the_number_now() {
+    let (listener, mut reactor, socket, heard) = connecting(Timeouts::default());
+    let fd = watched(&heard);
+    reactor.socket_action(sys::now(), fd, DEAD); // it is about somebody else: this one connects
+    let writable = rustix::event::PollFlags::OUT;
+    let open = reactor.descriptor(fd).expect("it is open");
+    let mut polled = [rustix::event::PollFd::from_borrowed_fd(open, writable)];
+    rustix::event::poll(&mut polled, None).expect("it connects");
+    reactor.socket_action(sys::now(), fd, WRITE);
+    assert_eq!(reactor.engine.book.connected, [socket]);
+    let (mut peer, _) = listener.accept().expect("it has connected");
+    assert!(peer.read(&mut [0; 100]).expect("a request") > 0);
+    peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n!").expect("room");
+    reactor.socket_action(sys::now(), fd, DEAD); // read to see: there is an answer
+    assert_eq!(reactor.engine.book.done[&socket], b"!");
+    assert!(reactor.engine.book.gone.is_empty());
+}
+
+/// A loop that knows only "readable" and "writable" says both when a connect fails.
+#[test]
+fn a_refusal_is_understood_without_the_word_for_it() {
+    let (listener, address) = (TcpListener::bind((Ipv4Addr::LOCALHOST, 0)), Ipv4Addr::LOCALHOST);
+    let listener = listener.expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    drop(listener);
+    let mut reactor = Reactor::new(Fetch::default(), Changes::new());
+    let endpoint = Endpoint::to(SocketAddr::from((address, port)));
+    let socket = reactor.engine.start(sys::now(), endpoint, "/", None);
+    reactor.timeout_action(sys::now());
+    let fd = watched(&changes(&mut reactor));
+    reactor.socket_action(sys::now(), fd, Ready { read: true, write: true, ..READ });
+    assert!(reactor.engine.book.connected.is_empty());
+    assert!(matches!(reactor.engine.book.gone[&socket], End::Failed(_)));
+}
+
+/// An application that has lost its events asks for everything, with one call and no guesses.
+#[test]
+fn lost_events_are_found_again() {
+    let (mut server, address) = AppLoop::<_, Level>::start(server(Limits::default()));
+    let mut reactor = Reactor::new(Fetch::default(), Changes::new());
+    let starts = |_| reactor.engine.start(sys::now(), Endpoint::to(address), "/bytes/9", None);
+    let sockets: Vec<_> = (0..5).map(starts).collect();
+    reactor.timeout_action(sys::now());
+    let start = sys::now();
+    while reactor.engine.book.done.len() < sockets.len() {
+        assert!(sys::now() - start < Duration::from_secs(10), "nothing happens any more");
+        while reactor.poll_change().is_some() {} // and does nothing about it
+        server.turn(Duration::from_millis(1));
+        reactor.socket_all(sys::now()).expect("a poll");
+    }
+    while reactor.poll_change().is_some() {}
+    let before = Ledger::here();
+    reactor.socket_all(sys::now()).expect("a poll");
+    let spent = Ledger::here() - before;
+    assert_eq!((spent.count(Call::poll).calls, spent.total()), (1, 1), "nothing was ready");
+}
+
+/// Trap 9: a peer that ends while nobody reads is noticed once in a level-triggered loop, which is
+/// quiet afterwards: its next wait sees nothing.
+#[test]
+fn a_half_closed_peer_is_noticed_and_quiet() {
+    let (mut driver, address) = AppLoop::<_, Level>::start(server(Limits::default()));
+    let mut peer = client(address);
+    peer.write_all(b"GET /idle HTTP/1.1\r\nHost: t\r\n\r\n").expect("room");
+    driver.turn_until(|driver| driver.engine().application().requests == 1);
+    let before = driver.changes.len();
+    peer.shutdown(std::net::Shutdown::Write).expect("open");
+    driver.turn_until(|driver| driver.changes.len() > before);
+    for change in &driver.changes[before..] {
+        match change {
+            Change::Watch { interest, .. } => assert!(!interest.hangup && !interest.read),
+            Change::Forget { .. } => panic!("an answer is owed"),
+            Change::Timer { .. } => {}
+        }
+    }
+    assert!(driver.wait(Duration::from_millis(30)).is_empty(), "it is quiet");
+}
+
+fn forgotten(ending: &mut Ending) -> Vec<RawFd> {
+    let mut fds = Vec::new();
+    for change in ending.by_ref() {
+        match change {
+            Change::Forget { fd, .. } => fds.push(fd),
+            Change::Timer { deadline } => assert_eq!(deadline, None),
+            Change::Watch { .. } => panic!("nothing is watched at the end"),
+        }
+    }
+    fds
+}
+
+/// Trap 14: at the end the application hears of everything that it still watches, once, while it
+/// is open; then the descriptors are closed, and nothing comes any more.
+#[test]
+fn the_end_of_a_reactor_balances() {
+    let (mut driver, address) = AppLoop::<_, Edge>::start(server(Limits::default()));
+    let waker = driver.reactor.waker().expect("a descriptor");
+    let mut peers: Vec<_> = (0..10).map(|_| client(address)).collect();
+    driver.turn_until(|driver| driver.engine().connections() == 10);
+    drop(peers.pop());
+    driver.turn_until(|driver| driver.engine().connections() == 9);
+    let mut expected: Vec<_> = driver.watched.keys().copied().collect();
+    assert_eq!(expected.len(), 9 + 2, "connections, the listener, the waker");
+    let mut ending = driver.reactor.end();
+    let first = ending.next().expect("there is something to forget");
+    let Change::Forget { fd, .. } = first else { panic!("{first:?}") };
+    assert!(ending.descriptor(fd).is_some(), "it is forgotten while it is open");
+    let mut told = forgotten(&mut ending);
+    told.push(fd);
+    told.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(told, expected);
+    assert_eq!((ending.next(), ending.next()), (None, None));
+    for mut peer in peers {
+        assert_eq!(peer.read(&mut [0; 10]).expect("an end"), 0, "it is closed");
+    }
+    waker.wake(); // to nobody: it is still safe
+}
+
+#[test]
+fn an_end_that_nobody_listens_to_closes_everything() {
+    let (driver, address) = AppLoop::<_, Level>::start(server(Limits::default()));
+    let mut peer = client(address);
+    drop(driver.reactor.end());
+    assert!(!matches!(peer.read(&mut [0; 10]), Ok(1..)), "the listener took it along");
+}
