@@ -86,17 +86,24 @@ impl Alone {
     }
 }
 
+const ENOMEM: i32 = 12;
+const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
+const ENOBUFS: i32 = 105;
 const ECONNREFUSED: i32 = 111;
 
 /// Descriptors run out: whoever waits goes on waiting, nothing is tried over and over, and it
 /// recovers.
 #[test]
 fn without_descriptors_transfers_wait() {
+    [EMFILE, ENFILE, ENOBUFS, ENOMEM].into_iter().for_each(exhausted);
+}
+
+fn exhausted(errno: i32) {
     let mut alone = Alone::new(Config::default());
     let ids: Vec<_> = (0..5).map(|_| alone.start("http://127.0.0.1/")).collect();
     while !alone.connects.is_empty() {
-        alone.fail(EMFILE);
+        alone.fail(errno);
     }
     assert_eq!(alone.client.running(), 5, "nobody fails");
     assert!(alone.connects.is_empty(), "nothing is tried at once");
@@ -105,7 +112,7 @@ fn without_descriptors_transfers_wait() {
         alone.wait(Duration::from_millis(50));
         tries += alone.connects.len();
         while !alone.connects.is_empty() {
-            alone.fail(EMFILE);
+            alone.fail(errno);
         }
     }
     assert!(tries > 0 && tries <= 5 * 20, "{tries} tries in a second");

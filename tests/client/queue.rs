@@ -217,3 +217,31 @@ fn limits_of_zero_do_not_stop_everything() {
     }
     in_every_loop!(check);
 }
+
+/// What is idle is closed at once; what is in use serves whom it serves, and nobody else.
+#[test]
+fn closing_what_is_idle_closes_what_is_in_use_when_it_is_done() {
+    fn check<L: ClientLoop>() {
+        let script = |heard: &Heard| if heard.path() == "/held" { Vec::new() } else { ok(b"") };
+        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+        let held = staged.get("/held");
+        let other = staged.get("/other");
+        staged.run_until(|client| client.running() == 1);
+        while staged.peer.requests.len() < 2 {
+            staged.turn();
+        }
+        assert_eq!(staged.client.engine().connections(), 2);
+        staged.client.with(|client, now| client.close_idle(now));
+        staged.rest();
+        assert_eq!(staged.client.engine().connections(), 1);
+        let at = staged.peer.requests.iter().position(|heard| heard.path() == "/held").unwrap();
+        let connection = staged.peer.requests[at].connection;
+        staged.peer.act(connection, ok(b"late"));
+        staged.run();
+        staged.rest();
+        assert_eq!(staged.client.engine().connections(), 0);
+        assert_eq!(staged.recorder().body(held), b"late");
+        assert!(staged.recorder().ended(other).result.is_ok());
+    }
+    in_every_loop!(check);
+}

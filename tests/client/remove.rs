@@ -103,6 +103,20 @@ impl Plan {
     }
 }
 
+#[test]
+fn anything_may_be_done_to_anyone_in_any_event() {
+    fn check<L: ClientLoop>() {
+        for site in SITES {
+            for deed in DEEDS {
+                for whom in ALL {
+                    case::<L>(site, deed, whom);
+                }
+            }
+        }
+    }
+    in_every_loop!(check);
+}
+
 fn case<L: ClientLoop>(site: Site, deed: Deed, whom: Whom) {
     eprintln!("{deed:?} {whom:?} at {site:?}");
     let config = match whom {
@@ -131,9 +145,12 @@ fn case<L: ClientLoop>(site: Site, deed: Deed, whom: Whom) {
         paused: staged.recorder().paused.clone(),
     };
     arm(&mut staged, site, &plan);
-    let (a, b) = (staged.start(&subject), staged.start(&sibling));
-    plan.subject.set(Some(a));
-    plan.target.set(Some(if whom == Whom::Itself { a } else { b }));
+    let (a, b) = staged.with(|context| {
+        let (a, b) = (context.start(&subject), context.start(&sibling));
+        plan.subject.set(Some(a));
+        plan.target.set(Some(if whom == Whom::Itself { a } else { b }));
+        (a, b)
+    });
     if !released.get() {
         let before = if whom == Whom::Behind { 2 } else { 0 };
         while staged.peer.requests.len() < before + 2 || staged.recorder().trace(a) != "Hd" {
@@ -226,7 +243,7 @@ fn arm<L: ClientLoop>(staged: &mut Staged<L>, site: Site, plan: &Plan) {
             context.send(id, bytes::Bytes::from_static(b"hello"));
             context.finish(id);
         }
-        if matches!(event, Event::Upgraded) {
+        if matches!(event, Event::Upgraded) && !deed.paused.borrow().contains(&id) {
             context.finish(id);
         }
     };

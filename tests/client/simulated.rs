@@ -154,12 +154,15 @@ fn mischievous(seed: u64, config: Config, base: &str, total: u64) -> (Client<Rec
     let now = sys::now();
     let mut client = Client::new(now, sys::wall_clock(), recorder, config);
     client.application_mut().due = Some(now + TICK);
+    (client, mischief)
+}
+
+fn begin(client: &mut Client<Recorder>, now: Instant, mischief: &Shared) {
     client.with(now, |_, context| {
-        for _ in 0..total.min(12) {
+        for _ in 0..12 {
             mischief.borrow_mut().start(context);
         }
     });
-    (client, mischief)
 }
 
 type Shared = Rc<RefCell<Mischief>>;
@@ -195,7 +198,8 @@ fn run(seed: u64, faults: Faults, pipelining: u32) -> usize {
         idle_timeout: Some(Duration::from_secs(60)),
         ..Config::default()
     };
-    let (client, mischief) = mischievous(seed, config, "http://127.0.0.1", 60);
+    let (mut client, mischief) = mischievous(seed, config, "http://127.0.0.1", 60);
+    begin(&mut client, now, &mischief);
     let mut sim = Sim::new(now, seed, faults, client, server(limits));
     sim.capacity = 1 << (8 + seed % 9);
     let what = format!("seed {seed}, depth {pipelining}, {faults:?}");
@@ -213,6 +217,54 @@ fn run(seed: u64, faults: Faults, pipelining: u32) -> usize {
     let stats = client.stats();
     assert_eq!(stats.started, stats.ended, "{what}");
     failed
+}
+
+#[test]
+fn a_calm_network_completes_everything() {
+    for seed in 0..150 {
+        for depth in [1, 4] {
+            run(seed, Faults::default(), depth);
+        }
+    }
+}
+
+#[test]
+fn a_hostile_network_loses_only_what_it_breaks() {
+    let mut failed = 0;
+    for seed in 0..200 {
+        for depth in [1, 4] {
+            failed += run(seed, Faults { refuse: 100, reset: 2, stall: 20 }, depth);
+        }
+    }
+    assert!(failed > 0, "the faults are real");
+}
+
+/// What the simulator's seeds do, over sockets: the same transfers, and every answer right.
+#[test]
+fn every_way_to_drive_survives_the_same_seeds() {
+    fn check_loop<L: ClientLoop>() {
+        for seed in 0..3 {
+            for pipelining in [1, 4] {
+                let config = Config { pipelining, per_host_max: 3, ..Config::default() };
+                let mut pair =
+                    Pair::<L, OwnLoop<ServerEngine<App>>>::new(Recorder::default(), config.clone());
+                let base = format!("http://{}", pair.address);
+                let total = if L::SLOWER > 1 { 6 } else { 60 };
+                let (client, mischief) = mischievous(seed, config, &base, total);
+                pair.client = L::start(client).0;
+                pair.client.with(|client, now| begin(client, now, &mischief));
+                let begun: Instant = sys::now();
+                while pair.client.engine().running() > 0 {
+                    assert!(sys::now() - begun < Duration::from_secs(60), "seed {seed}: a stall");
+                    pair.client.turn(Duration::from_millis(1));
+                    pair.server.turn(Duration::ZERO);
+                    assert!(pair.client.engine().connections() <= 3);
+                }
+                check(pair.client.engine(), &mischief, false, &format!("seed {seed}"));
+            }
+        }
+    }
+    in_every_loop!(check_loop);
 }
 
 const TICK: Duration = Duration::from_millis(20);

@@ -240,8 +240,9 @@ fn a_server_that_breaks_a_pipeline_loses_nothing_and_is_not_pipelined_to_again()
         let script = |heard: &Heard| match (heard.connection, heard.nth) {
             (0, 4) => {
                 let last = answer("200 OK", "Connection: close\r\n", b"last");
-                vec![Step::Send(last), Step::Close]
+                vec![Step::Send(last), Step::Fin]
             }
+            (0, 5..) => Vec::new(),
             _ => ok(b"hello"),
         };
         let mut staged = Staged::<L>::new(Recorder::default(), config, script);

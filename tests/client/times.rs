@@ -18,7 +18,8 @@ type World = Sim<Client<Recorder>, ServerEngine<App>>;
 fn world(recorder: Recorder, config: Config) -> World {
     let now = sys::now();
     let client = Client::new(now, sys::wall_clock(), recorder, config);
-    let limits = Limits { idle_timeout: Duration::from_secs(3600), ..Limits::default() };
+    let hour = Duration::from_secs(3600);
+    let limits = Limits { idle_timeout: hour, send_timeout: hour, ..Limits::default() };
     Sim::new(now, 56, Faults::default(), client, server(limits))
 }
 

@@ -125,6 +125,13 @@ impl<A: Application> Client<A> {
     /// Closes idle connections; those in use are closed when their answers are complete.
     pub fn close_idle(&mut self, now: Instant) {
         while self.evict(now) {}
+        for socket in self.links.sockets() {
+            if let Some((connection, seat)) = self.links.get_mut(socket)
+                && !seat.owners.is_empty()
+            {
+                connection.close_after();
+            }
+        }
         self.settle(now);
     }
 
