@@ -72,6 +72,23 @@ impl Asker {
         self.links.touch(sys::now(), socket, &mut self.book);
     }
 
+    /// Begins to send a body, and gives up in the middle of it.
+    ///
+    /// # Panics
+    /// The connection is gone or busy.
+    pub fn abandon(&mut self, socket: SocketId) {
+        let (connection, ()) = self.links.get_mut(socket).expect("it stands");
+        let stream = connection.open().expect("nothing else is asked");
+        let mut fields = HeaderBuf::new();
+        fields.push("Host", b"test").expect("a field");
+        let head = Request::new(b"POST", b"/", fields.as_headers());
+        connection.send_head(stream, head, BodyLen::Unknown).expect("it is open");
+        self.links.touch(sys::now(), socket, &mut self.book);
+        let (connection, ()) = self.links.get_mut(socket).expect("it stands");
+        connection.reset(stream, 0);
+        self.links.touch(sys::now(), socket, &mut self.book);
+    }
+
     /// Ends a connection as it should be ended.
     ///
     /// # Panics

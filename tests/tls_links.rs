@@ -193,6 +193,15 @@ fn an_answer_cut_short_is_an_error_with_or_without_close_notify() {
     assert!(matches!(scene.end(), End::Peer(PeerError::UnexpectedEof)));
 }
 
+#[test]
+fn what_is_given_up_midway_does_not_end_with_close_notify() {
+    let mut scene = Scene::new(Who::Server);
+    scene.asker.abandon(scene.socket);
+    scene.carry();
+    assert!(matches!(scene.end(), End::Closed));
+    assert!(!scene.server.ended, "nobody may take it for complete");
+}
+
 /// T6: no descriptor tells of bytes that have left it.
 #[test]
 fn what_was_held_back_comes_when_it_is_wanted() {

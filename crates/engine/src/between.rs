@@ -208,8 +208,8 @@ impl Between {
     /// True once nothing more is to be done; `closed`: the connection has no more wishes.
     pub(crate) fn is_over(&mut self, closed: bool) -> bool {
         match &self.stage {
-            Stage::Opening => closed,
-            Stage::Open => false,
+            // Open and closed: given up midway, which must not look like an end.
+            Stage::Opening | Stage::Open => closed,
             Stage::Finished { .. } => closed && self.layer.poll_transmit().is_none(),
             Stage::Failed { told, .. } => *told || self.layer.poll_transmit().is_none(),
         }

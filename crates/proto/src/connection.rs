@@ -102,7 +102,8 @@ pub trait Connection {
     /// False while the peer must wait for us: the driver stops reading.
     fn wants_read(&self) -> bool;
 
-    /// True once our side has said everything: a FIN may follow the last byte.
+    /// True once our side has said everything: a FIN may follow the last byte. Never true of one
+    /// that was given up in the middle of a message.
     fn is_finished(&self) -> bool;
 
     /// True once nothing more will be read or written.

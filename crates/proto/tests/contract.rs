@@ -308,6 +308,7 @@ fn a_reset_closes_at_once() {
     server.send_head(FIRST, Response::new(200, Headers::EMPTY), BodyLen::Unknown).unwrap();
     server.reset(FIRST, 0);
     assert!(server.is_closed() && server.poll_transmit().is_none());
+    assert!(!server.is_finished(), "what was said is not everything");
 }
 
 #[test]

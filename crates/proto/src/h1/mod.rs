@@ -127,6 +127,8 @@ enum Send {
     Tunnel,
     /// We have said everything on this connection.
     Closed,
+    /// We have given up in the middle of a message: nobody may take what we said for all of it.
+    Cut,
 }
 
 /// What is left of a body being sent.
@@ -403,8 +405,12 @@ impl<S: Side> Connection for H1<S> {
     }
 
     fn reset(&mut self, _: StreamId, _: u32) {
+        let midway = matches!(self.send, Send::Body(_)) || !self.outbox.is_empty();
         self.outbox.clear();
         self.close();
+        if midway {
+            self.send = Send::Cut;
+        }
     }
 
     fn close_after(&mut self) {
@@ -455,7 +461,8 @@ impl<S: Side> Connection for H1<S> {
     }
 
     fn is_closed(&self) -> bool {
-        self.send == Send::Closed && matches!(self.recv, Recv::Closed) && self.outbox.is_empty()
+        let sent = matches!(self.send, Send::Closed | Send::Cut) && self.outbox.is_empty();
+        sent && matches!(self.recv, Recv::Closed)
     }
 
     fn phase(&self) -> Phase {

@@ -34,7 +34,7 @@ impl<S: Side> H1<S> {
         match self.send {
             _ if stream != self.sending() => Err(Misuse::NoSuchStream),
             Send::Head => Ok(()),
-            Send::Rest | Send::Closed => Err(Misuse::NoSuchStream),
+            Send::Rest | Send::Closed | Send::Cut => Err(Misuse::NoSuchStream),
             Send::Body(_) | Send::Done | Send::Tunnel => Err(Misuse::HeadAlreadySent),
         }
     }
@@ -193,7 +193,7 @@ impl<S: Side> H1<S> {
                 self.outbox.push(Segment::Bytes(Bytes::from_static(b"\r\n")));
             }
             Send::Body(Owed::UntilClose) | Send::Tunnel => self.outbox.push(data),
-            Send::Rest | Send::Head | Send::Done | Send::Closed => {
+            Send::Rest | Send::Head | Send::Done | Send::Closed | Send::Cut => {
                 return Err(Misuse::NoSuchStream);
             }
         }
@@ -218,7 +218,7 @@ impl<S: Side> H1<S> {
                 self.send = Send::Closed;
                 return Ok(());
             }
-            Send::Rest | Send::Head | Send::Done | Send::Closed => {
+            Send::Rest | Send::Head | Send::Done | Send::Closed | Send::Cut => {
                 return Err(Misuse::NoSuchStream);
             }
         }
