@@ -46,9 +46,9 @@ impl Sockets {
 mod tests {
     use super::*;
 
-    const NONE: Interest = Interest { read: false, write: false };
-    const READ: Interest = Interest { read: true, write: false };
-    const BOTH: Interest = Interest { read: true, write: true };
+    const NONE: Interest = Interest { read: false, write: false, hangup: false };
+    const READ: Interest = Interest { read: true, write: false, hangup: false };
+    const BOTH: Interest = Interest { read: true, write: true, hangup: false };
 
     fn news(sockets: &mut Sockets, notes: &[(RawFd, Interest)]) -> Vec<Watch> {
         notes.iter().for_each(|(socket, interest)| sockets.note(*socket, *interest));
