@@ -358,7 +358,7 @@ fn connecting_has_its_own_deadline_and_the_queue_none() {
     for (n, id) in (0..).zip(ids) {
         let done = hand.ended(id);
         assert!(done.result.is_ok(), "{done:?}");
-        assert!((n * 1900..n * 1900 + 200).contains(&done.timings.queue.as_millis()), "{done:?}");
+        assert!((n * 1900..n * 1900 + 200).contains(&done.timings().queue.as_millis()), "{done:?}");
     }
 }
 

@@ -117,7 +117,7 @@ fn time_in_the_queue_counts_towards_the_total() {
         staged.run_until(|client| client.running() == 1);
         let done = staged.recorder().ended(id);
         assert!(matches!(done.result, Err(Error::TimedOut(Waiting::Total))), "{done:?}");
-        assert!(done.timings.total >= Duration::from_millis(30));
+        assert!(done.timings().total >= Duration::from_millis(30));
         staged.with(|context| assert!(context.remove(slow)));
         leave_nothing(&mut staged);
     }
@@ -144,8 +144,8 @@ fn time_in_the_queue_does_not_count_towards_connecting() {
         assert!(staged.recorder().ended(slow).result.is_ok());
         let done = staged.recorder().ended(id);
         assert!(done.result.is_ok(), "{done:?}");
-        assert!(done.timings.queue >= Duration::from_millis(100), "{done:?}");
-        assert!(done.timings.connect < Duration::from_millis(50), "{done:?}");
+        assert!(done.timings().queue >= Duration::from_millis(100), "{done:?}");
+        assert!(done.timings().connect < Duration::from_millis(50), "{done:?}");
     }
     in_every_loop!(check);
 }

@@ -246,7 +246,7 @@ fn a_long_pause_is_neither_idle_nor_slow_and_wakes_nobody() {
     world.client.with(now, |_, context| context.resume(id));
     run(&mut world);
     let done = world.client.application().ended(id);
-    assert!(done.result.is_ok(), "{:?} {:?}", done.result, done.timings);
+    assert!(done.result.is_ok(), "{:?} {:?}", done.result, done.timings());
 }
 
 /// Requests go at the pace that was set, whatever waits.

@@ -22,7 +22,7 @@ impl State {
         // To HEAD, and at 304, the fields speak of a body that does not follow.
         let bodiless = transfer.request.method() == "HEAD" || matches!(status, 204 | 304);
         transfer.len = if bodiless { Some(0) } else { known(len) };
-        transfer.times.first_byte = now - transfer.since;
+        transfer.marks.heard = Some(now);
         transfer.withheld = transfer.stage == Stage::Expecting;
         transfer.stage = Stage::Receiving;
         transfer.since = now;

@@ -19,7 +19,7 @@ use crate::pool::sought;
 use crate::request::Request;
 use crate::seat::Seat;
 use crate::state::{Command, State, Stats};
-use crate::transfer::{BodyUse, Stage, Timings, Transfer, TransferId};
+use crate::transfer::{BodyUse, Stage, Transfer, TransferId};
 
 /// A client, to be driven by a reactor.
 ///
@@ -167,11 +167,7 @@ impl<A: Application> Client<A> {
         let mut begun = false;
         loop {
             let state = &mut self.core.state;
-            let transfers = &state.transfers;
-            let alive = |id: TransferId| {
-                transfers.get(id.0).is_some_and(|transfer| transfer.stage == Stage::Queued)
-            };
-            let Some(id) = state.pool.front(origin, alive) else {
+            let Some(id) = state.front(origin) else {
                 if !begun {
                     state.sweep(now, origin);
                 }
@@ -212,37 +208,8 @@ impl<A: Application> Client<A> {
 
     /// Begins an exchange.
     fn assign(&mut self, now: Instant, socket: SocketId, id: TransferId) {
-        let Some((connection, seat)) = self.links.get_mut(socket) else { return };
-        let state = &mut self.core.state;
-        let Some(transfer) = state.transfers.get_mut(id.0) else { return };
-        let stream = connection.open().expect("a connection of the pool takes a request");
-        let origin = seat.origin();
-        let first = seat.uses == 0;
-        seat.uses += 1;
-        if seat.owners.is_empty() {
-            seat.sent = false;
-            seat.heard = false;
-            seat.drained = 0;
-            seat.calls = Default::default();
-        }
-        seat.owners.push(id);
-        transfer.socket = socket;
-        transfer.stream = stream;
-        transfer.peer = seat.peer;
-        transfer.reused = !first;
-        transfer.times = seat.timings(first, now - transfer.since);
-        transfer.since = now;
-        transfer.stage = Stage::Sending;
-        state.stats.reused += u64::from(!first);
-        if let Some(known) = state.pool.get_mut(origin) {
-            known.active += 1;
-            let host = known.host;
-            state.pool.hosts.begin(host, now, &state.config);
-        }
-        if transfer.is_held() && seat.owners.is_single() {
-            connection.set_held(true); // paused while it waited
-        }
-        self.core.begin(now, id, connection, stream);
+        let Some(link) = self.links.get_mut(socket) else { return };
+        self.core.assign(now, socket, link, id);
         self.share(socket);
         self.links.touch(now, socket, &mut self.core);
     }
@@ -597,21 +564,5 @@ impl<A: Application> Engine for Client<A> {
             self.core.application.poll_timeout(),
         ];
         own.into_iter().flatten().min()
-    }
-}
-
-impl Seat {
-    /// What the first transfer on a connection waited for besides the queue.
-    fn timings(&self, first: bool, waited: std::time::Duration) -> Timings {
-        let micros = |n: u32| std::time::Duration::from_micros(u64::from(n));
-        let mut timings = Timings { queue: waited, ..Timings::default() };
-        if first {
-            timings.name = micros(self.setup.name);
-            timings.connect = micros(self.setup.connect);
-            timings.handshake = micros(self.setup.handshake);
-            let setup = timings.name + timings.connect + timings.handshake;
-            timings.queue = waited.saturating_sub(setup);
-        }
-        timings
     }
 }

@@ -46,11 +46,7 @@ impl<A: Application> Core<A> {
 
     /// The transfer that waits longest at an origin fails.
     pub(crate) fn fail_front(&mut self, now: Instant, origin: usize, error: Error) {
-        let transfers = &self.state.transfers;
-        let alive = |id: TransferId| {
-            transfers.get(id.0).is_some_and(|transfer| transfer.stage == Stage::Queued)
-        };
-        if let Some(id) = self.state.pool.front(origin, alive) {
+        if let Some(id) = self.state.front(origin) {
             self.over(now, id, Err(error));
         }
     }
@@ -117,8 +113,60 @@ impl<A: Application> Core<A> {
         true
     }
 
+    /// Begins an exchange.
+    pub(crate) fn assign(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (connection, seat): (&mut ClientConnection, &mut Seat),
+        id: TransferId,
+    ) {
+        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+        let stream = connection.open().expect("a connection of the pool takes a request");
+        transfer.reused = seat.uses > 0;
+        if seat.owners.is_empty() {
+            seat.begin();
+        }
+        seat.uses += 1;
+        seat.owners.push(id);
+        transfer.socket = socket;
+        transfer.stream = stream;
+        transfer.peer = seat.peer;
+        transfer.marks.assigned = Some(now);
+        match transfer.reused {
+            true => self.state.stats.reused += 1,
+            false => transfer.marks.setup = seat.setup,
+        }
+        transfer.since = now;
+        transfer.stage = Stage::Sending;
+        if transfer.is_held() && seat.owners.is_single() {
+            connection.set_held(true); // paused while it waited
+        }
+        self.state.join(now, seat.origin());
+        self.begin(now, id, connection, stream);
+    }
+
+    /// The connection is free: the transfer that waits longest for it has it at once, before the
+    /// driver hears that it was free.
+    fn go_on(&mut self, now: Instant, socket: SocketId, link: (&mut ClientConnection, &mut Seat)) {
+        let (connection, seat) = &link;
+        let origin = seat.origin();
+        let plain = self.state.config.pipelining == 1 && self.state.pool.hungry.is_empty();
+        let free = seat.owners.is_empty() && connection.vacancy() > 0;
+        if plain
+            && free
+            && let Some(id) = self.state.front(origin)
+            && self.state.permit(now, origin)
+        {
+            self.state.pool.pop(origin);
+            self.assign(now, socket, link, id);
+        } else {
+            self.state.commands.push_back(Command::Freed(socket));
+        }
+    }
+
     /// The request goes onto its connection.
-    pub(crate) fn begin(
+    fn begin(
         &mut self,
         now: Instant,
         id: TransferId,
@@ -453,8 +501,8 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
                 seat.heard = false;
                 self.state.note_calls(id, seat.calls);
                 seat.calls = Calls::default();
-                self.state.commands.push_back(Command::Freed(socket));
                 self.end(now, id);
+                self.go_on(now, socket, (&mut *connection, &mut *seat));
             }
             proto::Event::Writable { .. } => self.tell_writable(now, id),
             proto::Event::Upgraded { .. } => self.tell(now, id, Event::Upgraded),

@@ -16,6 +16,7 @@ mod options;
 mod request;
 
 mod error;
+mod marks;
 mod transfer;
 
 mod application;
@@ -37,8 +38,9 @@ pub use application::{Application, Context, Event};
 pub use client::Client;
 pub use error::{BuildError, ConnectError, Error, Tried, Waiting};
 pub use key::{Key, Protocol, Route};
+pub use marks::Timings;
 pub use options::{Config, Options, Rate};
 pub use request::{Body, Request, RequestBuilder};
 pub use state::Stats;
 pub use target::{ResolveError, Target, TargetError};
-pub use transfer::{Calls, Done, Hop, Progress, Timings, TransferId};
+pub use transfer::{Calls, Done, Hop, Progress, TransferId};

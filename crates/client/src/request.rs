@@ -1,8 +1,10 @@
 //! A request, compiled once: URL parsed, connection key known, head written.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use fulmar_engine::Span;
 use fulmar_proto as proto;
 use fulmar_proto::h1::EncodedRequest;
 use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Segment};
@@ -16,6 +18,7 @@ use crate::error::BuildError;
 use crate::key::{Hashed, Key, Protocol, Route};
 use crate::options::Options;
 use crate::target::Target;
+use crate::transfer::Stage;
 
 /// A request that can be started as often as one likes: cloning takes a reference, starting it
 /// parses and allocates nothing.
@@ -44,6 +47,27 @@ struct Inner {
     credentials: Option<Arc<Credentials>>,
     key: Hashed,
     encoded: Option<EncodedRequest>,
+    patience: Patience,
+}
+
+/// How long a server may be silent, where nothing else about a transfer has to be watched.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    alone: bool,
+    first_byte: Span,
+    idle: Span,
+}
+
+impl Patience {
+    fn new(options: &Options) -> Self {
+        let span = |time: Option<Duration>| time.map_or(Span::ENDLESS, Span::from);
+        let paced = options.lowest_speed.is_some() || options.highest_speed.is_some();
+        Self {
+            alone: options.total_timeout.is_none() && !paced,
+            first_byte: span(options.first_byte_timeout),
+            idle: span(options.idle_timeout),
+        }
+    }
 }
 
 /// What is sent after the head.
@@ -177,6 +201,17 @@ impl Request {
     /// True if the caller set this field.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.inner.headers.as_headers().get(name).is_some()
+    }
+
+    /// How long the server may be silent in this stage, if that is all that has to be watched.
+    pub(crate) fn patience(&self, stage: Stage) -> Option<Span> {
+        let patience = self.inner.patience;
+        match stage {
+            _ if !patience.alone => None,
+            Stage::Sending => Some(patience.first_byte),
+            Stage::Receiving => Some(patience.idle),
+            Stage::Queued | Stage::Aside | Stage::Expecting => None,
+        }
     }
 
     /// Its head, with what is added this time.
@@ -346,7 +381,9 @@ impl Draft {
         }
         let headers = self.complete()?;
         let key = Hashed::new(self.options.key(&self.target)?);
+        let patience = Patience::new(&self.options);
         let mut inner = Inner {
+            patience,
             target: self.target,
             method: self.method,
             headers,

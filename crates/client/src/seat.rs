@@ -50,6 +50,14 @@ impl Seat {
         }
     }
 
+    /// The next exchange is the only one.
+    pub(crate) fn begin(&mut self) {
+        self.sent = false;
+        self.heard = false;
+        self.drained = 0;
+        self.calls = Calls::default();
+    }
+
     /// The origin, as the pool counts them.
     pub(crate) fn origin(&self) -> usize {
         self.origin as usize

@@ -126,6 +126,7 @@ impl State {
         transfer.origin = origin;
         transfer.stage = Stage::Queued;
         transfer.since = now;
+        transfer.marks.again(now);
         (transfer.received, transfer.sent, transfer.status) = (0, 0, 0);
         transfer.finished = false;
         transfer.body = BodyUse::Deliver;
@@ -155,6 +156,23 @@ impl State {
     pub(crate) fn on(&self, socket: SocketId, id: TransferId) -> bool {
         let transfer = self.transfers.get(id.0);
         transfer.is_some_and(|transfer| transfer.is_active() && transfer.socket == socket)
+    }
+
+    /// The transfer that waits longest at an origin.
+    pub(crate) fn front(&mut self, origin: usize) -> Option<TransferId> {
+        let Self { transfers, pool, .. } = self;
+        pool.front(origin, |id| {
+            transfers.get(id.0).is_some_and(|transfer| transfer.stage == Stage::Queued)
+        })
+    }
+
+    /// One exchange with the origin more.
+    pub(crate) fn join(&mut self, now: Instant, origin: usize) {
+        if let Some(known) = self.pool.get_mut(origin) {
+            known.active += 1;
+            let host = known.host;
+            self.pool.hosts.begin(host, now, &self.config);
+        }
     }
 
     /// One exchange with the origin less.
@@ -198,6 +216,18 @@ impl State {
     /// The stage of a transfer has begun or changed: it is looked at in time.
     pub(crate) fn watch(&mut self, now: Instant, id: TransferId) {
         let Some(transfer) = self.transfers.get_mut(id.0) else { return };
+        if transfer.since == now
+            && transfer.extra.is_none()
+            && let Some(span) = transfer.request.patience(transfer.stage)
+        {
+            // Nothing but the server's silence is to be looked for.
+            if span < transfer.armed {
+                transfer.armed = span;
+                let tick = self.wheel.tick(now).after(span);
+                self.wheel.arm(self.transfers.position(id.0), tick);
+            }
+            return;
+        }
         let deadline = transfer.deadline().map(|(due, _)| due);
         let Some(due) = deadline.into_iter().chain(transfer.appointment()).min() else { return };
         let span = Span::from(due.saturating_duration_since(now));

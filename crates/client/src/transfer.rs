@@ -10,6 +10,7 @@ use fulmar_semantics::auth::Attempt;
 use fulmar_semantics::coding::Decoder;
 
 use crate::error::{Error, Waiting};
+use crate::marks::{Marks, Timings};
 use crate::moment::later;
 use crate::request::Request;
 
@@ -33,12 +34,11 @@ pub(crate) struct Transfer {
     /// The connection, from [`Stage::Sending`] on.
     pub(crate) socket: SocketId,
     pub(crate) stream: StreamId,
-    pub(crate) started: Instant,
     /// When the stage began, or last made progress.
     pub(crate) since: Instant,
     /// The wheel's entry comes due at most so long after any moment.
     pub(crate) armed: Span,
-    pub(crate) times: Timings,
+    pub(crate) marks: Marks,
     pub(crate) received: u64,
     pub(crate) sent: u64,
     pub(crate) status: u16,
@@ -129,23 +129,6 @@ pub(crate) struct Pace {
     pub(crate) until: Option<Instant>,
 }
 
-/// How long each part of a transfer took. Parts that did not take place took no time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Timings {
-    /// From the start until a connection could be had, name, connect and handshake apart.
-    pub queue: Duration,
-    /// Resolving the name.
-    pub name: Duration,
-    /// Connecting.
-    pub connect: Duration,
-    /// TLS, and a proxy's tunnel.
-    pub handshake: Duration,
-    /// From handing over the request to the first byte of the answer.
-    pub first_byte: Duration,
-    /// From start to end.
-    pub total: Duration,
-}
-
 /// The system calls that moved a transfer's bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
@@ -185,12 +168,20 @@ pub struct Done {
     pub reused: bool,
     /// The request was sent a second time, because a connection died under the first.
     pub retried: bool,
-    /// How long it took.
-    pub timings: Timings,
+    marks: Marks,
+    ended: Instant,
     /// The system calls of its last exchange.
     pub calls: Calls,
     /// Answers that led on, in order.
     pub hops: Vec<Hop>,
+}
+
+impl Done {
+    /// How long it took; of redirected transfers, everything but the total is of the last
+    /// exchange.
+    pub fn timings(&self) -> Timings {
+        self.marks.timings(self.ended)
+    }
 }
 
 /// How far a transfer is.
@@ -214,10 +205,9 @@ impl Transfer {
             stage: Stage::Queued,
             socket: SocketId { index: 0, generation: 0 },
             stream: StreamId(0),
-            started: now,
             since: now,
             armed: Span::ENDLESS,
-            times: Timings::default(),
+            marks: Marks::new(now),
             received: 0,
             sent: 0,
             status: 0,
@@ -267,7 +257,8 @@ impl Transfer {
     /// When it must be looked at, and what it has failed to do then.
     pub(crate) fn deadline(&self) -> Option<(Instant, Waiting)> {
         let options = self.request.options();
-        let total = options.total_timeout.map(|span| (later(self.started, span), Waiting::Total));
+        let total =
+            options.total_timeout.map(|span| (later(self.marks.started, span), Waiting::Total));
         let stage = match self.stage {
             Stage::Queued | Stage::Aside | Stage::Expecting => None,
             _ if self.is_held() => None,
@@ -294,11 +285,9 @@ impl Transfer {
 
     /// The answer in hand is not the last: what was counted belongs to a hop.
     pub(crate) fn hop(&mut self, now: Instant) {
-        let mut timings = self.times;
-        timings.total = now - self.started;
+        let timings = self.marks.timings(now);
         let hop = Hop { url: self.request.url().clone(), status: self.status, timings };
         self.extra().hops.push(hop);
-        self.times = Timings::default();
     }
 
     pub(crate) fn progress(&self, now: Instant) -> Progress {
@@ -306,12 +295,11 @@ impl Transfer {
             received: self.received,
             len: self.len,
             sent: self.sent,
-            elapsed: now - self.started,
+            elapsed: now - self.marks.started,
         }
     }
 
-    pub(crate) fn done(mut self, now: Instant, result: Result<(), Error>) -> Done {
-        self.times.total = now - self.started;
+    pub(crate) fn done(self, now: Instant, result: Result<(), Error>) -> Done {
         Done {
             request: self.request,
             result,
@@ -320,7 +308,8 @@ impl Transfer {
             peer: self.peer,
             reused: self.reused,
             retried: self.retried,
-            timings: self.times,
+            marks: self.marks,
+            ended: now,
             calls: self.calls,
             hops: self.extra.map(|extra| extra.hops).unwrap_or_default(),
         }
