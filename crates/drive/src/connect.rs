@@ -81,7 +81,7 @@ fn set_keep_alive(fd: BorrowedFd<'_>, wanted: KeepAlive) -> io::Result<()> {
 
 /// Rounded up, and within what tcp(7) takes.
 fn seconds(duration: Duration) -> u16 {
-    let whole = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    let whole = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
     u16::try_from(whole.clamp(1, SECONDS_MAX.into())).unwrap_or(SECONDS_MAX)
 }
 
