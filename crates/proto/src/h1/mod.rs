@@ -37,6 +37,7 @@ mod send;
 
 mod chunked;
 mod encode;
+mod fields;
 mod framing;
 mod parse;
 mod target;
