@@ -246,7 +246,7 @@ impl<A: Application> Client<A> {
         if !seat.owners.is_empty() {
             return self.core.state.commands.push_back(Command::Dispatch(seat.origin()));
         }
-        if !seat.stands || connection.is_finished() {
+        if !seat.stands || connection.wishes().finished {
             return;
         }
         if connection.vacancy() == 0 {

@@ -159,6 +159,7 @@ impl Changes {
 
 impl Selector for Changes {
     const REPEATS: bool = false; // the application's loop may be edge-triggered
+    const WATCHES_ALL: bool = false;
 
     fn name(&self) -> &'static str {
         "changes"

@@ -62,6 +62,7 @@ impl AsFd for Epoll {
 
 impl Selector for Epoll {
     const REPEATS: bool = true;
+    const WATCHES_ALL: bool = true; // every edge
 
     fn name(&self) -> &'static str {
         "epoll"

@@ -206,16 +206,13 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             }
         }
         socket.note(ready);
-        self.list(id);
+        socket.list(&mut self.due);
     }
 
     /// Puts a socket on the list of those to be read, if it belongs there.
     pub(crate) fn list(&mut self, id: SocketId) {
-        if let Some(socket) = self.sockets.get_mut(id)
-            && socket.is_due()
-            && !std::mem::replace(&mut socket.listed, true)
-        {
-            self.due.push(id);
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.list(&mut self.due);
         }
     }
 
@@ -334,20 +331,14 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.reading = on;
             socket.resumed = on;
-            self.update_interest(id);
-            self.list(id);
+            socket.update_interest(&mut self.selector);
+            socket.list(&mut self.due);
         }
     }
 
     pub(crate) fn update_interest(&mut self, id: SocketId) {
-        let Some(socket) = self.sockets.get_mut(id) else { return };
-        let wants = socket.wants();
-        if wants != socket.interest {
-            socket.interest = wants;
-            if socket.watched {
-                // A descriptor that is watched can be watched for something else.
-                let _ = self.selector.set_interest(socket.fd.as_fd(), socket.tag(), wants);
-            }
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.update_interest(&mut self.selector);
         }
     }
 

@@ -32,7 +32,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             let Some(socket) = self.sockets.get_mut(id) else { continue };
             socket.listed = false;
             let (receives, resumed) = (socket.may_receive(), socket.resumed);
-            let splices = receives && self.is_splicing(id);
+            let splices = receives && socket.splicing && self.is_splicing(id);
             if splices {
                 self.splices.push(id);
             } else if receives {
@@ -124,33 +124,40 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let Some(socket) = sockets.get_mut(id) else { return block.advance(n) };
         socket.resumed = false;
         let eof = socket.eof;
-        let rest = if socket.unread.is_empty() {
+        if socket.unread.is_empty() {
             let mut input = Input::new(block, n, eof);
             engine.handle_input(now, id, &mut input);
             let left = input.len();
-            let rest = BytesMut::from(&block[..left]);
-            block.advance(left);
-            rest
+            if left > 0 {
+                let rest = BytesMut::from(&block[..left]);
+                block.advance(left);
+                self.keep(id, rest);
+            }
         } else {
             // It was a copy already, so that a head arriving byte by byte is copied once.
             let mut joined = std::mem::take(&mut socket.unread);
             joined.extend_from_slice(&block[..n]);
             block.advance(n);
             engine.handle_input(now, id, &mut Input::all(&mut joined, eof));
-            joined
-        };
-        if let Some(socket) = sockets.get_mut(id)
-            && !rest.is_empty()
-        {
-            socket.unread = rest;
+            self.keep(id, joined);
         }
         self.relist(id);
     }
 
+    fn keep(&mut self, id: SocketId, rest: BytesMut) {
+        if let Some(socket) = self.sockets.get_mut(id)
+            && !rest.is_empty()
+        {
+            socket.unread = rest;
+        }
+    }
+
     /// A socket has been read from: perhaps it is due again, perhaps it is waited for differently.
     pub(crate) fn relist(&mut self, id: SocketId) {
-        self.list(id);
-        self.update_interest(id);
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.list(&mut self.due);
+            socket.update_interest(&mut self.selector);
+        }
     }
 
     /// The block is empty and whole; a new one if somebody kept a share of it.

@@ -63,6 +63,10 @@ pub trait Selector {
     /// to accept one connection for each event. Otherwise it is asked until it has no more.
     const REPEATS: bool;
 
+    /// True if a socket is watched for everything, once and for all: a change of what is wanted
+    /// of it is no news then.
+    const WATCHES_ALL: bool;
+
     /// What drove the loop, for reports.
     fn name(&self) -> &'static str;
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use bytes::BytesMut;
 use fulmar_engine::{ListenerId, SocketId};
 
-use crate::selector::{Interest, Ready, Tag};
+use crate::selector::{Interest, Ready, Selector, Tag};
 
 /// One connection as the kernel and the engine see it.
 #[derive(Debug)]
@@ -96,8 +96,27 @@ impl Socket {
         self.hangup |= ready.hangup;
     }
 
+    /// Puts it on `due`, the list of those to be read, if it belongs there.
+    pub(crate) fn list(&mut self, due: &mut Vec<SocketId>) {
+        if self.is_due() && !std::mem::replace(&mut self.listed, true) {
+            due.push(self.id);
+        }
+    }
+
+    /// Has it waited for as it is wanted now.
+    pub(crate) fn update_interest<S: Selector>(&mut self, selector: &mut S) {
+        let wants = self.wants();
+        if !S::WATCHES_ALL && wants != self.interest {
+            self.interest = wants;
+            if self.watched {
+                // A descriptor that is watched can be watched for something else.
+                let _ = selector.set_interest(self.fd.as_fd(), self.tag(), wants);
+            }
+        }
+    }
+
     /// True if a turn has something to do on its receiving side.
-    pub(crate) fn is_due(&self) -> bool {
+    fn is_due(&self) -> bool {
         self.resumed || self.may_receive()
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use fulmar_proto::{
     Connection, FileRange, Input, Layer, LayerError, Opened, Phase, Sealed, Segment, Transmit,
+    Wishes,
 };
 
 use crate::links::{End, Handler, Lent, Link};
@@ -191,32 +192,23 @@ impl Between {
         wants_read && std::mem::take(&mut self.held)
     }
 
-    /// Where it stands, if its connection says `above` of itself.
-    pub(crate) fn phase(&mut self, above: Phase) -> Phase {
-        match (&self.stage, above) {
+    /// What layer and connection want together, if the connection alone wants what `above` says.
+    pub(crate) fn wishes(&mut self, above: Wishes) -> Wishes {
+        let sends = self.layer.poll_transmit().is_some();
+        let finished = matches!(self.stage, Stage::Finished { .. });
+        let closed = match &self.stage {
+            // Open and closed: given up midway, which must not look like an end.
+            Stage::Opening | Stage::Open => above.closed,
+            Stage::Finished { .. } => above.closed && !sends,
+            Stage::Failed { told, .. } => *told || !sends,
+        };
+        let phase = match (&self.stage, above.phase) {
             (Stage::Opening, _) => Phase::Handshake,
             (Stage::Failed { .. }, _) => Phase::Send,
-            (_, Phase::Idle | Phase::Application | Phase::Linger)
-                if self.layer.poll_transmit().is_some() =>
-            {
-                Phase::Send
-            }
-            (_, above) => above,
-        }
-    }
-
-    /// True once nothing more is to be done; `closed`: the connection has no more wishes.
-    pub(crate) fn is_over(&mut self, closed: bool) -> bool {
-        match &self.stage {
-            // Open and closed: given up midway, which must not look like an end.
-            Stage::Opening | Stage::Open => closed,
-            Stage::Finished { .. } => closed && self.layer.poll_transmit().is_none(),
-            Stage::Failed { told, .. } => *told || self.layer.poll_transmit().is_none(),
-        }
-    }
-
-    pub(crate) fn is_finished(&self) -> bool {
-        matches!(self.stage, Stage::Finished { .. })
+            (_, Phase::Idle | Phase::Application | Phase::Linger) if sends => Phase::Send,
+            (_, phase) => phase,
+        };
+        Wishes { phase, sends, finished, closed, ..above }
     }
 
     /// What the end really is, if it came as `end`.

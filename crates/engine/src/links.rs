@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use fulmar_proto::{
     Connection, Event, FileRange, Input, Layer, LayerError, PeerError, Phase, Scratch, StreamId,
-    Transmit,
+    Transmit, Wishes,
 };
 
 use crate::between::Between;
@@ -151,11 +151,17 @@ impl Spans {
 #[derive(Debug)]
 pub struct Links<C, T> {
     slots: Slots<Link<C, T>>,
-    actions: VecDeque<Action>,
+    desk: Desk,
     scratch: Scratch,
     opened: BytesMut, // what a layer opens, on its way to the connection
-    wheel: Wheel,
     due: Vec<u32>,
+}
+
+/// Where links leave what driver and clock have to know.
+#[derive(Debug)]
+struct Desk {
+    actions: VecDeque<Action>,
+    wheel: Wheel,
     spans: Spans,
 }
 
@@ -189,6 +195,9 @@ impl<C: Connection, T> Link<C, T> {
                 Ok(None) => break,
                 Err(error) => self.error = Some(error),
             }
+            if input.is_empty() && !input.has_eof() && !self.connection.has_event() {
+                break;
+            }
         }
     }
 
@@ -205,23 +214,98 @@ impl<C: Connection, T> Link<C, T> {
         }
     }
 
-    fn phase(&mut self) -> Phase {
+    /// Turns what is wanted now into actions and a deadline. False: the link is over.
+    fn settle<H: Handler<C, T>>(
+        &mut self,
+        at: u32,
+        progress: bool,
+        desk: &mut Desk,
+        lent: &mut Lent<'_, H>,
+    ) -> bool {
+        if self.between.is_some() {
+            return self.settle_layer(at, progress, desk, lent);
+        }
+        let wishes = self.connection.wishes();
+        self.satisfy(wishes, at, progress, desk, lent)
+    }
+
+    /// The same, once the layer has taken what the connection wants to send.
+    #[inline(never)] // most connections have none
+    fn settle_layer<H: Handler<C, T>>(
+        &mut self,
+        at: u32,
+        progress: bool,
+        desk: &mut Desk,
+        lent: &mut Lent<'_, H>,
+    ) -> bool {
+        if let Some(mut between) = self.between.take() {
+            if between.seal(self, lent) {
+                desk.actions.push_back(Action::Load { socket: lent.socket });
+            }
+            // What the layer held back comes as if the connection had not been reading.
+            self.reading &= !between.resumes(self.connection.wants_read());
+            self.between = Some(between);
+        }
+        let wishes = self.wishes();
+        self.satisfy(wishes, at, progress, desk, lent)
+    }
+
+    /// The only place where wishes become actions and a deadline.
+    #[inline(always)]
+    fn satisfy<H: Handler<C, T>>(
+        &mut self,
+        wishes: Wishes,
+        at: u32,
+        progress: bool,
+        desk: &mut Desk,
+        lent: &Lent<'_, H>,
+    ) -> bool {
+        let (now, socket) = (lent.now, lent.socket);
+        if wishes.closed {
+            return false;
+        }
+        if wishes.sends && !self.announced {
+            self.announced = true;
+            desk.actions.push_back(Action::Transmit { socket });
+        }
+        if wishes.finished && !wishes.sends && !self.shut {
+            self.shut = true;
+            desk.actions.push_back(Action::Shutdown { socket });
+        }
+        if wishes.reads != self.reading {
+            self.reading = wishes.reads;
+            desk.actions.push_back(Action::Read { socket, on: wishes.reads });
+        }
+        match self.phase {
+            None => {}
+            Some(before) if before != wishes.phase => {
+                self.phase = Some(wishes.phase);
+                self.start_deadline(now, at, desk);
+            }
+            Some(phase) if progress && begins_again(phase) => self.since = now,
+            Some(_) => {}
+        }
+        true
+    }
+
+    /// What connection and layer together want of the socket and the clock.
+    fn wishes(&mut self) -> Wishes {
+        let wishes = self.connection.wishes();
         match &mut self.between {
-            Some(between) => between.phase(self.connection.phase()),
-            None => self.connection.phase(),
+            Some(between) => between.wishes(wishes),
+            None => wishes,
         }
     }
 
-    /// True once nothing more is read or written, and everything has left.
-    fn is_closed(&mut self) -> bool {
-        let closed = self.connection.is_closed();
-        self.between.as_mut().map_or(closed, |between| between.is_over(closed))
-    }
-
-    /// True once a FIN may follow what has been queued.
-    fn is_finished(&self) -> bool {
-        self.connection.is_finished()
-            && self.between.as_ref().is_none_or(|between| between.is_finished())
+    /// The phase begins. The wheel hears of it only if nothing wakes it early enough.
+    fn start_deadline(&mut self, now: Instant, at: u32, desk: &mut Desk) {
+        self.since = now;
+        let span = desk.spans.of(self);
+        if span < self.armed {
+            self.armed = span;
+            let deadline = desk.wheel.tick(now).after(span);
+            desk.wheel.arm(at, deadline);
+        }
     }
 }
 
@@ -238,12 +322,10 @@ impl<C: Connection, T> Links<C, T> {
     pub fn new(now: Instant, timeouts: Timeouts, lane: u32, lanes: u32) -> Self {
         Self {
             slots: Slots::new(lane, lanes),
-            actions: VecDeque::new(),
+            desk: Desk { actions: VecDeque::new(), wheel: Wheel::new(now), spans: timeouts.into() },
             scratch: Scratch::default(),
             opened: BytesMut::new(),
-            wheel: Wheel::new(now),
             due: Vec::new(),
-            spans: timeouts.into(),
         }
     }
 
@@ -302,11 +384,12 @@ impl<C: Connection, T> Links<C, T> {
         data: T,
     ) -> SocketId {
         let socket = self.admit(now, layer, connection, data);
-        self.start_deadline(now, socket);
+        let at = self.slots.position(socket);
         if let Some(link) = self.slots.get_mut(socket) {
             link.endpoint = Some(Box::new(endpoint));
+            link.start_deadline(now, at, &mut self.desk);
         }
-        self.actions.push_back(Action::Connect { socket });
+        self.desk.actions.push_back(Action::Connect { socket });
         socket
     }
 
@@ -352,11 +435,11 @@ impl<C: Connection, T> Links<C, T> {
 
     /// [`Handler::handle_timer`] is due at `deadline`, once; `None` takes it back.
     pub fn set_timer(&mut self, socket: SocketId, deadline: Option<Instant>) {
-        let timer = deadline.map_or(Tick::NEVER, |time| self.wheel.tick_from(time));
+        let timer = deadline.map_or(Tick::NEVER, |time| self.desk.wheel.tick_from(time));
         if let Some(link) = self.slots.get_mut(socket) {
             link.timer = timer;
             let at = self.slots.position(socket);
-            self.wheel.arm(at, timer);
+            self.desk.wheel.arm(at, timer);
         }
     }
 
@@ -368,7 +451,7 @@ impl<C: Connection, T> Links<C, T> {
     /// Gives a connection up: nothing more is sent, and nobody hears of it.
     pub fn close(&mut self, socket: SocketId) -> Option<T> {
         let link = self.slots.remove(socket)?;
-        self.actions.push_back(Action::Close { socket });
+        self.desk.actions.push_back(Action::Close { socket });
         Some(link.data)
     }
 
@@ -379,12 +462,13 @@ impl<C: Connection, T> Links<C, T> {
         socket: SocketId,
         on: &mut impl Handler<C, T>,
     ) {
+        let at = self.slots.position(socket);
         let Some(link) = self.slots.get_mut(socket) else { return };
         if link.between.is_none() {
             on.handle_established(now, socket, (&mut link.connection, &mut link.data), None);
         }
-        link.phase = Some(link.phase());
-        self.start_deadline(now, socket);
+        link.phase = Some(link.wishes().phase);
+        link.start_deadline(now, at, &mut self.desk);
         self.settle(now, socket, false, on);
     }
 
@@ -396,15 +480,11 @@ impl<C: Connection, T> Links<C, T> {
         input: &mut Input<'_>,
         on: &mut impl Handler<C, T>,
     ) {
-        let Self { slots, scratch, opened, .. } = self;
-        let Some(link) = slots.get_mut(socket) else { return };
         let progress = !input.is_empty();
-        let mut lent = Lent { now, socket, scratch, on };
-        match link.between.take() {
-            Some(between) => link.between = between.open(link, input, opened, &mut lent),
-            None => link.feed(input, &mut lent),
-        }
-        self.settle(now, socket, progress, on);
+        self.with(now, socket, progress, on, |link, opened, lent| match link.between.take() {
+            Some(between) => link.between = between.open(link, input, opened, lent),
+            None => link.feed(input, lent),
+        });
     }
 
     /// A transmit was attempted.
@@ -415,16 +495,16 @@ impl<C: Connection, T> Links<C, T> {
         bytes: u64,
         on: &mut impl Handler<C, T>,
     ) {
-        let Some(link) = self.slots.get_mut(socket) else { return };
-        match &mut link.between {
-            Some(between) => between.handle_sent(bytes),
-            None => link.connection.handle_sent(bytes),
-        }
-        link.announced = link.poll_transmit().is_some();
-        if link.between.is_none() {
-            link.ask(&mut Lent { now, socket, scratch: &mut self.scratch, on });
-        }
-        self.settle(now, socket, bytes > 0, on);
+        self.with(now, socket, bytes > 0, on, |link, _, lent| {
+            match &mut link.between {
+                Some(between) => between.handle_sent(bytes),
+                None => link.connection.handle_sent(bytes),
+            }
+            link.announced = link.poll_transmit().is_some();
+            if link.between.is_none() && link.connection.has_event() {
+                link.ask(lent);
+            }
+        });
     }
 
     /// The bytes of a file that a layer asked for.
@@ -435,19 +515,20 @@ impl<C: Connection, T> Links<C, T> {
         bytes: &[u8],
         on: &mut impl Handler<C, T>,
     ) {
-        let Some(link) = self.slots.get_mut(socket) else { return };
-        if let Some(between) = &mut link.between {
-            between.handle_loaded(&mut link.connection, bytes);
-            link.ask(&mut Lent { now, socket, scratch: &mut self.scratch, on });
-        }
-        self.settle(now, socket, true, on);
+        self.with(now, socket, true, on, |link, _, lent| {
+            if let Some(between) = &mut link.between {
+                between.handle_loaded(&mut link.connection, bytes);
+                link.ask(lent);
+            }
+        });
     }
 
     /// The peer has ended its side while nobody was reading.
     pub fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
+        let at = self.slots.position(socket);
         if let Some(link) = self.slots.get_mut(socket) {
             link.hung = true;
-            self.start_deadline(now, socket);
+            link.start_deadline(now, at, &mut self.desk);
         }
     }
 
@@ -465,8 +546,8 @@ impl<C: Connection, T> Links<C, T> {
     /// Deadlines have passed.
     pub fn handle_timeout(&mut self, now: Instant, on: &mut impl Handler<C, T>) {
         let mut due = std::mem::take(&mut self.due);
-        self.wheel.expire(now, &mut due);
-        let tick = self.wheel.tick(now);
+        self.desk.wheel.expire(now, &mut due);
+        let tick = self.desk.wheel.tick(now);
         for at in due.drain(..) {
             self.come_due(now, tick, at, on);
         }
@@ -477,7 +558,8 @@ impl<C: Connection, T> Links<C, T> {
         let socket = self.slots.key(at);
         let Some(link) = self.slots.get_mut(socket) else { return };
         link.armed = Span::ENDLESS;
-        if self.wheel.tick(link.since).after(self.spans.of(link)) <= tick {
+        let desk = &mut self.desk;
+        if desk.wheel.tick(link.since).after(desk.spans.of(link)) <= tick {
             let phase = link.phase;
             return self.end(now, socket, End::TimedOut(phase), on);
         }
@@ -487,14 +569,15 @@ impl<C: Connection, T> Links<C, T> {
             self.settle(now, socket, false, on);
         }
         let Some(link) = self.slots.get_mut(socket) else { return };
-        link.armed = self.spans.of(link);
-        let deadline = self.wheel.tick(link.since).after(link.armed);
-        self.wheel.arm(at, deadline.min(link.timer));
+        let desk = &mut self.desk;
+        link.armed = desk.spans.of(link);
+        let deadline = desk.wheel.tick(link.since).after(link.armed);
+        desk.wheel.arm(at, deadline.min(link.timer));
     }
 
     /// The next thing to do.
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+        self.desk.actions.pop_front()
     }
 
     /// Where the connection that was asked for goes to.
@@ -514,10 +597,9 @@ impl<C: Connection, T> Links<C, T> {
 
     /// When [`Links::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.wheel.next()
+        self.desk.wheel.next()
     }
 
-    /// Turns what a connection wants now into actions and a deadline. The only place that does.
     fn settle(
         &mut self,
         now: Instant,
@@ -525,53 +607,25 @@ impl<C: Connection, T> Links<C, T> {
         progress: bool,
         on: &mut impl Handler<C, T>,
     ) {
-        let Some(link) = self.slots.get_mut(socket) else { return };
-        let mut held = false;
-        if let Some(mut between) = link.between.take() {
-            let mut lent = Lent { now, socket, scratch: &mut self.scratch, on };
-            if between.seal(link, &mut lent) {
-                self.actions.push_back(Action::Load { socket });
-            }
-            held = between.resumes(link.connection.wants_read());
-            link.between = Some(between);
-        }
-        if link.is_closed() {
-            return self.end(now, socket, End::Closed, on);
-        }
-        let pending = link.poll_transmit().is_some();
-        if pending && !link.announced {
-            link.announced = true;
-            self.actions.push_back(Action::Transmit { socket });
-        }
-        if !pending && !link.shut && link.is_finished() {
-            link.shut = true;
-            self.actions.push_back(Action::Shutdown { socket });
-        }
-        let wants = link.connection.wants_read();
-        if wants != link.reading || held {
-            link.reading = wants;
-            self.actions.push_back(Action::Read { socket, on: wants });
-        }
-        let Some(before) = link.phase else { return };
-        let phase = link.phase();
-        if phase != before {
-            link.phase = Some(phase);
-            self.start_deadline(now, socket);
-        } else if progress && begins_again(phase) {
-            link.since = now;
-        }
+        self.with(now, socket, progress, on, |_, _, _| {});
     }
 
-    /// The phase begins. The wheel hears of it only if nothing wakes it early enough.
-    fn start_deadline(&mut self, now: Instant, socket: SocketId) {
-        let at = self.slots.position(socket);
-        let Some(link) = self.slots.get_mut(socket) else { return };
-        link.since = now;
-        let span = self.spans.of(link);
-        if span < link.armed {
-            link.armed = span;
-            let deadline = self.wheel.tick(now).after(span);
-            self.wheel.arm(at, deadline);
+    /// Has something happen on a link, if it is still there, and settles it.
+    fn with<H: Handler<C, T>>(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        progress: bool,
+        on: &mut H,
+        act: impl FnOnce(&mut Link<C, T>, &mut BytesMut, &mut Lent<'_, H>),
+    ) {
+        let Self { slots, desk, scratch, opened, .. } = self;
+        let at = slots.position(socket);
+        let Some(link) = slots.get_mut(socket) else { return };
+        let mut lent = Lent { now, socket, scratch, on };
+        act(link, opened, &mut lent);
+        if !link.settle(at, progress, desk, &mut lent) {
+            self.end(now, socket, End::Closed, on);
         }
     }
 

@@ -16,8 +16,8 @@ pub trait Connection {
 
     /// Consumes input until one event is complete; `None` means more bytes are needed.
     ///
-    /// Asked after input and after `handle_sent` (with an empty input): `Writable` comes from
-    /// either. The event never borrows from `self`, so it may be answered while it is in hand.
+    /// Asked after input, until that is used up and [`Connection::has_event`] is false, and after
+    /// `handle_sent` (with an empty input) if that is true: `Writable` comes from either. The event never borrows from `self`, so it may be answered while it is in hand.
     ///
     /// # Errors
     /// The peer broke the protocol. The reply it deserves is queued; no further event follows.
@@ -26,6 +26,9 @@ pub trait Connection {
         input: &mut Input<'_>,
         scratch: &'a mut Scratch,
     ) -> Result<Option<Event<'a, Self::Role>>, PeerError>;
+
+    /// True if [`Connection::poll_event`] has something to tell without more input.
+    fn has_event(&self) -> bool;
 
     /// Bytes of the body in hand that come as they are, without framing, and may therefore go
     /// straight from the socket to where they belong; 0 if there are none, if their number is not
@@ -99,18 +102,44 @@ pub trait Connection {
     /// memory with the input.
     fn handle_sent(&mut self, bytes: u64);
 
-    /// False while the peer must wait for us: the driver stops reading.
-    fn wants_read(&self) -> bool;
+    /// What it wants now of whoever owns its socket and the clock.
+    fn wishes(&self) -> Wishes;
 
+    /// [`Wishes::reads`] alone.
+    fn wants_read(&self) -> bool {
+        self.wishes().reads
+    }
+
+    /// [`Wishes::finished`] alone.
+    fn is_finished(&self) -> bool {
+        self.wishes().finished
+    }
+
+    /// [`Wishes::closed`] alone.
+    fn is_closed(&self) -> bool {
+        self.wishes().closed
+    }
+
+    /// [`Wishes::phase`] alone.
+    fn phase(&self) -> Phase {
+        self.wishes().phase
+    }
+}
+
+/// What a connection wants of whoever owns its socket and the clock, as one answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wishes {
+    /// Whose turn it is, for whoever owns the clock.
+    pub phase: Phase,
+    /// [`Connection::poll_transmit`] has something.
+    pub sends: bool,
+    /// False while the peer must wait for us: the driver stops reading.
+    pub reads: bool,
     /// True once our side has said everything: a FIN may follow the last byte. Never true of one
     /// that was given up in the middle of a message.
-    fn is_finished(&self) -> bool;
-
+    pub finished: bool,
     /// True once nothing more will be read or written.
-    fn is_closed(&self) -> bool;
-
-    /// Whose turn it is, for whoever owns the clock.
-    fn phase(&self) -> Phase;
+    pub closed: bool,
 }
 
 /// How long a body is, as far as its sender says.

@@ -19,7 +19,7 @@ mod spare;
 
 pub mod h1;
 
-pub use connection::{BodyLen, Connection, Misuse, PeerError, Phase};
+pub use connection::{BodyLen, Connection, Misuse, PeerError, Phase, Wishes};
 pub use event::{Client, Event, Role, Server, StreamId};
 pub use h1::{ClientConnection, ServerConnection};
 pub use head::{Added, HeaderBuf, Headers, Request, Response, Scratch, Version};

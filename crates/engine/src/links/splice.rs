@@ -25,7 +25,7 @@ impl<C: Connection, T> Links<C, T> {
     /// arrived together with the head does, and so does everything where splicing is impossible.
     pub fn splice(&mut self, socket: SocketId) {
         if self.direct(socket) > 0 {
-            self.actions.push_back(Action::Splice { socket });
+            self.desk.actions.push_back(Action::Splice { socket });
         }
     }
 

@@ -109,10 +109,11 @@ fn decimal(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
     }
-    let number = value.iter().try_fold(0u64, |number, byte| {
+    let mut number = 0u64;
+    for byte in value {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        number.checked_mul(10)?.checked_add(digit)
-    })?;
+        number = number.checked_mul(10)?.checked_add(digit)?;
+    }
     (number <= LENGTH_MAX).then_some(number)
 }
 

@@ -23,7 +23,7 @@
 
 use std::marker::PhantomData;
 
-use crate::connection::{BodyLen, Connection, Misuse, PeerError, Phase};
+use crate::connection::{BodyLen, Connection, Misuse, PeerError, Phase, Wishes};
 use crate::event::{Client, Event, Server, StreamId};
 use crate::head::{Headers, Scratch};
 use crate::input::Input;
@@ -37,6 +37,7 @@ mod send;
 
 mod chunked;
 mod encode;
+mod fields;
 mod framing;
 mod parse;
 mod target;
@@ -320,6 +321,52 @@ impl<S: Side> H1<S> {
     fn is_answered(&self) -> bool {
         S::SERVER && self.send == Send::Done
     }
+
+    /// Whether we want to read, and whose turn it is; `queued`: we have something to send.
+    #[inline(always)]
+    fn turn(&self, queued: bool) -> (bool, Phase) {
+        let has_room = !self.held && (self.unreleased as usize) < UNRELEASED_MAX;
+        let ours = if queued { Phase::Send } else { Phase::Application };
+        let (reads, phase) = match self.recv {
+            Recv::Upgraded => (!self.held, Phase::Tunnel),
+            Recv::Tunnel => (has_room, Phase::Tunnel),
+            Recv::Discard(_) => (!self.held, ours),
+            Recv::Closed | Recv::Done => (false, ours),
+            Recv::Body(_) => {
+                let reads = has_room || (self.is_answered() && !self.held);
+                (reads, self.body_phase(reads))
+            }
+            Recv::Head(head) => {
+                let reads =
+                    if S::SERVER { self.room != Room::Full && !self.held } else { has_room };
+                (reads, if head.scan.is_fresh() { self.head_phase(queued) } else { Phase::Head })
+            }
+            Recv::Rest => (has_room, self.head_phase(queued)),
+        };
+        match self.send {
+            Send::Tunnel => (reads, Phase::Tunnel),
+            Send::Closed if !queued && phase != Phase::Tunnel => (reads, Phase::Linger),
+            _ => (reads, phase),
+        }
+    }
+
+    fn body_phase(&self, reads: bool) -> Phase {
+        match self.room {
+            Room::Full => Phase::Send,
+            _ if !reads || self.exchange.waiting => Phase::Application,
+            _ => Phase::Body,
+        }
+    }
+
+    /// Nothing of the next head has arrived.
+    fn head_phase(&self, queued: bool) -> Phase {
+        match self.send {
+            _ if queued => Phase::Send,
+            Send::Head | Send::Body(_) => Phase::Application,
+            _ if self.outstanding > 0 => Phase::Answer,
+            _ => Phase::Idle,
+        }
+    }
 }
 
 impl<S: Side> Connection for H1<S> {
@@ -340,6 +387,11 @@ impl<S: Side> Connection for H1<S> {
             return Ok(None);
         }
         self.poll_recv(input, scratch)
+    }
+
+    fn has_event(&self) -> bool {
+        let needs_no_bytes = matches!(self.recv, Recv::Body(Body::Exact(0)) | Recv::Upgraded);
+        self.room == Room::Reopened || (needs_no_bytes && !self.held)
     }
 
     fn direct(&self) -> u64 {
@@ -444,44 +496,14 @@ impl<S: Side> Connection for H1<S> {
         }
     }
 
-    fn wants_read(&self) -> bool {
-        let has_room = (self.unreleased as usize) < UNRELEASED_MAX;
-        match self.recv {
-            _ if self.held => false,
-            Recv::Head(_) if S::SERVER => self.room != Room::Full,
-            Recv::Rest | Recv::Head(_) | Recv::Tunnel => has_room,
-            Recv::Body(_) => has_room || self.is_answered(),
-            Recv::Upgraded | Recv::Discard(_) => true,
-            Recv::Done | Recv::Closed => false,
-        }
-    }
-
-    fn is_finished(&self) -> bool {
-        self.send == Send::Closed
-    }
-
-    fn is_closed(&self) -> bool {
-        let sent = matches!(self.send, Send::Closed | Send::Cut) && self.outbox.is_empty();
-        sent && matches!(self.recv, Recv::Closed)
-    }
-
-    fn phase(&self) -> Phase {
-        let queued = !self.outbox.is_empty();
-        let ours = if queued { Phase::Send } else { Phase::Application };
-        match (self.recv, self.send) {
-            (Recv::Upgraded | Recv::Tunnel, _) | (_, Send::Tunnel) => Phase::Tunnel,
-            (_, Send::Closed) if !queued => Phase::Linger,
-            (Recv::Closed | Recv::Discard(_), _) => ours,
-            (Recv::Head(head), _) if !head.scan.is_fresh() => Phase::Head,
-            (Recv::Body(_), _) if self.room == Room::Full => Phase::Send,
-            (Recv::Body(_), _) if !self.wants_read() || self.exchange.waiting => Phase::Application,
-            (Recv::Body(_), _) => Phase::Body,
-            (Recv::Done, _) => ours,
-            (_, Send::Head | Send::Body(_)) => ours,
-            _ if queued => Phase::Send,
-            (Recv::Head(_), _) if !S::SERVER => Phase::Answer,
-            _ => Phase::Idle,
-        }
+    #[inline(always)]
+    fn wishes(&self) -> Wishes {
+        let sends = !self.outbox.is_empty();
+        let finished = self.send == Send::Closed;
+        let said = finished || self.send == Send::Cut;
+        let closed = said && !sends && self.recv == Recv::Closed;
+        let (reads, phase) = self.turn(sends);
+        Wishes { phase, sends, reads, finished, closed }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Heads in: finds where a head ends, then decodes it once (RFC 9112 §2 to §5).
 //!
-//! [`Scan`] looks at every byte once, however they arrive, and only for line ends and limits.
-//! When the blank line has come, the start line is taken apart here, the fields by `httparse`,
-//! and one pass over them notes whatever framing, reuse and routing depend on.
+//! A head that has arrived whole is decoded at once, and its end found by the way. For all others
+//! [`Scan`] looks at every byte once, however they arrive, and only for line ends and limits, and
+//! decoding follows when the blank line has come. The start line is taken apart here, the fields by
+//! `fields`, and whatever framing, reuse and routing depend on is noted in the same pass.
 //!
 //! The same bytes give the same error however they are split: errors of the start line come
 //! before those of the lines after it, and those of the scan before those of the fields.
@@ -10,8 +11,9 @@
 use std::ops::Range;
 
 use crate::connection::PeerError;
-use crate::head::{Header, Version, is_hop, is_protected, is_tchar, is_text, slice, trim_ows};
+use crate::head::{Header, Version, is_hop, is_protected, is_tchar, slice, trim_ows};
 
+use super::fields::{self, Piece};
 use super::framing::{Coding, Length};
 use super::{FIELDS_LEN_MAX, HEAD_SIZE_MAX, METHOD_SIZE_MAX, TARGET_SIZE_MAX, target};
 
@@ -170,16 +172,16 @@ fn version(word: &[u8]) -> Result<Version, PeerError> {
     }
 }
 
-/// Decodes a complete request head and fills `index` with its fields.
+/// Decodes the request head that `bytes` begin with, and fills `index` with its fields.
 pub(super) fn request(
-    head: &[u8],
+    bytes: &[u8],
     index: &mut Vec<Header>,
 ) -> Result<(RequestLine, Fields), PeerError> {
-    let line_end = memchr::memchr(b'\n', head).ok_or(PeerError::BadStartLine)? + 1;
-    let line = request_line(&head[..line_end])?;
-    let authority = target::check(line.method(head), line.target(head))?;
-    let fields = fields(head, line_end, index, PeerError::BadField)?;
-    let host = fields.host.as_ref().map(|at| slice(head, at));
+    let line_end = memchr::memchr(b'\n', bytes).ok_or(PeerError::BadStartLine)? + 1;
+    let line = request_line(&bytes[..line_end])?;
+    let authority = target::check(line.method(bytes), line.target(bytes))?;
+    let fields = fields(bytes, line_end, index).ok_or(PeerError::BadField)?;
+    let host = fields.host.as_ref().map(|at| slice(bytes, at));
     let agrees = match host {
         Some(host) if fields.repeated_host || !target::is_host(host) => false,
         Some(host) => authority.is_none_or(|authority| authority.eq_ignore_ascii_case(host)),
@@ -197,11 +199,19 @@ pub(super) fn check_response_start(line: &[u8]) -> Result<(), PeerError> {
     if line[..seen] == HTTP[..seen] { Ok(()) } else { Err(PeerError::BadStartLine) }
 }
 
-/// Takes `version SP status [SP reason] CRLF` apart. The blank before an empty reason is
-/// missing so often that it is not asked for.
-fn status_line(line: &[u8]) -> Result<(u16, Version), PeerError> {
-    let line = line.strip_suffix(b"\r\n").ok_or(PeerError::BadStartLine)?;
-    let (word, rest) = line.split_at_checked(VERSION_SIZE).ok_or(PeerError::BadStartLine)?;
+/// What a status line says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StatusLine {
+    pub(super) version: Version,
+    pub(super) status: u16,
+    /// With its line end.
+    len: usize,
+}
+
+/// Takes `version SP status [SP reason] CRLF` apart, which `bytes` begin with. The blank before
+/// an empty reason is missing so often that it is not asked for.
+fn status_line(bytes: &[u8]) -> Result<StatusLine, PeerError> {
+    let (word, rest) = bytes.split_at_checked(VERSION_SIZE).ok_or(PeerError::BadStartLine)?;
     let version = version(word)?;
     let (status, reason) = match rest {
         [b' ', a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', reason @ ..] => {
@@ -210,24 +220,27 @@ fn status_line(line: &[u8]) -> Result<(u16, Version), PeerError> {
         }
         _ => return Err(PeerError::BadStartLine),
     };
-    let is_reason = matches!(reason, [] | [b' ', ..]) && reason.iter().all(|b| is_text(*b));
-    if is_reason { Ok((status, version)) } else { Err(PeerError::BadStartLine) }
+    let size = fields::text_len(reason);
+    let is_reason = matches!(reason, [b' ' | b'\r', ..]) && reason[size..].starts_with(b"\r\n");
+    let len = VERSION_SIZE + " 200".len() + size + 2;
+    if is_reason { Ok(StatusLine { version, status, len }) } else { Err(PeerError::BadStartLine) }
 }
 
-/// Decodes a complete response head and fills `index` with its fields.
+/// Decodes the response head that `bytes` begin with, and fills `index` with its fields.
 pub(super) fn response(
-    head: &[u8],
+    bytes: &[u8],
     index: &mut Vec<Header>,
-) -> Result<(u16, Version, Fields), PeerError> {
-    let line_end = memchr::memchr(b'\n', head).ok_or(PeerError::BadStartLine)? + 1;
-    let (status, version) = status_line(&head[..line_end])?;
-    let fields = fields(head, line_end, index, PeerError::BadField)?;
-    Ok((status, version, fields))
+) -> Result<(StatusLine, Fields), PeerError> {
+    let line = status_line(bytes)?;
+    let fields = fields(bytes, line.len, index).ok_or(PeerError::BadField)?;
+    Ok((line, fields))
 }
 
 /// What the fields of a head say about framing, reuse and routing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fields {
+    /// Where they end, with the blank line after them.
+    pub(super) end: usize,
     pub(super) length: Length,
     pub(super) coding: Coding,
     pub(super) options: Options,
@@ -258,77 +271,69 @@ pub(super) enum Expect {
     Unknown,
 }
 
-/// Decodes the field lines of `section` from `start` to its blank line. Any failure is `bad`.
-pub(super) fn fields(
-    section: &[u8],
-    start: usize,
-    index: &mut Vec<Header>,
-    bad: PeerError,
-) -> Result<Fields, PeerError> {
-    let mut few = [httparse::EMPTY_HEADER; FIELDS_LEN_USUAL];
-    match httparse::parse_headers(&section[start..], &mut few) {
-        Ok(httparse::Status::Complete((_, decoded))) => classify(section, decoded, index, bad),
-        Err(httparse::Error::TooManyHeaders) => {
-            let mut many = [httparse::EMPTY_HEADER; FIELDS_LEN_MAX];
-            match httparse::parse_headers(&section[start..], &mut many) {
-                Ok(httparse::Status::Complete((_, found))) => classify(section, found, index, bad),
-                _ => Err(bad),
-            }
-        }
-        _ => Err(bad),
-    }
-}
-
-fn classify(
-    section: &[u8],
-    decoded: &[httparse::Header<'_>],
-    index: &mut Vec<Header>,
-    bad: PeerError,
-) -> Result<Fields, PeerError> {
+/// Decodes the field lines of `section` from `start` to the first blank line; `None` if one of them
+/// is not as it must be, or not there.
+pub(super) fn fields(section: &[u8], start: usize, index: &mut Vec<Header>) -> Option<Fields> {
     index.clear();
-    let mut fields = Fields::default();
-    for field in decoded {
-        let (name, value) = (field.name.as_bytes(), field.value);
-        let value_at = range(section, value);
+    let mut fields = Fields { end: start, ..Fields::default() };
+    loop {
+        let line = match fields::piece(section, fields.end) {
+            Piece::Line(line) if index.len() < FIELDS_LEN_MAX => line,
+            Piece::End(end) => {
+                fields.end = end;
+                break;
+            }
+            Piece::Line(_) | Piece::Bad => return None,
+        };
+        let value_at = range(line.value, line.value_end);
+        let (name, value) = (&section[line.start..line.colon], slice(section, &value_at));
         let hop = fields.note(name, value, &value_at);
-        index.push(Header { name: range(section, name), value: value_at, hop });
-    }
-    if fields.options.len > OPTIONS_LEN_MAX {
-        return Err(bad);
+        index.push(Header { name: range(line.start, line.colon), value: value_at, hop });
+        fields.end = line.next;
     }
     if fields.options.nominates {
         mark_nominated(section, index);
     }
-    Ok(fields)
+    (fields.options.len <= OPTIONS_LEN_MAX).then_some(fields)
 }
 
-/// Where in `block` a piece of it lies.
-fn range(block: &[u8], piece: &[u8]) -> Range<u32> {
-    let start = (piece.as_ptr() as usize).wrapping_sub(block.as_ptr() as usize);
-    let narrow = |n: usize| u32::try_from(n).expect("sections are limited to less than 64 KiB");
-    // An empty value need not lie in the block.
-    if piece.is_empty() { 0..0 } else { narrow(start)..narrow(start + piece.len()) }
+#[expect(clippy::cast_possible_truncation, reason = "sections are limited to less than 64 KiB")]
+fn range(from: usize, to: usize) -> Range<u32> {
+    from as u32..to as u32
 }
 
 impl Fields {
     /// Takes in one field; true if it concerns this hop only.
     fn note(&mut self, name: &[u8], value: &[u8], at: &Range<u32>) -> bool {
-        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         match name.len() {
-            4 if is(b"host") => {
+            4 if is(name, b"host") => {
                 self.repeated_host |= self.host.is_some();
                 self.host = Some(at.clone());
             }
-            6 if is(b"expect") => self.expect = self.expect.add(value),
-            7 if is(b"upgrade") => self.upgrade = true,
-            10 if is(b"connection") => self.options.add(value),
-            14 if is(b"content-length") => self.length = self.length.add(value),
-            17 if is(b"transfer-encoding") => self.coding = self.coding.add(value),
+            6 if is(name, b"expect") => self.expect = self.expect.add(value),
+            7 if is(name, b"upgrade") => self.upgrade = true,
+            10 if is(name, b"connection") => self.options.add(value),
+            14 if is(name, b"content-length") => self.length = self.length.add(value),
+            17 if is(name, b"transfer-encoding") => self.coding = self.coding.add(value),
             2 | 7 | 10 | 16 => return is_hop(name),
             _ => return false,
         }
         name.len() != 4
     }
+}
+
+/// True if `name`, which is a token, is `known`, which is in lower case and has no digits: to set
+/// the bit of lower case changes nothing in its letters and hyphens. Four at a time.
+#[inline(always)]
+fn is<const N: usize>(name: &[u8], known: &[u8; N]) -> bool {
+    let Some(name) = name.first_chunk::<N>() else { return false };
+    let (words, rest) = name.as_chunks();
+    let (known_words, known_rest) = known.as_chunks();
+    let lower = |word: &[u8; 4]| u32::from_ne_bytes(*word) | 0x2020_2020;
+    let pairs = words.iter().zip(known_words);
+    let rests = rest.iter().zip(known_rest);
+    pairs.fold(true, |same, (a, b)| same & (lower(a) == u32::from_ne_bytes(*b)))
+        && rests.fold(true, |same, (a, b)| same & (a | 0x20 == *b))
 }
 
 impl Options {
@@ -381,7 +386,5 @@ const REQUEST_LINE_REST: usize = " ".len() + " HTTP/1.1\r".len();
 /// The start line, and the fields.
 #[expect(clippy::cast_possible_truncation, reason = "100 fits")]
 const LINES_MAX: u8 = FIELDS_LEN_MAX as u8 + 1;
-/// Most heads have no more fields than this.
-const FIELDS_LEN_USUAL: usize = 16;
 /// Names in `Connection`, in all: more have no honest use, and each costs a comparison per field.
 const OPTIONS_LEN_MAX: usize = 16;

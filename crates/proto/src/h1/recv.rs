@@ -7,11 +7,11 @@ use crate::input::Input;
 
 use super::chunked::{self, Decoder, Piece};
 use super::framing::{self, Facts, Framing, Kind};
-use super::parse::{self, Expect, Fields};
+use super::parse::{self, Expect, Fields, RequestLine, StatusLine};
 use super::side::{Head, Side};
 use super::{
-    Body, DISCARD, DRAIN_SIZE_MAX, Exchange, H1, Handover, HeadScan, INTERIM_LEN_MAX,
-    LINGER_SIZE_MAX, Recv, Reuse, Room, Send, encode,
+    Body, DISCARD, DRAIN_SIZE_MAX, Exchange, H1, HEAD_SIZE_MAX, Handover, HeadScan,
+    INTERIM_LEN_MAX, LINGER_SIZE_MAX, Recv, Reuse, Room, Send, encode,
 };
 
 type Polled<'a, S> = Result<Option<Event<'a, S>>, PeerError>;
@@ -32,8 +32,8 @@ impl<S: Side> H1<S> {
         match self.recv {
             Recv::Rest => self.poll_rest(input),
             Recv::Head(head) => match self.poll_head(head, input, scratch) {
-                Ok(true) => self.head_event(input, scratch),
-                Ok(false) => Ok(None),
+                Ok(Some((start, fields))) => self.head_event(start, &fields, input, scratch),
+                Ok(None) => Ok(None),
                 Err(error) => Err(self.fail(error, input)),
             },
             Recv::Body(_) => match self.poll_body(input, scratch) {
@@ -64,18 +64,18 @@ impl<S: Side> H1<S> {
         Ok(None)
     }
 
-    /// True if a complete head lies in front of the input.
+    /// The head in front of the input, once it is complete.
     fn poll_head(
         &mut self,
         mut head: HeadScan,
         input: &mut Input<'_>,
         scratch: &mut Scratch,
-    ) -> Result<bool, PeerError> {
+    ) -> Result<Option<(Start, Fields)>, PeerError> {
         if S::SERVER && self.room == Room::Full {
-            return Ok(false);
+            return Ok(None);
         }
         if input.is_empty() {
-            return self.poll_quiet(head, input).map(|()| false);
+            return self.poll_quiet(head, input).map(|()| None);
         }
         if S::SERVER && head.scan.is_fresh() && !head.after_blank {
             // A line end after the last body that does not belong to it (RFC 9112 §2.2).
@@ -86,22 +86,29 @@ impl<S: Side> H1<S> {
                 return self.poll_head(head, input, scratch);
             }
             if input.bytes() == b"\r" && !input.has_eof() {
-                return Ok(false);
+                return Ok(None);
             }
         }
         if !S::SERVER && self.outstanding == 1 && self.send == Send::Head {
             return Err(PeerError::Unsolicited);
         }
+        // Most heads come whole. Of all others the scan says what they lack, and what is wrong.
+        let bytes = input.bytes();
+        if head.scan.is_fresh()
+            && let Ok(decoded) = decode::<S>(&bytes[..bytes.len().min(HEAD_SIZE_MAX)], scratch)
+        {
+            return Ok(Some(decoded));
+        }
         let check =
             if S::SERVER { parse::check_request_start } else { parse::check_response_start };
-        let end = parse::head_end(&mut head.scan, input.bytes(), check)?;
-        let Some(end) = end else {
-            self.recv = Recv::Head(head);
-            return if input.has_eof() { Err(PeerError::UnexpectedEof) } else { Ok(false) };
-        };
-        scratch.head.clear();
-        scratch.head.extend_from_slice(&input.bytes()[..end]);
-        Ok(true)
+        match parse::head_end(&mut head.scan, bytes, check)? {
+            Some(end) => decode::<S>(&bytes[..end], scratch).map(Some),
+            None if input.has_eof() => Err(PeerError::UnexpectedEof),
+            None => {
+                self.recv = Recv::Head(head);
+                Ok(None)
+            }
+        }
     }
 
     /// No byte has come: the end of the connection is in order here, if nothing is owed.
@@ -116,55 +123,38 @@ impl<S: Side> H1<S> {
         Ok(())
     }
 
-    fn head_event<'a>(&mut self, input: &mut Input<'_>, scratch: &'a mut Scratch) -> Polled<'a, S> {
-        let Scratch { head, index } = scratch;
-        let begun = if S::SERVER {
-            parse::request(head, index).and_then(|(line, fields)| {
-                let (len, waits) = self.begin_request(line.version, line.method(head), &fields)?;
-                Ok(Begun::Request { line, len, waits })
-            })
-        } else {
-            parse::response(head, index).and_then(|(status, version, fields)| {
-                let len = self.begin_response(status, version, &fields)?;
-                Ok(Begun::Response { status, version, len })
-            })
+    /// A head is sound: what it means is decided, and it goes from the input into the scratch.
+    fn head_event<'a>(
+        &mut self,
+        start: Start,
+        fields: &Fields,
+        input: &mut Input<'_>,
+        scratch: &'a mut Scratch,
+    ) -> Polled<'a, S> {
+        scratch.head.clear();
+        scratch.head.extend_from_slice(&input.bytes()[..fields.end]);
+        let scratch: &'a Scratch = scratch;
+        let begun = match start {
+            Start::Request(line) => self.begin_request(line, fields, scratch),
+            Start::Response(line) => self.begin_response(line, fields, scratch),
         };
-        let begun = match begun {
-            Ok(begun) => begun,
-            Err(error) => return Err(self.fail(error, input)),
-        };
-        input.skip(head.len());
-        let headers = Headers::new(head, index);
-        let stream = self.stream;
-        Ok(Some(match begun {
-            Begun::Request { line, len, waits } => {
-                let (method, target) = (line.method(head), line.target(head));
-                let request = Request {
-                    version: line.version,
-                    expects_continue: waits,
-                    ..Request::new(method, target, headers)
-                };
-                Event::Head { stream, head: S::received(Head::Request(request)), len }
+        match begun {
+            Ok(event) => {
+                input.skip(fields.end);
+                Ok(Some(event))
             }
-            Begun::Response { status, version, len } => {
-                let response = Response { version, ..Response::new(status, headers) };
-                match len {
-                    None => Event::Informational { stream, head: response },
-                    Some(len) => {
-                        Event::Head { stream, head: S::received(Head::Response(response)), len }
-                    }
-                }
-            }
-        }))
+            Err(error) => Err(self.fail(error, input)),
+        }
     }
 
-    /// A request head is complete: the length of its body, and whether the body waits for a 100.
-    fn begin_request(
+    /// A request begins, whose head is in the scratch.
+    fn begin_request<'a>(
         &mut self,
-        version: Version,
-        method: &[u8],
+        line: RequestLine,
         fields: &Fields,
-    ) -> Result<(BodyLen, bool), PeerError> {
+        scratch: &'a Scratch,
+    ) -> Result<Event<'a, S>, PeerError> {
+        let (version, method) = (line.version, line.method(&scratch.head));
         let (length, coding) = (fields.length, fields.coding);
         let facts = Facts { kind: Kind::Request, version, length, coding };
         let (framing, len) = framing::framing(facts)?;
@@ -188,16 +178,24 @@ impl<S: Side> H1<S> {
         }
         self.send = Send::Head;
         self.recv = Recv::Body(framing.into());
-        Ok((len, waiting))
+        let request = Request {
+            version,
+            expects_continue: waiting,
+            ..Request::new(method, line.target(&scratch.head), scratch.headers())
+        };
+        let head = S::received(Head::Request(request));
+        Ok(Event::Head { stream: self.stream, head, len })
     }
 
-    /// A response head is complete: the length of its body, or nothing if it is an interim one.
-    fn begin_response(
+    /// A response begins, or an interim one is there, whose head is in the scratch.
+    fn begin_response<'a>(
         &mut self,
-        status: u16,
-        version: Version,
+        line: StatusLine,
         fields: &Fields,
-    ) -> Result<Option<BodyLen>, PeerError> {
+        scratch: &'a Scratch,
+    ) -> Result<Event<'a, S>, PeerError> {
+        let (StatusLine { status, version, .. }, stream) = (line, self.stream);
+        let head = Response { version, ..Response::new(status, scratch.headers()) };
         // Only the request sent last can have asked: nothing is sent after one that asks.
         let asked = if self.outstanding == 1 { self.exchange.asked } else { Handover::Nothing };
         let handover = match status {
@@ -212,7 +210,8 @@ impl<S: Side> H1<S> {
             self.interims += 1;
             self.recv = super::NEXT_HEAD;
             let too_many = u32::from(self.interims) > INTERIM_LEN_MAX;
-            return if too_many { Err(PeerError::TooManyInterim) } else { Ok(None) };
+            let event = Event::Informational { stream, head };
+            return if too_many { Err(PeerError::TooManyInterim) } else { Ok(event) };
         }
         let kind = match status {
             _ if handover => Kind::Bodiless,
@@ -232,7 +231,7 @@ impl<S: Side> H1<S> {
             self.recv = Recv::Done;
             self.settle();
         }
-        Ok(Some(len))
+        Ok(Event::Head { stream, head: S::received(Head::Response(head)), len })
     }
 
     fn poll_body(
@@ -377,10 +376,21 @@ impl<S: Side> H1<S> {
     }
 }
 
-/// A head that has passed all checks.
-enum Begun {
-    Request { line: parse::RequestLine, len: BodyLen, waits: bool },
-    Response { status: u16, version: Version, len: Option<BodyLen> },
+/// The start line of a head, of the kind that a role receives.
+#[derive(Clone, Copy, Debug)]
+enum Start {
+    Request(RequestLine),
+    Response(StatusLine),
+}
+
+/// Decodes the head that `bytes` begin with; the scratch gets the index of its fields.
+fn decode<S: Side>(bytes: &[u8], scratch: &mut Scratch) -> Result<(Start, Fields), PeerError> {
+    let index = &mut scratch.index;
+    if S::SERVER {
+        parse::request(bytes, index).map(|(line, fields)| (Start::Request(line), fields))
+    } else {
+        parse::response(bytes, index).map(|(line, fields)| (Start::Response(line), fields))
+    }
 }
 
 /// What comes next of a body.
@@ -420,7 +430,7 @@ fn poll_chunked(
 fn trailers(section: &[u8], scratch: &mut Scratch) -> Result<(), PeerError> {
     scratch.head.clear();
     scratch.head.extend_from_slice(section);
-    parse::fields(section, 0, &mut scratch.index, PeerError::BadTrailer)?;
+    parse::fields(section, 0, &mut scratch.index).ok_or(PeerError::BadTrailer)?;
     let forbidden = |(name, _): (&[u8], &[u8])| chunked::is_forbidden(name);
     let refused = scratch.headers().iter().any(forbidden);
     if refused { Err(PeerError::BadTrailer) } else { Ok(()) }

@@ -1,0 +1,196 @@
+//! Field lines: `field-name ":" OWS field-value OWS CRLF`, up to a blank line (RFC 9112 §5).
+//!
+//! One pass takes them apart, proves every byte and finds where the section ends; what the fields
+//! mean is noted by `parse`. Nothing is repaired: no blank before the colon, no folded line, no
+//! line end but CR LF.
+
+use crate::head::{is_tchar, is_text};
+
+/// Where the parts of a field line are in their section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// Where it begins, and with it its name.
+    pub(super) start: usize,
+    /// The end of the name: the colon.
+    pub(super) colon: usize,
+    /// Where the value begins, without the blanks around it.
+    pub(super) value: usize,
+    /// And where it ends.
+    pub(super) value_end: usize,
+    /// The next line.
+    pub(super) next: usize,
+}
+
+/// What stands in a section at some place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    Line(Line),
+    /// The blank line, and where it ends.
+    End(usize),
+    /// Neither of them, or not all of it.
+    Bad,
+}
+
+/// What begins at `start`, which is the first byte of a line.
+#[inline(always)] // the one loop over all lines of a head
+pub(super) fn piece(section: &[u8], start: usize) -> Piece {
+    let line = &section[start..];
+    let (name, rest) = line.split_at(token_len(line));
+    let [b':', rest @ ..] = rest else {
+        let blank = name.is_empty() && rest.starts_with(b"\r\n");
+        return if blank { Piece::End(start + 2) } else { Piece::Bad };
+    };
+    let colon = start + name.len();
+    let (text, rest) = rest.split_at(text_len(rest));
+    if name.is_empty() || !rest.starts_with(b"\r\n") {
+        return Piece::Bad;
+    }
+    let (mut value, mut value_end) = (colon + 1, colon + 1 + text.len());
+    let next = value_end + 2;
+    let mut text = text;
+    while let [b' ' | b'\t', rest @ ..] = text {
+        (text, value) = (rest, value + 1);
+    }
+    while let [rest @ .., b' ' | b'\t'] = text {
+        (text, value_end) = (rest, value_end - 1);
+    }
+    Piece::Line(Line { start, colon, value, value_end, next })
+}
+
+/// How many bytes of a token stand in front.
+#[inline(always)]
+fn token_len(bytes: &[u8]) -> usize {
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (at, word) in (0..).step_by(8).zip(words) {
+        if let Some(n) = word.iter().position(|b| !is_tchar(*b)) {
+            return at + n;
+        }
+    }
+    let len = rest.iter().position(|b| !is_tchar(*b)).unwrap_or(rest.len());
+    bytes.len() - rest.len() + len
+}
+
+/// How many bytes of text ([`is_text`]) stand in front. Eight at a time: these are most of a head.
+#[inline(always)]
+pub(super) fn text_len(bytes: &[u8]) -> usize {
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (at, word) in (0..).step_by(8).zip(words) {
+        let marks = unusual(u64::from_le_bytes(*word));
+        if marks != 0 {
+            let first = marks.trailing_zeros() as usize / 8;
+            if let Some(n) = word[first..].iter().position(|b| !is_text(*b)) {
+                return at + first + n;
+            }
+        }
+    }
+    let len = rest.iter().position(|b| !is_text(*b)).unwrap_or(rest.len());
+    bytes.len() - rest.len() + len
+}
+
+/// Marks, in the highest bit of each, bytes that are not from SP to `~`: the lowest mark is
+/// right. Those above it may not be, as a byte that is marked can borrow or carry.
+fn unusual(word: u64) -> u64 {
+    (word.wrapping_sub(BYTES * 0x20) | word.wrapping_add(BYTES) | word) & (BYTES * 0x80)
+}
+
+/// One in each byte of a word.
+const BYTES: u64 = 0x0101_0101_0101_0101;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Where a section ends, and its fields.
+    type Section<'a> = (usize, Vec<(&'a [u8], &'a [u8])>);
+
+    fn ours(section: &[u8]) -> Option<Section<'_>> {
+        let (mut at, mut fields) = (0, Vec::new());
+        loop {
+            match piece(section, at) {
+                Piece::Line(line) => {
+                    let value = &section[line.value..line.value_end];
+                    fields.push((&section[line.start..line.colon], value));
+                    at = line.next;
+                }
+                Piece::End(end) => return Some((end, fields)),
+                Piece::Bad => return None,
+            }
+        }
+    }
+
+    /// The same by another parser, which takes bare LF besides.
+    fn theirs(section: &[u8]) -> Option<Section<'_>> {
+        let mut found = [httparse::EMPTY_HEADER; 64];
+        let Ok(httparse::Status::Complete((end, found))) =
+            httparse::parse_headers(section, &mut found)
+        else {
+            return None;
+        };
+        let mut ends = section[..end].iter().enumerate().filter(|(_, b)| **b == b'\n');
+        if !ends.all(|(at, _)| at > 0 && section[at - 1] == b'\r') {
+            return None;
+        }
+        Some((end, found.iter().map(|field| (field.name.as_bytes(), field.value)).collect()))
+    }
+
+    const PIECES: &[&[u8]] = &[
+        b"\r\n",
+        b"\r\n",
+        b"\r\n",
+        b"\r\n\r\n",
+        b"Name: value\r\n",
+        b"Other:value \t\r\n",
+        b"text that is longer than a word",
+        b"Host",
+        b"a",
+        b": ",
+        b":",
+        b" ",
+        b"\t",
+        b"/",
+        b"\"",
+        b"\r",
+        b"\n",
+        b"\0",
+        b"\x0b",
+        b"\x1f",
+        b"\x7f",
+        b"\x80\xff",
+    ];
+
+    proptest! {
+        #[test]
+        fn what_is_taken_is_what_a_well_kept_parser_takes(
+            section in prop::collection::vec(
+                prop::sample::select(PIECES),
+                0..12,
+            ).prop_map(|pieces| pieces.concat()),
+        ) {
+            prop_assert_eq!(ours(&section), theirs(&section));
+        }
+
+        #[test]
+        fn any_byte_anywhere_in_a_line_is_judged_as_by_that_parser(
+            at in 0..40_usize, byte in any::<u8>(), other in 0..40_usize, another in any::<u8>(),
+        ) {
+            let mut section = b"Some-Name: \t a value, and more of it \t\r\n\r\nrest".to_vec();
+            section[at] = byte;
+            section[other] = another;
+            prop_assert_eq!(ours(&section), theirs(&section));
+        }
+    }
+
+    #[test]
+    fn every_byte_of_a_value_is_text_at_any_place_of_a_word() {
+        for byte in 0..=u8::MAX {
+            for at in 0..20 {
+                let mut value = [b'v'; 20];
+                value[at] = byte;
+                let len = if is_text(byte) { value.len() } else { at };
+                assert_eq!(text_len(&value), len, "{byte:#04x} at {at}");
+            }
+        }
+    }
+}
