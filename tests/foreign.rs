@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use fulmar_drive::{Answer, Interest, Ready, Resolver, Watch};
 use fulmar_engine::LookupId;
-use fulmar_tests::resolving::Asker;
 use fulmar_tests::loops::{AppLoop, Loop, OwnLoop};
+use fulmar_tests::resolving::Asker;
 
 /// Has two sockets; when one is ready it closes the other and opens a third, which gets its number.
 #[derive(Debug)]

@@ -13,9 +13,9 @@ use fulmar_drive::Change;
 use fulmar_engine::{LookupId, ResolveError};
 use fulmar_names::{Family, Names, Options, Overrides};
 use fulmar_sys as sys;
-use fulmar_tests::resolving::{Answer, Asker};
 use fulmar_tests::dns::{self, A, AAAA, Dns, Heard, Say, address_of, alias};
 use fulmar_tests::loops::{AppLoop, Loop, OwnLoop};
+use fulmar_tests::resolving::{Answer, Asker};
 use tempfile::TempDir;
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));

@@ -6,10 +6,10 @@ use std::fs;
 
 use fulmar_names::{Names, Options};
 use fulmar_sys::Ledger;
-use fulmar_tests::resolving::Asker;
 use fulmar_tests::dns::{self, Dns};
 use fulmar_tests::loops::{AppLoop, Loop};
 use fulmar_tests::process::{peer, run, text};
+use fulmar_tests::resolving::Asker;
 use tempfile::TempDir;
 
 #[test]

@@ -7,9 +7,9 @@ use std::fs::File;
 
 use fulmar_engine::ResolveError;
 use fulmar_names::{Names, Options};
-use fulmar_tests::resolving::{Answer, Asker};
 use fulmar_tests::dns::{self, Dns};
 use fulmar_tests::loops::{AppLoop, Loop, OwnLoop};
+use fulmar_tests::resolving::{Answer, Asker};
 
 #[test]
 fn running_out_of_descriptors_is_an_error_of_its_own_and_passes() {
