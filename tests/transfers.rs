@@ -299,9 +299,15 @@ impl<L: ClientLoop> Staged<L> {
     }
 
     /// Turns both until nothing has happened for a while.
+    ///
+    /// # Panics
+    /// If something happens for ever.
     pub fn rest(&mut self) {
         let mut quiet = 0;
+        let start = sys::now();
         while quiet < 8 {
+            let time = sys::now() - start;
+            assert!(time < Duration::from_secs(20), "no rest: {:?}", self.client.stats());
             let before = (self.client.stats().events, self.client.stats().timeouts);
             self.turn();
             let after = (self.client.stats().events, self.client.stats().timeouts);

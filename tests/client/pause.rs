@@ -236,3 +236,22 @@ fn pausing_at_every_piece_loses_none() {
     }
     in_every_loop!(check);
 }
+
+/// Whoever it was opened for is gone when it stands: it is idle, and nobody waits until it can be
+/// written to, which it always can.
+#[test]
+fn a_connection_that_stands_with_nothing_to_send_is_quiet() {
+    fn check<L: ClientLoop>() {
+        let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), |_| ok(b"a"));
+        let id = staged.get("/");
+        staged.with(|context| assert!(context.remove(id)));
+        staged.run_until(|client| client.idle_connections() == 1);
+        staged.rest();
+        stays_quiet(&mut staged);
+        let id = staged.get("/");
+        staged.run();
+        assert_eq!(staged.recorder().body(id), b"a");
+        assert_eq!(staged.peer.accepted(), 1);
+    }
+    in_every_loop!(check);
+}
