@@ -144,7 +144,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 }
 
-/// Sockets read by one list; they share the block.
-const BATCH_LEN_MAX: usize = 64;
-/// Memory for one list: one busy socket has all of it, 64 have 4 KB each.
+/// Sockets read by one list; they share the block. With more of them a body of some ten KB would
+/// come in several pieces, each with a call of its own.
+const BATCH_LEN_MAX: usize = 4;
+/// Memory for one list: one busy socket has all of it, four have 64 KB each.
 const BLOCK_SIZE: usize = 256 * 1024;
