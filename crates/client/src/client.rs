@@ -224,6 +224,7 @@ impl<A: Application> Client<A> {
         transfer.reused = !first;
         transfer.times = seat.timings(first, now - transfer.since);
         transfer.since = now;
+        transfer.assigned = now;
         transfer.stage = Stage::Sending;
         state.stats.reused += u64::from(!first);
         if let Some(known) = state.pool.get_mut(origin) {

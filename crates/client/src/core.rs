@@ -509,4 +509,3 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
         self.state.commands.push_back(Command::Gone(Box::new(seat), socket, End::Closed));
     }
 }
-

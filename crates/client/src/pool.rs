@@ -192,7 +192,10 @@ impl Pool {
 
     /// The transfers that wait, and some that are gone.
     pub(crate) fn waiters(&self, at: usize) -> Vec<TransferId> {
-        self.origins.get(at).map(|origin| origin.queue.iter().copied().collect()).unwrap_or_default()
+        self.origins
+            .get(at)
+            .map(|origin| origin.queue.iter().copied().collect())
+            .unwrap_or_default()
     }
 
     /// How many transfers wait.

@@ -36,6 +36,8 @@ pub(crate) struct Transfer {
     pub(crate) started: Instant,
     /// When the stage began, or last made progress.
     pub(crate) since: Instant,
+    /// When it got its connection.
+    pub(crate) assigned: Instant,
     /// The wheel's entry comes due at most so long after any moment.
     pub(crate) armed: Span,
     pub(crate) times: Timings,
@@ -212,6 +214,7 @@ impl Transfer {
             stream: StreamId(0),
             started: now,
             since: now,
+            assigned: now,
             armed: Span::ENDLESS,
             times: Timings::default(),
             received: 0,
@@ -254,6 +257,8 @@ impl Transfer {
     pub(crate) fn deadline(&self) -> Option<(Instant, Waiting)> {
         let options = self.request.options();
         let total = options.total_timeout.map(|span| (later(self.started, span), Waiting::Total));
+        let exchange = options.exchange_timeout.filter(|_| self.is_active());
+        let exchange = exchange.map(|span| (later(self.assigned, span), Waiting::Total));
         let stage = match self.stage {
             Stage::Queued | Stage::Aside | Stage::Expecting => None,
             _ if self.is_held() => None,
@@ -261,7 +266,7 @@ impl Transfer {
             Stage::Receiving => options.idle_timeout.map(|span| (span, Waiting::Idle)),
         };
         let stage = stage.map(|(span, waiting)| (later(self.since, span), waiting));
-        total.into_iter().chain(stage).min_by_key(|(due, _)| *due)
+        total.into_iter().chain(exchange).chain(stage).min_by_key(|(due, _)| *due)
     }
 
     /// When something else is due: a rest or a pause of ours ends, a speed is to be reckoned.
