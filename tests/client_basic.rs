@@ -1,6 +1,9 @@
 //! Transfers from start to end, against a server of ours, in every loop.
 
-use fulmar_client::{Body, Client, Config, Event, Request};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fulmar_client::{Body, Client, Config, Error, Event, Options, Request, Waiting};
 use fulmar_server::ServerEngine;
 use fulmar_tests::app::App;
 use fulmar_tests::in_every_loop;
@@ -80,6 +83,33 @@ fn bodies_go_up_whole_or_piece_by_piece() {
         assert_eq!(recorder.body(small), b"hello");
         assert_eq!(recorder.body(whole), vec![b'a'; 300_000 / L::SLOWER]);
         assert_eq!(recorder.body(stream), vec![b'x'; 1_000_000]);
+    }
+    in_every_loop!(check);
+}
+
+#[test]
+fn the_queue_does_not_count_for_an_exchange() {
+    fn check<L: Loop<Engine = Client<Recorder>>>() {
+        let config = Config { connections_max: 1, ..Config::default() };
+        let mut pair = Pair::<L, Server>::new(Recorder::default(), config);
+        let span = Duration::from_millis(300);
+        let options = Options { exchange_timeout: Some(span), ..Options::default() };
+        let options = Arc::new(options);
+        let mut start = |path: &str| {
+            let request = Request::get(&pair.url(path)).options(Arc::clone(&options));
+            pair.start(&request.build().unwrap())
+        };
+        let quick = [(); 4].map(|()| start("/delay/120"));
+        let slow = start("/delay/5000");
+        pair.run();
+        let recorder = pair.client.engine().application();
+        for id in quick {
+            let done = recorder.ended(id);
+            assert!(done.result.is_ok(), "{done:?}");
+        }
+        let done = recorder.ended(slow);
+        assert!(matches!(done.result, Err(Error::TimedOut(Waiting::Total))), "{done:?}");
+        assert!(done.timings().queue > span, "{done:?}");
     }
     in_every_loop!(check);
 }

@@ -9,6 +9,7 @@ pub mod certs;
 pub mod curl;
 pub mod dns;
 pub mod fetch;
+pub mod get;
 pub mod http;
 pub mod https;
 pub mod load;

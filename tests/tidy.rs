@@ -593,7 +593,7 @@ const ALLOWED: &[Edges] = &[
     crate_("tls", &["proto"]),
     crate_("names", &["drive", "engine"]),
     crate_("client", &["engine", "proto", "semantics", "tls"]),
-    crate_("fetch", &["client", "drive", "engine", "names", "proto", "semantics", "sys", "tls"]),
+    crate_("fetch", &["client", "drive", "names", "proto", "semantics", "sys", "tls"]),
     crate_("server", &["engine", "proto"]),
     crate_("serve", &["drive", "engine", "proto", "server", "sys"]),
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
@@ -650,7 +650,7 @@ const FOREIGN: &[(&str, &str)] = &[
 ];
 
 /// Subcommands, each with a page.
-const TOOLS: &[&str] = &["serve", "load"];
+const TOOLS: &[&str] = &["get", "serve", "load"];
 
 const LINES_MAX: usize = 800;
 

@@ -16,7 +16,7 @@ use fulmar_sys as sys;
 
 use crate::output::{Failure, complain, say};
 use crate::signals::{self, INTERRUPTED, Interrupt};
-use crate::{descriptors, durations, table};
+use crate::{descriptors, durations, fields, table};
 
 /// Load a server, and say what limits it.
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     method: String,
 
     /// A header field, `Name: value`; may be given several times
-    #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = header)]
+    #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = fields::parse)]
     headers: Vec<(String, String)>,
 
     /// The body of every request; `@FILE` reads it from a file
@@ -249,7 +249,7 @@ fn print(arguments: &Arguments, report: &Report, served: Option<&Outcome>) -> Re
             say(&format!(
                 "\nsystem calls of the embedded server\n{}\n  driven by       epoll: {} turns, \
                  {:.1} events per turn\n",
-                table::of(&outcome.ledger, requests),
+                table::of(&outcome.ledger, requests, "per request"),
                 stats.turns,
                 table::ratio(stats.events, stats.turns),
             ))?;
@@ -303,11 +303,6 @@ fn share_cpus() -> (Option<Vec<usize>>, Option<Vec<usize>>) {
         }
         _ => (None, None),
     }
-}
-
-fn header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("a field is `Name: value`")?;
-    Ok((name.to_owned(), value.trim().to_owned()))
 }
 
 const TICK: Duration = Duration::from_millis(50);

@@ -3,6 +3,8 @@
 
 mod descriptors;
 mod durations;
+mod fields;
+mod get;
 mod load;
 mod output;
 mod serve;
@@ -25,6 +27,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Tool {
+    /// Fetch many URLs into files.
+    Get(get::Arguments),
     /// Serve the files of a directory.
     Serve(serve::Arguments),
     /// Load a server, and say what limits it.
@@ -33,6 +37,7 @@ enum Tool {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().tool {
+        Tool::Get(arguments) => get::run(arguments),
         Tool::Serve(arguments) => serve::run(arguments),
         Tool::Load(arguments) => load::run(arguments),
     };

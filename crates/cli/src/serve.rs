@@ -226,7 +226,7 @@ fn report(arguments: &Arguments, outcome: &Outcome, to_stderr: bool) -> Result<(
         stats.accepted,
         stats.turns,
         stats.events,
-        table::of(&outcome.ledger, counts.requests)
+        table::of(&outcome.ledger, counts.requests, "per request")
     );
     if to_stderr {
         complain(&text);

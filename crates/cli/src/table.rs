@@ -4,17 +4,17 @@ use std::fmt::Write;
 
 use fulmar_sys::Ledger;
 
-/// A line for each call, with its share of a request.
-pub(crate) fn of(ledger: &Ledger, requests: u64) -> String {
-    let mut text = line("system call", "calls", "per request", "EAGAIN");
-    for (call, count) in ledger.iter() {
-        text += &row(call.name(), count.calls, count.eagain, requests);
+/// A line for each call, with its share of one of `count` requests or files: `each` says which.
+pub(crate) fn of(ledger: &Ledger, count: u64, each: &str) -> String {
+    let mut text = line("system call", "calls", each, "EAGAIN");
+    for (call, made) in ledger.iter() {
+        text += &row(call.name(), made.calls, made.eagain, count);
     }
-    text + &row("all", ledger.total(), ledger.eagain(), requests)
+    text + &row("all", ledger.total(), ledger.eagain(), count)
 }
 
-fn row(name: &str, calls: u64, eagain: u64, requests: u64) -> String {
-    let share = format!("{:.4}", ratio(calls, requests));
+fn row(name: &str, calls: u64, eagain: u64, count: u64) -> String {
+    let share = format!("{:.4}", ratio(calls, count));
     line(name, &calls.to_string(), &share, &eagain.to_string())
 }
 
@@ -24,8 +24,8 @@ fn line(name: &str, calls: &str, share: &str, eagain: &str) -> String {
     text
 }
 
-/// Calls for each request.
+/// Calls for each.
 #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
-pub(crate) fn ratio(calls: u64, requests: u64) -> f64 {
-    calls as f64 / requests.max(1) as f64
+pub(crate) fn ratio(calls: u64, count: u64) -> f64 {
+    calls as f64 / count.max(1) as f64
 }

@@ -50,6 +50,8 @@ pub struct Options {
     pub idle_timeout: Option<Duration>,
     /// From start to end, queue and redirects included.
     pub total_timeout: Option<Duration>,
+    /// For one exchange, from when its connection is there: the queue does not count.
+    pub exchange_timeout: Option<Duration>,
     /// The longest body, as delivered.
     pub body_max: Option<u64>,
     /// The transfer is given up when it receives fewer bytes a second than this, for so long.
@@ -89,6 +91,7 @@ impl Default for Options {
             first_byte_timeout: None,
             idle_timeout: Some(Duration::from_secs(60)),
             total_timeout: None,
+            exchange_timeout: None,
             body_max: None,
             lowest_speed: None,
             highest_speed: None,

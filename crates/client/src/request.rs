@@ -63,7 +63,7 @@ impl Patience {
         let span = |time: Option<Duration>| time.map_or(Span::ENDLESS, Span::from);
         let paced = options.lowest_speed.is_some() || options.highest_speed.is_some();
         Self {
-            alone: options.total_timeout.is_none() && !paced,
+            alone: options.total_timeout.or(options.exchange_timeout).is_none() && !paced,
             first_byte: span(options.first_byte_timeout),
             idle: span(options.idle_timeout),
         }

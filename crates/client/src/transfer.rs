@@ -36,6 +36,7 @@ pub(crate) struct Transfer {
     pub(crate) stream: StreamId,
     /// When the stage began, or last made progress.
     pub(crate) since: Instant,
+    /// When it got its connection.
     /// The wheel's entry comes due at most so long after any moment.
     pub(crate) armed: Span,
     pub(crate) marks: Marks,
@@ -259,6 +260,9 @@ impl Transfer {
         let options = self.request.options();
         let total =
             options.total_timeout.map(|span| (later(self.marks.started, span), Waiting::Total));
+        let exchange = options.exchange_timeout.filter(|_| self.is_active());
+        let assigned = self.marks.assigned.unwrap_or(self.since);
+        let exchange = exchange.map(|span| (later(assigned, span), Waiting::Total));
         let stage = match self.stage {
             Stage::Queued | Stage::Aside | Stage::Expecting => None,
             _ if self.is_held() => None,
@@ -266,7 +270,7 @@ impl Transfer {
             Stage::Receiving => options.idle_timeout.map(|span| (span, Waiting::Idle)),
         };
         let stage = stage.map(|(span, waiting)| (later(self.since, span), waiting));
-        total.into_iter().chain(stage).min_by_key(|(due, _)| *due)
+        total.into_iter().chain(exchange).chain(stage).min_by_key(|(due, _)| *due)
     }
 
     /// When something else is due: a rest or a pause of ours ends, a speed is to be reckoned.

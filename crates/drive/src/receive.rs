@@ -177,7 +177,8 @@ fn is_last(result: &io::Result<usize>) -> bool {
     }
 }
 
-/// Sockets read by one list; they share the block.
-const BATCH_LEN_MAX: usize = 64;
-/// Memory for one list: one busy socket has all of it, 64 have 4 KB each.
+/// Sockets read by one list; they share the block. With more of them, a body of 100 KB would come
+/// in several pieces, each with a call of its own.
+const BATCH_LEN_MAX: usize = 2;
+/// Memory for one list: one busy socket has all of it, two have 128 KB each.
 const BLOCK_SIZE: usize = 256 * 1024;

@@ -96,6 +96,88 @@ pub fn open_log(path: &Path) -> io::Result<OwnedFd> {
     open_at(libc::AT_FDCWD, &c_path(path)?, flags)
 }
 
+/// `openat(2)` with `O_CREAT` and `O_EXCL`, for writing: a file that was not there, and no link.
+///
+/// # Errors
+/// `EEXIST` when the name is taken; otherwise as the manual page says.
+pub fn create_new(dir: BorrowedFd<'_>, component: &CStr) -> io::Result<OwnedFd> {
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+    open_at(dir.as_raw_fd(), component, flags)
+}
+
+/// `openat(2)` with `O_NOFOLLOW`, for reading and writing: a file that is there, and no link.
+///
+/// # Errors
+/// `ELOOP` when it is a symbolic link; otherwise as the manual page says.
+pub fn open_write(dir: BorrowedFd<'_>, component: &CStr) -> io::Result<OwnedFd> {
+    let flags = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    open_at(dir.as_raw_fd(), component, flags)
+}
+
+/// `renameat2(2)` with `RENAME_NOREPLACE`, within `dir`: nothing that is there is replaced.
+///
+/// # Errors
+/// `EEXIST` when the new name is taken; `EINVAL` where the file system cannot do this: use
+/// [`link`] and [`unlink_at`].
+pub fn rename_new(dir: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
+    let fd = dir.as_raw_fd();
+    let flags = libc::RENAME_NOREPLACE;
+    // SAFETY: both names end with a zero byte; the call only reads them.
+    let result = unsafe { libc::renameat2(fd, from.as_ptr(), fd, to.as_ptr(), flags) };
+    syscall!(renameat2, result).map(drop)
+}
+
+/// `linkat(2)` within `dir`: a second name for a file, which must not be taken.
+///
+/// # Errors
+/// `EEXIST` when the new name is taken; otherwise as the manual page says.
+pub fn link(dir: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
+    let fd = dir.as_raw_fd();
+    // SAFETY: both names end with a zero byte; the call only reads them.
+    let result = unsafe { libc::linkat(fd, from.as_ptr(), fd, to.as_ptr(), 0) };
+    syscall!(linkat, result).map(drop)
+}
+
+/// `unlinkat(2)`: a name of a file, no directory, is removed.
+///
+/// # Errors
+/// As the manual page says.
+pub fn unlink_at(dir: BorrowedFd<'_>, component: &CStr) -> io::Result<()> {
+    // SAFETY: the name ends with a zero byte; the call only reads it.
+    let result = unsafe { libc::unlinkat(dir.as_raw_fd(), component.as_ptr(), 0) };
+    syscall!(unlinkat, result).map(drop)
+}
+
+/// `mkdirat(2)`.
+///
+/// # Errors
+/// `EEXIST` when the name is taken, by whatever it is; otherwise as the manual page says.
+pub fn make_dir(dir: BorrowedFd<'_>, component: &CStr) -> io::Result<()> {
+    // SAFETY: the name ends with a zero byte; the call only reads it.
+    let result = unsafe { libc::mkdirat(dir.as_raw_fd(), component.as_ptr(), DIR_MODE) };
+    syscall!(mkdirat, result).map(drop)
+}
+
+/// `ftruncate(2)`.
+///
+/// # Errors
+/// As the manual page says.
+pub fn truncate(fd: BorrowedFd<'_>, len: u64) -> io::Result<()> {
+    let len = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: ftruncate(2) takes no pointers.
+    syscall!(ftruncate, unsafe { libc::ftruncate(fd.as_raw_fd(), len) }).map(drop)
+}
+
+/// `flock(2)` with `LOCK_EX` and `LOCK_NB`: nobody else can lock the file until it is closed.
+///
+/// # Errors
+/// `EWOULDBLOCK` when somebody else has.
+pub fn lock(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: flock(2) takes no pointers.
+    let result = unsafe { libc::flock(fd.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+    syscall!(flock, result).map(drop)
+}
+
 /// `fstat(2)`.
 ///
 /// # Errors
@@ -180,6 +262,29 @@ pub fn pread(fd: BorrowedFd<'_>, buffer: &mut [u8], offset: u64) -> io::Result<u
     Ok(syscall!(pread64, result)?.unsigned_abs())
 }
 
+/// `pwrite(2)`.
+///
+/// # Errors
+/// As the manual page says; `ENOSPC` on a full disk.
+pub fn pwrite(fd: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> io::Result<usize> {
+    let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let (at, len) = (bytes.as_ptr(), bytes.len());
+    // SAFETY: `bytes` is live for its length; the call only reads it.
+    let result = unsafe { libc::pwrite(fd.as_raw_fd(), at.cast(), len, offset) };
+    Ok(syscall!(pwrite64, result)?.unsigned_abs())
+}
+
+/// `read(2)`; 0 at the end. Waits where the descriptor may wait.
+///
+/// # Errors
+/// As the manual page says.
+pub fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    let (at, len) = (buffer.as_mut_ptr(), buffer.len());
+    // SAFETY: `buffer` is live for its length, which is what the kernel may write.
+    let result = unsafe { libc::read(fd.as_raw_fd(), at.cast(), len) };
+    Ok(syscall!(read, result)?.unsigned_abs())
+}
+
 /// `write(2)`.
 ///
 /// # Errors
@@ -193,7 +298,7 @@ pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
 fn open_at(dir: libc::c_int, name: &CStr, flags: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: `name` ends with a zero byte; the call only reads it. The mode is used for a
     // file that is made.
-    let fd = syscall!(openat, unsafe { libc::openat(dir, name.as_ptr(), flags, LOG_MODE) })?;
+    let fd = syscall!(openat, unsafe { libc::openat(dir, name.as_ptr(), flags, FILE_MODE) })?;
     // SAFETY: the call returned a new descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
@@ -204,7 +309,8 @@ fn c_path(path: &Path) -> io::Result<CString> {
 
 /// Never blocks on a pipe, never becomes the controlling terminal.
 const READ: libc::c_int = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
-const LOG_MODE: libc::mode_t = 0o644;
+const FILE_MODE: libc::mode_t = 0o644;
+const DIR_MODE: libc::mode_t = 0o755;
 /// Some 1,000 names a call.
 const DIRENT_BUFFER_SIZE: usize = 32 * 1024;
 
@@ -212,6 +318,42 @@ const DIRENT_BUFFER_SIZE: usize = 32 * 1024;
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
+
+    #[test]
+    fn a_new_name_never_replaces() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = open_dir(place.path()).unwrap();
+        let dir = dir.as_fd();
+        let taken = |result: io::Result<()>| {
+            assert_eq!(result.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        };
+        let fd = create_new(dir, c"a").unwrap();
+        write(fd.as_fd(), b"12345").unwrap();
+        taken(create_new(dir, c"a").map(drop));
+        rename_new(dir, c"a", c"b").unwrap();
+        create_new(dir, c"c").unwrap();
+        taken(rename_new(dir, c"c", c"b"));
+        taken(link(dir, c"c", c"b"));
+        link(dir, c"b", c"d").unwrap();
+        unlink_at(dir, c"b").unwrap();
+        make_dir(dir, c"e").unwrap();
+        taken(make_dir(dir, c"d"));
+        assert!(unlink_at(dir, c"e").is_err(), "a directory");
+        let again = open_write(dir, c"d").unwrap();
+        truncate(again.as_fd(), 3).unwrap();
+        pwrite(again.as_fd(), b"x", 3).unwrap();
+        let mut buffer = [0; 9];
+        assert_eq!(pread(again.as_fd(), &mut buffer, 0).unwrap(), 4);
+        assert_eq!(&buffer[..4], b"123x");
+        let input = open_step(dir, c"d").unwrap();
+        assert_eq!(read(input.as_fd(), &mut buffer).unwrap(), 4);
+        assert_eq!(read(input.as_fd(), &mut buffer).unwrap(), 0);
+        lock(again.as_fd()).unwrap();
+        assert_eq!(lock(input.as_fd()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        std::os::unix::fs::symlink("d", place.path().join("l")).unwrap();
+        assert_eq!(open_write(dir, c"l").unwrap_err().raw_os_error(), Some(libc::ELOOP));
+        taken(create_new(dir, c"l").map(drop));
+    }
 
     #[test]
     fn a_directory_is_read_to_its_end() {

@@ -17,8 +17,9 @@ mod unix;
 pub use clock::{now, wall_clock};
 pub use epoll::{EpollEvent, Events, epoll_add, epoll_create, epoll_modify, epoll_wait};
 pub use file::{
-    FileInfo, FileKind, fstat, open_beneath, open_dir, open_log, open_read, open_step, pread,
-    read_dir, stat_link, write,
+    FileInfo, FileKind, create_new, fstat, link, lock, make_dir, open_beneath, open_dir, open_log,
+    open_read, open_step, open_write, pread, pwrite, read, read_dir, rename_new, stat_link,
+    truncate, unlink_at, write,
 };
 pub use ledger::{Call, Count, Ledger};
 pub use pipe::{pipe, set_pipe_size, splice_in, splice_out};

@@ -1,7 +1,7 @@
 //! This process and its threads: limits, processor time, memory, wake-ups.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -147,9 +147,7 @@ pub fn eventfd_wake(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// As the manual page says; `EAGAIN` when nobody had woken it.
 pub fn eventfd_drain(fd: BorrowedFd<'_>) -> io::Result<()> {
     let mut count = [0_u8; 8];
-    // SAFETY: `count` has the eight bytes that the kernel writes.
-    let result = unsafe { libc::read(fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
-    syscall!(read, result).map(drop)
+    file::read(fd, &mut count).map(drop)
 }
 
 /// `fcntl(2)`, `F_DUPFD_CLOEXEC`: a descriptor of our own for what a library has open under a

@@ -1,0 +1,7 @@
+//! Header fields on the command line.
+
+/// `Name: value`.
+pub(crate) fn parse(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("a field is `Name: value`")?;
+    Ok((name.to_owned(), value.trim().to_owned()))
+}

@@ -1,0 +1,100 @@
+//! What a run is told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::feed::Source;
+
+/// What a run is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// URLs to begin with.
+    pub urls: Vec<String>,
+    /// A list of more.
+    pub list: Option<Source>,
+    /// Where files go.
+    pub dir: PathBuf,
+    /// Names are made of host and path, instead of the last segment.
+    pub mirror: bool,
+    /// What is there already is left out, and no failure.
+    pub skip_existing: bool,
+    /// Beginnings are kept and gone on with.
+    pub resume: bool,
+    /// The journal; by default in `dir`.
+    pub journal: Option<PathBuf>,
+    /// Where a line of JSON goes for each URL.
+    pub records: Option<PathBuf>,
+    /// Connections in all.
+    pub connections: usize,
+    /// Connections to one host.
+    pub per_host: usize,
+    /// Requests a second to one host.
+    pub rate: Option<u32>,
+    /// How often a URL is tried again.
+    pub retries: u32,
+    /// Fields of every request.
+    pub headers: Vec<(String, String)>,
+    /// Addresses of hosts that are known without asking: `HOST:PORT:ADDRESS[,ADDRESS...]`.
+    pub resolve: Vec<String>,
+    /// Where the proxies are said.
+    pub proxy: Proxy,
+    /// Whose certificates are good enough for `https`.
+    pub trust: Trust,
+    /// Until a connection stands.
+    pub connect_timeout: Duration,
+    /// For a server that says nothing.
+    pub stall_timeout: Duration,
+    /// For one attempt, from when its connection is there.
+    pub max_time: Option<Duration>,
+    /// [`crate::Progress`] is kept up to date.
+    pub watched: bool,
+}
+
+/// Where the proxies are said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proxy {
+    /// Nowhere: everything is reached directly.
+    None,
+    /// In the environment: `http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`.
+    Environment,
+    /// This URL, for everything.
+    Given(String),
+}
+
+/// Whose certificates are good enough.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Those that the system trusts.
+    System,
+    /// Those in this file, in PEM, and nobody else.
+    File(PathBuf),
+    /// Anybody: nothing is verified.
+    Anybody,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            urls: Vec::new(),
+            list: None,
+            dir: PathBuf::from("."),
+            mirror: false,
+            skip_existing: false,
+            resume: false,
+            journal: None,
+            records: None,
+            connections: 64,
+            per_host: 16,
+            rate: None,
+            retries: 3,
+            headers: Vec::new(),
+            resolve: Vec::new(),
+            proxy: Proxy::Environment,
+            trust: Trust::System,
+            connect_timeout: Duration::from_secs(30),
+            stall_timeout: Duration::from_secs(60),
+            max_time: None,
+            watched: false,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What all URLs have in common.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use fulmar_client::{BuildError, Config, Options as Manner, Rate, Request};
+use fulmar_names::Overrides;
+use fulmar_proto::Headers;
+use fulmar_semantics::content_range::Resume;
+use fulmar_semantics::proxy::{ProxyUrl, Settings};
+use fulmar_semantics::redirect;
+use fulmar_semantics::retry_after::retry_after;
+use fulmar_tls::{ClientOptions, ClientTls, Roots, Verify};
+
+use crate::options::{Options, Proxy, Trust};
+use crate::run::FetchError;
+
+/// What all URLs have in common.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) mirror: bool,
+    pub(crate) skip_existing: bool,
+    pub(crate) resume: bool,
+    pub(crate) retries: u32,
+    headers: Vec<(String, String)>,
+    manner: Arc<Manner>,
+    /// One moment on both clocks.
+    epoch: (Instant, SystemTime),
+}
+
+impl Plan {
+    pub(crate) fn new(options: &Options, epoch: (Instant, SystemTime)) -> Result<Self, FetchError> {
+        let manner = Manner {
+            redirects: Some(redirect::Policy::default()),
+            first_byte_timeout: Some(options.stall_timeout),
+            idle_timeout: Some(options.stall_timeout),
+            exchange_timeout: options.max_time,
+            tls: tls(&options.trust)?,
+            proxies: proxies(&options.proxy)?.map(Arc::new),
+            ..Manner::default()
+        };
+        let plan = Self {
+            mirror: options.mirror,
+            skip_existing: options.skip_existing,
+            resume: options.resume,
+            retries: options.retries,
+            headers: options.headers.clone(),
+            manner: Arc::new(manner),
+            epoch,
+        };
+        plan.request("http://localhost/", None).map_err(FetchError::Header)?;
+        Ok(plan)
+    }
+
+    /// A request for the whole, or for what follows what is there.
+    pub(crate) fn request(
+        &self,
+        url: &str,
+        resume: Option<&Resume>,
+    ) -> Result<Request, BuildError> {
+        let mut builder = Request::get(url).options(Arc::clone(&self.manner));
+        for (name, value) in &self.headers {
+            builder = builder.header(name, value.as_bytes());
+        }
+        for (name, value) in resume.map(Resume::fields).into_iter().flatten() {
+            builder = builder.header(name, &value);
+        }
+        builder.build()
+    }
+
+    /// How long a server wants to be left alone.
+    pub(crate) fn rest(&self, now: Instant, status: u16, headers: Headers<'_>) -> Duration {
+        let value = headers.get("retry-after").filter(|_| matches!(status, 429 | 503));
+        let wall = self.epoch.1 + now.saturating_duration_since(self.epoch.0);
+        value.and_then(|value| retry_after(value, wall, REST_MAX)).unwrap_or_default()
+    }
+}
+
+fn proxies(proxy: &Proxy) -> Result<Option<Settings>, FetchError> {
+    match proxy {
+        Proxy::None => Ok(None),
+        Proxy::Environment => Settings::from_env(|name| std::env::var(name).ok())
+            .map(Some)
+            .map_err(FetchError::ProxyVariable),
+        Proxy::Given(text) => {
+            let proxy = ProxyUrl::parse(text).map_err(FetchError::Proxy)?;
+            let https = Some(proxy.clone());
+            Ok(Some(Settings { http: Some(proxy), https, ..Settings::default() }))
+        }
+    }
+}
+
+/// `None`: as the client usually does, once it is needed.
+fn tls(trust: &Trust) -> Result<Option<ClientTls>, FetchError> {
+    let usual = ClientOptions::default();
+    let options = match trust {
+        Trust::System => return Ok(None),
+        Trust::File(path) => ClientOptions { roots: Roots::Files(vec![path.clone()]), ..usual },
+        Trust::Anybody => ClientOptions { verify: Verify::Nothing, ..usual },
+    };
+    ClientTls::new(options).map(Some).map_err(FetchError::Tls)
+}
+
+/// Names are resolved as the machine is set up, but for those that are given.
+pub(crate) fn names(options: &Options) -> Result<fulmar_names::Options, FetchError> {
+    let mut overrides = Overrides::default();
+    for text in &options.resolve {
+        overrides.add(text).map_err(FetchError::Resolve)?;
+    }
+    Ok(fulmar_names::Options { overrides, ..Default::default() })
+}
+
+/// What the client is allowed.
+pub(crate) fn config(options: &Options) -> Config {
+    Config {
+        connections_max: options.connections,
+        per_host_max: options.per_host,
+        per_host_active: Some(options.per_host),
+        idle_max: options.connections,
+        connect_timeout: Some(options.connect_timeout),
+        rate: options.rate.map(|n| Rate { requests: n, per: Duration::from_secs(1), burst: 1 }),
+        retry_after_max: REST_MAX,
+        ..Config::default()
+    }
+}
+
+/// The longest rest that a server may ask for.
+const REST_MAX: Duration = Duration::from_secs(300);

@@ -1,0 +1,244 @@
+//! A run: a reactor on a thread of its own.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use fulmar_client::{BuildError, Client};
+use fulmar_drive::{Epoll, Reactor, Waker};
+use fulmar_names::{Names, OverrideError};
+use fulmar_semantics::proxy::{ProxyError, VariableError};
+use fulmar_sys::{self as sys, Ledger};
+use fulmar_tls::ConfigError;
+
+use crate::book::{Book, Complaints};
+use crate::feed::Feed;
+use crate::fetch::{Fetch, Work};
+use crate::journal::{JOURNAL_NAME, Journal};
+use crate::options::Options;
+use crate::plan::{self, Plan};
+use crate::progress::{Progress, Shared};
+use crate::record::Records;
+use crate::report::Report;
+use crate::store::Store;
+
+/// A run in progress.
+///
+/// ```no_run
+/// let options = fulmar_fetch::Options {
+///     urls: vec!["http://127.0.0.1:8080/a".to_owned()],
+///     dir: "downloads".into(),
+///     ..Default::default()
+/// };
+/// let running = fulmar_fetch::start(options, |complaint| eprintln!("{complaint}"))?;
+/// let report = running.finish()?;
+/// println!("{}", report.text());
+/// # Ok::<(), fulmar_fetch::FetchError>(())
+/// ```
+#[derive(Debug)]
+pub struct Running {
+    stopper: Stopper,
+    thread: JoinHandle<io::Result<Report>>,
+}
+
+/// Ends a run early, from any thread: what is whole stays, and so does the journal.
+#[derive(Clone, Debug)]
+pub struct Stopper {
+    shared: Arc<Shared>,
+    waker: Waker,
+}
+
+/// Why a run cannot begin, or go on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FetchError {
+    /// A field cannot be sent.
+    Header(BuildError),
+    /// What was given as addresses of a host is not of their form.
+    Resolve(OverrideError),
+    /// The proxy that was given is none.
+    Proxy(ProxyError),
+    /// A proxy that the environment names is none.
+    ProxyVariable(VariableError),
+    /// The certificates that were given cannot be used.
+    Tls(ConfigError),
+    /// The output directory cannot be used.
+    Dir(PathBuf, io::Error),
+    /// The journal cannot be used.
+    Journal(PathBuf, io::Error),
+    /// The list cannot be read.
+    List(PathBuf, io::Error),
+    /// Records cannot be written.
+    Records(PathBuf, io::Error),
+    /// The system lacks threads, memory or descriptors.
+    Loop(io::Error),
+}
+
+/// Opens everything and starts the thread. `on_fault` is told of each URL that fails, by a line.
+///
+/// # Errors
+/// Something cannot be opened: the variant says what.
+pub fn start(
+    options: Options,
+    on_fault: impl FnMut(&str) + Send + 'static,
+) -> Result<Running, FetchError> {
+    let shared = Arc::new(Shared::default());
+    let (sender, receiver) = mpsc::channel();
+    let (ours, complaints) = (Arc::clone(&shared), Box::new(on_fault));
+    let body = move || match prepare(options, ours, complaints) {
+        Ok(reactor) => drive(reactor, &sender),
+        Err(error) => {
+            let _ = sender.send(Err(error)); // whoever started us waits for it
+            Err(io::ErrorKind::Other.into())
+        }
+    };
+    let thread = thread::Builder::new().name("get".into()).spawn(body).map_err(FetchError::Loop)?;
+    let gone = |_| FetchError::Loop(io::ErrorKind::Other.into());
+    let waker = receiver.recv().map_err(gone)??;
+    Ok(Running { stopper: Stopper { shared, waker }, thread })
+}
+
+impl Running {
+    /// How far it is; only kept up to date if [`Options::watched`].
+    pub fn progress(&self) -> Progress {
+        self.stopper.shared.read()
+    }
+
+    /// True once [`Running::finish`] does not wait.
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// A way to end it early.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Errors
+    /// The event loop failed.
+    pub fn finish(self) -> Result<Report, FetchError> {
+        let joined = self.thread.join().unwrap_or_else(|e| std::panic::resume_unwind(e));
+        joined.map_err(FetchError::Loop)
+    }
+}
+
+impl Stopper {
+    /// Ends the run.
+    pub fn stop(&self) {
+        self.shared.stop();
+        self.waker.wake();
+    }
+}
+
+type Loop = Reactor<Client<Fetch>, Epoll>;
+type Started = Result<Waker, FetchError>;
+
+/// Everything that a run needs, opened.
+fn prepare(
+    options: Options,
+    shared: Arc<Shared>,
+    complaints: Complaints,
+) -> Result<(Loop, Waker, Instant), FetchError> {
+    let now = sys::now();
+    let wall = sys::wall_clock();
+    let plan = Plan::new(&options, (now, wall))?;
+    let names = plan::names(&options)?;
+    let store =
+        Store::open(&options.dir).map_err(|error| FetchError::Dir(options.dir.clone(), error))?;
+    let path = options.journal.clone().unwrap_or_else(|| options.dir.join(JOURNAL_NAME));
+    let (journal, history) =
+        Journal::open(&path).map_err(|error| FetchError::Journal(path, error))?;
+    let records = options
+        .records
+        .as_ref()
+        .map(|path| Records::open(path).map_err(|error| FetchError::Records(path.clone(), error)));
+    let book = Book::new(now, shared, records.transpose()?, complaints, options.watched);
+    // The client needs its application, the feed the reactor's waker: it is opened last.
+    let config = plan::config(&options);
+    let list = options.list.clone();
+    let selector = Epoll::new().map_err(FetchError::Loop)?;
+    let feed = Feed::new(options.urls);
+    let work = Work::default();
+    let fetch = Fetch { plan, feed, store, journal, history, book, work };
+    let mut reactor = Reactor::new(Client::new(now, wall, fetch, config), selector);
+    reactor.set_resolver(Box::new(Names::new(names)));
+    let waker = reactor.waker().map_err(FetchError::Loop)?;
+    if let Some(source) = list {
+        let result = reactor.with(|client, now| {
+            client.with(now, |fetch, _| fetch.feed.open(&source, waker.clone()))
+        });
+        result.map_err(|error| FetchError::List(source.path(), error))?;
+    }
+    Ok((reactor, waker, now))
+}
+
+/// The life of the thread.
+fn drive(
+    (mut reactor, waker, begun): (Loop, Waker, Instant),
+    started: &Sender<Started>,
+) -> io::Result<Report> {
+    let _ = started.send(Ok(waker)); // whoever started us waits for it
+    reactor.with(|client, now| client.with(now, Fetch::fill));
+    let mut unfinished = 0;
+    let mut stopped = false;
+    while !reactor.engine.application().is_finished() {
+        reactor.turn()?;
+        if reactor.engine.application().book.shared.is_stopped() {
+            stopped = true;
+            unfinished = reactor.with(|client, now| client.with(now, Fetch::stop));
+        } else if reactor.engine.application().has_versions() {
+            reactor.with(|client, now| client.with(now, |fetch, _| fetch.note_versions()));
+        }
+    }
+    let (stats, driver) = (reactor.stats(), reactor.driver());
+    let connections = reactor.engine.stats().connections;
+    let ended = sys::now();
+    let (tally, trouble, list) =
+        reactor.with(|client, now| client.with(now, |fetch, _| fetch.finish(stopped)));
+    let resident = sys::resident_bytes().unwrap_or(0);
+    let cpu = sys::process_cpu()?;
+    drop(reactor);
+    Ok(Report {
+        tally,
+        unfinished,
+        stopped,
+        trouble,
+        elapsed: ended - begun,
+        connections,
+        ledger: Ledger::here() + list,
+        cpu,
+        resident,
+        stats,
+        driver,
+    })
+}
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(error) => error.fmt(f),
+            Self::Resolve(error) => write!(f, "the addresses of a host: {error}"),
+            Self::Proxy(error) => write!(f, "the proxy: {error}"),
+            Self::ProxyVariable(error) => error.fmt(f),
+            Self::Tls(error) => error.fmt(f),
+            Self::Dir(path, error) => {
+                write!(f, "the output directory {}: {error}", path.display())
+            }
+            Self::Journal(path, error) if error.kind() == io::ErrorKind::WouldBlock => {
+                write!(f, "the journal {}: another run uses it", path.display())
+            }
+            Self::Journal(path, error) => write!(f, "the journal {}: {error}", path.display()),
+            Self::List(path, error) => write!(f, "the list {}: {error}", path.display()),
+            Self::Records(path, error) => write!(f, "the records {}: {error}", path.display()),
+            Self::Loop(error) => write!(f, "cannot run: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for FetchError {}
