@@ -60,7 +60,7 @@ fn bodies_go_up_whole_or_piece_by_piece() {
                     return;
                 }
                 left -= 1;
-                context.send(id, bytes::Bytes::from(vec![b'x'; 10_000]));
+                context.send(id, bytes::Bytes::from(vec![b'x'; 10_000_usize.div_ceil(L::SLOWER)]));
                 if left == 0 {
                     context.finish(id);
                 }
@@ -82,7 +82,7 @@ fn bodies_go_up_whole_or_piece_by_piece() {
         }
         assert_eq!(recorder.body(small), b"hello");
         assert_eq!(recorder.body(whole), vec![b'a'; 300_000 / L::SLOWER]);
-        assert_eq!(recorder.body(stream), vec![b'x'; 1_000_000]);
+        assert_eq!(recorder.body(stream), vec![b'x'; 100 * 10_000_usize.div_ceil(L::SLOWER)]);
     }
     in_every_loop!(check);
 }
