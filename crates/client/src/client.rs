@@ -473,10 +473,12 @@ impl<A: Application> Engine for Client<A> {
     }
 
     fn handle_spliced(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        if let Some((_, seat)) = self.links.get_mut(socket) {
+        if let Some((connection, seat)) = self.links.get_mut(socket) {
             seat.calls.receive += 2; // socket to pipe, pipe to file
             let id = seat.owners.first();
-            self.core.spliced(now, id, bytes);
+            if self.core.spliced(now, id, bytes) {
+                connection.set_held(true);
+            }
         }
         self.links.handle_spliced(now, socket, bytes, &mut self.core);
         self.settle(now);
