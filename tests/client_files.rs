@@ -159,8 +159,9 @@ fn a_file_that_is_full_fails_its_transfer_and_no_other() {
 #[test]
 fn what_cannot_be_stored_is_delivered() {
     let server = Scripted::start(|asked| match &*asked.target {
-        "/chunked" => b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
-            .to_vec(),
+        "/chunked" => {
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n".to_vec()
+        }
         _ => answer(200, "", "hello"),
     });
     let mut client = Alone::<OwnLoop<_>>::acting(|context, id, event| {

@@ -14,6 +14,8 @@ use fulmar_semantics::cookies::Jar;
 
 use crate::application::{Application, Context};
 use crate::core::{Core, failure};
+use crate::error::Error;
+use crate::key::Route;
 use crate::options::Config;
 use crate::pool::sought;
 use crate::request::Request;
@@ -399,7 +401,12 @@ impl<A: Application> Client<A> {
             return self.refused(now, seat, socket, end);
         }
         if !seat.stands {
-            let error = failure(end);
+            let known = self.core.state.pool.get(seat.origin());
+            let tunnel = known.is_some_and(|k| matches!(k.key.key().route, Route::Tunnel(_)));
+            let error = match end {
+                End::Failed(error) if tunnel => Error::Proxy(error),
+                end => failure(end),
+            };
             self.core.fail_front(now, seat.origin(), error);
         }
         self.lost(now, seat.origin(), !seat.stands);
