@@ -10,10 +10,11 @@ use crate::links::{End, Handler, Links};
 use crate::{Action, SocketId};
 
 impl<C: Connection, T> Links<C, T> {
-    /// How many of the next bytes on `socket` may go straight into a file. Bounds what
-    /// [`crate::Engine::poll_splice`] answers.
+    /// How many of the next bytes on `socket` may go straight into a file: none if a layer has to
+    /// open them first. Bounds what [`crate::Engine::poll_splice`] answers.
     pub fn direct(&self, socket: SocketId) -> u64 {
-        self.slots.get(socket).map_or(0, |link| link.connection.direct())
+        let plain = self.slots.get(socket).filter(|link| link.between.is_none());
+        plain.map_or(0, |link| link.connection.direct())
     }
 
     /// Asks the driver to move them, if there are any; the owner tells where with
