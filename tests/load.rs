@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::Command;
 
 use fulmar_tls::Identity;
@@ -101,15 +102,18 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Starts it. A socket that never listens holds the port for it, which can be any free one.
+    /// Starts it, to answer everything with 128 bytes.
     ///
     /// # Panics
     /// It is not installed, or does not answer.
     pub fn start() -> Self {
-        let nginx = Self::start_with("", "");
-        let reply = Client::connect(nginx.address).get("/");
+        let body = "n".repeat(128);
+        let this = Self::with(|address, _| {
+            format!("server {{ listen {address} reuseport; location / {{ return 200 {body}; }} }}")
+        });
+        let reply = Client::connect(this.address).get("/");
         assert_eq!((reply.status, reply.body.len()), (200, 128));
-        nginx
+        this
     }
 
     /// The same over TLS, with a server's certificate.
@@ -118,18 +122,27 @@ impl Nginx {
     /// As [`Nginx::start`].
     pub fn start_tls(certs: &Certs) -> Self {
         let Identity { cert, key } = certs.identity(Who::Server);
-        let (cert, key) = (cert.display(), key.display());
-        let files = format!(
-            "ssl_certificate {cert}; ssl_certificate_key {key}; ssl_protocols TLSv1.2 TLSv1.3;"
-        );
-        Self::start_with("ssl", &files)
+        let (cert, key) = (cert.display().to_string(), key.display().to_string());
+        let body = "n".repeat(128);
+        Self::with(|address, _| {
+            format!(
+                "server {{ listen {address} reuseport ssl; ssl_certificate {cert}; \
+                 ssl_certificate_key {key}; ssl_protocols TLSv1.2 TLSv1.3; \
+                 location / {{ return 200 {body}; }} }}"
+            )
+        })
     }
 
-    fn start_with(listen: &str, settings: &str) -> Self {
+    /// Starts it with these servers, which are told its address and a directory. A socket that
+    /// never listens holds the port for it, which can be any free one.
+    ///
+    /// # Panics
+    /// It is not installed, or does not listen.
+    pub fn with(servers: impl FnOnce(SocketAddr, &Path) -> String) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let (holder, address) = bound();
         let path = dir.path().display();
-        let body = "n".repeat(128);
+        let servers = servers(address, dir.path());
         let conf = format!(
             "daemon off; master_process off; pid {path}/pid; error_log stderr error;\n\
              events {{ worker_connections 1024; }}\n\
@@ -137,7 +150,7 @@ impl Nginx {
              client_body_temp_path {path}/body; proxy_temp_path {path}/proxy;\n\
              fastcgi_temp_path {path}/fastcgi; uwsgi_temp_path {path}/uwsgi;\n\
              scgi_temp_path {path}/scgi;\n\
-             server {{ listen {address} reuseport {listen}; {settings} location / {{ return 200 {body}; }} }} }}\n"
+             {servers} }}\n"
         );
         fs::write(dir.path().join("nginx.conf"), conf).expect("a file");
         let mut command = peer("nginx");

@@ -20,28 +20,35 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// do not get the binaries of another.
 pub fn fulmar() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(build)
+    BINARY.get_or_init(|| build(&["-p", "fulmar-cli"]).pop().expect("cargo names what it built"))
 }
 
-fn build() -> PathBuf {
+/// Where the examples of the library lie, as [`fulmar`].
+pub fn examples() -> &'static [PathBuf] {
+    static BINARIES: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    BINARIES.get_or_init(|| build(&["-p", "fulmar", "--examples"]))
+}
+
+fn build(what: &[&str]) -> Vec<PathBuf> {
     let here = std::env::current_exe().expect("a running test has a path");
     let profile = here.ancestors().nth(2).and_then(Path::file_name).expect("PROFILE/deps/TEST");
     let profile = if profile == "debug" { OsStr::new("dev") } else { profile };
     let output = Command::new(env!("CARGO"))
-        .args(["build", "-p", "fulmar-cli", "--message-format=json-render-diagnostics"])
+        .args(["build", "--message-format=json-render-diagnostics"])
+        .args(what)
         .arg("--profile")
         .arg(profile)
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
         .stderr(Stdio::inherit())
         .output()
         .expect("cargo runs");
-    assert!(output.status.success(), "fulmar-cli does not build");
+    assert!(output.status.success(), "{what:?} does not build");
     let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
     let executable = |line: &str| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         Some(PathBuf::from(message.get("executable")?.as_str()?))
     };
-    text.lines().filter_map(executable).next_back().expect("cargo names what it built")
+    text.lines().filter_map(executable).collect()
 }
 
 /// A command for a peer; a missing one is an error, not a reason to skip a test.

@@ -14,6 +14,8 @@ use fulmar_semantics::cookies::Jar;
 
 use crate::application::{Application, Context};
 use crate::core::{Core, failure};
+use crate::error::Error;
+use crate::key::Route;
 use crate::options::Config;
 use crate::pool::sought;
 use crate::request::Request;
@@ -412,7 +414,12 @@ impl<A: Application> Client<A> {
             return self.refused(now, seat, socket, end);
         }
         if !seat.stands {
-            let error = failure(end);
+            let known = self.core.state.pool.get(seat.origin());
+            let tunnel = known.is_some_and(|k| matches!(k.key.key().route, Route::Tunnel(_)));
+            let error = match end {
+                End::Failed(error) if tunnel => Error::Proxy(error),
+                end => failure(end),
+            };
             self.core.fail_front(now, seat.origin(), error);
         }
         self.lost(now, seat.origin(), !seat.stands);
@@ -491,10 +498,12 @@ impl<A: Application> Engine for Client<A> {
     }
 
     fn handle_spliced(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        if let Some((_, seat)) = self.links.get_mut(socket) {
+        if let Some((connection, seat)) = self.links.get_mut(socket) {
             seat.calls.receive += 2; // socket to pipe, pipe to file
             let id = seat.owners.first();
-            self.core.spliced(now, id, bytes);
+            if self.core.spliced(now, id, bytes) {
+                connection.set_held(true);
+            }
         }
         self.links.handle_spliced(now, socket, bytes, &mut self.core);
         self.settle(now);

@@ -231,6 +231,7 @@ impl<A: Application> Client<A> {
         let Some(known) = state.pool.get(origin) else { return };
         let (_, port) = destination(&known.key);
         let exhausted = is_exhausted(&error);
+        let is_proxy = matches!(known.key.key().route, Route::Forward | Route::Tunnel(_));
         let tried = match (&known.key.key().route, seat.peer) {
             (Route::Unix(path), _) => Tried::Unix(path.clone()),
             (_, Some(address)) => Tried::Ip((address, port).into()),
@@ -249,7 +250,7 @@ impl<A: Application> Client<A> {
             // Whoever waits goes on waiting: for a connection to close, or for better times.
             state.exhausted_until = Some(now + EXHAUSTED_REST);
         } else {
-            let error = Error::Connect(ConnectError { tried: attempt.tried });
+            let error = Error::Connect(ConnectError { tried: attempt.tried, is_proxy });
             self.core.fail_front(now, origin, error);
         }
         self.lost(now, origin, true);

@@ -252,10 +252,10 @@ impl<A: Application> Core<A> {
         self.state.watch(now, id);
     }
 
-    /// Bytes of the body went into the file past us.
-    pub(crate) fn spliced(&mut self, now: Instant, id: Option<TransferId>, bytes: u64) {
-        let Some(id) = id else { return };
-        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
+    /// Bytes of the body went into the file past us. True if no more may, for now.
+    pub(crate) fn spliced(&mut self, now: Instant, id: Option<TransferId>, bytes: u64) -> bool {
+        let Some(id) = id else { return false };
+        let Some(transfer) = self.state.transfers.get_mut(id.0) else { return false };
         transfer.received += bytes;
         transfer.since = now;
         if let Some(place) = transfer.extra.as_mut().and_then(|extra| extra.file.as_mut()) {
@@ -263,6 +263,7 @@ impl<A: Application> Core<A> {
             place.len = place.len.saturating_sub(bytes);
         }
         self.state.pace(now, id, bytes);
+        self.state.transfers.get(id.0).is_some_and(Transfer::is_held)
     }
 
     /// Bytes of the body have arrived.

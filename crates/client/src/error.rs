@@ -18,6 +18,8 @@ pub enum Error {
     Connect(ConnectError),
     /// TLS or a proxy's tunnel failed; the source says which, and how.
     Layer(LayerError),
+    /// The connection to a proxy failed before its tunnel stood.
+    Proxy(io::Error),
     /// The server broke the protocol.
     Peer(PeerError),
     /// The connection was closed before the answer began.
@@ -71,6 +73,8 @@ pub enum Waiting {
 pub struct ConnectError {
     /// In the order in which they failed.
     pub tried: Vec<(Tried, io::Error)>,
+    /// They are a proxy's.
+    pub is_proxy: bool,
 }
 
 /// What was connected to.
@@ -98,7 +102,7 @@ impl Error {
             Self::Resolve(_) => "resolve",
             Self::Connect(_) => "connect",
             Self::Layer(error) if error.is::<fulmar_tls::TlsError>() => "tls",
-            Self::Layer(_) => "proxy",
+            Self::Layer(_) | Self::Proxy(_) => "proxy",
             Self::Peer(PeerError::UnexpectedEof) => "truncated",
             Self::Peer(_) => "protocol",
             Self::Closed => "closed",
@@ -121,6 +125,7 @@ impl fmt::Display for Error {
             Self::Resolve(error) => error.fmt(f),
             Self::Connect(error) => error.fmt(f),
             Self::Layer(error) => error.fmt(f),
+            Self::Proxy(error) => write!(f, "the connection to the proxy failed: {error}"),
             Self::Peer(error) => error.fmt(f),
             Self::Closed => f.write_str("the server closed the connection without an answer"),
             Self::Io(error) => write!(f, "the connection failed: {error}"),
@@ -144,7 +149,7 @@ impl StdError for Error {
             Self::Connect(error) => Some(error),
             Self::Layer(error) => Some(error.as_ref()),
             Self::Peer(error) => Some(error),
-            Self::Io(error) | Self::Write(error) => Some(error),
+            Self::Io(error) | Self::Proxy(error) | Self::Write(error) => Some(error),
             Self::Misuse(error) => Some(error),
             Self::Redirect(error) => Some(error),
             Self::Next(error) => Some(error),
@@ -171,9 +176,9 @@ impl fmt::Display for Waiting {
 
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("cannot connect")?;
+        f.write_str(if self.is_proxy { "cannot connect to proxy" } else { "cannot connect to" })?;
         for (at, (peer, error)) in self.tried.iter().enumerate() {
-            write!(f, "{} {peer}: {error}", if at == 0 { " to" } else { ";" })?;
+            write!(f, "{} {peer}: {error}", if at == 0 { "" } else { ";" })?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use fulmar_engine::KeepAlive;
 use fulmar_proto::h1::DEPTH_MAX;
 use fulmar_semantics::auth::Credentials;
 use fulmar_semantics::netrc::Netrc;
-use fulmar_semantics::proxy::{Login, ProxyKind, Settings};
+use fulmar_semantics::proxy::{Login, ProxyKind, ProxyUrl, Settings};
 use fulmar_semantics::{coding, redirect};
 use fulmar_tls::{ClientOptions, ClientTls, ConfigError};
 use url::Host;
@@ -127,13 +127,11 @@ impl Options {
             key.route = Route::Unix(path.clone());
             return Ok(key);
         }
-        let proxy = self.proxies.as_ref().and_then(|proxies| proxies.proxy_for(target.url()));
-        let Some(proxy) = proxy else { return Ok(key) };
-        if proxy.kind == ProxyKind::Http && !target.is_tls() {
+        if let Some(proxy) = self.forwarder(target) {
             key.host = host_text(&proxy.host).into();
             key.port = proxy.port;
             key.route = Route::Forward;
-        } else {
+        } else if let Some(proxy) = self.proxy(target) {
             key.route = Route::Tunnel(Arc::new(proxy.clone()));
         }
         Ok(key)
@@ -155,9 +153,21 @@ impl Options {
         self.lowest_speed.map(|(speed, span)| (speed, span.max(WINDOW_MIN)))
     }
 
-    /// What a proxy that forwards is told of us.
+    /// What a proxy that forwards is told of us. Any other is told when it opens the tunnel: what
+    /// stands in the request would reach the server.
     pub(crate) fn proxy_login(&self, target: &Target) -> Option<&Login> {
-        self.proxies.as_ref()?.proxy_for(target.url())?.login.as_ref()
+        self.forwarder(target)?.login.as_ref()
+    }
+
+    /// The proxy that forwards requests for this target, if one does.
+    fn forwarder(&self, target: &Target) -> Option<&ProxyUrl> {
+        let proxy = self.proxy(target)?;
+        (proxy.kind == ProxyKind::Http && !target.is_tls()).then_some(proxy)
+    }
+
+    fn proxy(&self, target: &Target) -> Option<&ProxyUrl> {
+        let proxies = self.proxies.as_ref().filter(|_| self.unix_socket.is_none())?;
+        proxies.proxy_for(target.url())
     }
 }
 

@@ -445,7 +445,6 @@ impl Draft {
             put("Authorization", &value)?;
         }
         if !has("proxy-authorization")
-            && !self.target.is_tls()
             && let Some(login) = self.options.proxy_login(&self.target)
         {
             put("Proxy-Authorization", &basic(login)?)?;

@@ -64,6 +64,15 @@ pub use fulmar_engine as engine;
 #[doc(inline)]
 pub use fulmar_proto as proto;
 #[doc(inline)]
+pub use fulmar_semantics as semantics;
+#[doc(inline)]
 pub use fulmar_server as server;
 #[doc(inline)]
 pub use fulmar_sys as sys;
+#[doc(inline)]
+pub use fulmar_tls as tls;
+
+/// The code on the client's page compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/client.md")]
+mod client_page {}

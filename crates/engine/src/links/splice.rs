@@ -10,8 +10,8 @@ use crate::links::{End, Handler, Links};
 use crate::{Action, SocketId};
 
 impl<C: Connection, T> Links<C, T> {
-    /// How many of the next bytes on `socket` may go straight into a file. Bounds what
-    /// [`crate::Engine::poll_splice`] answers.
+    /// How many of the next bytes on `socket` may go straight into a file: none if a layer has to
+    /// open them first. Bounds what [`crate::Engine::poll_splice`] answers.
     pub fn direct(&self, socket: SocketId) -> u64 {
         match self.slots.get(socket) {
             // What a layer has on the wire are not the body's bytes.
