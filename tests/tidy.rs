@@ -601,7 +601,22 @@ const ALLOWED: &[Edges] = &[
     crate_("fulmar", &["client", "drive", "engine", "proto", "semantics", "server", "sys", "tls"]),
     crate_("bench/client", &["client", "drive", "sys", "tls"]),
     crate_("bench/idle", &["drive", "engine", "proto", "sys"]),
-    crate_("tests", &["drive", "engine", "load", "proto", "serve", "server", "sim", "sys", "tls"]),
+    crate_(
+        "tests",
+        &[
+            "client",
+            "drive",
+            "engine",
+            "load",
+            "proto",
+            "semantics",
+            "serve",
+            "server",
+            "sim",
+            "sys",
+            "tls",
+        ],
+    ),
 ];
 
 /// Public functions of `sys` that ask the kernel for nothing: module, name, why.
