@@ -1,6 +1,7 @@
 //! Content codings through the client: undone where that was asked for, within limits, and held
 //! back while the application pauses.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::Write;
 

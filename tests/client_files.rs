@@ -1,5 +1,6 @@
 //! Bodies that go into files past this program, and files that cannot take them.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cell::RefCell;
 use std::fs::File;

@@ -1,6 +1,7 @@
 //! https through the client: what it costs, what is resumed, what is refused, and where the end of
 //! a connection is the end of a body.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};

@@ -1,5 +1,6 @@
 //! Who we are to servers: cookies, and answers to their challenges.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};

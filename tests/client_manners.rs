@@ -1,13 +1,17 @@
 //! Manners and patience: rests that servers ask for, rates, speeds, sizes and deadlines, all in
 //! virtual time.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use fulmar_client::{Body, Config, Error, Event, Options, Rate, Request, Waiting};
+use fulmar_semantics::proxy::{ProxyUrl, Settings};
 use fulmar_tests::byhand::{ByHand, Says, after, at_once};
+use fulmar_tests::certs::Certs;
+use fulmar_tests::https::client_tls;
 use fulmar_tests::threads::{Asked, answer};
 use fulmar_tests::transfers::Recorder;
 
@@ -359,6 +363,28 @@ fn connecting_has_its_own_deadline_and_the_queue_none() {
         let done = hand.ended(id);
         assert!(done.result.is_ok(), "{done:?}");
         assert!((n * 1900..n * 1900 + 200).contains(&done.timings().queue.as_millis()), "{done:?}");
+    }
+}
+
+#[test]
+fn a_handshake_has_its_deadline_and_is_no_waiting_for_an_answer() {
+    let config = Config { handshake_timeout: Some(ms(3000)), ..Config::default() };
+    let proxy = ProxyUrl::parse("socks5h://10.0.0.1:1080").unwrap();
+    let settings = Settings { http: Some(proxy), ..Settings::default() };
+    let certs = Certs::new();
+    for (url, proxies) in
+        [("https://10.0.0.1/", None), ("http://a.example/", Some(settings.into()))]
+    {
+        let mut hand = ByHand::new(config.clone(), |_| Vec::new());
+        let first_byte_timeout = Some(ms(1000));
+        let tls = Some(client_tls(&certs));
+        let options = Options { first_byte_timeout, tls, proxies, ..Options::default() };
+        let id = hand.start(&get(url, options));
+        hand.run();
+        let result = &hand.ended(id).result;
+        assert!(matches!(result, Err(Error::TimedOut(Waiting::Handshake))), "{result:?}");
+        assert!((3000..3300).contains(&hand.elapsed().as_millis()), "{:?}", hand.elapsed());
+        assert_eq!(hand.client.connections(), 0);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The client with other people's servers: nginx over TLS, with logins, codings and uploads, and
 //! as a proxy.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -1,5 +1,6 @@
 //! Bodies on their way up: expectations, files, forms, and servers that answer too early.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -18,7 +19,7 @@ use fulmar_semantics::form::{Boundary, Event as Piece, Limits, Multipart, Parser
 use fulmar_semantics::redirect::Policy;
 use fulmar_sys::{Call, Ledger};
 use fulmar_tests::alone::Alone;
-use fulmar_tests::loops::{AppLoop, Bytewise, Loop, OwnLoop};
+use fulmar_tests::loops::{AppLoop, Bytewise, Edge, Loop, OwnLoop};
 use fulmar_tests::threads::{Asked, Scripted, answer};
 use fulmar_tests::transfers::Recorder;
 use fulmar_tests::tree::noise;
@@ -291,14 +292,11 @@ fn a_form_that_cannot_be_a_field_is_refused() {
 fn hasty(then: fn(&TcpStream) -> std::io::Result<()>) -> Scripted {
     Scripted::with_connections(move |connection, stream, log| {
         let mut from = BufReader::new(stream);
-        while let Some(mut asked) = Asked::read_head(&mut from)? {
-            asked.connection = connection;
-            log.push(asked);
-            from.get_ref().write_all(&answer(413, "", "too much"))?;
-            then(from.get_ref())?;
-            return Ok(());
-        }
-        Ok(())
+        let mut asked = Asked::read_head(&mut from)?.unwrap_or_default();
+        asked.connection = connection;
+        log.push(asked);
+        from.get_ref().write_all(&answer(413, "", "too much"))?;
+        then(from.get_ref())
     })
 }
 
@@ -336,11 +334,65 @@ fn an_answer_that_comes_too_early_is_delivered() {
             assert_eq!(server.asked().len(), 1, "{name}");
         }
     }
-    in_every_loop([
-        check::<OwnLoop<_>>,
-        check::<AppLoop<_>>,
-        check::<AppLoop<_, fulmar_tests::loops::Edge>>,
-    ]);
+    in_every_loop([check::<OwnLoop<_>>, check::<AppLoop<_>>, check::<AppLoop<_, Edge>>]);
+}
+
+#[test]
+fn a_body_that_is_sent_elsewhere_while_it_goes_goes_there_whole() {
+    fn check<L: Loop<Engine = Client<Recorder>>>() {
+        const LEN: usize = 5_000_000;
+        let there = Scripted::start(|asked| answer(200, "", asked.body.len().to_string()));
+        let location = format!("Location: {}\r\n", there.url("/there"));
+        for early in [
+            answer(307, &location, ""),
+            answer(308, &location, vec![b'x'; 500_000]),
+            answer(401, "WWW-Authenticate: Basic realm=\"r\"\r\n", "who?"),
+        ] {
+            let server = Scripted::with_connections(move |connection, stream, log| {
+                let mut from = BufReader::new(stream);
+                let mut asked = Asked::read_head(&mut from)?.unwrap_or_default();
+                asked.connection = connection;
+                if asked.field("authorization").is_some() {
+                    asked.read_body(&mut from)?;
+                    from.get_ref().write_all(&answer(200, "", asked.body.len().to_string()))?;
+                } else {
+                    from.get_ref().write_all(&early)?;
+                    std::io::copy(&mut from, &mut std::io::sink())?;
+                }
+                log.push(asked);
+                Ok(())
+            });
+            let options = Options {
+                redirects: Some(Policy::default()),
+                credentials: Some(Credentials::password("u", "p").unwrap().into()),
+                expect_continue_from: None,
+                ..Options::default()
+            };
+            let mut client = Alone::<L>::new();
+            let body = Body::Bytes(vec![b'x'; LEN].into());
+            let id = client.start(&put(&server, "/", body, options));
+            client.run();
+            assert_eq!(is_ok(client.recorder().ended(id)).hops.len(), 1);
+            assert_eq!(client.recorder().body(id), LEN.to_string().as_bytes());
+            client.run_until(|client| client.connections() <= 1);
+        }
+    }
+    in_every_loop([check::<OwnLoop<_>>, check::<AppLoop<_>>, check::<AppLoop<_, Edge>>]);
+}
+
+#[test]
+fn interim_answers_are_told_and_bounded() {
+    let server = Scripted::start(|asked| {
+        let hint = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+        let hints = asked.target[1..].parse().unwrap();
+        [&hint.repeat(hints)[..], &answer(200, "", "x")].concat()
+    });
+    let mut client = Alone::<OwnLoop<_>>::new();
+    let id = client.get(&server.url("/3"), Options::default());
+    client.run();
+    assert_eq!(client.recorder().trace(id), "IIIHdD");
+    let done = client.fetch_url(&server.url("/1000"), Options::default());
+    assert_eq!(done.result.as_ref().map_err(Error::kind), Err("protocol"));
 }
 
 #[test]

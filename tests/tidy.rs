@@ -604,7 +604,17 @@ const ALLOWED: &[Edges] = &[
     crate_(
         "tests",
         &[
-            "client", "drive", "engine", "load", "names", "proto", "serve", "server", "sim", "sys",
+            "client",
+            "drive",
+            "engine",
+            "load",
+            "names",
+            "proto",
+            "semantics",
+            "serve",
+            "server",
+            "sim",
+            "sys",
             "tls",
         ],
     ),

@@ -23,7 +23,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 /// What every callback is given.
 struct State {
     reactor: Reactor<Client<Printer>, Changes>,
-    handle: LoopHandle<'static, State>,
+    handle: LoopHandle<'static, Self>,
     sources: Vec<Option<RegistrationToken>>, // by the word attached
     timer: Option<RegistrationToken>,
 }
