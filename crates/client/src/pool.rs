@@ -305,3 +305,78 @@ pub(crate) fn destination(key: &Hashed) -> (Cow<'_, str>, u16) {
 
 /// Gone transfers that a queue may hold besides as many as wait.
 const QUEUE_SLACK: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use fulmar_engine::SocketId;
+
+    use super::*;
+    use crate::request::Request;
+
+    fn pool(url: &str) -> (Pool, usize) {
+        let mut pool = Pool::default();
+        let at = pool.origin(Request::get(url).build().unwrap().hashed());
+        (pool, at)
+    }
+
+    fn id(index: u32) -> TransferId {
+        TransferId(SocketId { index, generation: 0 })
+    }
+
+    #[test]
+    fn the_last_used_is_taken_first_and_the_longest_idle_closed_first() {
+        let (mut pool, at) = pool("http://127.0.0.1/");
+        for link in [3, 1, 2, 1] {
+            pool.park(at, link); // once is enough
+        }
+        assert_eq!((pool.idle(), pool.idle_of(at), pool.oldest()), (3, Some(2), Some(3)));
+        assert!(pool.unpark(at, 3) && !pool.unpark(at, 3));
+        assert_eq!((pool.idle(), pool.idle_of(at), pool.oldest()), (2, Some(2), Some(1)));
+        assert!(pool.unpark(at, 2) && pool.unpark(at, 1));
+        assert_eq!((pool.idle(), pool.idle_of(at), pool.oldest()), (0, None, None));
+    }
+
+    #[test]
+    fn connections_that_are_shared_take_turns() {
+        let (mut pool, at) = pool("http://127.0.0.1/");
+        assert_eq!(pool.shared_of(at), None);
+        pool.share(at, 7);
+        pool.share(at, 8);
+        assert_eq!(pool.shared_of(at), Some(7));
+        pool.unshare(at, 7);
+        pool.share(at, 7);
+        assert_eq!(pool.shared_of(at), Some(8));
+    }
+
+    /// Who is gone keeps a place in the queue for a while, and the memory of it is bounded.
+    #[test]
+    fn a_queue_does_not_grow_by_those_who_leave_it() {
+        let (mut pool, at) = pool("http://127.0.0.1/");
+        pool.enqueue(at, id(0), false);
+        for n in 1..10_000 {
+            pool.enqueue(at, id(n), false);
+            pool.withdraw(at, |id| id == self::id(0));
+            assert_eq!(pool.waiting(at), 1);
+            assert!(pool.waiters(at).len() <= 2 + QUEUE_SLACK);
+        }
+        pool.enqueue(at, id(20_000), true);
+        assert_eq!(pool.front(at, |_| true), Some(id(20_000)), "again means in front");
+        pool.pop(at);
+        assert_eq!(pool.front(at, |id| id == self::id(0)), Some(id(0)));
+        pool.pop(at);
+        assert_eq!((pool.waiting(at), pool.front(at, |_| false)), (0, None));
+    }
+
+    #[test]
+    fn an_origin_is_forgotten_when_nobody_needs_it() {
+        let now = crate::moment::tests::now();
+        let (mut pool, at) = pool("http://name.example/");
+        pool.enqueue(at, id(0), false);
+        assert_eq!(pool.sweep(at, now), Swept::Kept);
+        pool.pop(at);
+        pool.get_mut(at).unwrap().addresses = Addresses::Asked(now);
+        assert_eq!(pool.sweep(at, now), Swept::Gone { asked: true });
+        assert_eq!(pool.sweep(at, now), Swept::Kept, "there is nothing to forget");
+        assert_eq!(pool.len(), 0);
+    }
+}

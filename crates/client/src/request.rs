@@ -490,3 +490,31 @@ const USER_AGENT: &str = concat!("fulmar/", env!("CARGO_PKG_VERSION"));
 const ENCODED_BODY_MAX: usize = 16 * 1024;
 /// So far there is nothing else.
 pub(crate) const PROTOCOL: Protocol = Protocol::Http1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What would break the message, or begin another one, is refused before anything is sent.
+    #[test]
+    fn nothing_that_splits_a_request_can_be_built() {
+        for bad in ["a\r\nEvil: 1", "a\nb", "a\rb", "a\0b", "\r\n\r\n"] {
+            let url = "http://a/";
+            let field = Request::get(url).header("X", bad.as_bytes()).build();
+            assert!(matches!(field, Err(BuildError::Field(name)) if name == "X"), "{bad:?}");
+            assert!(Request::get(url).header(bad, b"x").build().is_err(), "{bad:?}");
+            assert!(Request::get(url).header("Host", bad.as_bytes()).build().is_err(), "{bad:?}");
+            assert!(Request::with_method(bad, url).build().is_err(), "{bad:?}");
+            for url in [format!("http://a/{bad}"), format!("http://{bad}/"), format!("{bad}://a/")]
+            {
+                assert!(Request::get(&url).build().is_err(), "{url:?}");
+            }
+        }
+        for method in ["", " ", "GET ", "GE T", "G(T", "GET\u{e9}"] {
+            assert!(Request::with_method(method, "http://a/").build().is_err(), "{method:?}");
+        }
+        for name in ["", " ", "a b", "a:", "a\u{e9}", "(a)"] {
+            assert!(Request::get("http://a/").header(name, b"x").build().is_err(), "{name:?}");
+        }
+    }
+}

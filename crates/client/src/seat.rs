@@ -127,3 +127,35 @@ impl Owners {
 pub(crate) fn micros(time: Duration) -> u32 {
     u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use fulmar_engine::SocketId;
+
+    use super::*;
+
+    /// Against a queue that is plainly right.
+    #[test]
+    fn owners_are_a_queue() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let (mut owners, mut model) = (Owners::default(), VecDeque::new());
+        for n in 0..5_000 {
+            if random.bool() && model.len() < 6 {
+                let id = TransferId(SocketId { index: n, generation: 0 });
+                owners.push(id);
+                model.push_back(id);
+            } else {
+                assert_eq!(owners.pop(), model.pop_front());
+            }
+            assert_eq!(owners.first(), model.front().copied());
+            assert_eq!(owners.last(), model.back().copied());
+            assert_eq!(
+                (owners.is_empty(), owners.is_single()),
+                (model.is_empty(), model.len() == 1)
+            );
+            assert!(owners.iter().eq(model.iter().copied()));
+            assert!(model.iter().all(|id| owners.contains(*id)));
+            assert!(!owners.contains(TransferId(SocketId { index: n + 1, generation: 0 })));
+        }
+    }
+}

@@ -262,6 +262,81 @@ mod tests {
         }
     }
 
+    /// What is checked is what is connected to: one parser, whose word is used for both.
+    #[test]
+    fn tricks_with_hosts_mean_one_thing_or_nothing() {
+        for (url, host, port, path) in [
+            ("http://a#@b/", "a", 80, "/"),
+            ("http://a/#@b", "a", 80, "/"),
+            ("http://a?@b/", "a", 80, "/?@b/"),
+            ("http://a\\@b/", "a", 80, "/@b/"),
+            ("http://a:/", "a", 80, "/"),
+            ("http://a:00080/", "a", 80, "/"),
+            ("http://a:65535/", "a", 65535, "/"),
+            ("http://a./", "a.", 80, "/"),
+            ("http://%61.b/", "a.b", 80, "/"),
+            ("http://127.1/", "127.0.0.1", 80, "/"),
+            ("http://0177.0.0.1/", "127.0.0.1", 80, "/"),
+            ("http://0x7f.0.0.1/", "127.0.0.1", 80, "/"),
+            ("http://2130706433/", "127.0.0.1", 80, "/"),
+            ("http://\u{ff11}27.0.0.1/", "127.0.0.1", 80, "/"),
+            ("http://[::ffff:127.0.0.1]/", "::ffff:127.0.0.1", 80, "/"),
+            ("http://[0:0:0:0:0:0:0:1]/", "::1", 80, "/"),
+            ("http://a/..//../%2e%2e/b", "a", 80, "/b"),
+        ] {
+            let target = Target::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"));
+            let host_text = target.host();
+            let found = (&host_text[..], target.port(), target.path());
+            assert_eq!(found, (host, port, path), "{url}");
+            assert!(!target.authority().contains(['@', '\\', '#', '?']), "{url}");
+        }
+        for url in [
+            "http://a%2fb/",
+            "http://a%2Fb/",
+            "http://a%00b/",
+            "http://a%0d%0ab/",
+            "http://a%20b/",
+            "http://a%40b/",
+            "http://a%5cb/",
+            "http://a%25/",
+            "http://a<b/",
+            "http://a^b/",
+            "http://a|b/",
+            "http://[::1%25eth0]/",
+            "http://[fe80::1%eth0]/",
+            "http://[::1]x/",
+            "http://[::1/",
+            "http://::1/",
+            "http://1.2.3.256/",
+            "http://0x100000000/",
+            "http://1.2.3.4.5/",
+            "http://a:65536/",
+            "http://a:99999999999/",
+            "http://a:-1/",
+            "http://a:8o/",
+            "http://a:0/",
+            "http://a:+80/",
+            "http://a b/",
+            "http://a\tb/",
+            "http://a\n/",
+            "http:///a",
+            "http://\\a",
+            "http:a",
+            "http:/a",
+            "//a/",
+            "javascript://a/%0aalert(1)",
+            "file:///etc/passwd",
+        ] {
+            assert!(Target::parse(url).is_err(), "{url}: {:?}", Target::parse(url));
+        }
+        // A user is never taken for a host, and never sent as part of one.
+        for url in ["http://a@b/", "http://a:b@c/", "http://a%40b@c/", "http://@b/x"] {
+            let (target, _) = Target::with_user(url).unwrap_or_else(|e| panic!("{url}: {e}"));
+            assert!(!target.authority().contains('@'), "{url}");
+            assert!(["b", "c"].contains(&&target.host()[..]), "{url}");
+        }
+    }
+
     #[test]
     fn addresses_need_no_resolver_and_errors_name_the_host() {
         let address = |url| Target::parse(url).unwrap().resolve().unwrap()[0].to_string();
