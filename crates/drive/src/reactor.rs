@@ -273,35 +273,41 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     /// Does what the engine asks for; what it wants to send goes on a list.
+    #[inline]
     pub(crate) fn act(&mut self, now: Instant) {
         while let Some(action) = self.engine.poll_action() {
-            match action {
-                Action::Transmit { socket } => self.later.push(socket),
-                Action::Read { socket, on } => self.set_reading(socket, on),
-                Action::Connect { socket } => self.connect(now, socket),
-                Action::Resolve { lookup } => {
-                    self.engine.handle_resolved(now, lookup, Err(ResolveError::NoResolver));
+            self.act_once(now, action);
+        }
+    }
+
+    #[inline(never)] // mostly there is none
+    fn act_once(&mut self, now: Instant, action: Action) {
+        match action {
+            Action::Transmit { socket } => self.later.push(socket),
+            Action::Read { socket, on } => self.set_reading(socket, on),
+            Action::Connect { socket } => self.connect(now, socket),
+            Action::Resolve { lookup } => {
+                self.engine.handle_resolved(now, lookup, Err(ResolveError::NoResolver));
+            }
+            Action::Splice { socket } => self.set_splicing(socket),
+            Action::Load { socket } => self.load(now, socket),
+            Action::Abandon { .. } => {}
+            Action::Shutdown { socket } => {
+                if let Some(socket) = self.sockets.get_mut(socket) {
+                    // Fails only if the peer is gone, which a read tells.
+                    let _ = sys::shutdown_write(socket.fd.as_fd());
                 }
-                Action::Splice { socket } => self.set_splicing(socket),
-                Action::Load { socket } => self.load(now, socket),
-                Action::Abandon { .. } => {}
-                Action::Shutdown { socket } => {
-                    if let Some(socket) = self.sockets.get_mut(socket) {
-                        // Fails only if the peer is gone, which a read tells.
-                        let _ = sys::shutdown_write(socket.fd.as_fd());
-                    }
+            }
+            Action::Close { socket } => {
+                if let Some(socket) = self.sockets.remove(socket) {
+                    self.selector.retire(socket.fd);
                 }
-                Action::Close { socket } => {
-                    if let Some(socket) = self.sockets.remove(socket) {
-                        self.selector.retire(socket.fd);
-                    }
-                }
-                Action::Accept { listener, on } => self.set_accepting(listener, on),
-                Action::Unlisten { listener } => {
-                    let at = listener.0 as usize;
-                    if let Some(listener) = self.listeners.get_mut(at).and_then(Option::take) {
-                        self.selector.retire(listener.fd);
-                    }
+            }
+            Action::Accept { listener, on } => self.set_accepting(listener, on),
+            Action::Unlisten { listener } => {
+                let at = listener.0 as usize;
+                if let Some(listener) = self.listeners.get_mut(at).and_then(Option::take) {
+                    self.selector.retire(listener.fd);
                 }
             }
         }
@@ -323,7 +329,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     pub(crate) fn update_interest(&mut self, id: SocketId) {
-        if let Some(socket) = self.sockets.get_mut(id) {
+        if !S::WATCHES_ALL
+            && let Some(socket) = self.sockets.get_mut(id)
+        {
             socket.update_interest(&mut self.selector);
         }
     }

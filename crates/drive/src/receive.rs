@@ -56,10 +56,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             return;
         }
         let share = BLOCK_SIZE / self.receives.len();
-        self.receives.iter_mut().for_each(|op| op.len = share);
         self.clear_block();
-        let throttle = &mut self.throttle;
-        direct::receive(&mut self.receives, &self.sockets, &mut self.block, throttle);
+        let Self { receives, sockets, block, throttle, .. } = self;
+        direct::receive(receives, share, sockets, block, throttle);
         for at in 0..self.receives.len() {
             self.received(now, self.receives[at]);
         }
