@@ -46,17 +46,18 @@ impl Op {
     }
 }
 
-/// Receives at most `len` bytes for each entry, one after the other into `block`.
+/// Receives at most `share` bytes for each entry, one after the other into `block`.
 pub(crate) fn receive(
     ops: &mut [Op],
+    share: usize,
     sockets: &Sockets,
     block: &mut BytesMut,
     throttle: &mut Option<Box<Throttle>>,
 ) {
     for op in ops {
-        let portion = portion(throttle, Way::Receive, op.len);
+        let portion = portion(throttle, Way::Receive, share);
         op.refused = portion.is_err();
-        op.len = *portion.as_ref().unwrap_or(&op.len);
+        op.len = *portion.as_ref().unwrap_or(&share);
         op.note(portion.and_then(|len| sys::recv(sockets.fd(op.socket), block, len)));
     }
 }

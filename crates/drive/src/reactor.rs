@@ -280,10 +280,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Does what the engine asks for; what it wants to send goes on a list. Each answer of the
     /// resolver is told when nothing is left to be done, so that what is given up meanwhile is
     /// not answered.
+    #[inline]
     pub(crate) fn act(&mut self, now: Instant) {
         loop {
             while let Some(action) = self.engine.poll_action() {
-                self.act_on(now, action);
+                self.act_once(now, action);
             }
             let Some(answer) = self.foreign.poll_answer() else { return };
             let addresses = answer.addresses.as_deref().map_err(|error| *error);
@@ -291,7 +292,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
-    fn act_on(&mut self, now: Instant, action: Action) {
+    #[inline(never)] // mostly there is none
+    fn act_once(&mut self, now: Instant, action: Action) {
         match action {
             Action::Transmit { socket } => self.later.push(socket),
             Action::Read { socket, on } => self.set_reading(socket, on),
@@ -337,7 +339,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     pub(crate) fn update_interest(&mut self, id: SocketId) {
-        if let Some(socket) = self.sockets.get_mut(id) {
+        if !S::WATCHES_ALL
+            && let Some(socket) = self.sockets.get_mut(id)
+        {
             socket.update_interest(&mut self.selector);
         }
     }

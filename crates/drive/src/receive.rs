@@ -10,7 +10,7 @@ use fulmar_proto::Input;
 use crate::direct::{self, Op};
 use crate::reactor::Reactor;
 use crate::selector::Selector;
-use crate::socket::Birth;
+use crate::socket::{Birth, Socket};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Reads once from every socket that is due, and tells the engine. Sockets that have more
@@ -43,7 +43,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             }
         }
         while let Some(id) = self.resumed.pop() {
-            self.deliver(now, id, 0); // asked again, without a system call
+            self.redeliver(now, id);
         }
         self.receive_list(now);
         while let Some(id) = self.splices.pop() {
@@ -56,10 +56,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             return;
         }
         let share = BLOCK_SIZE / self.receives.len();
-        self.receives.iter_mut().for_each(|op| op.len = share);
         self.clear_block();
-        let throttle = &mut self.throttle;
-        direct::receive(&mut self.receives, &self.sockets, &mut self.block, throttle);
+        let Self { receives, sockets, block, throttle, .. } = self;
+        direct::receive(receives, share, sockets, block, throttle);
         for at in 0..self.receives.len() {
             self.received(now, self.receives[at]);
         }
@@ -67,14 +66,15 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     fn received(&mut self, now: Instant, op: Op) {
-        let Some(socket) = self.sockets.get_mut(op.socket) else {
+        let Self { engine, selector, sockets, listeners, due, block, .. } = self;
+        let Some(socket) = sockets.get_mut(op.socket) else {
             // Closed on behalf of another: nobody wants what it said.
-            return self.block.advance(op.outcome().unwrap_or(0));
+            return block.advance(op.outcome().unwrap_or(0));
         };
         let result = op.outcome();
         if let Birth::Accepted(listener) = socket.birth {
             socket.birth = Birth::Standing;
-            if let Some(Some(listener)) = self.listeners.get_mut(listener.0 as usize)
+            if let Some(Some(listener)) = listeners.get_mut(listener.0 as usize)
                 && !socket.watched
             {
                 listener.prediction.learn(result.is_ok());
@@ -92,17 +92,18 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 // A short read means that the queue is empty and the next edge will tell, unless
                 // the edge of the FIN has been seen already: there is no other.
                 socket.readable = n == op.len || socket.hangup;
-                self.deliver(now, op.socket, n);
+                socket.deliver(now, engine, block, n);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 socket.readable = op.refused;
-                match socket.resumed {
-                    true => self.deliver(now, op.socket, 0),
-                    false => self.relist(op.socket),
+                if socket.resumed {
+                    socket.deliver(now, engine, block, 0);
                 }
             }
-            Err(error) => self.engine.handle_failed(now, op.socket, error),
+            Err(error) => return engine.handle_failed(now, op.socket, error),
         }
+        socket.list(due);
+        socket.update_interest(selector);
     }
 
     /// A socket that nothing can be sent on has said all it had to say. After a reset, the end of
@@ -112,44 +113,18 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             && let Some(socket) = self.sockets.get_mut(id)
         {
             socket.eof = true;
-            self.deliver(now, id, 0);
+            socket.deliver(now, &mut self.engine, &mut self.block, 0);
         }
         self.engine.handle_failed(now, id, kind.into());
     }
 
-    /// What was left unread, then the next `n` bytes of the block; the rest is kept for the next
-    /// time, as a copy of its own: the block stays the thread's.
-    pub(crate) fn deliver(&mut self, now: Instant, id: SocketId, n: usize) {
-        let Self { engine, sockets, block, .. } = self;
-        let Some(socket) = sockets.get_mut(id) else { return block.advance(n) };
-        socket.resumed = false;
-        let eof = socket.eof;
-        if socket.unread.is_empty() {
-            let mut input = Input::new(block, n, eof);
-            engine.handle_input(now, id, &mut input);
-            let left = input.len();
-            if left > 0 {
-                let rest = BytesMut::from(&block[..left]);
-                block.advance(left);
-                self.keep(id, rest);
-            }
-        } else {
-            // It was a copy already, so that a head arriving byte by byte is copied once.
-            let mut joined = std::mem::take(&mut socket.unread);
-            joined.extend_from_slice(&block[..n]);
-            block.advance(n);
-            engine.handle_input(now, id, &mut Input::all(&mut joined, eof));
-            self.keep(id, joined);
+    /// Asks the engine again, without a system call: it may have left something, or wants to hear
+    /// that nothing more comes.
+    pub(crate) fn redeliver(&mut self, now: Instant, id: SocketId) {
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.deliver(now, &mut self.engine, &mut self.block, 0);
         }
         self.relist(id);
-    }
-
-    fn keep(&mut self, id: SocketId, rest: BytesMut) {
-        if let Some(socket) = self.sockets.get_mut(id)
-            && !rest.is_empty()
-        {
-            socket.unread = rest;
-        }
     }
 
     /// A socket has been read from: perhaps it is due again, perhaps it is waited for differently.
@@ -165,6 +140,32 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.block.clear();
         if !self.block.try_reclaim(BLOCK_SIZE) {
             self.block = BytesMut::with_capacity(BLOCK_SIZE);
+        }
+    }
+}
+
+impl Socket {
+    /// What was left unread, then the next `n` bytes of the block; the rest is kept for the next
+    /// time, as a copy of its own: the block stays the thread's.
+    fn deliver(&mut self, now: Instant, engine: &mut impl Engine, block: &mut BytesMut, n: usize) {
+        self.resumed = false;
+        if self.unread.is_empty() {
+            let mut input = Input::new(block, n, self.eof);
+            engine.handle_input(now, self.id, &mut input);
+            let left = input.len();
+            if left > 0 {
+                self.unread = BytesMut::from(&block[..left]);
+                block.advance(left);
+            }
+        } else {
+            // It was a copy already, so that a head arriving byte by byte is copied once.
+            let mut joined = std::mem::take(&mut self.unread);
+            joined.extend_from_slice(&block[..n]);
+            block.advance(n);
+            engine.handle_input(now, self.id, &mut Input::all(&mut joined, self.eof));
+            if !joined.is_empty() {
+                self.unread = joined;
+            }
         }
     }
 }

@@ -98,6 +98,6 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.eof = true;
         }
-        self.deliver(now, id, 0);
+        self.redeliver(now, id);
     }
 }

@@ -33,9 +33,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         else {
             return;
         };
-        let Some(transmit) = self.engine.poll_transmit(id) else {
-            return self.update_interest(id); // it stands, and that is no longer waited for
-        };
+        let Some(transmit) = self.engine.poll_transmit(id) else { return };
         if !socket.writable {
             // Told nevertheless: what waits now must stop sharing the turn's block.
             self.engine.handle_sent(now, id, 0);
@@ -69,24 +67,25 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     fn sent(&mut self, now: Instant, id: SocketId, wanted: u64, result: io::Result<u64>) {
-        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let Self { engine, selector, sockets, due, .. } = self;
+        let Some(socket) = sockets.get_mut(id) else { return };
         socket.leaving = false;
         match result {
             Ok(n) => {
                 socket.writable = n == wanted;
-                self.engine.handle_sent(now, id, n);
+                engine.handle_sent(now, id, n);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 socket.writable = false;
-                self.engine.handle_sent(now, id, 0);
+                engine.handle_sent(now, id, 0);
             }
             Err(error) if socket.hears_out(&error) => {
-                self.engine.handle_sent(now, id, 0);
-                self.list(id);
+                engine.handle_sent(now, id, 0);
+                socket.list(due);
             }
-            Err(error) => self.engine.handle_failed(now, id, error),
+            Err(error) => engine.handle_failed(now, id, error),
         }
-        self.update_interest(id);
+        socket.update_interest(selector);
         if self.throttle.is_some() {
             self.rearm(id);
         }

@@ -215,6 +215,7 @@ impl<C: Connection, T> Link<C, T> {
     }
 
     /// Turns what is wanted now into actions and a deadline. False: the link is over.
+    #[inline(always)]
     fn settle<H: Handler<C, T>>(
         &mut self,
         at: u32,
@@ -496,13 +497,15 @@ impl<C: Connection, T> Links<C, T> {
         on: &mut impl Handler<C, T>,
     ) {
         self.with(now, socket, bytes > 0, on, |link, _, lent| {
-            match &mut link.between {
-                Some(between) => between.handle_sent(bytes),
-                None => link.connection.handle_sent(bytes),
-            }
-            link.announced = link.poll_transmit().is_some();
-            if link.between.is_none() && link.connection.has_event() {
-                link.ask(lent);
+            if let Some(between) = &mut link.between {
+                between.handle_sent(bytes);
+                link.announced = between.layer.poll_transmit().is_some();
+            } else {
+                link.connection.handle_sent(bytes);
+                link.announced = link.connection.wishes().sends;
+                if link.connection.has_event() {
+                    link.ask(lent);
+                }
             }
         });
     }

@@ -79,6 +79,18 @@ impl Decoder {
                     };
                     return Ok((at, piece));
                 }
+                State::DataCr if bytes[at..].starts_with(b"\r\n") => {
+                    self.state = SIZE;
+                    at += 2;
+                    continue;
+                }
+                State::Size { digits: 0, .. } => {
+                    if let Some((line, size)) = size_line(&bytes[at..]) {
+                        self.state = State::Data { left: size };
+                        at += line;
+                        continue;
+                    }
+                }
                 _ => {}
             }
             let Some(byte) = bytes.get(at) else { return Ok((at, Piece::Nothing)) };
@@ -147,6 +159,20 @@ impl Decoder {
     }
 }
 
+/// The line of a chunk that is not the last, as nearly all are written: a few digits, no extension,
+/// all of it there. Its length, and that of the chunk. Everything else is taken byte by byte.
+fn size_line(bytes: &[u8]) -> Option<(usize, u64)> {
+    let mut size = 0;
+    for (at, byte) in bytes.iter().take(DIGITS_USUAL + 1).enumerate() {
+        match byte {
+            b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' => size = size * 16 + hex(*byte),
+            b'\r' if size > 0 && bytes.get(at + 1) == Some(&b'\n') => return Some((at + 2, size)),
+            _ => break,
+        }
+    }
+    None
+}
+
 /// Fields that frame, route or describe a message, or say who sent it: they are decided upon
 /// before the body, and a trailer that carries them means harm (RFC 9110 §6.5.1).
 pub(super) fn is_forbidden(name: &[u8]) -> bool {
@@ -188,6 +214,8 @@ const FORBIDDEN: [&[u8]; 22] = [
 
 const SIZE: State = State::Size { size: 0, digits: 0 };
 const SIZE_DIGITS_MAX: u8 = 16;
+/// Chunks of a gigabyte and more are rare.
+const DIGITS_USUAL: usize = 7;
 #[expect(clippy::cast_possible_truncation, reason = "100 fits")]
 const TRAILERS_LEN_MAX: u8 = super::FIELDS_LEN_MAX as u8;
 

@@ -6,25 +6,22 @@
 
 use crate::head::{is_tchar, is_text};
 
-/// Where the parts of a field line are in their section.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Line {
-    /// Where it begins, and with it its name.
-    pub(super) start: usize,
-    /// The end of the name: the colon.
-    pub(super) colon: usize,
-    /// Where the value begins, without the blanks around it.
-    pub(super) value: usize,
-    /// And where it ends.
-    pub(super) value_end: usize,
-    /// The next line.
+/// A field line, taken apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'a> {
+    pub(super) name: &'a [u8],
+    /// Without the blanks around it.
+    pub(super) value: &'a [u8],
+    /// Where the value begins in the section.
+    pub(super) value_at: usize,
+    /// Where the next line does.
     pub(super) next: usize,
 }
 
 /// What stands in a section at some place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
-    Line(Line),
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Piece<'a> {
+    Line(Line<'a>),
     /// The blank line, and where it ends.
     End(usize),
     /// Neither of them, or not all of it.
@@ -33,28 +30,26 @@ pub(super) enum Piece {
 
 /// What begins at `start`, which is the first byte of a line.
 #[inline(always)] // the one loop over all lines of a head
-pub(super) fn piece(section: &[u8], start: usize) -> Piece {
+pub(super) fn piece(section: &[u8], start: usize) -> Piece<'_> {
     let line = &section[start..];
     let (name, rest) = line.split_at(token_len(line));
     let [b':', rest @ ..] = rest else {
         let blank = name.is_empty() && rest.starts_with(b"\r\n");
         return if blank { Piece::End(start + 2) } else { Piece::Bad };
     };
-    let colon = start + name.len();
-    let (text, rest) = rest.split_at(text_len(rest));
+    let (mut value, rest) = rest.split_at(text_len(rest));
     if name.is_empty() || !rest.starts_with(b"\r\n") {
         return Piece::Bad;
     }
-    let (mut value, mut value_end) = (colon + 1, colon + 1 + text.len());
-    let next = value_end + 2;
-    let mut text = text;
-    while let [b' ' | b'\t', rest @ ..] = text {
-        (text, value) = (rest, value + 1);
+    let mut value_at = start + name.len() + 1;
+    let next = value_at + value.len() + 2;
+    while let [..=b' ', rest @ ..] = value {
+        (value, value_at) = (rest, value_at + 1); // of text, only blanks are so low
     }
-    while let [rest @ .., b' ' | b'\t'] = text {
-        (text, value_end) = (rest, value_end - 1);
+    while let [rest @ .., ..=b' '] = value {
+        value = rest;
     }
-    Piece::Line(Line { start, colon, value, value_end, next })
+    Piece::Line(Line { name, value, value_at, next })
 }
 
 /// How many bytes of a token stand in front.
@@ -110,8 +105,8 @@ mod tests {
         loop {
             match piece(section, at) {
                 Piece::Line(line) => {
-                    let value = &section[line.value..line.value_end];
-                    fields.push((&section[line.start..line.colon], value));
+                    assert!(section[line.value_at..].starts_with(line.value));
+                    fields.push((line.name, line.value));
                     at = line.next;
                 }
                 Piece::End(end) => return Some((end, fields)),

@@ -162,7 +162,7 @@ fn request_line(line: &[u8]) -> Result<RequestLine, PeerError> {
 /// `HTTP/1.x`; other versions of the same form are told from what is no version at all.
 fn version(word: &[u8]) -> Result<Version, PeerError> {
     match word {
-        b"HTTP/1.1" => Ok(Version::Http11),
+        _ if word == b"HTTP/1.1" => Ok(Version::Http11),
         b"HTTP/1.0" => Ok(Version::Http10),
         [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Ok(Version::Http11),
         [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
@@ -285,10 +285,10 @@ pub(super) fn fields(section: &[u8], start: usize, index: &mut Vec<Header>) -> O
             }
             Piece::Line(_) | Piece::Bad => return None,
         };
-        let value_at = range(line.value, line.value_end);
-        let (name, value) = (&section[line.start..line.colon], slice(section, &value_at));
-        let hop = fields.note(name, value, &value_at);
-        index.push(Header { name: range(line.start, line.colon), value: value_at, hop });
+        let name = range(fields.end, line.name.len());
+        let value = range(line.value_at, line.value.len());
+        let hop = fields.note(line.name, line.value, &value);
+        index.push(Header { name, value, hop });
         fields.end = line.next;
     }
     if fields.options.nominates {
@@ -298,8 +298,8 @@ pub(super) fn fields(section: &[u8], start: usize, index: &mut Vec<Header>) -> O
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "sections are limited to less than 64 KiB")]
-fn range(from: usize, to: usize) -> Range<u32> {
-    from as u32..to as u32
+fn range(start: usize, len: usize) -> Range<u32> {
+    start as u32..(start + len) as u32
 }
 
 impl Fields {
