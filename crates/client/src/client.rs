@@ -410,7 +410,7 @@ impl<A: Application> Client<A> {
 
     /// A connection is gone, and what it owed with it.
     fn gone(&mut self, now: Instant, seat: &Seat, socket: SocketId, end: End) {
-        if seat.attempt.is_some() {
+        if seat.attempt().is_some() {
             return self.refused(now, seat, socket, end);
         }
         if !seat.stands {
@@ -423,6 +423,22 @@ impl<A: Application> Client<A> {
             self.core.fail_front(now, seat.origin(), error);
         }
         self.lost(now, seat.origin(), !seat.stands);
+    }
+
+    /// How many calls it took to send so much of what a socket has to send: one for each step
+    /// that was begun.
+    fn sends(&mut self, socket: SocketId, bytes: u64) -> u32 {
+        let Some(transmit) = self.links.poll_transmit(socket) else { return 0 };
+        if transmit.segments.is_empty() {
+            return 1;
+        }
+        let (mut left, mut calls) = (Some(bytes), 0);
+        for step in transmit.steps() {
+            let Some(sent) = left else { break };
+            calls += 1;
+            left = sent.checked_sub(step.len());
+        }
+        calls
     }
 
     fn look_at_transfers(&mut self, now: Instant) {
@@ -471,10 +487,11 @@ impl<A: Application> Engine for Client<A> {
     }
 
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
+        let calls = if bytes > 0 { self.sends(socket, bytes) } else { 0 };
         if let Some((_, seat)) = self.links.get_mut(socket)
             && bytes > 0
         {
-            seat.calls.send += 1;
+            seat.calls.send += calls;
             seat.sent = true;
             let id = seat.owners.last();
             self.core.progressed(now, id);

@@ -203,11 +203,12 @@ impl<A: Application> Client<A> {
     /// An address has answered: it has won.
     pub(crate) fn connected(&mut self, now: Instant, socket: SocketId) {
         let Some((_, seat)) = self.links.get_mut(socket) else { return };
-        let Some(at) = seat.attempt.take() else { return };
+        let Some(opening) = seat.opening.as_mut() else { return };
+        let Some(at) = opening.attempt.take() else { return };
         let attempt = self.core.state.attempts.remove(at as usize);
-        seat.setup.name = attempt.name;
-        seat.setup.connect = micros(now - attempt.began);
-        seat.setup.handshake = self.core.state.stamp(now);
+        opening.setup.name = attempt.name;
+        opening.setup.connect = micros(now - attempt.began);
+        opening.setup.handshake = self.core.state.stamp(now);
         for other in attempt.racing {
             if other != socket {
                 self.links.close(other);
@@ -218,7 +219,7 @@ impl<A: Application> Client<A> {
 
     /// An address did not answer, or refused.
     pub(crate) fn refused(&mut self, now: Instant, seat: &Seat, socket: SocketId, end: End) {
-        let Some(at) = seat.attempt else { return };
+        let Some(at) = seat.attempt() else { return };
         let state = &mut self.core.state;
         let Some(attempt) = state.attempts.get_mut(at as usize) else { return };
         attempt.racing.retain(|other| *other != socket);

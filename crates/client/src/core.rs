@@ -133,9 +133,9 @@ impl<A: Application> Core<A> {
         transfer.stream = stream;
         transfer.peer = seat.peer;
         transfer.marks.assigned = Some(now);
-        match transfer.reused {
-            true => self.state.stats.reused += 1,
-            false => transfer.marks.setup = seat.setup,
+        match seat.opening.take() {
+            None => self.state.stats.reused += 1,
+            Some(opening) => transfer.marks.setup = opening.setup,
         }
         transfer.since = now;
         transfer.stage = Stage::Sending;
@@ -460,7 +460,10 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
         _: Option<&dyn Any>,
     ) {
         seat.stands = true;
-        seat.setup.handshake = self.state.stamp(now).wrapping_sub(seat.setup.handshake);
+        if let Some(opening) = &mut seat.opening {
+            let setup = &mut opening.setup;
+            setup.handshake = self.state.stamp(now).wrapping_sub(setup.handshake);
+        }
         if let Some(known) = self.state.pool.get_mut(seat.origin()) {
             known.connecting -= 1;
         }
@@ -521,7 +524,7 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
         _: SocketId,
         (_, seat): (&mut ClientConnection, &mut Seat),
     ) {
-        if let Some(attempt) = seat.attempt {
+        if let Some(attempt) = seat.attempt() {
             self.state.commands.push_back(Command::Race(attempt));
         }
     }

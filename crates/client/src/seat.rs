@@ -11,8 +11,8 @@ use crate::transfer::{Calls, TransferId};
 pub(crate) struct Seat {
     /// Where it leads.
     pub(crate) origin: u32,
-    /// The attempt that it belongs to, until it stands.
-    pub(crate) attempt: Option<u32>,
+    /// How it came to stand, until its first exchange.
+    pub(crate) opening: Option<Box<Opening>>,
     /// It has stood, with every layer.
     pub(crate) stands: bool,
     /// It is in the pool's list of connections that are pipelined on.
@@ -20,7 +20,6 @@ pub(crate) struct Seat {
     /// Exchanges begun on it.
     pub(crate) uses: u32,
     pub(crate) peer: Option<IpAddr>,
-    pub(crate) setup: Setup,
     /// Bytes of the exchanges in hand have left.
     pub(crate) sent: bool,
     /// Bytes have come since the answer that is next was owed.
@@ -36,18 +35,22 @@ impl Seat {
     pub(crate) fn new(origin: u32, attempt: u32, peer: Option<IpAddr>) -> Self {
         Self {
             origin,
-            attempt: Some(attempt),
+            opening: Some(Box::new(Opening { attempt: Some(attempt), setup: Setup::default() })),
             stands: false,
             shared: false,
             uses: 0,
             peer,
-            setup: Setup::default(),
             sent: false,
             heard: false,
             drained: 0,
             calls: Calls::default(),
             owners: Owners::default(),
         }
+    }
+
+    /// The attempt that it belongs to, until it stands.
+    pub(crate) fn attempt(&self) -> Option<u32> {
+        self.opening.as_ref()?.attempt
     }
 
     /// The next exchange is the only one.
@@ -64,6 +67,14 @@ impl Seat {
     }
 }
 
+/// How a connection comes to stand.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    /// The attempt that it belongs to, until it has won.
+    pub(crate) attempt: Option<u32>,
+    pub(crate) setup: Setup,
+}
+
 /// How long it took until the connection stood, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Setup {
@@ -76,6 +87,7 @@ pub(crate) struct Setup {
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     first: Option<TransferId>,
+    #[expect(clippy::box_collection, reason = "most seats never have one: a pointer instead of four")]
     rest: Option<Box<VecDeque<TransferId>>>,
 }
 

@@ -130,11 +130,10 @@ pub(crate) struct Pace {
     pub(crate) until: Option<Instant>,
 }
 
-/// The system calls that moved a transfer's bytes.
+/// The system calls that moved a transfer's bytes. Waiting, and opening and closing connections,
+/// belong to many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// Opening its connection, if it was the first on it: `socket`, options, `connect`.
-    pub connect: u32,
     /// `send`, `sendmsg`, `sendfile`.
     pub send: u32,
     /// `recv`, `splice`.

@@ -87,6 +87,7 @@ impl<E: Engine> Reactor<E, Changes> {
         let mut changes = std::mem::take(&mut self.selector);
         self.sockets.drain().for_each(|socket| changes.retire(socket.fd));
         self.listeners.drain(..).flatten().for_each(|listener| changes.retire(listener.fd));
+        self.foreign.take().for_each(|fd| changes.retire(fd));
         changes.forget_all();
         if self.deadline().is_some() {
             changes.set_deadline(None);

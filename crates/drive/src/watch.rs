@@ -110,7 +110,12 @@ impl Foreign {
 
     /// At the reactor's end.
     pub(crate) fn close(&mut self) {
-        self.guests.drain(..).for_each(|guest| sys::close(guest.fd));
+        self.take().for_each(sys::close);
+    }
+
+    /// What is watched, given out.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = OwnedFd> {
+        self.guests.drain(..).map(|guest| guest.fd)
     }
 
     /// What is ready, for the resolver; late news of a socket that is closed by now is dropped.

@@ -10,7 +10,11 @@ pub struct Slots<T> {
     lane: u32,
     lanes: u32,
     entries: Vec<Entry<T>>,
+    /// Places to be used again; some may be gone, or stand here twice.
     free: Vec<u32>,
+    len: usize,
+    /// The generation that a new entry begins with: no key of one that is gone has it.
+    born: u32,
 }
 
 #[derive(Debug)]
@@ -23,7 +27,7 @@ impl<T> Slots<T> {
     /// An empty slab: `lane` of `lanes`.
     pub fn new(lane: u32, lanes: u32) -> Self {
         assert!(lane < lanes, "lanes are numbered from 0");
-        Self { lane, lanes, entries: Vec::new(), free: Vec::new() }
+        Self { lane, lanes, entries: Vec::new(), free: Vec::new(), len: 0, born: 0 }
     }
 
     /// True if `key` is of this slab, alive or not.
@@ -33,13 +37,21 @@ impl<T> Slots<T> {
 
     /// Takes a value in; its key is new.
     pub fn insert(&mut self, value: T) -> SocketId {
-        let at = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Entry { generation: 0, value: None });
-            u32::try_from(self.entries.len() - 1).expect("fewer sockets than 2^32")
-        });
+        let at = self.vacant();
         let entry = &mut self.entries[at as usize];
         entry.value = Some(value);
+        self.len += 1;
         SocketId { index: at * self.lanes + self.lane, generation: entry.generation }
+    }
+
+    fn vacant(&mut self) -> u32 {
+        while let Some(at) = self.free.pop() {
+            if self.entries.get(at as usize).is_some_and(|entry| entry.value.is_none()) {
+                return at;
+            }
+        }
+        self.entries.push(Entry { generation: self.born, value: None });
+        u32::try_from(self.entries.len() - 1).expect("fewer sockets than 2^32")
     }
 
     /// The value of `key`, if it is still there.
@@ -70,13 +82,33 @@ impl<T> Slots<T> {
         }
         let value = entry.value.take()?;
         entry.generation = entry.generation.wrapping_add(1) & GENERATION_MAX;
+        self.len -= 1;
         self.free.push(at);
+        if at as usize + 1 == self.entries.len() {
+            self.give_up_the_end();
+        }
         Some(value)
+    }
+
+    /// Vacant places at the end are given up, so that a crowd that has left keeps no memory. Each
+    /// is looked at once for every time that it was made.
+    fn give_up_the_end(&mut self) {
+        while self.entries.len() > KEPT_LEN
+            && let Some(entry) = self.entries.pop_if(|entry| entry.value.is_none())
+        {
+            self.born = self.born.max(entry.generation);
+        }
+        if self.entries.capacity() > 4 * self.entries.len().max(KEPT_LEN) {
+            let end = self.entries.len();
+            self.entries.shrink_to(2 * end);
+            self.free.retain(|at| (*at as usize) < end);
+            self.free.shrink_to(2 * end);
+        }
     }
 
     /// The key that position `at` of this slab has now.
     pub fn key(&self, at: u32) -> SocketId {
-        let generation = self.entries[at as usize].generation;
+        let generation = self.entries.get(at as usize).map_or(self.born, |entry| entry.generation);
         SocketId { index: at * self.lanes + self.lane, generation }
     }
 
@@ -93,7 +125,7 @@ impl<T> Slots<T> {
 
     /// How many values there are.
     pub fn len(&self) -> usize {
-        self.entries.len() - self.free.len()
+        self.len
     }
 
     /// True if there are none.
@@ -102,12 +134,36 @@ impl<T> Slots<T> {
     }
 }
 
+/// So many places are not worth giving back.
+const KEPT_LEN: usize = 256;
 /// The highest bit of a key's word stays free: drivers mark their own descriptors with it.
 const GENERATION_MAX: u32 = u32::MAX >> 1;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Memory follows what is in use, and no key of a crowd that left finds anybody later.
+    #[test]
+    fn a_crowd_that_leaves_takes_its_memory_along() {
+        let mut slots = Slots::new(0, 1);
+        let first = slots.insert(0);
+        let mut gone: Vec<SocketId> = Vec::new();
+        for _ in 0..3 {
+            let crowd: Vec<_> = (0..10_000).map(|n| slots.insert(n)).collect();
+            for key in &crowd {
+                assert!(slots.remove(*key).is_some());
+            }
+            gone.extend(crowd);
+            assert!(slots.entries.capacity() <= 4 * KEPT_LEN, "{}", slots.entries.capacity());
+            assert_eq!(slots.len(), 1);
+        }
+        let late: Vec<_> = (0..10_000).map(|n| slots.insert(n)).collect();
+        assert!(gone.iter().all(|key| slots.get(*key).is_none()));
+        assert!(late.iter().all(|key| slots.get(*key).is_some()));
+        assert_eq!(slots.get(first), Some(&0));
+        assert!(slots.get(slots.key(1_000_000)).is_none());
+    }
 
     #[test]
     fn a_stale_key_finds_nothing_and_lanes_never_meet() {
