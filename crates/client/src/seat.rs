@@ -76,6 +76,10 @@ pub(crate) struct Setup {
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     first: Option<TransferId>,
+    #[expect(
+        clippy::box_collection,
+        reason = "few connections are pipelined on: a word, not four"
+    )]
     rest: Option<Box<VecDeque<TransferId>>>,
 }
 
