@@ -37,7 +37,7 @@ fn broken_codings_are_errors_and_whole_ones_are_undone() {
         let twice = gzip(&whole);
         let cut = whole[..whole.len() - 4].to_vec();
         let junk = [&whole[..], b"junk"].concat();
-        let many = vec!["gzip"; 9].join(", ");
+        let many = ["gzip"; 9].join(", ");
         for (name, coding, body, is_ok) in [
             ("whole", "gzip", whole.clone(), true),
             ("twice", "gzip, gzip", twice, true),
@@ -46,7 +46,7 @@ fn broken_codings_are_errors_and_whole_ones_are_undone() {
             ("junk behind it", "gzip", junk, false),
             ("not coded at all", "gzip", text.clone(), false),
             ("a coding that nobody knows", "snappy", whole.clone(), false),
-            ("too many", &many, whole.clone(), false),
+            ("too many", &many, whole, false),
         ] {
             eprintln!("{name}");
             let mut staged = coded::<L>(Recorder::default(), coding, body);

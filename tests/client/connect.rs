@@ -62,7 +62,7 @@ impl Alone {
     }
 
     fn start(&mut self, url: &str) -> fulmar_client::TransferId {
-        let id = self.client.start(self.now, &Request::get(url).build().unwrap());
+        let id = self.client.start(self.now, &Request::get(url).build().expect("a URL"));
         self.act();
         id
     }

@@ -159,7 +159,7 @@ fn case<L: ClientLoop>(site: Site, deed: Deed, whom: Whom) {
         staged.run_until(|client| client.application().body(a) == b"hello");
         interrupt(&mut staged, site);
         released.set(true);
-        for heard in staged.peer.requests[before..].to_vec() {
+        for heard in staged.peer.requests.split_off(before) {
             let rest = if heard.path() == "/half" { b"world".to_vec() } else { full() };
             staged.peer.act(heard.connection, [Step::Send(rest)]);
         }
@@ -292,7 +292,7 @@ fn crowd<L: ClientLoop>(pipelining: u32) {
     let config = Config { per_host_max: 16, pipelining, ..Config::default() };
     let mut pair = Pair::<L, OwnLoop<ServerEngine<App>>>::new(Recorder::default(), config);
     let requests: Vec<Request> = (0..10)
-        .map(|n| Request::get(&pair.url(&format!("/bytes/{}", n * n * 10))).build().unwrap())
+        .map(|n| Request::get(&pair.url(&format!("/bytes/{}", n * n * 10))).build().expect("a URL"))
         .collect();
     let random = fastrand::Rng::with_seed(11);
     let crowd = Rc::new(RefCell::new(Crowd { random, left: total, ids: Vec::new() }));
@@ -313,7 +313,7 @@ fn crowd<L: ClientLoop>(pipelining: u32) {
             begin(crowd, context, &requests);
         }
     };
-    let first = Request::get(&pair.url("/bytes/1")).build().unwrap();
+    let first = Request::get(&pair.url("/bytes/1")).build().expect("a URL");
     pair.client.with(|client, now| {
         client.application_mut().act = Some(Box::new(act));
         client.with(now, |_, context| {

@@ -85,7 +85,7 @@ impl Mischief {
             _ => whole,
         };
         let piece = left.min(self.random.u64(1..40_000));
-        context.send(id, bytes::Bytes::from(vec![b'z'; usize::try_from(piece).unwrap()]));
+        context.send(id, bytes::Bytes::from(vec![b'z'; usize::try_from(piece).expect("small")]));
         if left == piece {
             context.finish(id);
         }
@@ -98,7 +98,7 @@ impl Mischief {
 fn request(base: &str, n: u64, random: &mut fastrand::Rng) -> Request {
     let size = random.u64(0..150_000) >> random.u32(0..18);
     let url = |path: &str| format!("{base}{path}");
-    let body = vec![b'y'; usize::try_from(size).unwrap()];
+    let body = vec![b'y'; usize::try_from(size).expect("small")];
     let builder = match random.u8(0..8) {
         0 => Request::get(&url("/delay/70")),
         1 => Request::with_method("PUT", &url("/echo")).body(Body::Bytes(body.into())),

@@ -92,7 +92,7 @@ fn second<L: ClientLoop>(
     let heard = staged.peer.requests.iter().filter(|heard| heard.path() == "/second").count();
     let done = staged.recorder().ended(id);
     assert!(point == Point::Crossing || done.retried == (heard > 1), "{done:?}");
-    let result = done.result.as_ref().map(|()| ()).map_err(Error::kind);
+    let result = done.result.as_ref().copied().map_err(Error::kind);
     leave_nothing(&mut staged);
     (heard, result)
 }

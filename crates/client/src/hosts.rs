@@ -159,6 +159,11 @@ fn slack(rate: Rate) -> Duration {
 mod tests {
     use super::*;
 
+    #[expect(clippy::disallowed_methods, reason = "a test needs some moment to start from")]
+    fn moment() -> Instant {
+        Instant::now()
+    }
+
     fn config(requests: u32, burst: u32) -> Config {
         let rate = Rate { requests, per: Duration::from_secs(1), burst };
         Config { rate: Some(rate), ..Config::default() }
@@ -166,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_rate_lets_a_burst_go_and_then_one_at_a_time() {
-        let (config, now) = (config(10, 3), Instant::now());
+        let (config, now) = (config(10, 3), moment());
         let mut hosts = Hosts::default();
         let at = hosts.join("a");
         for _ in 0..3 {
@@ -187,7 +192,7 @@ mod tests {
 
     #[test]
     fn rest_and_concurrency_hold_requests_back() {
-        let now = Instant::now();
+        let now = moment();
         let config = Config { per_host_active: Some(1), ..Config::default() };
         let mut hosts = Hosts::default();
         let at = hosts.join("a");

@@ -313,6 +313,11 @@ mod tests {
     use super::*;
     use crate::request::Request;
 
+    #[expect(clippy::disallowed_methods, reason = "a test needs some moment to start from")]
+    fn moment() -> Instant {
+        Instant::now()
+    }
+
     fn pool(url: &str) -> (Pool, usize) {
         let mut pool = Pool::default();
         let at = pool.origin(Request::get(url).build().unwrap().hashed());
@@ -369,7 +374,7 @@ mod tests {
 
     #[test]
     fn an_origin_is_forgotten_when_nobody_needs_it() {
-        let now = crate::moment::tests::now();
+        let now = moment();
         let (mut pool, at) = pool("http://name.example/");
         pool.enqueue(at, id(0), false);
         assert_eq!(pool.sweep(at, now), Swept::Kept);

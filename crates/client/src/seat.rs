@@ -87,7 +87,10 @@ pub(crate) struct Setup {
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     first: Option<TransferId>,
-    #[expect(clippy::box_collection, reason = "most seats never have one: a pointer instead of four")]
+    #[expect(
+        clippy::box_collection,
+        reason = "few connections are pipelined on: a word, not four"
+    )]
     rest: Option<Box<VecDeque<TransferId>>>,
 }
 
