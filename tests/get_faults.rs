@@ -22,6 +22,7 @@ fn broken(asked: &Asked) -> Answer {
     match &asked.target[..] {
         "/short" => Answer::Close((head(10) + "12345").into_bytes()),
         "/shorter" => Answer::Close(head(10).into_bytes()),
+        "/long" => Answer::Close((head(10) + "1234567890 and more").into_bytes()),
         "/chunked" => Answer::Close(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n".to_vec(),
         ),
@@ -55,6 +56,7 @@ fn each_failure_is_told_and_leaves_no_file_and_the_others_go_on() {
     let expected = [
         ("/short", "truncated"),
         ("/shorter", "truncated"),
+        ("/long", "excess"),
         ("/chunked", "truncated"),
         ("/nonsense", "protocol"),
         ("/nothing", "closed"),

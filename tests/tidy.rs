@@ -598,7 +598,10 @@ const ALLOWED: &[Edges] = &[
     crate_("serve", &["drive", "engine", "proto", "server", "sys"]),
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
     crate_("cli", &["client", "fetch", "load", "serve", "server", "sys"]),
-    crate_("fulmar", &["client", "drive", "engine", "proto", "semantics", "server", "sys", "tls"]),
+    crate_(
+        "fulmar",
+        &["client", "drive", "engine", "names", "proto", "semantics", "server", "sys", "tls"],
+    ),
     crate_("bench/client", &["client", "drive", "sys", "tls"]),
     crate_("bench/idle", &["drive", "engine", "proto", "sys"]),
     crate_(

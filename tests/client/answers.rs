@@ -200,6 +200,33 @@ fn ambiguous_answers_are_refused() {
     in_every_loop!(check);
 }
 
+/// Also not for a request that waited for the connection: what follows an answer, in the same
+/// packet, is nobody's answer.
+#[test]
+fn bytes_beyond_an_answer_are_not_the_answer_to_who_waits() {
+    fn check<L: ClientLoop>() {
+        if L::SLOWER > 1 {
+            return; // byte by byte, they come after the next request was begun
+        }
+        let config = Config { per_host_max: 1, ..Config::default() };
+        let script = |heard: &Heard| match heard.connection {
+            0 => {
+                let (first, evil) = (answer("200 OK", "", b"first"), answer("200 OK", "", b"evil"));
+                vec![Step::Send([first, evil].concat())]
+            }
+            _ => ok(b"second"),
+        };
+        let mut staged = Staged::<L>::new(Recorder::default(), config, script);
+        let (a, b) = (staged.get("/a"), staged.get("/b"));
+        staged.run();
+        assert_eq!(staged.recorder().body(a), b"first");
+        assert_eq!(staged.recorder().body(b), b"second");
+        assert_eq!(staged.peer.accepted(), 2);
+        assert!(!staged.recorder().ended(b).excess);
+    }
+    in_every_loop!(check);
+}
+
 /// On an idle connection anything but its end is poison.
 #[test]
 fn bytes_on_an_idle_connection_close_it() {

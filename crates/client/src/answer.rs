@@ -28,6 +28,13 @@ impl State {
         transfer.since = now;
     }
 
+    /// Bytes followed the answer that belong to nobody.
+    pub(crate) fn note_excess(&mut self, id: TransferId) {
+        if let Some(transfer) = self.transfers.get_mut(id.0) {
+            transfer.excess = true;
+        }
+    }
+
     /// The system calls that moved the exchange so far.
     pub(crate) fn note_calls(&mut self, id: TransferId, calls: Calls) {
         if let Some(transfer) = self.transfers.get_mut(id.0) {

@@ -503,6 +503,9 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
             proto::Event::End { .. } => {
                 seat.owners.pop();
                 seat.heard = false;
+                if connection.has_excess() {
+                    self.state.note_excess(id);
+                }
                 self.state.note_calls(id, seat.calls);
                 seat.calls = Calls::default();
                 self.end(now, id);

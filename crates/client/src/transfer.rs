@@ -54,6 +54,8 @@ pub(crate) struct Transfer {
     pub(crate) retried: bool,
     /// The connection had been used before.
     pub(crate) reused: bool,
+    /// Bytes followed the answer.
+    pub(crate) excess: bool,
     /// The answer came before the body of the request was begun.
     pub(crate) withheld: bool,
     /// What the body is for.
@@ -166,6 +168,9 @@ pub struct Done {
     pub peer: Option<IpAddr>,
     /// The connection had been used before.
     pub reused: bool,
+    /// Bytes followed the answer that belong to nobody, as far as they came with its end: the
+    /// server may have meant a longer body. The connection is closed.
+    pub excess: bool,
     /// The request was sent a second time, because a connection died under the first.
     pub retried: bool,
     marks: Marks,
@@ -218,6 +223,7 @@ impl Transfer {
             finished: false,
             retried: false,
             reused: false,
+            excess: false,
             withheld: false,
             body: BodyUse::Deliver,
             extra: None,
@@ -310,6 +316,7 @@ impl Transfer {
             received: self.received,
             peer: self.peer,
             reused: self.reused,
+            excess: self.excess,
             retried: self.retried,
             marks: self.marks,
             ended: now,

@@ -28,6 +28,8 @@ pub enum Fault {
     Status(u16),
     /// A partial answer that was not asked for, or another part.
     Range(RangeError),
+    /// The server sent more than the length that it said.
+    Excess,
     /// A beginning that was kept, and what the server has, are not the same.
     Changed,
     /// The file is not what the list says.
@@ -75,6 +77,7 @@ impl Fault {
             Self::Duplicate => "duplicate",
             Self::Exists => "exists",
             Self::Status(_) => "status",
+            Self::Excess => "excess",
             Self::Range(_) | Self::Changed => "range",
             Self::Checksum { .. } => "checksum",
             Self::File { .. } => "write",
@@ -135,6 +138,7 @@ impl fmt::Display for Fault {
                  name; use --skip-existing, --mirror or another name",
             ),
             Self::Status(status) => write!(f, "the server answered {status}"),
+            Self::Excess => f.write_str("the server sent more than the length that it said"),
             Self::Range(error) => error.fmt(f),
             Self::Changed => f.write_str("the resource has changed since its beginning was kept"),
             Self::Checksum { expected, found } => {

@@ -336,6 +336,7 @@ impl Fetch {
         let result = std::mem::replace(&mut done.result, Ok(()));
         let fault = match job.attempt.refused.take() {
             Some(fault) => Some(fault),
+            None if result.is_ok() && done.excess => Some(Fault::Excess),
             None => result.err().map(Fault::Transfer),
         };
         match fault.map_or_else(|| self.complete(at), Err) {

@@ -26,7 +26,7 @@ pub enum NameError {
     Zero,
     /// Longer than file systems take.
     TooLong,
-    /// A component begins with [`RESERVED`].
+    /// A component begins with `.fulmar-get`.
     Reserved,
 }
 

@@ -62,6 +62,8 @@ pub use fulmar_drive as drive;
 #[doc(inline)]
 pub use fulmar_engine as engine;
 #[doc(inline)]
+pub use fulmar_names as names;
+#[doc(inline)]
 pub use fulmar_proto as proto;
 #[doc(inline)]
 pub use fulmar_semantics as semantics;

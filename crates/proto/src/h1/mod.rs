@@ -73,6 +73,10 @@ pub struct H1<S: Side> {
     interims: u8,
     /// The owner wants to hear of nothing for now.
     held: bool,
+    /// Client: no byte of the only outstanding request has left, so nothing can be its answer.
+    unasked: bool,
+    /// Client: bytes followed the last answer that was owed.
+    excess: bool,
     reuse: Reuse,
     room: Room,
     exchange: Exchange,
@@ -195,6 +199,8 @@ impl<S: Side> Default for H1<S> {
             depth: 1,
             interims: 0,
             held: false,
+            unasked: false,
+            excess: false,
             reuse: Reuse::Yes,
             room: Room::Open,
             exchange: Exchange::default(),
@@ -212,6 +218,12 @@ impl ClientConnection {
         assert!((1..=DEPTH_MAX).contains(&depth), "the depth is 1 to {DEPTH_MAX}");
         let depth = u8::try_from(depth).expect("DEPTH_MAX fits");
         Self { depth, ..Self::default() }
+    }
+
+    /// True if bytes followed the last answer that was owed: they belong to nobody, and the
+    /// connection takes no more requests.
+    pub fn has_excess(&self) -> bool {
+        self.excess
     }
 
     /// Requests opened and not yet answered. Those that are left when the connection is closed
@@ -420,7 +432,13 @@ impl<S: Side> Connection for H1<S> {
     fn vacancy(&self) -> u32 {
         let may_follow = self.exchange.asked == Handover::Nothing;
         let open = matches!(self.recv, Recv::Rest | Recv::Head(_) | Recv::Body(_));
-        if !S::SERVER && open && may_follow && self.send == Send::Rest && self.reuse == Reuse::Yes {
+        if !S::SERVER
+            && open
+            && may_follow
+            && !self.excess
+            && self.send == Send::Rest
+            && self.reuse == Reuse::Yes
+        {
             u32::from(self.depth - self.outstanding)
         } else {
             0
@@ -491,6 +509,7 @@ impl<S: Side> Connection for H1<S> {
 
     fn handle_sent(&mut self, bytes: u64) {
         self.outbox.sent(bytes);
+        self.unasked &= bytes == 0;
         if self.room == Room::Full && self.outbox.size() <= ROOM_LOW {
             self.room = Room::Reopened;
         }

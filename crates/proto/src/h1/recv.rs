@@ -39,7 +39,12 @@ impl<S: Side> H1<S> {
             Recv::Body(_) => match self.poll_body(input, scratch) {
                 Ok(Polling::Pending) => Ok(None),
                 Ok(Polling::Data(n)) => Ok(Some(self.data(n, input))),
-                Ok(Polling::End) => Ok(Some(self.end(scratch))),
+                Ok(Polling::End) => {
+                    // What follows the last answer that is owed belongs to nobody, and must not
+                    // be taken for the answer to a request that comes after it.
+                    self.excess = !S::SERVER && self.outstanding == 1 && !input.is_empty();
+                    Ok(Some(self.end(scratch)))
+                }
                 Err(error) => Err(self.fail(error, input)),
             },
             Recv::Done => Ok(self.poll_done(input)),
@@ -89,7 +94,7 @@ impl<S: Side> H1<S> {
                 return Ok(None);
             }
         }
-        if !S::SERVER && self.outstanding == 1 && self.send == Send::Head {
+        if !S::SERVER && self.outstanding == 1 && (self.unasked || self.send == Send::Head) {
             return Err(PeerError::Unsolicited);
         }
         // Most heads come whole. Of all others the scan says what they lack, and what is wrong.
