@@ -67,9 +67,9 @@ def measure(case: Case, context: Context) -> list[Bar]:
             best.fulmar.append(us)
             calls.note = shares(found)
 
-    sides = [partial(sample, clients.libcurl, "peer"), partial(sample, clients.libcurl_best, "best")]
-    sides += [partial(sample, clients.fulmar, "fulmar")] if clients.has_fulmar else []
-    interleave(context.rounds, *sides)
+    interleave(context.rounds, partial(sample, clients.libcurl, "peer"),
+               partial(sample, clients.libcurl_best, "best"),
+               partial(sample, clients.fulmar, "fulmar"))
     bars = [cpu, best, calls, saturated(case, name, clients, context), eagain, allocations, clock]
     if case.instructions is not None:
         bars.append(instructions(case, name, clients, context))
@@ -100,8 +100,7 @@ def saturated(case: Case, name: str, clients: Clients, context: Context) -> Bar:
         bar.note = shares(found)
 
     sample(clients.libcurl, "peer")
-    if clients.has_fulmar:
-        interleave(min(context.rounds, ROUNDS_MAX), partial(sample, clients.fulmar, "fulmar"))
+    interleave(min(context.rounds, ROUNDS_MAX), partial(sample, clients.fulmar, "fulmar"))
     return bar
 
 
@@ -125,8 +124,7 @@ def instructions(case: Case, name: str, clients: Clients, context: Context) -> B
         add(bar, side, (many - few) / (more - less), found["line"])
 
     sample(clients.libcurl, "peer")
-    if clients.has_fulmar:
-        sample(clients.fulmar, "fulmar")
+    sample(clients.fulmar, "fulmar")
     return bar
 
 
@@ -155,8 +153,7 @@ def waiting(context: Context) -> list[Bar]:
     linear = Bar("client, opening waiting transfers: us each at 18,000 by us each at 4,500", "x",
                  at_most(1.25), peer_name="libcurl")
     linear.peer.append(median(many.peer) / median(few.peer))
-    if clients.has_fulmar:
-        linear.fulmar.append(median(many.fulmar) / median(few.fulmar))
+    linear.fulmar.append(median(many.fulmar) / median(few.fulmar))
     return [*bars, linear.with_commands(*few.commands, *many.commands)]
 
 
@@ -191,9 +188,8 @@ def pooled(context: Context) -> list[Bar]:
 
 
 def both(clients: Clients, sample: Callable[..., None]) -> list[Callable[[], None]]:
-    """libcurl in its plain use, and fulmar if it is built."""
-    sides = [partial(sample, clients.libcurl, "peer")]
-    return sides + ([partial(sample, clients.fulmar, "fulmar")] if clients.has_fulmar else [])
+    """libcurl in its plain use, and fulmar."""
+    return [partial(sample, clients.libcurl, "peer"), partial(sample, clients.fulmar, "fulmar")]
 
 
 def add(bar: Bar, side: str, value: float, line: str) -> None:

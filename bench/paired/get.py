@@ -7,8 +7,6 @@ import random
 import re
 import resource
 import shutil
-import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from functools import partial
@@ -72,8 +70,7 @@ def compare(context: Context, memory: Path, tree: Tree, port: int) -> list[Bar]:
         calls.fulmar.append(ledger_total(process.text() + process.errors()) / FILES)
         calls.with_commands(process.line)
 
-    sides = [partial(sample, theirs, cpu.peer)]
-    interleave(min(context.rounds, ROUNDS_MAX), *sides, *([sample_ours] if ours else []))
+    interleave(min(context.rounds, ROUNDS_MAX), partial(sample, theirs, cpu.peer), sample_ours)
     traced, _ = download(["strace", "-c", "-f", *theirs], context, tree, out)
     calls.peer.append(strace_total(traced.errors()) / FILES)
     return [cpu, calls.with_commands(traced.line)]
@@ -97,15 +94,10 @@ def download(command: list[str], context: Context, tree: Tree,
 
 
 def fulmar_command(context: Context, tree: Tree, urls: list[str], out: Path) -> list[str]:
-    """Empty if this build has no `get`."""
-    fulmar = str(context.binaries / "fulmar")
-    if subprocess.run([fulmar, "get", "--help"], stdout=subprocess.DEVNULL,
-                      stderr=subprocess.DEVNULL).returncode:
-        print("  there is no fulmar get: only the peer is measured", file=sys.stderr)
-        return []
+    """`fulmar get` with the list in a file."""
     listed = context.directory / "urls"
     listed.write_text("".join(f"{url} {name}\n" for url, name in zip(urls, tree.names)))
-    return [fulmar, "get", "-i", str(listed), "-o", str(out), "-j", str(CONNECTIONS),
+    return [str(context.binaries / "fulmar"), "get", "-i", str(listed), "-o", str(out), "-j", str(CONNECTIONS),
             "--per-host", str(CONNECTIONS // len(HOSTS)), "--ledger"]
 
 

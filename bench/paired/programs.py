@@ -31,9 +31,8 @@ def check_peers() -> None:
 
 def build(root: Path) -> Path:
     """Builds the release binaries; the directory that they are in."""
-    cargo = ["cargo", "build", "--release", "--quiet", "-p", "fulmar-cli", "-p", "fulmar-bench"]
-    if (root / "bench" / "client").exists():
-        cargo += ["-p", "fulmar-bench-client"]
+    cargo = ["cargo", "build", "--release", "--quiet", "-p", "fulmar-cli", "-p", "fulmar-bench",
+             "-p", "fulmar-bench-client"]
     if subprocess.run(cargo, cwd=root).returncode:
         raise Failed("the build failed")
     metadata = subprocess.run(["cargo", "metadata", "--no-deps", "--format-version", "1"],

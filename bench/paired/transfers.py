@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 from .machine import CLIENT_CORE, SERVER_CORE
@@ -15,16 +14,13 @@ OURS = "fulmar-bench-client"
 
 
 class Clients:
-    """Starts the client of either side. The peer is compiled first; ours may not be built."""
+    """Starts the client of either side. The peer is compiled first."""
 
     def __init__(self, binaries: Path, directory: Path, sources: Path) -> None:
         self._directory = directory
         self._ours = binaries / OURS
         self._libcurl = compiled("libcurl", sources, directory, "-lcurl")
         compiled("server", sources, directory)
-        self.has_fulmar = self._ours.exists()
-        if not self.has_fulmar:
-            print(f"  there is no {OURS}: only the peer is measured", file=sys.stderr)
 
     def fulmar(self, *words: object, prefix: tuple[str, ...] = ()) -> Transfers:
         """Ours."""

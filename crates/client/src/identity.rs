@@ -98,6 +98,9 @@ impl State {
 
     /// Takes the cookies of an answer, and the nonce that the next request is to use.
     pub(crate) fn take_identity(&mut self, now: Instant, id: TransferId, headers: Headers<'_>) {
+        if self.jar.is_none() && self.sessions.known.is_empty() {
+            return;
+        }
         let wall = self.wall(now);
         let Some(transfer) = self.transfers.get(id.0) else { return };
         let request = &transfer.request;

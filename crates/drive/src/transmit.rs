@@ -33,7 +33,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         else {
             return;
         };
-        let Some(transmit) = self.engine.poll_transmit(id) else { return };
+        let Some(transmit) = self.engine.poll_transmit(id) else {
+            return self.update_interest(id); // it stands, and that is no longer waited for
+        };
         if !socket.writable {
             // Told nevertheless: what waits now must stop sharing the turn's block.
             self.engine.handle_sent(now, id, 0);
