@@ -73,7 +73,8 @@ pub struct H1<S: Side> {
     interims: u8,
     /// The owner wants to hear of nothing for now.
     held: bool,
-    /// Client: no byte of the only outstanding request has left, so nothing can be its answer.
+    /// Client: no byte of the only outstanding request, which is not the first one, has left: so
+    /// nothing can be its answer.
     unasked: bool,
     /// Client: bytes followed the last answer that was owed.
     excess: bool,

@@ -67,7 +67,8 @@ impl<S: Side> H1<S> {
     /// Remembers what the answer depends on.
     fn note_request(&mut self, is_head: bool, is_connect: bool, asks_upgrade: bool) {
         self.heads |= u64::from(is_head) << (self.outstanding - 1);
-        self.unasked = self.outstanding == 1;
+        // On a new connection a server may speak first: that it is too busy, and closes.
+        self.unasked = self.outstanding == 1 && self.stream.0 > 0;
         self.exchange.asked = match (is_connect, asks_upgrade) {
             (true, _) => Handover::Connect,
             (false, true) => Handover::Upgrade,
