@@ -65,21 +65,23 @@ fn run(options: &Options) -> Result<String, Box<dyn Error>> {
 /// N transfers at a time, from the first answer of the last of them.
 fn requests_of(reactor: &mut Driver, until: Until) -> Result<(Snapshot, Snapshot), Box<dyn Error>> {
     open(reactor, |transfers| transfers.all_answered())?;
-    let before = Snapshot::take(reactor)?;
+    // As many again, and all tables have their size.
+    more(reactor, reactor.engine.running() as u64)?;
+    let begin = sys::now();
+    let before = Snapshot::before(reactor)?;
     match until {
-        Until::Requests(requests) => {
-            reactor.engine.application_mut().limit(requests);
-            steady(reactor, |reactor| reactor.engine.application().is_at_its_limit())?;
-        }
+        Until::Requests(requests) => more(reactor, requests)?,
         Until::Time(time) => {
-            let end = sys::now() + time;
-            // The clock is read once in so many turns: it is the library's reads that count.
-            steady(reactor, |reactor| {
-                reactor.stats().turns.is_multiple_of(TURNS_A_LOOK) && sys::now() >= end
-            })?;
+            steady(reactor, |reactor| reactor.engine.application().last() >= Some(begin + time))?;
         }
     }
-    Ok((before, Snapshot::take(reactor)?))
+    Ok((before, Snapshot::after(reactor)?))
+}
+
+/// So many requests more.
+fn more(reactor: &mut Driver, requests: u64) -> Result<(), Box<dyn Error>> {
+    reactor.engine.application_mut().limit(requests);
+    steady(reactor, |reactor| reactor.engine.application().is_at_its_limit())
 }
 
 /// Turns until `done`: what is measured, and nothing else.
@@ -93,24 +95,24 @@ fn steady(reactor: &mut Driver, done: impl Fn(&Driver) -> bool) -> Result<(), Bo
 
 /// N transfers without an answer.
 fn waiting(reactor: &mut Driver, clients: usize) -> Result<(Snapshot, Snapshot), Box<dyn Error>> {
-    let before = Snapshot::take(reactor)?;
+    let before = Snapshot::before(reactor)?;
     open(reactor, |_| false)?;
     let asked = |reactor: &Driver| reactor.engine.unanswered() == clients;
     while !asked(reactor) && reactor.engine.application().errors() == 0 {
         reactor.turn()?;
     }
-    Ok((before, Snapshot::take(reactor)?))
+    Ok((before, Snapshot::after(reactor)?))
 }
 
 /// N transfers, each once; their connections stay.
 fn pooled(reactor: &mut Driver, clients: usize) -> Result<(Snapshot, Snapshot), Box<dyn Error>> {
-    let before = Snapshot::take(reactor)?;
+    let before = Snapshot::before(reactor)?;
     open(reactor, |transfers| transfers.all_answered())?;
     let idle = reactor.engine.idle_connections();
     if idle != clients {
         return Err(format!("{idle} connections are idle, not {clients}").into());
     }
-    Ok((before, Snapshot::take(reactor)?))
+    Ok((before, Snapshot::after(reactor)?))
 }
 
 /// Starts all transfers, so many of them on their way to a connection at a time, then turns until
@@ -137,4 +139,3 @@ fn open(reactor: &mut Driver, done: impl Fn(&Transfers) -> bool) -> Result<(), B
 
 /// On their way to a connection: less than any listen queue.
 const OPENING_MAX: usize = 256;
-const TURNS_A_LOOK: u64 = 64;

@@ -22,14 +22,29 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(crate) fn take(reactor: &Driver) -> io::Result<Self> {
+    /// At the beginning of an interval.
+    pub(crate) fn before(reactor: &Driver) -> io::Result<Self> {
+        let mut this = Self::take(reactor)?;
+        // Without what taking it took.
+        this.ledger = Ledger::here();
+        this.allocations = allocations();
+        Ok(this)
+    }
+
+    /// At its end.
+    pub(crate) fn after(reactor: &Driver) -> io::Result<Self> {
+        let allocations = allocations();
+        Ok(Self { allocations, ..Self::take(reactor)? })
+    }
+
+    fn take(reactor: &Driver) -> io::Result<Self> {
         let transfers = reactor.engine.application();
         Ok(Self {
+            ledger: Ledger::here(),
             time: sys::now(),
             cpu: sys::process_cpu()?,
             rss: sys::resident_bytes()?,
-            ledger: Ledger::here(),
-            allocations: ALLOCATOR.stats().allocations + ALLOCATOR.stats().reallocations,
+            allocations: 0,
             turns: reactor.stats().turns,
             done: transfers.done(),
             bytes: transfers.bytes(),
@@ -68,4 +83,8 @@ impl Snapshot {
             "turns": self.turns - before.turns,
         })
     }
+}
+
+fn allocations() -> usize {
+    ALLOCATOR.stats().allocations + ALLOCATOR.stats().reallocations
 }

@@ -1,5 +1,7 @@
 //! The application: transfers that begin again when they are done.
 
+use std::time::Instant;
+
 use fulmar_client::{Application, Context, Event, Request, TransferId};
 
 use crate::options::{Mode, Options};
@@ -14,6 +16,7 @@ pub(crate) struct Transfers {
     /// Of the first N, those that are answered.
     answered: usize,
     done: u64,
+    last: Option<Instant>,
     bytes: u64,
     errors: u64,
     complaint: String,
@@ -29,6 +32,7 @@ impl Transfers {
             started: 0,
             answered: 0,
             done: 0,
+            last: None,
             bytes: 0,
             errors: 0,
             complaint: String::new(),
@@ -64,6 +68,11 @@ impl Transfers {
         self.done >= self.limit
     }
 
+    /// When the last one was done, by the clock of its turn: nobody else needs to read one.
+    pub(crate) fn last(&self) -> Option<Instant> {
+        self.last
+    }
+
     pub(crate) fn done(&self) -> u64 {
         self.done
     }
@@ -88,6 +97,7 @@ impl Application for Transfers {
             Event::Data(bytes) => self.bytes += bytes.len() as u64,
             Event::Done(done) => {
                 self.done += 1;
+                self.last = Some(context.now);
                 if done.status != 200 || done.result.is_err() {
                     self.errors += 1;
                     if self.complaint.is_empty() {
