@@ -104,12 +104,14 @@ impl Context<'_> {
 
     /// Queues bytes of the request's body ([`crate::Body::Stream`]), or of an upgraded
     /// connection. Best answered to [`Event::Writable`]: what the connection has no room
-    /// for is kept in memory.
+    /// for is kept in memory. Before a transfer has a connection, and when it is over, nothing is
+    /// queued.
     pub fn send(&mut self, transfer: TransferId, data: impl Into<Segment>) {
         self.state.commands.push_back(Command::Send(transfer, data.into()));
     }
 
-    /// The request's body, or our side of an upgraded connection, is complete.
+    /// The request's body, or our side of an upgraded connection, is complete. As
+    /// [`Context::send`], it does nothing before the transfer has a connection.
     pub fn finish(&mut self, transfer: TransferId) {
         if let Some(known) = self.state.transfers.get_mut(transfer.0) {
             known.finished = true;
