@@ -87,6 +87,32 @@ fn bodies_go_up_whole_or_piece_by_piece() {
     in_every_loop!(check);
 }
 
+/// Whoever finishes a body before there is a connection is asked for it all the same.
+#[test]
+fn a_body_that_is_finished_too_early_is_asked_for() {
+    fn check<L: Loop<Engine = Client<Recorder>>>() {
+        let act = |context: &mut fulmar_client::Context<'_>, id, event: &Event<'_>| {
+            if matches!(event, Event::Writable) {
+                context.send(id, bytes::Bytes::from_static(b"late"));
+                context.finish(id);
+            }
+        };
+        let mut pair = Pair::<L, Server>::new(Recorder::with(act), Config::default());
+        let request = Request::with_method("PUT", &pair.url("/echo")).body(Body::Stream(None));
+        let request = request.build().unwrap();
+        let id = pair.client.with(|client, now| {
+            client.with(now, |_, context| {
+                let id = context.start(&request);
+                context.finish(id);
+                id
+            })
+        });
+        pair.run();
+        assert_eq!(pair.client.engine().application().body(id), b"late");
+    }
+    in_every_loop!(check);
+}
+
 #[test]
 fn the_queue_does_not_count_for_an_exchange() {
     fn check<L: Loop<Engine = Client<Recorder>>>() {

@@ -113,10 +113,12 @@ impl Context<'_> {
     /// The request's body, or our side of an upgraded connection, is complete. As
     /// [`Context::send`], it does nothing before the transfer has a connection.
     pub fn finish(&mut self, transfer: TransferId) {
-        if let Some(known) = self.state.transfers.get_mut(transfer.0) {
+        if let Some(known) = self.state.transfers.get_mut(transfer.0)
+            && known.is_active()
+        {
             known.finished = true;
+            self.state.commands.push_back(Command::Finish(transfer));
         }
-        self.state.commands.push_back(Command::Finish(transfer));
     }
 
     /// Moves the body from the socket into a file, without this program's memory (`splice(2)`),
