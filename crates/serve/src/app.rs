@@ -1,12 +1,13 @@
 //! The application: endpoints for tests where they are wanted, files everywhere else.
 
+use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Instant;
 use std::{io, mem};
 
-use fulmar_engine::{End, SocketId};
+use fulmar_engine::{End, ListenerId, SocketId};
 use fulmar_proto::{
     BodyLen, Connection, Event, Headers, Misuse, Request, Segment, Server, ServerConnection,
     StreamId, Version,
@@ -208,8 +209,9 @@ fn send(
 
 impl Application for App {
     type Data = Session;
+    type Message = Infallible;
 
-    fn accept(&mut self, _: Instant, peer: SocketAddr) -> Session {
+    fn accept(&mut self, _: Instant, _: ListenerId, peer: SocketAddr) -> Session {
         Session { peer: peer.ip(), task: Task::None }
     }
 

@@ -143,7 +143,7 @@ impl Worker {
         let engine = ServerEngine::new(sys::now(), app, self.limits, self.stop);
         let mut reactor = Reactor::new(engine, Epoll::new()?);
         let listener = reactor.listen(self.listener)?;
-        reactor.engine.add_listener(listener);
+        reactor.engine.add_listener(listener, None);
         let waker = reactor.waker()?;
         started.send(waker).map_err(io::Error::other)?;
         while !reactor.engine.is_done() {

@@ -8,6 +8,7 @@
 //!
 //! impl Application for Hello {
 //!     type Data = ();
+//!     type Message = std::convert::Infallible;
 //!     fn handle(
 //!         &mut self,
 //!         _: &mut Context,
@@ -28,8 +29,12 @@
 
 mod application;
 mod limits;
+mod listener;
+mod mailbox;
 mod server;
 
 pub use application::{Application, Context};
 pub use limits::Limits;
+pub use listener::Layers;
+pub use mailbox::Mailbox;
 pub use server::{ServerEngine, Stop};

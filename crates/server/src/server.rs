@@ -1,7 +1,7 @@
 //! The engine: accepted connections, an application, limits, and an end that is graceful.
 
+use std::any::Any;
 use std::collections::VecDeque;
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,25 +10,28 @@ use std::time::Instant;
 
 use fulmar_engine::{Action, End, Engine, Exchange, Handler, Links, ListenerId, SocketId};
 use fulmar_proto::{
-    Connection, Event, FileRange, Input, Layer, Server, ServerConnection, StreamId, Transmit,
+    Connection, Event, FileRange, Input, Server, ServerConnection, StreamId, Transmit,
 };
 
 use crate::application::{Application, Context};
 use crate::limits::Limits;
+use crate::listener::{Layers, Listener};
+use crate::mailbox::Mailbox;
 
 /// A server, to be driven by a reactor.
 #[derive(Debug)]
 pub struct ServerEngine<A: Application> {
     links: Links<ServerConnection, A::Data>,
-    layers: Option<Layers>,
     lent: Lent<A>,
     limits: Limits,
-    listeners: Vec<ListenerId>,
+    listeners: Vec<Listener>,
     accepting: bool,
     stop: Stop,
     ending: Option<Instant>, // the deadline of a graceful stop
     actions: VecDeque<Action>,
     accept_failures: u64,
+    mailbox: Mailbox<A::Message>,
+    letters: Vec<(Exchange, A::Message)>, // empty between two wake-ups
 }
 
 /// Asks a server to end gracefully, from any thread: set it, then wake its reactor.
@@ -52,21 +55,11 @@ impl Stop {
     }
 }
 
-/// Makes a layer for each connection.
-struct Layers(Box<dyn Fn() -> Option<Box<dyn Layer>> + Send + Sync>);
-
-impl fmt::Debug for Layers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Layers")
-    }
-}
-
 impl<A: Application> ServerEngine<A> {
     /// A server that answers with `application` and ends when `stop` is set.
     pub fn new(now: Instant, application: A, limits: Limits, stop: Stop) -> Self {
         Self {
             links: Links::new(now, limits.timeouts(), 0, 1),
-            layers: None,
             lent: Lent { application, timers: Vec::new() },
             limits,
             listeners: Vec::new(),
@@ -75,17 +68,9 @@ impl<A: Application> ServerEngine<A> {
             ending: None,
             actions: VecDeque::new(),
             accept_failures: 0,
+            mailbox: Mailbox::new(),
+            letters: Vec::new(),
         }
-    }
-
-    /// The same, with a layer between every socket and its connection, such as TLS. Whom it
-    /// refuses a layer is not accepted.
-    #[must_use]
-    pub fn with_layers(
-        self,
-        make: impl Fn() -> Option<Box<dyn Layer>> + Send + Sync + 'static,
-    ) -> Self {
-        Self { layers: Some(Layers(Box::new(make))), ..self }
     }
 
     /// What answers.
@@ -98,10 +83,16 @@ impl<A: Application> ServerEngine<A> {
         &mut self.lent.application
     }
 
-    /// Connections come from `listener`: it is told to rest and to close when limits or the end
-    /// ask for it.
-    pub fn add_listener(&mut self, listener: ListenerId) {
-        self.listeners.push(listener);
+    /// Connections come from `listener`, each on a layer of its own if `layers` makes them. The
+    /// listener is told to rest and to close when limits or the end ask for it.
+    pub fn add_listener(&mut self, id: ListenerId, layers: Option<Layers>) {
+        self.listeners.push(Listener { id, layers });
+    }
+
+    /// Where other threads post messages for the application. Whoever drives this server gives it
+    /// a waker.
+    pub fn mailbox(&self) -> Mailbox<A::Message> {
+        self.mailbox.clone()
     }
 
     /// Connections at the moment.
@@ -124,7 +115,7 @@ impl<A: Application> ServerEngine<A> {
     fn begin_to_end(&mut self, now: Instant) {
         self.ending = Some(now + self.limits.drain_timeout);
         for listener in self.listeners.drain(..) {
-            self.actions.push_back(Action::Unlisten { listener });
+            self.actions.push_back(Action::Unlisten { listener: listener.id });
         }
         for socket in self.links.sockets() {
             if let Some((connection, _)) = self.links.get_mut(socket) {
@@ -137,9 +128,25 @@ impl<A: Application> ServerEngine<A> {
     fn set_accepting(&mut self, on: bool) {
         if on != self.accepting {
             self.accepting = on;
-            let accept = |listener: &ListenerId| Action::Accept { listener: *listener, on };
+            let accept = |listener: &Listener| Action::Accept { listener: listener.id, on };
             self.actions.extend(self.listeners.iter().map(accept));
         }
+    }
+
+    /// Messages that other threads have posted since the last wake-up.
+    fn deliver(&mut self, now: Instant) {
+        let mut letters = std::mem::take(&mut self.letters);
+        self.mailbox.swap(&mut letters);
+        for (exchange, message) in letters.drain(..) {
+            let socket = exchange.socket;
+            let Some((connection, data)) = self.links.get_mut(socket) else { continue };
+            let mut context = Context::new(now, exchange);
+            self.lent.application.handle_message(&mut context, connection, data, message);
+            self.lent.note(&context);
+            self.links.touch(now, socket, &mut self.lent);
+        }
+        self.letters = letters;
+        self.settle();
     }
 
     /// What an input led to besides actions on its own connection.
@@ -158,14 +165,15 @@ impl<A: Application> Engine for ServerEngine<A> {
     fn handle_accepted(
         &mut self,
         now: Instant,
-        _: ListenerId,
+        listener: ListenerId,
         peer: SocketAddr,
     ) -> Option<SocketId> {
-        let layer = match &self.layers {
+        let known = self.listeners.iter().find(|known| known.id == listener);
+        let layer = match known.and_then(|known| known.layers.as_ref()) {
             None => None,
-            Some(layers) => Some((layers.0)()?),
+            Some(layers) => Some(layers.make()?),
         };
-        let data = self.lent.application.accept(now, peer);
+        let data = self.lent.application.accept(now, listener, peer);
         let connection = ServerConnection::default();
         let socket = self.links.insert(now, layer, connection, data, &mut self.lent);
         if self.links.len() >= self.limits.connections_max {
@@ -219,6 +227,7 @@ impl<A: Application> Engine for ServerEngine<A> {
     }
 
     fn handle_wake(&mut self, now: Instant) {
+        self.deliver(now);
         if self.stop.is_set() && self.ending.is_none() {
             self.begin_to_end(now);
         }
@@ -259,6 +268,18 @@ impl<A> Lent<A> {
 }
 
 impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
+    fn handle_established(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (_, data): (&mut ServerConnection, &mut A::Data),
+        info: Option<&dyn Any>,
+    ) {
+        let mut context = Context::new(now, Exchange { socket, stream: StreamId::default() });
+        self.application.handle_established(&mut context, data, info);
+        self.note(&context);
+    }
+
     fn handle(
         &mut self,
         now: Instant,
