@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 
 pub mod auth;
+pub mod clock;
 pub mod coding;
 pub mod content_range;
 pub mod cookies;
+pub mod date;
 pub mod form;
 pub mod netrc;
 pub mod proxy;

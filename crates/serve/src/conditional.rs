@@ -5,7 +5,9 @@
 
 use fulmar_proto::Headers;
 
-use crate::validators::{Validators, parse_date};
+use fulmar_semantics::date::parse_date;
+
+use crate::validators::Validators;
 
 /// What the preconditions come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fulmar_proto::{FileRange, HeaderBuf, Segment};
+use fulmar_semantics::date::format_date;
 use fulmar_sys as sys;
 use fulmar_sys::FileInfo;
 
 use crate::mime;
 use crate::range::Span;
 use crate::root::OpenError;
-use crate::validators::{Validators, format_date};
+use crate::validators::Validators;
 
 /// One state of a regular file.
 #[derive(Debug)]

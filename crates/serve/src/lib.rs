@@ -18,7 +18,6 @@ pub mod validators;
 pub mod conditional;
 pub mod range;
 
-pub mod date;
 pub mod listing;
 pub mod pages;
 

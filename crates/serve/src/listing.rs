@@ -14,8 +14,8 @@ use fulmar_sys as sys;
 use fulmar_sys::FileKind;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-use crate::date::iso_time;
-use crate::validators::format_date;
+use fulmar_semantics::clock::iso_time;
+use fulmar_semantics::date::format_date;
 
 /// One line of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]

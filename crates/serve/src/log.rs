@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use fulmar_sys as sys;
 
-use crate::date::Clock;
+use fulmar_semantics::clock::Clock;
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

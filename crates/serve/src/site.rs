@@ -10,7 +10,6 @@ use fulmar_sys as sys;
 use fulmar_sys::{FileInfo, FileKind};
 
 use crate::cache::{Cache, Found};
-use crate::date::Clock;
 use crate::file::{File, push, shared};
 use crate::listing::{Items, encode_segment};
 use crate::options::Options;
@@ -18,6 +17,7 @@ use crate::pages::Pages;
 use crate::path::Name;
 use crate::respond::{Answer, Method, Refusal, Scratch, Stage, respond};
 use crate::root::{OpenError, Root};
+use fulmar_semantics::clock::Clock;
 
 /// A directory that is served, and what is known of it: one per thread.
 ///
