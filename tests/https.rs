@@ -18,7 +18,7 @@ pub fn server(tls: ServerTls, limits: Limits) -> ServerEngine<App> {
 
 /// A session of its own for each connection.
 pub fn layers(tls: ServerTls) -> Layers {
-    Layers::new(move || Some(Box::new(tls.session().ok()?)))
+    Layers::new(move |_| Some(Box::new(tls.session().ok()?)))
 }
 
 /// As a server with this certificate speaks TLS.

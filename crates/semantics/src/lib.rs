@@ -12,6 +12,7 @@ pub mod date;
 pub mod form;
 pub mod netrc;
 pub mod proxy;
+pub mod proxy_protocol;
 pub mod redirect;
 pub mod retry_after;
 pub mod tunnel;

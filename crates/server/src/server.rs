@@ -173,7 +173,7 @@ impl<A: Application> Engine for ServerEngine<A> {
         let known = self.listeners.iter().find(|known| known.id == listener);
         let layer = match known.and_then(|known| known.layers.as_ref()) {
             None => None,
-            Some(layers) => Some(layers.make()?),
+            Some(layers) => Some(layers.make(peer)?),
         };
         let data = self.lent.application.accept(now, listener, peer);
         let connection = ServerConnection::default();
@@ -279,6 +279,18 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
     ) {
         let mut context = Context::new(now, Exchange { socket, stream: StreamId::default() });
         self.application.handle_established(&mut context, data, info);
+        self.note(&context);
+    }
+
+    fn handle_replaced(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (_, data): (&mut ServerConnection, &mut A::Data),
+        info: &dyn Any,
+    ) {
+        let mut context = Context::new(now, Exchange { socket, stream: StreamId::default() });
+        self.application.handle_replaced(&mut context, data, info);
         self.note(&context);
     }
 
