@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fulmar_proto::{FileRange, HeaderBuf, Segment};
+use fulmar_semantics::range::Span;
+use fulmar_semantics::validators::{Validators, format_date, is_http_time};
 use fulmar_sys as sys;
 use fulmar_sys::FileInfo;
 
 use crate::mime;
-use crate::range::Span;
 use crate::root::OpenError;
-use crate::validators::{Validators, format_date};
 
 /// One state of a regular file.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl File {
         } else {
             Content::Open(Arc::new(fd))
         };
-        let validators = Validators::of(&info, unix_now);
+        let validators = validators_of(&info, unix_now);
         let unchanged = validator_fields(&validators);
         let mut headers = unchanged.clone();
         push(&mut headers, "Content-Type", mime::content_type(name).as_bytes());
@@ -97,6 +97,20 @@ impl File {
                 len: span.len,
             }),
         }
+    }
+}
+
+/// The tag is made of inode, length and time of change in nanoseconds: the same file copied to
+/// another machine has another one.
+///
+/// A time in the future would have to be replaced by that of the message in each of them
+/// (RFC 9110 §8.8.2.1); it is left out.
+fn validators_of(info: &FileInfo, unix_now: i64) -> Validators {
+    let (seconds, nanos) = info.modified;
+    let modified = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+    Validators {
+        etag: format!("\"{:x}-{:x}-{:x}\"", info.inode, info.len, modified),
+        modified: (is_http_time(seconds) && seconds <= unix_now).then_some(seconds),
     }
 }
 
@@ -153,3 +167,29 @@ pub(crate) fn shared(bytes: Vec<u8>) -> Bytes {
 pub const SMALL_SIZE_MAX: u64 = 16 * 1024;
 
 const ATTEMPTS_MAX: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fulmar_sys::FileKind;
+
+    fn info(modified: (i64, u32)) -> FileInfo {
+        FileInfo { kind: FileKind::Regular, len: 0x20, modified, inode: 0x10, device: 1 }
+    }
+
+    #[test]
+    fn a_tag_is_inode_length_and_time() {
+        let validators = validators_of(&info((1, 1)), 10);
+        assert_eq!(validators.etag, "\"10-20-3b9aca01\"");
+        assert_eq!(validators.modified, Some(1));
+    }
+
+    #[test]
+    fn times_that_http_cannot_say_are_left_out() {
+        for seconds in [-1, i64::MIN, 11, i64::MAX] {
+            assert_eq!(validators_of(&info((seconds, 0)), 10).modified, None);
+        }
+        let year_10000 = 253_402_300_800;
+        assert_eq!(validators_of(&info((year_10000, 0)), i64::MAX).modified, None);
+    }
+}

@@ -13,12 +13,7 @@ pub mod path;
 pub mod root;
 
 pub mod mime;
-pub mod validators;
 
-pub mod conditional;
-pub mod range;
-
-pub mod date;
 pub mod listing;
 pub mod pages;
 

@@ -11,13 +11,14 @@ use bytes::Bytes;
 use fulmar_proto::head::Added;
 use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Headers, Response, Segment};
 
+use fulmar_semantics::conditional::{Conditions, Verdict};
+use fulmar_semantics::range::{Multipart, Selection, Span, select};
+use fulmar_semantics::range::{write_content_range, write_unsatisfied_range};
+
 use crate::cache::Found;
-use crate::conditional::{Conditions, Verdict};
 use crate::file::{File, push};
 use crate::pages::{Pages, page};
 use crate::path::PathError;
-use crate::range::{Multipart, Selection, Span, select};
-use crate::range::{write_content_range, write_unsatisfied_range};
 use crate::root::OpenError;
 
 /// What to send. Borrows from the site until it is.

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use fulmar_proto::{HeaderBuf, Request};
+use fulmar_semantics::date::Clock;
 use fulmar_sys as sys;
 use fulmar_sys::{FileInfo, FileKind};
 
 use crate::cache::{Cache, Found};
-use crate::date::Clock;
 use crate::file::{File, push, shared};
 use crate::listing::{Items, encode_segment};
 use crate::options::Options;

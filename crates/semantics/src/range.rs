@@ -35,7 +35,7 @@ pub enum Selection {
 /// overlap.
 ///
 /// ```
-/// use fulmar_serve::range::{Selection, Span, select};
+/// use fulmar_semantics::range::{Selection, Span, select};
 /// assert_eq!(select(b"bytes=-500", 10_000), Selection::One(Span { start: 9_500, len: 500 }));
 /// ```
 pub fn select(value: &[u8], len: u64) -> Selection {
