@@ -1,6 +1,7 @@
-//! The time of day without reading a clock: `Date` (RFC 9110 §6.6.1) and the times of log lines.
+//! Dates as HTTP writes them (RFC 9110 §5.6.7), and the time of day without reading a clock: for
+//! `Date` (§6.6.1) and log lines.
 //!
-//! A wall clock is read once, together with the monotonic one; from then on the time of day is
+//! Of a [`Clock`], a wall clock is read once, together with the monotonic one; from then on the time of day is
 //! that reading plus what the monotonic clock has advanced, which the caller knows anyway. Text is
 //! written again only when the second changes.
 //!
@@ -8,9 +9,30 @@
 //! sleeps. So the owner reads the wall clock again every [`RESYNC_AFTER`], when
 //! [`Clock::wants_resync`] says so: `Date` is wrong for no longer than that.
 
+use std::io::Write;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::validators::{DATE_LEN, format_date};
+use httpdate::HttpDate;
+
+/// Writes an IMF-fixdate (§5.6.7); what HTTP cannot say becomes the nearest it can.
+pub fn format_date(unix: i64) -> [u8; DATE_LEN] {
+    let seconds = unix.clamp(0, LAST_SECOND).unsigned_abs();
+    let mut text = [b' '; DATE_LEN];
+    let date = HttpDate::from(UNIX_EPOCH + Duration::from_secs(seconds));
+    write!(&mut text[..], "{date}").expect("an IMF-fixdate has 29 bytes");
+    text
+}
+
+/// Reads any of the three forms of an HTTP-date, as seconds since 1970.
+pub fn parse_date(text: &[u8]) -> Option<i64> {
+    let time = httpdate::parse_http_date(str::from_utf8(text).ok()?).ok()?;
+    i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()
+}
+
+/// True of the years 1970 to 9999.
+pub fn is_http_time(unix: i64) -> bool {
+    (0..=LAST_SECOND).contains(&unix)
+}
 
 /// The time of day, as text.
 #[derive(Clone, Debug)]
@@ -111,6 +133,12 @@ pub fn iso_time(http: &[u8; DATE_LEN]) -> [u8; ISO_TIME_LEN] {
     text
 }
 
+/// The length of every IMF-fixdate.
+pub const DATE_LEN: usize = 29;
+
+/// The last second of the year 9999.
+const LAST_SECOND: i64 = 253_402_300_799;
+
 /// How long a reading of the wall clock is good for.
 pub const RESYNC_AFTER: Duration = Duration::from_secs(60);
 
@@ -171,5 +199,23 @@ mod tests {
         let now = Instant::now();
         let clock = Clock::new(UNIX_EPOCH - Duration::from_secs(1), now);
         assert_eq!(clock.iso(), b"1970-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn dates_are_written_and_read() {
+        assert_eq!(&format_date(784_111_777), b"Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(&format_date(i64::MAX), b"Fri, 31 Dec 9999 23:59:59 GMT");
+        assert_eq!(&format_date(-5), b"Thu, 01 Jan 1970 00:00:00 GMT");
+        for text in [
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994",
+        ] {
+            assert_eq!(parse_date(text.as_bytes()), Some(784_111_777), "{text}");
+        }
+        for text in ["", "now", "Sun, 06 Nov 1994 08:49:37", "Sun, 31 Feb 1994 08:49:37 GMT", "0"] {
+            assert_eq!(parse_date(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(parse_date(b"\xff"), None);
     }
 }

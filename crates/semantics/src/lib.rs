@@ -16,4 +16,3 @@ pub mod range;
 pub mod redirect;
 pub mod retry_after;
 pub mod tunnel;
-pub mod validators;

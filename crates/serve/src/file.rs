@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fulmar_proto::{FileRange, HeaderBuf, Segment};
+use fulmar_semantics::conditional::Validators;
+use fulmar_semantics::date::{format_date, is_http_time};
 use fulmar_semantics::range::Span;
-use fulmar_semantics::validators::{Validators, format_date, is_http_time};
 use fulmar_sys as sys;
 use fulmar_sys::FileInfo;
 
@@ -109,14 +110,16 @@ fn validators_of(info: &FileInfo, unix_now: i64) -> Validators {
     let (seconds, nanos) = info.modified;
     let modified = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
     Validators {
-        etag: format!("\"{:x}-{:x}-{:x}\"", info.inode, info.len, modified),
+        etag: Some(format!("\"{:x}-{:x}-{:x}\"", info.inode, info.len, modified)),
         modified: (is_http_time(seconds) && seconds <= unix_now).then_some(seconds),
     }
 }
 
 fn validator_fields(validators: &Validators) -> HeaderBuf {
     let mut fields = HeaderBuf::new();
-    push(&mut fields, "ETag", validators.etag.as_bytes());
+    if let Some(etag) = &validators.etag {
+        push(&mut fields, "ETag", etag.as_bytes());
+    }
     if let Some(modified) = validators.modified {
         push(&mut fields, "Last-Modified", &format_date(modified));
     }
@@ -180,7 +183,7 @@ mod tests {
     #[test]
     fn a_tag_is_inode_length_and_time() {
         let validators = validators_of(&info((1, 1)), 10);
-        assert_eq!(validators.etag, "\"10-20-3b9aca01\"");
+        assert_eq!(validators.etag.as_deref(), Some("\"10-20-3b9aca01\""));
         assert_eq!(validators.modified, Some(1));
     }
 

@@ -10,8 +10,7 @@ use std::fmt::Write;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use fulmar_semantics::date::iso_time;
-use fulmar_semantics::validators::format_date;
+use fulmar_semantics::date::{format_date, iso_time};
 use fulmar_sys as sys;
 use fulmar_sys::FileKind;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
