@@ -19,6 +19,7 @@ pub mod pages;
 
 pub mod cache;
 pub mod file;
+pub mod precompressed;
 pub mod respond;
 pub mod site;
 
