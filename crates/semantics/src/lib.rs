@@ -16,3 +16,5 @@ pub mod range;
 pub mod redirect;
 pub mod retry_after;
 pub mod tunnel;
+
+mod token;
