@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod auth;
+pub mod clock;
 pub mod coding;
 pub mod conditional;
 pub mod content_range;

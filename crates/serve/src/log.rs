@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use fulmar_semantics::date::Clock;
+use fulmar_semantics::clock::Clock;
 use fulmar_sys as sys;
 
 /// How lines look.

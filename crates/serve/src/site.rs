@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use fulmar_proto::{HeaderBuf, Request};
-use fulmar_semantics::date::Clock;
+use fulmar_semantics::clock::Clock;
 use fulmar_sys as sys;
 use fulmar_sys::{FileInfo, FileKind};
 

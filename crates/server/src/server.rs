@@ -57,7 +57,9 @@ impl Stop {
 
 impl<A: Application> ServerEngine<A> {
     /// A server that answers with `application` and ends when `stop` is set.
-    pub fn new(now: Instant, application: A, limits: Limits, stop: Stop) -> Self {
+    pub fn new(now: Instant, mut application: A, limits: Limits, stop: Stop) -> Self {
+        let mailbox = Mailbox::new();
+        application.start(mailbox.clone());
         Self {
             links: Links::new(now, limits.timeouts(), 0, 1),
             lent: Lent { application, timers: Vec::new() },
@@ -68,7 +70,7 @@ impl<A: Application> ServerEngine<A> {
             ending: None,
             actions: VecDeque::new(),
             accept_failures: 0,
-            mailbox: Mailbox::new(),
+            mailbox,
             letters: Vec::new(),
         }
     }
