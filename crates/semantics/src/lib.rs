@@ -6,6 +6,7 @@
 pub mod auth;
 pub mod clock;
 pub mod coding;
+pub mod conditional;
 pub mod content_range;
 pub mod cookies;
 pub mod date;
@@ -13,6 +14,9 @@ pub mod form;
 pub mod netrc;
 pub mod proxy;
 pub mod proxy_protocol;
+pub mod range;
 pub mod redirect;
 pub mod retry_after;
 pub mod tunnel;
+
+mod token;
