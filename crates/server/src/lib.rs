@@ -27,6 +27,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod application;
 mod limits;
 mod listener;
