@@ -4,11 +4,11 @@
 //! entries lie side by side. It borrows nothing from the engine and knows nothing of it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 use bytes::BytesMut;
 use fulmar_engine::SocketId;
-use fulmar_proto::{Abilities, FileRange, Run, Step, Transmit};
+use fulmar_proto::{Abilities, Part, Run, Step, Transmit};
 use fulmar_sys as sys;
 
 use crate::portions::{Throttle, Way, portion};
@@ -90,7 +90,7 @@ pub(crate) fn send_steps(
     let (mut wanted, mut sent) = (0, 0);
     for step in transmit.steps(on) {
         wanted += step.len();
-        match send_step(fd, &step, memory, throttle) {
+        match send_step(fd, step, memory, throttle) {
             Ok(n) => sent += n,
             Err(_) if sent > 0 => break, // it will say so again
             Err(e) => return (wanted, Err(e)),
@@ -104,7 +104,7 @@ pub(crate) fn send_steps(
 
 fn send_step(
     fd: BorrowedFd<'_>,
-    step: &Step<'_>,
+    step: Step<'_>,
     memory: &mut Vec<u8>,
     throttle: &mut Option<Box<Throttle>>,
 ) -> io::Result<u64> {
@@ -115,20 +115,19 @@ fn send_step(
     }
 }
 
-fn send_whole(fd: BorrowedFd<'_>, step: &Step<'_>, memory: &mut Vec<u8>) -> io::Result<u64> {
+fn send_whole(fd: BorrowedFd<'_>, step: Step<'_>, memory: &mut Vec<u8>) -> io::Result<u64> {
     let n = match step {
-        Step::Gather { run: Run { inline, buffers: [] }, more } => sys::send(fd, inline, *more)?,
-        Step::Gather { run, more } => sys::send_vectored(fd, run.slices(), *more)?,
-        Step::File { run, range } if run.is_empty() => {
-            some_of_file(sys::send_file(fd, range.file.as_fd(), range.offset, range.len)?)?
+        Step::Gather { run: Run { inline, buffers: [] }, more } => sys::send(fd, inline, more)?,
+        Step::Gather { run, more } => sys::send_vectored(fd, run.slices(), more)?,
+        Step::File { run, part: Part { file, offset, len } } if run.is_empty() => {
+            some_of_file(sys::send_file(fd, file, offset, len)?)?
         }
-        Step::File { run, range } => {
-            let (file, offset) = (range.file.as_fd(), range.offset);
-            sys::send_file_with_head(fd, run.slices(), file, offset, range.len)?
+        Step::File { run, part: Part { file, offset, len } } => {
+            sys::send_file_with_head(fd, run.slices(), file, offset, len)?
         }
-        Step::Read { run, range, more } => {
-            let bytes = read(range, memory)?;
-            sys::send_vectored(fd, run.slices().chain([bytes]), *more)?
+        Step::Read { run, part, more } => {
+            let bytes = read(part, memory)?;
+            sys::send_vectored(fd, run.slices().chain([bytes]), more)?
         }
     };
     Ok(n as u64)
@@ -137,29 +136,30 @@ fn send_whole(fd: BorrowedFd<'_>, step: &Step<'_>, memory: &mut Vec<u8>) -> io::
 /// The first `n` bytes of a step, or fewer.
 fn send_some(
     fd: BorrowedFd<'_>,
-    step: &Step<'_>,
+    step: Step<'_>,
     n: usize,
     memory: &mut Vec<u8>,
 ) -> io::Result<u64> {
     if let Some(bytes) = step.run().slices().find(|slice| !slice.is_empty()) {
         return Ok(sys::send(fd, &bytes[..n.min(bytes.len())], false)? as u64);
     }
-    let Some(whole) = step.range() else { return Ok(0) };
-    let part = FileRange { len: n as u64, ..whole.clone() };
     let run = Run::default();
-    match step {
-        Step::Read { .. } => send_whole(fd, &Step::Read { run, range: part, more: false }, memory),
-        _ => send_whole(fd, &Step::File { run, range: &part }, memory),
-    }
+    let shorter = |part| Part { len: n as u64, ..part };
+    let step = match step {
+        Step::Gather { .. } => return Ok(0), // nothing to send
+        Step::File { part, .. } => Step::File { run, part: shorter(part) },
+        Step::Read { part, .. } => Step::Read { run, part: shorter(part), more: false },
+    };
+    send_whole(fd, step, memory)
 }
 
-/// The bytes of a range, or as many as the file has.
-fn read<'m>(range: &FileRange, memory: &'m mut Vec<u8>) -> io::Result<&'m [u8]> {
-    let len = usize::try_from(range.len).map_err(io::Error::other)?;
+/// The bytes of a part, or as many as the file has.
+fn read<'m>(part: Part<'_>, memory: &'m mut Vec<u8>) -> io::Result<&'m [u8]> {
+    let len = usize::try_from(part.len).map_err(io::Error::other)?;
     if memory.len() < len {
         memory.resize(len, 0);
     }
-    let n = some_of_file(sys::pread(range.file.as_fd(), &mut memory[..len], range.offset)?)?;
+    let n = some_of_file(sys::pread(part.file, &mut memory[..len], part.offset)?)?;
     Ok(&memory[..n])
 }
 

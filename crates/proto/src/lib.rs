@@ -28,5 +28,5 @@ pub use head::{Added, HeaderBuf, Headers, Request, Response, Scratch, Version};
 pub use input::Input;
 pub use layer::{Layer, LayerError, Opened, Sealed};
 pub use outbox::Outbox;
-pub use plan::{Abilities, Files, Run, Signals, Step};
+pub use plan::{Abilities, Files, Part, Run, Signals, Step};
 pub use transmit::{FileRange, Segment, Transmit};

@@ -9,6 +9,8 @@
 //!
 //! The last step of a plan never says that more follows: nobody knows how soon that would be.
 
+use std::os::fd::{AsFd, BorrowedFd};
+
 use crate::transmit::{FileRange, Segment, Transmit};
 
 /// What a platform's calls can do. Data, so that the plan of each is tested on every other.
@@ -104,8 +106,19 @@ impl<'a> Run<'a> {
     }
 }
 
+/// Bytes of a file that leave in one call.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// The file.
+    pub file: BorrowedFd<'a>,
+    /// Where they begin.
+    pub offset: u64,
+    /// How many there are.
+    pub len: u64,
+}
+
 /// What one call sends.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
     /// One `send` (no buffers) or `sendmsg`.
     Gather {
@@ -119,14 +132,14 @@ pub enum Step<'a> {
         /// Leaves before the file; there is one only with [`Files::SendfileHead`].
         run: Run<'a>,
         /// What to send.
-        range: &'a FileRange,
+        part: Part<'a>,
     },
     /// One `pread`, and one `send` or `sendmsg`.
     Read {
         /// Leaves before what was read.
         run: Run<'a>,
         /// What to read, at most [`READ_SIZE_MAX`].
-        range: FileRange,
+        part: Part<'a>,
         /// As above.
         more: bool,
     },
@@ -135,7 +148,7 @@ pub enum Step<'a> {
 impl<'a> Step<'a> {
     /// How many bytes it sends if nothing falls short.
     pub fn len(&self) -> u64 {
-        self.run().len() + self.range().map_or(0, |range| range.len)
+        self.run().len() + self.part().map_or(0, |part| part.len)
     }
 
     /// True if it sends nothing; no step of a transmit does.
@@ -151,11 +164,10 @@ impl<'a> Step<'a> {
     }
 
     /// Its bytes in a file, which follow those in memory.
-    pub fn range(&self) -> Option<&FileRange> {
+    pub fn part(&self) -> Option<Part<'a>> {
         match self {
             Self::Gather { .. } => None,
-            Self::File { range, .. } => Some(range),
-            Self::Read { range, .. } => Some(range),
+            Self::File { part, .. } | Self::Read { part, .. } => Some(*part),
         }
     }
 }
@@ -177,43 +189,48 @@ struct Rest<'a> {
 }
 
 impl<'a> Rest<'a> {
+    #[inline]
     fn step(&mut self, on: Abilities) -> Option<Step<'a>> {
-        let run = self.take_run();
-        // A head of a file's own would be one buffer too many behind a full run.
-        let joins = on.files != Files::Sendfile && run.buffers.len() < GATHER_LEN_MAX;
-        match self.segments {
-            [Segment::File(range), later @ ..] if run.is_empty() || joins => {
-                if on.files == Files::Read {
-                    return Some(self.read(run, range, on));
-                }
-                self.segments = later;
-                Some(Step::File { run, range })
-            }
-            _ if run.is_empty() => None,
-            later => Some(Step::Gather { run, more: on.more && !later.is_empty() }),
-        }
-    }
-
-    fn take_run(&mut self) -> Run<'a> {
         let is_bytes = |segment: &&Segment| matches!(segment, Segment::Bytes(_));
         let len = self.segments.iter().take(GATHER_LEN_MAX).take_while(is_bytes).count();
         let (buffers, later) = self.segments.split_at(len);
+        let run = Run { inline: std::mem::take(&mut self.inline), buffers };
         self.segments = later;
-        Run { inline: std::mem::take(&mut self.inline), buffers }
+        // A head of a file's own would be one buffer too many behind a full run.
+        let joins = || on.files != Files::Sendfile && len < GATHER_LEN_MAX;
+        if !run.is_empty() && !joins() {
+            return Some(Step::Gather { run, more: on.more && !later.is_empty() });
+        }
+        match later.split_first() {
+            Some((Segment::File(range), _)) if on.files == Files::Read => {
+                Some(self.read(run, range, on))
+            }
+            Some((Segment::File(range), later)) => {
+                self.segments = later;
+                Some(Step::File { run, part: part_of(range) })
+            }
+            _ if run.is_empty() => None,
+            _ => Some(Step::Gather { run, more: on.more && !later.is_empty() }),
+        }
     }
 
     /// The next piece of the file that comes next.
-    fn read(&mut self, run: Run<'a>, range: &FileRange, on: Abilities) -> Step<'a> {
-        let len = (range.len - self.read).min(READ_SIZE_MAX);
-        let offset = range.offset + self.read;
+    fn read(&mut self, run: Run<'a>, range: &'a FileRange, on: Abilities) -> Step<'a> {
+        let whole = part_of(range);
+        let (offset, left) = (whole.offset + self.read, whole.len - self.read);
+        let len = left.min(READ_SIZE_MAX);
         self.read += len;
-        if self.read == range.len {
+        if len == left {
             self.segments = &self.segments[1..];
             self.read = 0;
         }
-        let range = FileRange { file: range.file.clone(), offset, len };
-        Step::Read { run, range, more: on.more && !self.segments.is_empty() }
+        let part = Part { offset, len, ..whole };
+        Step::Read { run, part, more: on.more && !self.segments.is_empty() }
     }
+}
+
+fn part_of(range: &FileRange) -> Part<'_> {
+    Part { file: range.file.as_fd(), offset: range.offset, len: range.len }
 }
 
 /// Buffers in one `sendmsg`, besides the inline bytes.
@@ -223,7 +240,7 @@ pub const READ_SIZE_MAX: u64 = 128 * 1024;
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::OwnedFd;
+    use std::os::fd::{AsRawFd, OwnedFd};
     use std::sync::Arc;
 
     use bytes::Bytes;
@@ -299,7 +316,7 @@ mod tests {
     fn places(transmit: Transmit<'_>) -> Vec<(usize, u64)> {
         let whole = |segment: &Segment| match segment {
             Segment::Bytes(bytes) => (bytes.as_ptr() as usize, bytes.len() as u64),
-            Segment::File(range) => (Arc::as_ptr(&range.file) as usize, range.len),
+            Segment::File(range) => (range.file.as_raw_fd() as usize, range.len),
         };
         let inline = (transmit.inline.as_ptr() as usize, transmit.inline.len() as u64);
         let all = std::iter::once(inline).chain(transmit.segments.iter().map(whole));
@@ -312,8 +329,8 @@ mod tests {
             for slice in step.run().slices().filter(|slice| !slice.is_empty()) {
                 places.push((slice.as_ptr() as usize, slice.len() as u64));
             }
-            if let Some(range) = step.range() {
-                let at = Arc::as_ptr(&range.file) as usize;
+            if let Some(range) = step.part() {
+                let at = range.file.as_raw_fd() as usize;
                 match places.last_mut().filter(|(last, len)| *last == at && *len == range.offset) {
                     Some((_, len)) => *len += range.len,
                     None => places.push((at, range.len)),
@@ -341,14 +358,14 @@ mod tests {
                 prop_assert!(!steps.last().is_some_and(says_more), "held back");
                 prop_assert!(on.more || !steps.iter().any(says_more), "nobody would hear it");
                 if let [first, _, ..] = &steps[..] {
-                    let alone = first.run().buffers.is_empty() && first.range().is_none();
+                    let alone = first.run().buffers.is_empty() && first.part().is_none();
                     prop_assert!(!alone || says_more(first), "a head alone");
                 }
                 if on.files == Files::SendfileHead {
                     prop_assert!(steps.len() <= most);
                 }
                 for step in &steps {
-                    let buffers = step.run().buffers.len() + usize::from(step.range().is_some());
+                    let buffers = step.run().buffers.len() + usize::from(step.part().is_some());
                     prop_assert!(buffers <= GATHER_LEN_MAX, "too many for one call");
                 }
             }
