@@ -91,16 +91,23 @@ impl Certs {
     /// # Panics
     /// There is no room for the files.
     pub fn identity(&self, who: Who) -> Identity {
+        let (cert, key) = self.files(who);
+        Identity::files(cert, key)
+    }
+
+    /// The files of a certificate and of its key.
+    ///
+    /// # Panics
+    /// There is no room for them.
+    pub fn files(&self, who: Who) -> (PathBuf, PathBuf) {
         let (cert, key) = (format!("{who:?}.pem"), format!("{who:?}.key"));
-        let identity =
-            Identity { cert: self.dir.path().join(&cert), key: self.dir.path().join(&key) };
-        if identity.cert.exists() {
-            return identity;
+        let paths = (self.dir.path().join(&cert), self.dir.path().join(&key));
+        if !paths.0.exists() {
+            let pair = new_key();
+            self.write(&key, &pair.serialize_pem());
+            self.write(&cert, &self.chain(who, &pair));
         }
-        let pair = new_key();
-        self.write(&key, &pair.serialize_pem());
-        self.write(&cert, &self.chain(who, &pair));
-        identity
+        paths
     }
 
     fn chain(&self, who: Who, pair: &KeyPair) -> String {

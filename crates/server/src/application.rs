@@ -1,5 +1,6 @@
 //! What answers requests.
 
+use std::any::Any;
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -14,6 +15,18 @@ pub trait Application {
     /// Somebody connected.
     fn accept(&mut self, _now: Instant, _peer: SocketAddr) -> Self::Data {
         Self::Data::default()
+    }
+
+    /// The connection stands: nothing has been read from it so far. `layer` is what the layer
+    /// below it tells of itself, if there is one: of TLS, who the client is, and which name it
+    /// asked for.
+    fn handle_established(
+        &mut self,
+        _now: Instant,
+        _socket: SocketId,
+        _data: &mut Self::Data,
+        _layer: Option<&dyn Any>,
+    ) {
     }
 
     /// Something arrived. It may be answered at once, or later: from a timer that

@@ -1,5 +1,6 @@
 //! The engine: accepted connections, an application, limits, and an end that is graceful.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -259,6 +260,16 @@ impl<A> Lent<A> {
 }
 
 impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
+    fn handle_established(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (_, data): (&mut ServerConnection, &mut A::Data),
+        info: Option<&dyn Any>,
+    ) {
+        self.application.handle_established(now, socket, data, info);
+    }
+
     fn handle(
         &mut self,
         now: Instant,
