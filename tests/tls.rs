@@ -2,53 +2,14 @@
 //! wrong certificate is called.
 #![forbid(unsafe_code)]
 
-use fulmar_proto::{LayerError, Sealed, Segment, Transmit};
+use fulmar_proto::{Sealed, Segment, Transmit};
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https::{client_tls, server_tls, trusting};
-use fulmar_tests::tls_end::TlsEnd;
+use fulmar_tests::tls_end::{carry, pair, stand};
 use fulmar_tls::{
     ClientAuth, ClientOptions, ClientTls, Roots, ServerOptions, ServerTls, TlsError, Verify,
     Version,
 };
-
-/// A client and a server.
-fn pair(client: &ClientTls, server: &ServerTls, host: &str) -> (TlsEnd, TlsEnd) {
-    let client = client.session(host).expect("a session");
-    (TlsEnd::new(client), TlsEnd::new(server.session().expect("a session")))
-}
-
-/// Carries bytes from one end to the other, in pieces as `cut` says, until nobody says anything.
-fn carry(
-    client: &mut TlsEnd,
-    server: &mut TlsEnd,
-    mut cut: impl FnMut(usize) -> usize,
-) -> Result<(), LayerError> {
-    let mut waiting = [Vec::new(), Vec::new()];
-    loop {
-        for at in [0, 1] {
-            let (from, to) =
-                if at == 0 { (&mut *client, &mut *server) } else { (&mut *server, &mut *client) };
-            waiting[at].extend(from.take());
-            if waiting[at].is_empty() {
-                continue;
-            }
-            let n = cut(waiting[at].len());
-            to.wire.extend(waiting[at].drain(..n));
-            to.open()?;
-        }
-        let quiet = |end: &mut TlsEnd| end.layer.poll_transmit().is_none();
-        if waiting.iter().all(Vec::is_empty) && quiet(client) && quiet(server) {
-            return Ok(());
-        }
-    }
-}
-
-fn stand(client: &ClientTls, server: &ServerTls) -> (TlsEnd, TlsEnd) {
-    let (mut client, mut server) = pair(client, server, "localhost");
-    carry(&mut client, &mut server, |n| n).expect("they agree");
-    assert!(client.established && server.established);
-    (client, server)
-}
 
 fn versions(certs: &Certs) -> [(Version, ClientTls, ServerTls); 2] {
     let mut old = ServerOptions::from(certs.identity(Who::Server));
