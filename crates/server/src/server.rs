@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, End, Engine, Exchange, Handler, Links, ListenerId, SocketId};
 use fulmar_proto::{
@@ -28,6 +28,7 @@ pub struct ServerEngine<A: Application> {
     accepting: bool,
     stop: Stop,
     ending: Option<Instant>, // the deadline of a graceful stop
+    newcomers: Option<Instant>, // and that of a first request
     actions: VecDeque<Action>,
     accept_failures: u64,
     mailbox: Mailbox<A::Message>,
@@ -60,12 +61,13 @@ impl<A: Application> ServerEngine<A> {
     pub fn new(now: Instant, application: A, limits: Limits, stop: Stop) -> Self {
         Self {
             links: Links::new(now, limits.timeouts(), 0, 1),
-            lent: Lent { application, timers: Vec::new() },
+            lent: Lent { application, timers: Vec::new(), ending: false },
             limits,
             listeners: Vec::new(),
             accepting: true,
             stop,
             ending: None,
+            newcomers: None,
             actions: VecDeque::new(),
             accept_failures: 0,
             mailbox: Mailbox::new(),
@@ -117,17 +119,27 @@ impl<A: Application> ServerEngine<A> {
     }
 
     /// Ends gracefully: nobody is accepted any more, idle connections close, others finish what
-    /// they are about and say that it is the last.
+    /// they are about and say that it is the last. Who has not asked for anything yet may have
+    /// been accepted in this very turn, with a request on its way: it has a moment.
     fn begin_to_end(&mut self, now: Instant) {
         self.ending = Some(now + self.limits.drain_timeout);
+        self.newcomers = Some(now + NEWCOMER_TIMEOUT);
+        self.lent.ending = true;
         for listener in self.listeners.drain(..) {
             self.actions.push_back(Action::Unlisten { listener: listener.id });
         }
+        self.close_after(now, |connection| !connection.is_new());
+    }
+
+    /// What these connections are about is the last that they do.
+    fn close_after(&mut self, now: Instant, whose: impl Fn(&ServerConnection) -> bool) {
         for socket in self.links.sockets() {
-            if let Some((connection, _)) = self.links.get_mut(socket) {
+            if let Some((connection, _)) = self.links.get_mut(socket)
+                && whose(connection)
+            {
                 connection.close_after();
+                self.links.touch(now, socket, &mut self.lent);
             }
-            self.links.touch(now, socket, &mut self.lent);
         }
     }
 
@@ -224,6 +236,10 @@ impl<A: Application> Engine for ServerEngine<A> {
         if self.lent.application.poll_timeout().is_some_and(|due| due <= now) {
             self.lent.application.handle_timeout(now);
         }
+        if self.newcomers.is_some_and(|deadline| deadline <= now) {
+            self.newcomers = None;
+            self.close_after(now, ServerConnection::is_new);
+        }
         if self.ending.is_some_and(|deadline| deadline <= now) {
             for socket in self.links.sockets() {
                 self.links.close(socket);
@@ -252,7 +268,8 @@ impl<A: Application> Engine for ServerEngine<A> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let ending = self.ending.filter(|_| !self.links.is_empty());
+        let ending = [self.ending, self.newcomers].into_iter().flatten().min();
+        let ending = ending.filter(|_| !self.links.is_empty());
         let own = [self.links.poll_timeout(), self.lent.application.poll_timeout(), ending];
         own.into_iter().flatten().min()
     }
@@ -263,6 +280,7 @@ impl<A: Application> Engine for ServerEngine<A> {
 struct Lent<A> {
     application: A,
     timers: Vec<(SocketId, Option<Instant>)>,
+    ending: bool,
 }
 
 impl<A> Lent<A> {
@@ -293,6 +311,9 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
         (connection, data): (&mut ServerConnection, &mut A::Data),
         event: Event<'_, Server>,
     ) {
+        if self.ending && matches!(event, Event::Head { .. }) {
+            connection.close_after(); // a first request after the end has begun is the last
+        }
         let mut context = Context::new(now, Exchange { socket, stream: event.stream() });
         self.application.handle(&mut context, connection, data, event);
         self.note(&context);
@@ -314,5 +335,7 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
     }
 }
 
+/// From a graceful stop to the first request of who was just accepted: some round trips.
+const NEWCOMER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Accepting begins again when one connection in so many is free: not at every close.
 const ROOM_SHARE: usize = 64;

@@ -234,6 +234,13 @@ impl ClientConnection {
     }
 }
 
+impl ServerConnection {
+    /// True until the first request's head is there: who was accepted a moment ago.
+    pub fn is_new(&self) -> bool {
+        self.stream == StreamId(0) && matches!(self.recv, Recv::Head(_))
+    }
+}
+
 impl<S: Side> H1<S> {
     /// While a connection is held, it reads nothing and tells nothing of what has arrived: what
     /// its input holds stays there.
