@@ -325,7 +325,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Action::Unlisten { listener } => {
                 let at = listener.0 as usize;
                 if let Some(listener) = self.listeners.get_mut(at).and_then(Option::take) {
-                    self.selector.retire(listener.fd);
+                    self.selector.retire_shared(listener.fd);
                 }
             }
         }

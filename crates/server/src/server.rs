@@ -29,6 +29,7 @@ pub struct ServerEngine<A: Application> {
     accepting: bool,
     stop: Stop,
     ending: Option<Instant>, // the deadline of a graceful stop
+    newcomers: Option<Instant>, // and that of a first request
     actions: VecDeque<Action>,
     accept_failures: u64,
     refused: u64,
@@ -64,12 +65,18 @@ impl<A: Application> ServerEngine<A> {
         application.start(mailbox.clone());
         Self {
             links: Links::new(now, limits.timeouts(), 0, 1),
-            lent: Lent { application, timers: Vec::new(), addresses: Addresses::default() },
+            lent: Lent {
+                application,
+                timers: Vec::new(),
+                addresses: Addresses::default(),
+                ending: false,
+            },
             limits,
             listeners: Vec::new(),
             accepting: true,
             stop,
             ending: None,
+            newcomers: None,
             actions: VecDeque::new(),
             accept_failures: 0,
             mailbox,
@@ -100,6 +107,12 @@ impl<A: Application> ServerEngine<A> {
         self.mailbox.clone()
     }
 
+    /// Looks into `mailbox` from now on: for an application that has to know it before it is part
+    /// of an engine.
+    pub fn set_mailbox(&mut self, mailbox: Mailbox<A::Message>) {
+        self.mailbox = mailbox;
+    }
+
     /// Connections at the moment.
     pub fn connections(&self) -> usize {
         self.links.len()
@@ -121,17 +134,27 @@ impl<A: Application> ServerEngine<A> {
     }
 
     /// Ends gracefully: nobody is accepted any more, idle connections close, others finish what
-    /// they are about and say that it is the last.
+    /// they are about and say that it is the last. Who has not asked for anything yet may have
+    /// been accepted in this very turn, with a request on its way: it has a moment.
     fn begin_to_end(&mut self, now: Instant) {
         self.ending = Some(now + self.limits.drain_timeout.min(FOREVER));
+        self.newcomers = Some(now + NEWCOMER_TIMEOUT);
+        self.lent.ending = true;
         for listener in self.listeners.drain(..) {
             self.actions.push_back(Action::Unlisten { listener: listener.id });
         }
+        self.close_after(now, |connection| !connection.is_new());
+    }
+
+    /// What these connections are about is the last that they do.
+    fn close_after(&mut self, now: Instant, whose: impl Fn(&ServerConnection) -> bool) {
         for socket in self.links.sockets() {
-            if let Some((connection, _)) = self.links.get_mut(socket) {
+            if let Some((connection, _)) = self.links.get_mut(socket)
+                && whose(connection)
+            {
                 connection.close_after();
+                self.links.touch(now, socket, &mut self.lent);
             }
-            self.links.touch(now, socket, &mut self.lent);
         }
     }
 
@@ -244,6 +267,10 @@ impl<A: Application> Engine for ServerEngine<A> {
         if self.lent.application.poll_timeout().is_some_and(|due| due <= now) {
             self.lent.application.handle_timeout(now);
         }
+        if self.newcomers.is_some_and(|deadline| deadline <= now) {
+            self.newcomers = None;
+            self.close_after(now, ServerConnection::is_new);
+        }
         if self.ending.is_some_and(|deadline| deadline <= now) {
             for socket in self.links.sockets() {
                 self.links.cut(now, socket, &mut self.lent);
@@ -272,7 +299,8 @@ impl<A: Application> Engine for ServerEngine<A> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let ending = self.ending.filter(|_| !self.links.is_empty());
+        let ending = [self.ending, self.newcomers].into_iter().flatten().min();
+        let ending = ending.filter(|_| !self.links.is_empty());
         let own = [self.links.poll_timeout(), self.lent.application.poll_timeout(), ending];
         own.into_iter().flatten().min()
     }
@@ -284,6 +312,7 @@ struct Lent<A> {
     application: A,
     timers: Vec<(SocketId, Option<Instant>)>,
     addresses: Addresses,
+    ending: bool,
 }
 
 impl<A> Lent<A> {
@@ -326,6 +355,9 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
         (connection, data): (&mut ServerConnection, &mut A::Data),
         event: Event<'_, Server>,
     ) {
+        if self.ending && matches!(event, Event::Head { .. }) {
+            connection.close_after(); // a first request after the end has begun is the last
+        }
         let mut context = Context::new(now, Exchange { socket, stream: event.stream() });
         self.application.handle(&mut context, connection, data, event);
         self.note(&context);
@@ -350,5 +382,7 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
 
 /// Longer than any server runs; far more than this cannot be added to a moment.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+/// From a graceful stop to the first request of who was just accepted: some round trips.
+const NEWCOMER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Accepting begins again when one connection in so many is free: not at every close.
 const ROOM_SHARE: usize = 64;

@@ -240,6 +240,11 @@ impl ServerConnection {
     pub fn owes_continue(&self) -> bool {
         self.exchange.waiting
     }
+
+    /// True until the first request's head is there: who was accepted a moment ago.
+    pub fn is_new(&self) -> bool {
+        self.stream == StreamId(0) && matches!(self.recv, Recv::Head(_))
+    }
 }
 
 impl<S: Side> H1<S> {
