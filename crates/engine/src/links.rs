@@ -38,6 +38,17 @@ pub trait Handler<C: Connection, T> {
     ) {
     }
 
+    /// A layer of the connection has done its work and is about to go; told before the connection
+    /// stands, and only if [`fulmar_proto::Layer::info`] tells something of it: `info`.
+    fn handle_replaced(
+        &mut self,
+        _now: Instant,
+        _socket: SocketId,
+        _link: (&mut C, &mut T),
+        _info: &dyn Any,
+    ) {
+    }
+
     /// Something arrived on `socket`; it may be answered on `connection` at once.
     fn handle(
         &mut self,

@@ -50,7 +50,8 @@ pub trait Layer: fmt::Debug + Send {
     /// layer may ignore it that queues little anyway.
     fn set_queue_max(&mut self, _bytes: usize) {}
 
-    /// What there is to know about it, for those who know its type; nothing by default.
+    /// What there is to know about it, for those who know its type; nothing by default. Asked once
+    /// it stands, and when it is replaced.
     fn info(&self) -> Option<&dyn Any> {
         None
     }

@@ -60,7 +60,9 @@ impl Stop {
 
 impl<A: Application> ServerEngine<A> {
     /// A server that answers with `application` and ends when `stop` is set.
-    pub fn new(now: Instant, application: A, limits: Limits, stop: Stop) -> Self {
+    pub fn new(now: Instant, mut application: A, limits: Limits, stop: Stop) -> Self {
+        let mailbox = Mailbox::new();
+        application.start(mailbox.clone());
         Self {
             links: Links::new(now, limits.timeouts(), 0, 1),
             lent: Lent { application, timers: Vec::new(), addresses: Addresses::default() },
@@ -72,8 +74,8 @@ impl<A: Application> ServerEngine<A> {
             ending: None,
             actions: VecDeque::new(),
             accept_failures: 0,
+            mailbox,
             refused: 0,
-            mailbox: Mailbox::new(),
             letters: Vec::new(),
         }
     }
@@ -196,7 +198,7 @@ impl<A: Application> Engine for ServerEngine<A> {
         let known = self.listeners.iter().find(|known| known.id == listener);
         let mut layer = match known.and_then(|known| known.layers.as_ref()) {
             None => None,
-            Some(layers) => Some(layers.make()?),
+            Some(layers) => Some(layers.make(peer)?),
         };
         let data = self.lent.application.accept(now, listener, peer);
         let mut connection = ServerConnection::default();
@@ -312,6 +314,18 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
     ) {
         let mut context = Context::new(now, Exchange { socket, stream: StreamId::default() });
         self.application.handle_established(&mut context, data, info);
+        self.note(&context);
+    }
+
+    fn handle_replaced(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (_, data): (&mut ServerConnection, &mut A::Data),
+        info: &dyn Any,
+    ) {
+        let mut context = Context::new(now, Exchange { socket, stream: StreamId::default() });
+        self.application.handle_replaced(&mut context, data, info);
         self.note(&context);
     }
 

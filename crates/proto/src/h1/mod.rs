@@ -237,6 +237,14 @@ impl ClientConnection {
     }
 }
 
+impl ServerConnection {
+    /// True if the peer may be waiting for a 100 before it sends the body of the request in hand
+    /// (RFC 9110 §10.1.1).
+    pub fn owes_continue(&self) -> bool {
+        self.exchange.waiting
+    }
+}
+
 impl<S: Side> H1<S> {
     /// While a connection is held, it reads nothing and tells nothing of what has arrived: what
     /// its input holds stays there.
