@@ -15,7 +15,7 @@ use fulmar_proto::{
 
 use crate::addresses::{Addresses, Origin};
 use crate::application::{Application, Context};
-use crate::limits::Limits;
+use crate::limits::{Limits, Shares};
 use crate::listener::{Layers, Listener};
 use crate::mailbox::Mailbox;
 
@@ -25,6 +25,7 @@ pub struct ServerEngine<A: Application> {
     links: Links<ServerConnection, A::Data>,
     lent: Lent<A>,
     limits: Limits,
+    shares: Shares,
     listeners: Vec<Listener>,
     accepting: bool,
     stop: Stop,
@@ -72,6 +73,7 @@ impl<A: Application> ServerEngine<A> {
                 ending: false,
             },
             limits,
+            shares: limits.shares(),
             listeners: Vec::new(),
             accepting: true,
             stop,
@@ -217,12 +219,16 @@ impl<A: Application> Engine for ServerEngine<A> {
             return None;
         }
         let known = self.listeners.iter().find(|known| known.id == listener);
-        let layer = match known.and_then(|known| known.layers.as_ref()) {
+        let mut layer = match known.and_then(|known| known.layers.as_ref()) {
             None => None,
             Some(layers) => Some(layers.make(peer)?),
         };
         let data = self.lent.application.accept(now, listener, peer);
-        let connection = ServerConnection::default();
+        let mut connection = ServerConnection::default();
+        connection.set_queue_max(self.shares.queue);
+        if let Some(layer) = &mut layer {
+            layer.set_queue_max(self.shares.sealed);
+        }
         let socket = self.links.insert(now, layer, connection, data, &mut self.lent);
         self.lent.addresses.enter(self.links.position(socket), origin);
         if self.links.len() >= self.limits.connections_max {
@@ -241,6 +247,10 @@ impl<A: Application> Engine for ServerEngine<A> {
     fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
         self.links.handle_input(now, socket, input, &mut self.lent);
         self.settle();
+    }
+
+    fn unread_max(&self) -> usize {
+        self.shares.unread
     }
 
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
