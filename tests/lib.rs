@@ -19,6 +19,7 @@ pub mod loops;
 pub mod process;
 pub mod resolving;
 pub mod scripted;
+pub mod server_hand;
 pub mod threads;
 pub mod tls_end;
 pub mod transfers;

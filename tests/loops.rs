@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use fulmar_drive::{
     Change, Changes, Epoll, Interest, ListenOptions, Portions, Reactor, Ready, Resolver, Stats,
-    listen,
+    Waker, listen,
 };
 use fulmar_engine::{Engine, ListenerId};
 use fulmar_sys as sys;
@@ -55,6 +55,9 @@ pub trait Loop {
 
     /// Gives the reactor its resolver.
     fn set_resolver(&mut self, resolver: Box<dyn Resolver>);
+
+    /// Wakes the reactor from other threads.
+    fn waker(&mut self) -> Waker;
 
     /// The deadline of the reactor.
     fn deadline(&self) -> Option<Instant>;
@@ -123,6 +126,10 @@ impl<E: Engine> Loop for OwnLoop<E> {
         self.0.set_resolver(resolver);
     }
 
+    fn waker(&mut self) -> Waker {
+        self.0.waker().expect("a descriptor")
+    }
+
     fn deadline(&self) -> Option<Instant> {
         self.0.deadline()
     }
@@ -176,6 +183,10 @@ impl<L: Loop> Loop for Bytewise<L> {
 
     fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
         self.0.set_resolver(resolver);
+    }
+
+    fn waker(&mut self) -> Waker {
+        self.0.waker()
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -376,6 +387,12 @@ impl<E: Engine, T: Trigger> Loop for AppLoop<E, T> {
 
     fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
         self.reactor.set_resolver(resolver);
+    }
+
+    fn waker(&mut self) -> Waker {
+        let waker = self.reactor.waker().expect("a descriptor");
+        self.listen_to_changes();
+        waker
     }
 
     fn deadline(&self) -> Option<Instant> {

@@ -7,6 +7,8 @@ use std::time::Instant;
 use fulmar_engine::{End, Exchange, ListenerId, SocketId};
 use fulmar_proto::{Event, Server, ServerConnection};
 
+use crate::mailbox::Mailbox;
+
 /// What answers requests: it hears what arrived, and answers on the connection it arrived on.
 pub trait Application {
     /// What it keeps for each connection; an idle connection costs as much as this.
@@ -15,6 +17,9 @@ pub trait Application {
     /// What other threads tell it, by a [`crate::Mailbox`];
     /// [`Infallible`](std::convert::Infallible) if they tell it nothing.
     type Message: Send + 'static;
+
+    /// Told once, before anything else: other threads post to this `mailbox`.
+    fn start(&mut self, _mailbox: Mailbox<Self::Message>) {}
 
     /// Somebody connected.
     fn accept(&mut self, _now: Instant, _: ListenerId, _peer: SocketAddr) -> Self::Data {
@@ -82,6 +87,9 @@ pub trait Application {
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }
+
+    /// The server has ended: told once, by whoever ran it.
+    fn finish(&mut self, _now: Instant) {}
 }
 
 /// When and on which exchange something happened.
