@@ -16,8 +16,8 @@ use crate::loops::LISTENER;
 
 /// What an application heard, on all of its connections.
 ///
-/// `/early` is answered when its head is there, `/continue` is told to go on; everything else is
-/// answered at its end.
+/// `/early` is answered when its head is there, `/continue` is told to go on, `/never` is not
+/// answered; everything else is answered at its end.
 #[derive(Debug, Default)]
 pub struct Heard {
     /// Heads, as `METHOD target`.
@@ -101,7 +101,7 @@ impl Application for Heard {
             }
             Event::End { stream, .. } => {
                 self.complete.push(format!("{} {}", request.head, request.len));
-                if !request.early {
+                if !request.early && request.head != "GET /never" {
                     answer(reply, stream);
                 }
             }

@@ -4,17 +4,18 @@
 
 use std::time::Duration;
 
-use fulmar_proto::Layer;
+use fulmar_proto::{Layer, Request};
 use fulmar_semantics::proxy_protocol::{
     Addresses, Extras, Header, ProxyProtocol, TrustedSources, encode_v1, encode_v2,
 };
-use fulmar_server::{Layers, Limits, ServerEngine};
+use fulmar_server::{Call, Calls, Layers, Limits, ServerEngine, Stop};
+use fulmar_sys as sys;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::curl::Curl;
 use fulmar_tests::heard::{Gone, Heard, server};
 use fulmar_tests::http::Client;
 use fulmar_tests::https::server_tls;
-use fulmar_tests::loops::{Loop, OwnLoop, beside};
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, beside};
 use fulmar_tests::process::run;
 use fulmar_tests::tests_in_every_loop;
 use fulmar_tls::ServerTls;
@@ -214,6 +215,30 @@ fn curl_speaks_it_below_http_and_tls<L: Loop<Engine = Engine>>() {
         assert_eq!(heard.proxied[0].destination(), Some(address));
         assert_eq!(heard.gone, [Gone::Closed]);
     }
+}
+
+/// Handlers and their observers see the client, not the proxy.
+#[test]
+fn handlers_see_the_client() {
+    let handler = |call: &mut Call<'_>, _: &Request<'_>| call.text(200, call.peer().to_string());
+    let calls = Calls::new(handler, sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    engine.add_listener(LISTENER, Some(layers("127.0.0.1", None)));
+    let (mut driver, address) = OwnLoop::start(engine);
+    let (first, own, second) = beside(&mut driver, || {
+        let ask = |lead: &[u8]| {
+            let mut client = Client::connect(address);
+            client.send([lead, GET].concat());
+            let reply = client.read_reply().unwrap();
+            (String::from_utf8(reply.body).unwrap(), client.socket().local_addr().unwrap())
+        };
+        let (first, _) = ask(&line());
+        let (local, own) = ask(b"PROXY UNKNOWN\r\n");
+        let (second, _) = ask(&block(&rich()));
+        (first, (local, own), second)
+    });
+    assert_eq!((&first[..], &second[..]), ("192.0.2.1:4711", "192.0.2.1:4711"));
+    assert_eq!(own.0, own.1.to_string(), "who is not told is the peer itself");
 }
 
 /// A header behind TLS's first bytes, or none at all, is no TLS.
