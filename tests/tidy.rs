@@ -597,6 +597,7 @@ const ALLOWED: &[Edges] = &[
     crate_("fetch", &["client", "drive", "names", "proto", "semantics", "sys", "tls"]),
     crate_("server", &["engine", "proto", "semantics"]),
     Edges { name: "host", may: &["drive", "engine", "server", "sys"], tests_may: &["proto"] },
+    crate_("web", &["proto", "semantics", "server", "sys"]),
     crate_("serve", &["engine", "proto", "semantics", "server", "sys"]),
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
     crate_("cli", &["client", "fetch", "host", "load", "serve", "server", "sys"]),

@@ -14,6 +14,7 @@ mod pipe;
 mod poll;
 mod process;
 mod socket;
+mod temporary;
 mod unix;
 
 pub use clock::{now, wall_clock};
@@ -43,6 +44,7 @@ pub use socket::{
     set_keep_alive_interval, set_no_signal, set_nodelay, set_reuse_address, set_reuse_port,
     shutdown_write, socket_error, tcp_socket,
 };
+pub use temporary::{create_unnamed, link_unnamed, rename};
 pub use unix::{
     UNIX_PATH_SIZE_MAX, bind_unix, chmod, connect_unix, fchmod, is_socket, unix_socket, unlink,
 };
