@@ -1,6 +1,7 @@
 //! What TLS may cost: system calls and memory, on real sockets.
 #![forbid(unsafe_code)]
 
+use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -161,4 +162,78 @@ fn an_application_loop_serves_tls_too() {
         !client.engine().holds(socket)
     });
     server.turn_until(|server| server.engine().connections() == 0);
+}
+
+/// A client of TLS on a blocking socket: none of its calls is in the ledger.
+struct Peer {
+    end: TlsEnd,
+    stream: std::net::TcpStream,
+    block: Vec<u8>,
+}
+
+impl Peer {
+    fn start(certs: &Certs, server: &mut Files, address: std::net::SocketAddr) -> Self {
+        let end = TlsEnd::new(client_tls(certs).session("localhost").expect("a name"));
+        let stream = fulmar_tests::loops::client(address);
+        let mut peer = Self { end, stream, block: vec![0; 1 << 20] };
+        peer.stream.set_nonblocking(true).expect("a socket");
+        while !peer.end.established {
+            peer.turn(server);
+        }
+        peer
+    }
+
+    fn turn(&mut self, server: &mut Files) {
+        self.stream.write_all(&self.end.take()).expect("room");
+        server.0.try_turn().expect("a turn");
+        while let Ok(n) = self.stream.read(&mut self.block) {
+            self.end.wire.extend_from_slice(&self.block[..n]);
+            self.end.open().expect("nothing is wrong");
+        }
+    }
+
+    /// Asks, and turns until `len` bytes have come.
+    fn exchange(&mut self, server: &mut Files, request: &[u8], len: usize) {
+        self.end.say(request);
+        self.end.above.clear();
+        while self.end.above.len() < len {
+            self.turn(server);
+        }
+        assert_eq!(self.end.above.len(), len);
+    }
+
+    fn answer_len(&mut self, server: &mut Files, request: &[u8]) -> usize {
+        self.end.say(request);
+        self.end.above.clear();
+        for _ in 0..40 {
+            self.turn(server);
+        }
+        self.end.above.len()
+    }
+}
+
+type Files = OwnLoop<ServerEngine<App>>;
+
+#[test]
+fn look() {
+    let certs = Certs::new();
+    let dir = tempfile::tempdir().expect("a directory");
+    for (name, len) in [("tiny", 128), ("large", 104 * 1024), ("huge", 1 << 20)] {
+        std::fs::write(dir.path().join(name), vec![b'x'; len]).expect("room");
+    }
+    for name in ["tiny", "large", "huge"] {
+        let (mut server, address) = files(dir.path(), &certs);
+        let mut peer = Peer::start(&certs, &mut server, address);
+        let request = format!("GET /{name} HTTP/1.1\r\nHost: t\r\n\r\n").into_bytes();
+        let len = peer.answer_len(&mut server, &request);
+        let before = Ledger::here();
+        for _ in 0..100 {
+            peer.exchange(&mut server, &request, len);
+        }
+        let spent = Ledger::here() - before;
+        println!("{name} {len}: {} calls, eagain {}", spent.total(), spent.eagain());
+        for (call, count) in spent.iter() {
+            println!("   {} {} {}", call.name(), count.calls, count.eagain);
+        }
+    }
 }
