@@ -87,8 +87,8 @@ fn files_reach_the_client_through_tls() {
 }
 
 fn files(root: &Path, certs: &Certs) -> (OwnLoop<ServerEngine<App>>, std::net::SocketAddr) {
-    let options =
-        AppOptions { root: root.to_owned(), site: Options::default(), test_endpoints: false };
+    let site = Options { revalidate_after: Duration::from_secs(3600), ..Options::default() };
+    let options = AppOptions { root: root.to_owned(), site, test_endpoints: true };
     let app = App::open(&options, None, |_| ()).expect("a directory");
     let tls = server_tls(certs, Who::Server);
     let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new())
@@ -214,26 +214,80 @@ impl Peer {
 
 type Files = OwnLoop<ServerEngine<App>>;
 
-#[test]
-fn look() {
-    let certs = Certs::new();
+const LARGE: usize = 104 * 1024;
+const HUGE: usize = 1 << 20;
+
+fn root() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a directory");
-    for (name, len) in [("tiny", 128), ("large", 104 * 1024), ("huge", 1 << 20)] {
+    for (name, len) in [("tiny", 128), ("large", LARGE), ("huge", HUGE)] {
         std::fs::write(dir.path().join(name), vec![b'x'; len]).expect("room");
     }
-    for name in ["tiny", "large", "huge"] {
-        let (mut server, address) = files(dir.path(), &certs);
-        let mut peer = Peer::start(&certs, &mut server, address);
-        let request = format!("GET /{name} HTTP/1.1\r\nHost: t\r\n\r\n").into_bytes();
-        let len = peer.answer_len(&mut server, &request);
-        let before = Ledger::here();
-        for _ in 0..100 {
-            peer.exchange(&mut server, &request, len);
-        }
-        let spent = Ledger::here() - before;
-        println!("{name} {len}: {} calls, eagain {}", spent.total(), spent.eagain());
-        for (call, count) in spent.iter() {
-            println!("   {} {} {}", call.name(), count.calls, count.eagain);
-        }
+    dir
+}
+
+/// What 100 requests for `target` cost a server, on a connection that is kept.
+fn spent_on(certs: &Certs, root: &Path, target: &str) -> Ledger {
+    let (mut server, address) = files(root, certs);
+    let mut peer = Peer::start(certs, &mut server, address);
+    let request = format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n").into_bytes();
+    let len = peer.answer_len(&mut server, &request);
+    let before = Ledger::here();
+    for _ in 0..100 {
+        peer.exchange(&mut server, &request, len);
     }
+    Ledger::here() - before
+}
+
+/// One call of each of these for a request, and nothing else.
+fn assert_only(spent: &Ledger, calls: &[Call]) {
+    for call in calls {
+        assert_eq!(spent.count(*call).calls, 100, "{}", call.name());
+    }
+    assert_eq!(spent.total(), 100 * calls.len() as u64, "nothing else");
+    assert_eq!(spent.eagain(), 0);
+}
+
+/// Three calls with one connection; those who share a turn share its wait.
+#[test]
+fn a_small_answer_is_one_record_and_one_send() {
+    let (certs, root) = (Certs::new(), root());
+    for target in ["/bytes/128", "/tiny"] {
+        let spent = spent_on(&certs, root.path(), target);
+        assert_only(&spent, &[Call::recv, Call::send, Call::epoll_wait]);
+        assert_eq!(spent.clock_reads(), 100, "of our clock; rustls asks for none");
+    }
+}
+
+#[test]
+fn a_large_file_is_read_once_and_sent_once() {
+    let (certs, root) = (Certs::new(), root());
+    let spent = spent_on(&certs, root.path(), "/large");
+    assert_only(&spent, &[Call::recv, Call::pread64, Call::sendmsg, Call::epoll_wait]);
+}
+
+#[test]
+fn a_huge_file_costs_a_read_and_a_send_for_each_128_kb() {
+    let (certs, root) = (Certs::new(), root());
+    let spent = spent_on(&certs, root.path(), "/huge");
+    let pieces = (HUGE / (128 * 1024)) as u64 * 100;
+    assert_eq!(spent.count(Call::pread64).calls, pieces);
+    let sends = spent.count(Call::sendmsg).calls + spent.count(Call::send).calls;
+    assert!((pieces..=pieces + 100).contains(&sends), "a socket may be full once: {sends}");
+    assert!(spent.total() <= 27 * 100, "{}", spent.total());
+    assert!(spent.eagain() <= 1, "{}", spent.eagain());
+}
+
+/// Sixteen at once are answered at once.
+#[test]
+fn pipelined_requests_share_their_calls() {
+    let (certs, root) = (Certs::new(), root());
+    let (mut server, address) = files(root.path(), &certs);
+    let mut peer = Peer::start(&certs, &mut server, address);
+    let requests = "GET /bytes/128 HTTP/1.1\r\nHost: t\r\n\r\n".repeat(16).into_bytes();
+    let len = peer.answer_len(&mut server, &requests);
+    let before = Ledger::here();
+    for _ in 0..100 {
+        peer.exchange(&mut server, &requests, len);
+    }
+    assert_only(&(Ledger::here() - before), &[Call::recv, Call::send, Call::epoll_wait]);
 }
