@@ -1,7 +1,6 @@
 //! What TLS may cost: system calls and memory, on real sockets.
 #![forbid(unsafe_code)]
 
-use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use fulmar_tests::asker::Asker;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https::{self, Https, client_tls, server_tls};
 use fulmar_tests::loops::{AppLoop, LISTENER, Loop, OwnLoop};
-use fulmar_tests::tls_end::TlsEnd;
+use fulmar_tests::tls_end::{TlsEnd, TlsPeer};
 use fulmar_tls::ClientTls;
 
 type Client = OwnLoop<Asker>;
@@ -164,52 +163,39 @@ fn an_application_loop_serves_tls_too() {
     server.turn_until(|server| server.engine().connections() == 0);
 }
 
-/// A client of TLS on a blocking socket: none of its calls is in the ledger.
-struct Peer {
-    end: TlsEnd,
-    stream: std::net::TcpStream,
-    block: Vec<u8>,
+/// A client that stands.
+fn peer(certs: &Certs, server: &mut Files, address: std::net::SocketAddr) -> TlsPeer {
+    let mut peer = TlsPeer::connect(&client_tls(certs), address);
+    while !peer.end.established {
+        turn(&mut peer, server);
+    }
+    peer
 }
 
-impl Peer {
-    fn start(certs: &Certs, server: &mut Files, address: std::net::SocketAddr) -> Self {
-        let end = TlsEnd::new(client_tls(certs).session("localhost").expect("a name"));
-        let stream = fulmar_tests::loops::client(address);
-        let mut peer = Self { end, stream, block: vec![0; 1 << 20] };
-        peer.stream.set_nonblocking(true).expect("a socket");
-        while !peer.end.established {
-            peer.turn(server);
-        }
-        peer
-    }
+fn turn(peer: &mut TlsPeer, server: &mut Files) {
+    peer.turn();
+    server.0.try_turn().expect("a turn");
+    peer.turn();
+}
 
-    fn turn(&mut self, server: &mut Files) {
-        self.stream.write_all(&self.end.take()).expect("room");
-        server.0.try_turn().expect("a turn");
-        while let Ok(n) = self.stream.read(&mut self.block) {
-            self.end.wire.extend_from_slice(&self.block[..n]);
-            self.end.open().expect("nothing is wrong");
-        }
+/// Asks, and turns until `len` bytes have come.
+fn exchange(peer: &mut TlsPeer, server: &mut Files, request: &[u8], len: usize) {
+    peer.end.say(request);
+    peer.end.above.clear();
+    while peer.end.above.len() < len {
+        turn(peer, server);
     }
+    assert_eq!(peer.end.above.len(), len);
+}
 
-    /// Asks, and turns until `len` bytes have come.
-    fn exchange(&mut self, server: &mut Files, request: &[u8], len: usize) {
-        self.end.say(request);
-        self.end.above.clear();
-        while self.end.above.len() < len {
-            self.turn(server);
-        }
-        assert_eq!(self.end.above.len(), len);
+/// How long an answer is: asked once, before anything is counted.
+fn answer_len(peer: &mut TlsPeer, server: &mut Files, request: &[u8]) -> usize {
+    peer.end.say(request);
+    peer.end.above.clear();
+    for _ in 0..40 {
+        turn(peer, server);
     }
-
-    fn answer_len(&mut self, server: &mut Files, request: &[u8]) -> usize {
-        self.end.say(request);
-        self.end.above.clear();
-        for _ in 0..40 {
-            self.turn(server);
-        }
-        self.end.above.len()
-    }
+    peer.end.above.len()
 }
 
 type Files = OwnLoop<ServerEngine<App>>;
@@ -228,12 +214,12 @@ fn root() -> tempfile::TempDir {
 /// What 100 requests for `target` cost a server, on a connection that is kept.
 fn spent_on(certs: &Certs, root: &Path, target: &str) -> Ledger {
     let (mut server, address) = files(root, certs);
-    let mut peer = Peer::start(certs, &mut server, address);
+    let mut peer = peer(certs, &mut server, address);
     let request = format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n").into_bytes();
-    let len = peer.answer_len(&mut server, &request);
+    let len = answer_len(&mut peer, &mut server, &request);
     let before = Ledger::here();
     for _ in 0..100 {
-        peer.exchange(&mut server, &request, len);
+        exchange(&mut peer, &mut server, &request, len);
     }
     Ledger::here() - before
 }
@@ -282,12 +268,12 @@ fn a_huge_file_costs_a_read_and_a_send_for_each_128_kb() {
 fn pipelined_requests_share_their_calls() {
     let (certs, root) = (Certs::new(), root());
     let (mut server, address) = files(root.path(), &certs);
-    let mut peer = Peer::start(&certs, &mut server, address);
+    let mut peer = peer(&certs, &mut server, address);
     let requests = "GET /bytes/128 HTTP/1.1\r\nHost: t\r\n\r\n".repeat(16).into_bytes();
-    let len = peer.answer_len(&mut server, &requests);
+    let len = answer_len(&mut peer, &mut server, &requests);
     let before = Ledger::here();
     for _ in 0..100 {
-        peer.exchange(&mut server, &requests, len);
+        exchange(&mut peer, &mut server, &requests, len);
     }
     assert_only(&(Ledger::here() - before), &[Call::recv, Call::send, Call::epoll_wait]);
 }
