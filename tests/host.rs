@@ -1,5 +1,6 @@
 //! Hosts: several listeners, threads that share the work, a good end, and failures.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;

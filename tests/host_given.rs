@@ -1,5 +1,6 @@
 //! Sockets from the service manager: `sd_listen_fds(3)`, with a launcher of our own.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
