@@ -18,7 +18,7 @@ use bytes::Bytes;
 use fulmar_engine::ListenerId;
 use fulmar_host::{Address, Error, Host, Listen, Running, Usage, Worker};
 use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, ServerConnection};
-use fulmar_server::{Application, Context, Limits};
+use fulmar_server::{Application, Context, Limits, Mailbox};
 use fulmar_sys::Call;
 use fulmar_tests::app::App;
 use fulmar_tests::certs::{Certs, Who};
@@ -385,6 +385,54 @@ fn a_thread_that_panics_ends_the_others_and_is_told() {
     assert!(error.to_string().ends_with("panicked: a bug"), "{error}");
     assert!(client.read_reply().is_err());
     let _ = other.read_to_end(); // its thread ended gracefully, or was the one
+}
+
+/// Has another thread answer, which knows where to post.
+struct Later(Mailbox<Vec<u8>>);
+
+impl Application for Later {
+    type Data = ();
+    type Message = Vec<u8>;
+
+    fn handle(
+        &mut self,
+        context: &mut Context,
+        _: &mut ServerConnection,
+        (): &mut (),
+        event: Event<'_, Server>,
+    ) {
+        if let Event::Head { head, .. } = event {
+            let (mailbox, exchange, target) = (self.0.clone(), context.exchange, head.target);
+            let message = target.to_vec();
+            std::thread::spawn(move || mailbox.post(exchange, message));
+        }
+    }
+
+    fn handle_message(
+        &mut self,
+        context: &mut Context,
+        reply: &mut ServerConnection,
+        (): &mut (),
+        message: Vec<u8>,
+    ) {
+        let (stream, len) = (context.exchange.stream, BodyLen::Exact(message.len() as u64));
+        reply.send_head(stream, Response::new(200, Headers::EMPTY), len).unwrap();
+        reply.send_data(stream, Bytes::from(message).into()).unwrap();
+        reply.send_end(stream, Headers::EMPTY).unwrap();
+    }
+}
+
+#[test]
+fn other_threads_post_to_the_thread_that_asked() {
+    let host = Host::new(|worker| Ok(Later(worker.mailbox.clone())));
+    let running = host.listen(any()).threads(2).start().unwrap();
+    for n in 0..20 {
+        let mut client = Client::connect(tcp(&running, 0));
+        assert_eq!(client.get(&format!("/{n}")).body, format!("/{n}").into_bytes());
+        assert_eq!(client.get("/again").body, b"/again");
+    }
+    running.stop();
+    running.join().unwrap();
 }
 
 #[test]

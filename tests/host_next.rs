@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use fulmar_host::{Error, Host, Listen, Running};
+use fulmar_server::Limits;
 use fulmar_tests::app::App;
 use fulmar_tests::http::{Client, replies};
 use fulmar_tests::process::{PATIENCE, Process, Serve, eventually};
@@ -147,7 +149,7 @@ fn nobody_notices_a_new_host() {
 #[test]
 fn who_waits_in_the_queue_is_answered_by_the_next_host() {
     let place = Place::new();
-    let limits = fulmar_server::Limits { connections_max: 1, ..Default::default() };
+    let limits = Limits { connections_max: 1, ..Limits::default() };
     let old = place.host(1).limits(limits).start().unwrap();
     let mut first = UnixStream::connect(place.socket()).unwrap();
     first.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -171,6 +173,22 @@ fn who_waits_in_the_queue_is_answered_by_the_next_host() {
     first.read_exact(&mut [0; 1_000_000]).unwrap(); // the old one goes on with it
     drop(first);
     assert_eq!((requests(old), end(next)), (1, 20));
+}
+
+#[test]
+fn the_old_host_ends_at_its_deadline() {
+    let place = Place::new();
+    let limits = Limits { drain_timeout: Duration::from_millis(300), ..Limits::default() };
+    let old = place.host(2).limits(limits).start().unwrap();
+    let mut busy = Client::connect(old.addresses()[0].tcp().unwrap());
+    busy.send_get("/stream/10000");
+    assert_eq!(busy.read_head().unwrap().status, 200);
+    let next = place.host(2).start().unwrap();
+    let start = fulmar_sys::now();
+    assert_eq!(requests(old), 1);
+    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(!busy.read_to_end().is_ok_and(|bytes| bytes.ends_with(b"0\r\n\r\n")));
+    assert_eq!(end(next), 0);
 }
 
 #[test]
