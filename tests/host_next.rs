@@ -175,6 +175,28 @@ fn who_waits_in_the_queue_is_answered_by_the_next_host() {
     assert_eq!((requests(old), end(next)), (1, 20));
 }
 
+/// Each thread has a queue of its own.
+#[test]
+fn every_queue_goes_to_the_next_host() {
+    let place = Place::new();
+    let limits = Limits { connections_max: 1, ..Limits::default() };
+    let old = place.host(2).limits(limits).start().unwrap();
+    let address = old.addresses()[0].tcp().unwrap();
+    let ask = "GET /delay/50 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    let waiting: Vec<_> = (0..30)
+        .map(|_| {
+            let mut client = Client::connect(address);
+            client.send(ask);
+            client
+        })
+        .collect();
+    let next = place.host(1).start().unwrap();
+    for mut client in waiting {
+        assert_eq!(client.read_reply().unwrap().body, b"delayed\n");
+    }
+    assert_eq!(requests(old) + end(next), 30);
+}
+
 #[test]
 fn the_old_host_ends_at_its_deadline() {
     let place = Place::new();
