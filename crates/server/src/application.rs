@@ -7,6 +7,8 @@ use std::time::Instant;
 use fulmar_engine::{End, Exchange, ListenerId, SocketId};
 use fulmar_proto::{Event, Server, ServerConnection};
 
+use crate::mailbox::Mailbox;
+
 /// What answers requests: it hears what arrived, and answers on the connection it arrived on.
 pub trait Application {
     /// What it keeps for each connection; an idle connection costs as much as this.
@@ -16,9 +18,18 @@ pub trait Application {
     /// [`Infallible`](std::convert::Infallible) if they tell it nothing.
     type Message: Send + 'static;
 
+    /// Told once, before anything else: other threads post to this `mailbox`.
+    fn start(&mut self, _mailbox: Mailbox<Self::Message>) {}
+
     /// Somebody connected.
     fn accept(&mut self, _now: Instant, _: ListenerId, _peer: SocketAddr) -> Self::Data {
         Self::Data::default()
+    }
+
+    /// A layer below the connection has done its work, as one that reads a PROXY header, and is
+    /// about to go. `info` is what [`fulmar_proto::Layer::info`] tells of it; one that tells
+    /// nothing goes unheard.
+    fn handle_replaced(&mut self, _context: &mut Context, _data: &mut Self::Data, _info: &dyn Any) {
     }
 
     /// The connection stands, and so does every layer below it. `info` is what
@@ -76,6 +87,9 @@ pub trait Application {
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }
+
+    /// The server has ended: told once, by whoever ran it.
+    fn finish(&mut self, _now: Instant) {}
 }
 
 /// When and on which exchange something happened.

@@ -13,8 +13,9 @@ use fulmar_proto::{
     Connection, Event, FileRange, Input, Server, ServerConnection, StreamId, Transmit,
 };
 
+use crate::addresses::{Addresses, Origin};
 use crate::application::{Application, Context};
-use crate::limits::Limits;
+use crate::limits::{Limits, Shares};
 use crate::listener::{Layers, Listener};
 use crate::mailbox::Mailbox;
 
@@ -24,6 +25,7 @@ pub struct ServerEngine<A: Application> {
     links: Links<ServerConnection, A::Data>,
     lent: Lent<A>,
     limits: Limits,
+    shares: Shares,
     listeners: Vec<Listener>,
     accepting: bool,
     stop: Stop,
@@ -31,6 +33,7 @@ pub struct ServerEngine<A: Application> {
     newcomers: Option<Instant>, // and that of a first request
     actions: VecDeque<Action>,
     accept_failures: u64,
+    refused: u64,
     mailbox: Mailbox<A::Message>,
     letters: Vec<(Exchange, A::Message)>, // empty between two wake-ups
 }
@@ -58,11 +61,19 @@ impl Stop {
 
 impl<A: Application> ServerEngine<A> {
     /// A server that answers with `application` and ends when `stop` is set.
-    pub fn new(now: Instant, application: A, limits: Limits, stop: Stop) -> Self {
+    pub fn new(now: Instant, mut application: A, limits: Limits, stop: Stop) -> Self {
+        let mailbox = Mailbox::new();
+        application.start(mailbox.clone());
         Self {
             links: Links::new(now, limits.timeouts(), 0, 1),
-            lent: Lent { application, timers: Vec::new(), ending: false },
+            lent: Lent {
+                application,
+                timers: Vec::new(),
+                addresses: Addresses::default(),
+                ending: false,
+            },
             limits,
+            shares: limits.shares(),
             listeners: Vec::new(),
             accepting: true,
             stop,
@@ -70,7 +81,8 @@ impl<A: Application> ServerEngine<A> {
             newcomers: None,
             actions: VecDeque::new(),
             accept_failures: 0,
-            mailbox: Mailbox::new(),
+            mailbox,
+            refused: 0,
             letters: Vec::new(),
         }
     }
@@ -113,6 +125,11 @@ impl<A: Application> ServerEngine<A> {
         self.accept_failures
     }
 
+    /// Connections that were closed because their address had too many.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
     /// True once a stop was asked for and the last connection is gone.
     pub fn is_done(&self) -> bool {
         self.ending.is_some() && self.links.is_empty()
@@ -122,7 +139,7 @@ impl<A: Application> ServerEngine<A> {
     /// they are about and say that it is the last. Who has not asked for anything yet may have
     /// been accepted in this very turn, with a request on its way: it has a moment.
     fn begin_to_end(&mut self, now: Instant) {
-        self.ending = Some(now + self.limits.drain_timeout);
+        self.ending = Some(now + self.limits.drain_timeout.min(FOREVER));
         self.newcomers = Some(now + NEWCOMER_TIMEOUT);
         self.lent.ending = true;
         for listener in self.listeners.drain(..) {
@@ -141,6 +158,16 @@ impl<A: Application> ServerEngine<A> {
                 self.links.touch(now, socket, &mut self.lent);
             }
         }
+    }
+
+    /// True if one more may connect from there.
+    fn has_place(&self, origin: Origin) -> bool {
+        let max = match origin {
+            Origin::Network(_) => self.limits.address_connections_max,
+            Origin::Loopback(_) => self.limits.loopback_connections_max,
+            Origin::Unnamed => return true,
+        };
+        max == usize::MAX || self.lent.addresses.count(origin) < max
     }
 
     fn set_accepting(&mut self, on: bool) {
@@ -186,14 +213,24 @@ impl<A: Application> Engine for ServerEngine<A> {
         listener: ListenerId,
         peer: SocketAddr,
     ) -> Option<SocketId> {
+        let origin = Origin::of(peer.ip());
+        if !self.has_place(origin) {
+            self.refused += 1;
+            return None;
+        }
         let known = self.listeners.iter().find(|known| known.id == listener);
-        let layer = match known.and_then(|known| known.layers.as_ref()) {
+        let mut layer = match known.and_then(|known| known.layers.as_ref()) {
             None => None,
-            Some(layers) => Some(layers.make()?),
+            Some(layers) => Some(layers.make(peer)?),
         };
         let data = self.lent.application.accept(now, listener, peer);
-        let connection = ServerConnection::default();
+        let mut connection = ServerConnection::default();
+        connection.set_queue_max(self.shares.queue);
+        if let Some(layer) = &mut layer {
+            layer.set_queue_max(self.shares.sealed);
+        }
         let socket = self.links.insert(now, layer, connection, data, &mut self.lent);
+        self.lent.addresses.enter(self.links.position(socket), origin);
         if self.links.len() >= self.limits.connections_max {
             self.set_accepting(false);
         }
@@ -210,6 +247,10 @@ impl<A: Application> Engine for ServerEngine<A> {
     fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
         self.links.handle_input(now, socket, input, &mut self.lent);
         self.settle();
+    }
+
+    fn unread_max(&self) -> usize {
+        self.shares.unread
     }
 
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
@@ -242,7 +283,7 @@ impl<A: Application> Engine for ServerEngine<A> {
         }
         if self.ending.is_some_and(|deadline| deadline <= now) {
             for socket in self.links.sockets() {
-                self.links.close(socket);
+                self.links.cut(now, socket, &mut self.lent);
             }
         }
         self.settle();
@@ -280,6 +321,7 @@ impl<A: Application> Engine for ServerEngine<A> {
 struct Lent<A> {
     application: A,
     timers: Vec<(SocketId, Option<Instant>)>,
+    addresses: Addresses,
     ending: bool,
 }
 
@@ -301,6 +343,18 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
     ) {
         let mut context = Context::new(now, Exchange { socket, stream: StreamId::default() });
         self.application.handle_established(&mut context, data, info);
+        self.note(&context);
+    }
+
+    fn handle_replaced(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (_, data): (&mut ServerConnection, &mut A::Data),
+        info: &dyn Any,
+    ) {
+        let mut context = Context::new(now, Exchange { socket, stream: StreamId::default() });
+        self.application.handle_replaced(&mut context, data, info);
         self.note(&context);
     }
 
@@ -331,10 +385,13 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
     }
 
     fn handle_gone(&mut self, now: Instant, socket: SocketId, data: A::Data, end: End) {
+        self.addresses.leave(socket.index);
         self.application.handle_gone(now, socket, data, &end);
     }
 }
 
+/// Longer than any server runs; far more than this cannot be added to a moment.
+const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 /// From a graceful stop to the first request of who was just accepted: some round trips.
 const NEWCOMER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Accepting begins again when one connection in so many is free: not at every close.
