@@ -75,7 +75,7 @@ impl Meeting {
 }
 
 impl Which {
-    fn new(worker: &Worker<Infallible>, listens: usize, meeting: &Arc<Meeting>) -> Self {
+    fn new(worker: &Worker, listens: usize, meeting: &Arc<Meeting>) -> Self {
         let number = |id| if (id as usize) < listens { worker.listen(ListenerId(id)) } else { 0 };
         let listens = [number(0), number(1), number(2)];
         Self { worker: worker.number, listens, meeting: Arc::clone(meeting) }
@@ -387,12 +387,16 @@ fn a_thread_that_panics_ends_the_others_and_is_told() {
     let _ = other.read_to_end(); // its thread ended gracefully, or was the one
 }
 
-/// Has another thread answer, which knows where to post.
-struct Later(Mailbox<Vec<u8>>);
+/// Has another thread answer.
+struct Later(Option<Mailbox<Vec<u8>>>);
 
 impl Application for Later {
     type Data = ();
     type Message = Vec<u8>;
+
+    fn start(&mut self, mailbox: Mailbox<Vec<u8>>) {
+        self.0 = Some(mailbox);
+    }
 
     fn handle(
         &mut self,
@@ -402,7 +406,8 @@ impl Application for Later {
         event: Event<'_, Server>,
     ) {
         if let Event::Head { head, .. } = event {
-            let (mailbox, exchange, target) = (self.0.clone(), context.exchange, head.target);
+            let (mailbox, exchange, target) =
+                (self.0.clone().unwrap(), context.exchange, head.target);
             let message = target.to_vec();
             std::thread::spawn(move || mailbox.post(exchange, message));
         }
@@ -424,7 +429,7 @@ impl Application for Later {
 
 #[test]
 fn other_threads_post_to_the_thread_that_asked() {
-    let host = Host::new(|worker| Ok(Later(worker.mailbox.clone())));
+    let host = Host::new(|_| Ok(Later(None)));
     let running = host.listen(any()).threads(2).start().unwrap();
     for n in 0..20 {
         let mut client = Client::connect(tcp(&running, 0));
