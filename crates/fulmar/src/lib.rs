@@ -81,3 +81,8 @@ pub use fulmar_tls as tls;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/client.md")]
 mod client_page {}
+
+/// So does the code on the page of hosts.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/host.md")]
+mod host_page {}

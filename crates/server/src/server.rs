@@ -109,12 +109,6 @@ impl<A: Application> ServerEngine<A> {
         self.mailbox.clone()
     }
 
-    /// Looks into `mailbox` from now on: for an application that has to know it before it is part
-    /// of an engine.
-    pub fn set_mailbox(&mut self, mailbox: Mailbox<A::Message>) {
-        self.mailbox = mailbox;
-    }
-
     /// Connections at the moment.
     pub fn connections(&self) -> usize {
         self.links.len()
