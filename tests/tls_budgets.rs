@@ -263,6 +263,31 @@ fn a_huge_file_costs_a_read_and_a_send_for_each_128_kb() {
     assert!(spent.eagain() <= 1, "{}", spent.eagain());
 }
 
+#[test]
+fn connections_that_share_a_turn_share_its_wait() {
+    let (certs, root) = (Certs::new(), root());
+    let (mut server, address) = files(root.path(), &certs);
+    let mut peers: Vec<_> = (0..32).map(|_| peer(&certs, &mut server, address)).collect();
+    let request = b"GET /tiny HTTP/1.1\r\nHost: t\r\n\r\n";
+    for peer in &mut peers {
+        answer_len(peer, &mut server, request);
+    }
+    let before = Ledger::here();
+    for _ in 0..50 {
+        for peer in &mut peers {
+            peer.end.above.clear();
+            peer.end.say(request);
+            peer.turn();
+        }
+        server.0.try_turn().expect("a turn");
+        peers.iter_mut().for_each(TlsPeer::turn);
+        assert!(peers.iter().all(|peer| peer.answers() == 1));
+    }
+    let spent = Ledger::here() - before;
+    assert_eq!(spent.total(), 50 * (32 + 32 + 1), "2.03 for each request");
+    assert_eq!(spent.eagain(), 0);
+}
+
 /// Sixteen at once are answered at once.
 #[test]
 fn pipelined_requests_share_their_calls() {

@@ -94,7 +94,7 @@ impl ResolvesServerCert for Certificates {
         let schemes = hello.signature_schemes();
         let fits = |pair: &&Arc<CertifiedKey>| pair.key.choose_scheme(schemes).is_some();
         // If none fits, the handshake says so.
-        found.iter().find(fits).or(found.first()).cloned()
+        found.iter().find(fits).or_else(|| found.first()).cloned()
     }
 }
 
