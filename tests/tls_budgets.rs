@@ -12,7 +12,7 @@ use fulmar_server::{Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::asker::Asker;
 use fulmar_tests::certs::{Certs, Who};
-use fulmar_tests::https::{self, Https, client_tls, server_tls};
+use fulmar_tests::https::{self, Https, client_tls, layers, server_tls};
 use fulmar_tests::loops::{AppLoop, LISTENER, Loop, OwnLoop};
 use fulmar_tests::tls_end::{TlsEnd, TlsPeer};
 use fulmar_tls::ClientTls;
@@ -90,9 +90,8 @@ fn files(root: &Path, certs: &Certs) -> (OwnLoop<ServerEngine<App>>, std::net::S
     let options = AppOptions { root: root.to_owned(), site, test_endpoints: true };
     let app = App::open(&options, None, |_| ()).expect("a directory");
     let tls = server_tls(certs, Who::Server);
-    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new())
-        .with_layers(move || Some(Box::new(tls.session().ok()?) as Box<dyn Layer>));
-    engine.add_listener(LISTENER);
+    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
+    engine.add_listener(LISTENER, Some(layers(tls)));
     OwnLoop::start(engine)
 }
 

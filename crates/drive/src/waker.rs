@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Wake;
 
 use fulmar_sys as sys;
 
@@ -27,16 +28,34 @@ impl Waker {
 
     /// From any thread. Wake-ups that the reactor has not answered yet are one.
     pub fn wake(&self) {
-        if !self.shared.woken.swap(true, Ordering::AcqRel) {
-            // An eventfd that is only ever set to 1 has room: the write cannot fail.
-            let _ = sys::eventfd_wake(self.shared.fd.as_fd());
-        }
+        self.shared.wake_by_ref();
     }
 
     /// Answers a wake-up: later ones are news again.
     pub(crate) fn answer(&self) {
         let _ = sys::eventfd_drain(self.shared.fd.as_fd()); // EAGAIN: it was answered already
-        self.shared.woken.store(false, Ordering::Release);
+        // What was left before a wake-up that comes too early to be one is seen from here on.
+        self.shared.woken.swap(false, Ordering::AcqRel);
+    }
+}
+
+impl Wake for Shared {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.woken.swap(true, Ordering::AcqRel) {
+            // An eventfd that is only ever set to 1 has room: the write cannot fail.
+            let _ = sys::eventfd_wake(self.fd.as_fd());
+        }
+    }
+}
+
+/// For those who do not know us: a mailbox, a future.
+impl From<Waker> for std::task::Waker {
+    fn from(waker: Waker) -> Self {
+        waker.shared.into()
     }
 }
 
