@@ -242,6 +242,14 @@ fn openssl_resumes_what_it_has_saved() {
             assert!(said.contains("Reused, "), "{said}");
         }
     }
+    // A request may not come with the first words, since anybody may say them again.
+    let request = certs.path().join("request");
+    std::fs::write(&request, "GET /bytes/1 HTTP/1.1\r\nHost: t\r\n\r\n").expect("room");
+    let request = request.display().to_string();
+    let early = ["-servername", "localhost", "-sess_in", &saved, "-early_data", &request];
+    let said = SClient::start(&certs, server.address, &early).ask();
+    assert!(said.contains("Reused, ") && said.contains("Early data was not sent"), "{said}");
+    assert_eq!(said.matches("HTTP/1.1 200 OK").count(), 1);
     // It connects, and then five times more with the same session.
     let arguments = ["-servername", "localhost", "-tls1_2", "-reconnect"];
     let said = SClient::start(&certs, server.address, &arguments).ask();
