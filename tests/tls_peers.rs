@@ -226,6 +226,20 @@ impl Drop for SClient {
     }
 }
 
+/// Of the groups it offers it sends a key for the first only, which we do not have: it is asked
+/// for another one (RFC 8446 §4.1.4).
+#[test]
+fn openssl_says_hello_again() {
+    let certs = Certs::new();
+    let identities = vec![certs.issue("a", &["a.example"]), certs.identity(Who::Server)];
+    let tls = ServerTls::new(ServerOptions { identities, ..ServerOptions::default() });
+    let server = Https::start_with(tls.expect("files"));
+    let names = ["-servername", "localhost", "-verify_hostname", "localhost"];
+    let groups = ["-groups", "P-521:P-256", "-msg"];
+    let said = SClient::start(&certs, server.address, &[&names[..], &groups].concat()).ask();
+    assert_eq!(said.matches("ClientHello").count(), 2, "{said}");
+}
+
 #[test]
 fn openssl_resumes_what_it_has_saved() {
     let certs = Certs::new();
