@@ -11,7 +11,7 @@ use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, Server
 use fulmar_server::{Application, Context, Limits, ServerEngine, Stop};
 use fulmar_sys as sys;
 use fulmar_tests::certs::{Certs, Who};
-use fulmar_tests::https::{self, client_tls, trusting};
+use fulmar_tests::https::{client_tls, layers, trusting};
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::{LISTENER, Loop};
 use fulmar_tests::tls_end::TlsPeer;
@@ -65,9 +65,9 @@ impl Application for Doorman {
 }
 
 fn server(tls: ServerTls) -> ServerEngine<Doorman> {
-    let (now, stop) = (sys::now(), Stop::new());
-    let mut engine = ServerEngine::new(now, Doorman::default(), Limits::default(), stop);
-    engine.add_listener(LISTENER, Some(https::layers(tls)));
+    let stop = Stop::new();
+    let mut engine = ServerEngine::new(sys::now(), Doorman::default(), Limits::default(), stop);
+    engine.add_listener(LISTENER, Some(layers(tls)));
     engine
 }
 
