@@ -450,6 +450,7 @@ impl<C: Connection, T> Links<C, T> {
     /// Gives a connection up: nothing more is sent, and nobody hears of it.
     pub fn close(&mut self, socket: SocketId) -> Option<T> {
         let link = self.slots.remove(socket)?;
+        self.desk.wheel.keep(self.slots.places());
         self.desk.actions.push_back(Action::Close { socket });
         Some(link.data)
     }
@@ -621,7 +622,11 @@ impl<C: Connection, T> Links<C, T> {
 
     /// The next thing to do.
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.desk.actions.pop_front()
+        let action = self.desk.actions.pop_front();
+        if action.is_none() && self.desk.actions.capacity() > ACTIONS_CAPACITY_MAX {
+            self.desk.actions = VecDeque::new(); // many ended at once
+        }
+        action
     }
 
     /// Where the connection that was asked for goes to.
@@ -682,6 +687,8 @@ impl<C: Connection, T> Links<C, T> {
     }
 }
 
+/// Room for actions that is kept.
+const ACTIONS_CAPACITY_MAX: usize = 4_096;
 /// Who has just connected, or was just answered, may be about to ask.
 const IDLE_MIN: Duration = Duration::from_secs(1);
 /// Places that are looked at for connections to close.

@@ -75,6 +75,7 @@ calls!(
     linkat,
     mkdirat,
     flock,
+    madvise,
     getrusage,
     prlimit64,
     sched_getaffinity,
