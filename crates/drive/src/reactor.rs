@@ -7,7 +7,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, Engine, ListenerId, SocketId};
 use fulmar_proto::{Abilities, Block, Signals};
@@ -37,17 +37,18 @@ pub struct Reactor<E, S> {
     woken: bool,
     pub(crate) foreign: Foreign,
     pub(crate) rest_until: Option<Instant>, // when the first resting listener wakes
-    pub(crate) arrivals: Vec<ListenerId>,   // listeners with somebody waiting
-    stood: Vec<SocketId>,                   // connections that stand now
-    hung: Vec<SocketId>,                    // sockets whose peer ended with nobody reading
-    failed: Vec<SocketId>,                  // sockets that failed with nobody reading
-    pub(crate) due: Vec<SocketId>,          // sockets to be read in the next receive
-    pub(crate) reading: Vec<SocketId>,      // and in this one
-    pub(crate) resumed: Vec<SocketId>,      // of those: to be asked again without reading
-    pub(crate) splices: Vec<SocketId>,      // of those: whose bytes go into files
-    pub(crate) sending: Vec<SocketId>,      // sockets to be written in this turn
-    pub(crate) later: Vec<SocketId>,        // sockets with a new transmit
-    pub(crate) fresh: Vec<SocketId>,        // sockets that the selector does not know yet
+    trim_at: Option<Instant>, // when memory goes back to the system that a crowd has left
+    pub(crate) arrivals: Vec<ListenerId>, // listeners with somebody waiting
+    stood: Vec<SocketId>,     // connections that stand now
+    hung: Vec<SocketId>,      // sockets whose peer ended with nobody reading
+    failed: Vec<SocketId>,    // sockets that failed with nobody reading
+    pub(crate) due: Vec<SocketId>, // sockets to be read in the next receive
+    pub(crate) reading: Vec<SocketId>, // and in this one
+    pub(crate) resumed: Vec<SocketId>, // of those: to be asked again without reading
+    pub(crate) splices: Vec<SocketId>, // of those: whose bytes go into files
+    pub(crate) sending: Vec<SocketId>, // sockets to be written in this turn
+    pub(crate) later: Vec<SocketId>, // sockets with a new transmit
+    pub(crate) fresh: Vec<SocketId>, // sockets that the selector does not know yet
     pub(crate) receives: Vec<Op>,
     pub(crate) sends: Vec<Op>,
     pub(crate) block: Block, // every receive of a turn goes here; idle sockets keep nothing
@@ -88,6 +89,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             woken: false,
             foreign: Foreign::default(),
             rest_until: None,
+            trim_at: None,
             arrivals: Vec::new(),
             stood: Vec::new(),
             hung: Vec::new(),
@@ -247,6 +249,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.flush(now);
         self.act(now); // what sending led to; what it wants sent waits for the next turn
         self.watch_fresh(now);
+        if self.trim_at.is_some_and(|time| time <= now) {
+            self.trim_at = None;
+            sys::trim_memory();
+        }
         self.tell_deadline(now);
     }
 
@@ -319,6 +325,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Action::Close { socket } => {
                 if let Some(socket) = self.sockets.remove(socket) {
                     self.selector.retire(socket.fd);
+                    if self.sockets.shrink() && self.trim_at.is_none() {
+                        self.trim_at = Some(now + TRIM_AFTER);
+                    }
                 }
             }
             Action::Accept { listener, on } => self.set_accepting(listener, on),
@@ -386,6 +395,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             true => Some(now),
             false => {
                 let ours = earliest(self.rest_until, self.foreign.poll_timeout());
+                let ours = earliest(self.trim_at, ours);
                 earliest(self.engine.poll_timeout(), ours)
             }
         };
@@ -516,4 +526,7 @@ pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant
     }
 }
 
+/// How long after a crowd began to leave its memory is given back: most of it is gone by then, and
+/// it does not happen more often.
+const TRIM_AFTER: Duration = Duration::from_secs(2);
 pub(crate) const READ: Interest = Interest { read: true, write: false, hangup: false };

@@ -77,6 +77,7 @@ calls!(
     linkat,
     mkdirat,
     flock,
+    madvise,
     getrusage,
     prlimit64,
     sched_getaffinity,

@@ -35,7 +35,7 @@ pub use pipe::{pipe, set_pipe_size, splice_in, splice_out};
 pub use poll::{PollEntry, poll, poll_now};
 pub use process::{
     CpuTimes, Descriptors, allowed_cpus, duplicate, eventfd, eventfd_drain, eventfd_wake,
-    process_cpu, raise_descriptors, resident_bytes, run_on_cpus, thread_cpu,
+    process_cpu, raise_descriptors, resident_bytes, run_on_cpus, thread_cpu, trim_memory,
 };
 pub use socket::{
     Connect, UNNAMED, VECTOR_LEN_MAX, accept, bind, close, connect, listen, local_address, recv,

@@ -162,6 +162,18 @@ pub fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// `malloc_trim(3)`: free memory goes back to the system, which the allocator would keep for
+/// later. Entered as one `madvise`, whatever calls it takes. Other C libraries than glibc have
+/// nothing of the kind: there it does nothing.
+pub fn trim_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        // SAFETY: malloc_trim(3) takes no pointers, and touches free memory only.
+        let result = unsafe { libc::malloc_trim(0) };
+        let _ = syscall!(madvise, result); // whether there was any, nobody needs to know
+    }
+}
+
 /// Memory of this process that is resident, from `/proc/self/statm` (`proc(5)`).
 ///
 /// # Errors
