@@ -13,6 +13,7 @@ pub mod date;
 pub mod form;
 pub mod netrc;
 pub mod proxy;
+pub mod proxy_protocol;
 pub mod range;
 pub mod redirect;
 pub mod retry_after;

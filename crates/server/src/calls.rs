@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
 
 use fulmar_engine::{End, ListenerId, SocketId};
-use fulmar_proto::{BodyLen, Connection, Event, Request, Server, ServerConnection, StreamId};
+use fulmar_proto::{
+    BodyLen, Connection, Event, Headers, Request, Server, ServerConnection, StreamId,
+};
 
 use crate::application::{Application, Context};
 use crate::call::Call;
@@ -101,6 +103,9 @@ impl<H: Handler> Calls<H> {
                 break;
             }
             outcome = tell(&mut call, |work, call| work.ready(call));
+            if outcome.is_ok() && !call.task.over && std::mem::take(&mut call.task.unheard_end) {
+                outcome = tell(&mut call, |work, call| work.end(call, Headers::EMPTY));
+            }
         }
         if !task.over {
             if let Some(request) = request
@@ -203,6 +208,7 @@ impl<H: Handler> Application for Calls<H> {
             }
             Event::End { trailers, .. } => self.with_task(lent, |call| {
                 call.task.received = true;
+                call.task.unheard_end = call.task.work.is_none(); // only of a request without a body
                 match call.task.tunnel {
                     Some(Tunnel::Granted) => Ok(()), // the end of the request, not of the tunnel
                     _ => tell(call, |work, call| work.end(call, trailers)),
