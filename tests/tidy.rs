@@ -602,7 +602,19 @@ const ALLOWED: &[Edges] = &[
     crate_("cli", &["client", "fetch", "load", "serve", "server", "sys"]),
     crate_(
         "fulmar",
-        &["client", "drive", "engine", "names", "proto", "semantics", "server", "sys", "tls"],
+        &[
+            "client",
+            "drive",
+            "engine",
+            "names",
+            "proto",
+            "semantics",
+            "serve",
+            "server",
+            "sys",
+            "tls",
+            "web",
+        ],
     ),
     crate_("bench/client", &["client", "drive", "sys", "tls"]),
     crate_("bench/idle", &["drive", "engine", "proto", "sys"]),
@@ -621,6 +633,7 @@ const ALLOWED: &[Edges] = &[
             "sim",
             "sys",
             "tls",
+            "web",
         ],
     ),
 ];

@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use fulmar_proto::{HeaderBuf, Request};
 use fulmar_semantics::clock::Clock;
+use fulmar_server::{Call, Outcome};
 use fulmar_sys as sys;
 use fulmar_sys::{FileInfo, FileKind};
 
@@ -30,6 +31,29 @@ use crate::root::{OpenError, Root};
 /// let mut site = Site::open(".".as_ref(), options, std::time::SystemTime::now(), now).unwrap();
 /// let request = Request::new(b"GET", b"/Cargo.toml", Headers::EMPTY);
 /// assert_eq!(site.answer(now, &request).status, 200);
+/// ```
+///
+/// In a handler, with whatever else it answers:
+///
+/// ```
+/// use fulmar_proto::Request;
+/// use fulmar_serve::Site;
+/// use fulmar_server::{Call, Handler, Outcome};
+///
+/// struct Program { site: Site }
+///
+/// impl Handler for Program {
+///     fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+///         match request.target {
+///             b"/version" => call.text(200, "1\n"),
+///             _ => self.site.serve(call, request),
+///         }
+///     }
+///
+///     fn exhausted(&mut self) {
+///         self.site.cache().shed(); // a remembered file is worth less than a client that waits
+///     }
+/// }
 /// ```
 #[derive(Debug)]
 pub struct Site {
@@ -58,6 +82,18 @@ impl Site {
             name: Name::new(),
             scratch: Scratch::default(),
         })
+    }
+
+    /// Answers a request with `call`.
+    ///
+    /// # Errors
+    /// Passed on from `call`.
+    pub fn serve(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+        let now = call.now();
+        if self.clock.wants_resync(now) {
+            self.clock.resync(sys::wall_clock(), now);
+        }
+        self.answer(now, request).send(call)
     }
 
     /// Answers a request. A body that came with it is the caller's to drop.
