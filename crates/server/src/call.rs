@@ -49,7 +49,8 @@ impl Call<'_> {
         &self.desk.clock
     }
 
-    /// Who asks; on a Unix socket `0.0.0.0:0`.
+    /// Who asks: behind a proxy that is believed (`fulmar_semantics::proxy_protocol`), who the
+    /// proxy asks for. On a Unix socket `0.0.0.0:0`.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }

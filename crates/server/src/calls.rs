@@ -9,6 +9,7 @@ use fulmar_engine::{End, ListenerId, SocketId};
 use fulmar_proto::{
     BodyLen, Connection, Event, Headers, Request, Server, ServerConnection, StreamId,
 };
+use fulmar_semantics::proxy_protocol::Header;
 
 use crate::application::{Application, Context};
 use crate::call::Call;
@@ -180,6 +181,14 @@ impl<H: Handler> Application for Calls<H> {
     fn accept(&mut self, now: Instant, _: ListenerId, peer: SocketAddr) -> Session {
         self.desk.observers.iter_mut().for_each(|observer| observer.accepted(now, peer));
         Session { peer, ..Session::default() }
+    }
+
+    /// From now on the client is who a proxy says it is: whoever makes the layers of a listener
+    /// believes the proxies that it lets in.
+    fn handle_replaced(&mut self, _: &mut Context, session: &mut Session, info: &dyn Any) {
+        if let Some(source) = info.downcast_ref::<Header>().and_then(Header::source) {
+            session.peer = source;
+        }
     }
 
     fn handle_established(
