@@ -20,6 +20,7 @@ use crate::path::Name;
 use crate::precompressed::{self, Precompressed};
 use crate::respond::{Answer, Method, Refusal, Scratch, Stage, respond};
 use crate::root::{OpenError, Root};
+use crate::upload::{self, Changed, UploadOptions};
 
 /// A directory that is served, and what is known of it: one per thread.
 ///
@@ -65,6 +66,8 @@ pub struct Site {
     /// Of the request in hand.
     name: Name,
     scratch: Scratch,
+    /// Uploaded since the last request.
+    changed: Changed,
 }
 
 impl Site {
@@ -76,15 +79,16 @@ impl Site {
         Ok(Self {
             root: Root::open(path, options.lookup)?,
             cache: Cache::new(&options),
-            options,
             clock: Clock::new(wall, now),
-            pages: Pages::new(),
+            pages: Pages::new(options.upload.is_some()),
+            options,
             name: Name::new(),
             scratch: Scratch::default(),
+            changed: Changed::default(),
         })
     }
 
-    /// Answers a request with `call`.
+    /// Answers a request with `call`, and receives files if [`Options::upload`] says so.
     ///
     /// # Errors
     /// Passed on from `call`.
@@ -93,7 +97,27 @@ impl Site {
         if self.clock.wants_resync(now) {
             self.clock.resync(sys::wall_clock(), now);
         }
-        self.answer(now, request).send(call)
+        for key in self.changed.take() {
+            self.cache.remove(&key);
+        }
+        match self.options.upload.filter(|_| request.method == b"PUT") {
+            Some(options) => self.receive(call, request, options),
+            None => self.answer(now, request).send(call),
+        }
+    }
+
+    fn receive(
+        &mut self,
+        call: &mut Call<'_>,
+        request: &Request<'_>,
+        options: UploadOptions,
+    ) -> Outcome {
+        match self.name.read(request.target, self.options.hidden) {
+            Ok(()) => {}
+            Err(error) if error.is_malformed() => return upload::refuse(call, 400),
+            Err(_) => return upload::refuse(call, 403),
+        }
+        upload::receive(call, request, (&self.root, &self.name), options, &self.changed)
     }
 
     /// Answers a request. A body that came with it is the caller's to drop.

@@ -29,7 +29,7 @@ pub struct ServerEngine<A: Application> {
     listeners: Vec<Listener>,
     accepting: bool,
     stop: Stop,
-    ending: Option<Instant>, // the deadline of a graceful stop
+    ending: Option<Instant>,    // the deadline of a graceful stop
     newcomers: Option<Instant>, // and that of a first request
     actions: VecDeque<Action>,
     accept_failures: u64,
