@@ -598,7 +598,7 @@ const ALLOWED: &[Edges] = &[
     crate_("server", &["engine", "proto", "semantics"]),
     Edges { name: "host", may: &["drive", "engine", "server", "sys"], tests_may: &["proto"] },
     crate_("web", &["proto", "semantics", "server", "sys"]),
-    crate_("serve", &["engine", "proto", "semantics", "server", "sys"]),
+    crate_("serve", &["engine", "proto", "semantics", "server", "sys", "web"]),
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
     crate_("cli", &["client", "fetch", "host", "load", "serve", "server", "sys"]),
     crate_(
@@ -611,9 +611,11 @@ const ALLOWED: &[Edges] = &[
             "names",
             "proto",
             "semantics",
+            "serve",
             "server",
             "sys",
             "tls",
+            "web",
         ],
     ),
     crate_("bench/client", &["client", "drive", "sys", "tls"]),
@@ -634,6 +636,7 @@ const ALLOWED: &[Edges] = &[
             "sim",
             "sys",
             "tls",
+            "web",
         ],
     ),
 ];
