@@ -12,7 +12,9 @@ use fulmar_proto::{
 use fulmar_server::{Limits, ServerEngine};
 use fulmar_sys as sys;
 use fulmar_tests::app::{App, server};
-use fulmar_tests::loops::{AppLoop, Bytewise, Edge, Level, Loop, Once, OneShot, OwnLoop, client};
+use fulmar_tests::loops::{
+    AppLoop, Bytewise, Edge, Level, Loop, Once, OneShot, OwnLoop, PollLoop, client,
+};
 
 fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n")
@@ -339,11 +341,13 @@ macro_rules! under_all {
     };
     (at_any_pace: [$($name:ident),* $(,)?], at_full_speed: [$($fast:ident),* $(,)?] $(,)?) => {
         under_all!(@ epoll, OwnLoop<_>, [$($name,)* $($fast),*]);
+        under_all!(@ poll, PollLoop<_>, [$($name,)* $($fast),*]);
         under_all!(@ level, AppLoop<_, Level>, [$($name,)* $($fast),*]);
         under_all!(@ edge, AppLoop<_, Edge>, [$($name,)* $($fast),*]);
         under_all!(@ one_shot, AppLoop<_, OneShot>, [$($name,)* $($fast),*]);
         under_all!(@ registered_once, AppLoop<_, Once>, [$($name,)* $($fast),*]);
         under_all!(@ epoll_bytewise, Bytewise<OwnLoop<_>>, [$($name),*]);
+        under_all!(@ poll_bytewise, Bytewise<PollLoop<_>>, [$($name),*]);
         under_all!(@ level_bytewise, Bytewise<AppLoop<_, Level>>, [$($name),*]);
         under_all!(@ edge_bytewise, Bytewise<AppLoop<_, Edge>>, [$($name),*]);
         under_all!(@ one_shot_bytewise, Bytewise<AppLoop<_, OneShot>>, [$($name),*]);

@@ -1,5 +1,5 @@
-//! One engine in two worlds: our own loop, and an application's loop around its own epoll, which
-//! may be level-triggered, edge-triggered or one-shot.
+//! One engine in two worlds: our own loops, epoll's and poll's, and an application's loop around its
+//! own epoll, which may be level-triggered, edge-triggered or one-shot.
 //!
 //! Both run in the thread of the test, a turn at a time, so that nothing has to be waited for.
 
@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fulmar_drive::{
-    Change, Changes, Epoll, Interest, ListenOptions, Portions, Reactor, Ready, Resolver, Stats,
-    listen,
+    Change, Changes, Epoll, Interest, ListenOptions, Poll, Portions, Reactor, Ready, Resolver,
+    Stats, listen,
 };
 use fulmar_engine::{Engine, ListenerId};
 use fulmar_sys as sys;
@@ -135,6 +135,55 @@ impl<E: Engine> Loop for OwnLoop<E> {
         let number = |line: &str| line.split_whitespace().next()?.parse().ok();
         let fds: Vec<RawFd> = lines.filter_map(number).collect();
         assert!(fds.iter().all(|fd| identity(*fd).is_some()), "a registration outlives its number");
+        fds
+    }
+}
+
+/// Our own loop where there is no epoll: `poll(2)`, level-triggered.
+#[derive(Debug)]
+pub struct PollLoop<E>(pub Reactor<E, Poll>);
+
+impl<E: Engine> Loop for PollLoop<E> {
+    type Engine = E;
+
+    fn start(engine: E) -> (Self, SocketAddr) {
+        let (listener, address) = loopback();
+        let mut reactor = Reactor::new(engine, Poll::new());
+        reactor.listen(listener).expect("a listener");
+        (Self(reactor), address)
+    }
+
+    fn engine(&mut self) -> &mut E {
+        &mut self.0.engine
+    }
+
+    fn with<O>(&mut self, act: impl FnOnce(&mut E, Instant) -> O) -> O {
+        self.0.with(act)
+    }
+
+    fn turn(&mut self, max: Duration) {
+        self.0.turn_within(max).expect("a turn");
+    }
+
+    fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+
+    fn set_portions(&mut self, portions: Portions) {
+        self.0.set_portions(portions);
+    }
+
+    fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
+        self.0.set_resolver(resolver);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.deadline()
+    }
+
+    fn watched(&self) -> Vec<RawFd> {
+        let fds: Vec<_> = self.0.descriptors().collect();
+        assert!(fds.iter().all(|fd| identity(*fd).is_some()), "a place outlives its number");
         fds
     }
 }

@@ -1,11 +1,11 @@
 //! Waking a reactor from another thread; many wake-ups cost one write.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fulmar_sys as sys;
+use fulmar_sys::Wakeup;
 
 /// Wakes one reactor: its engine hears `handle_wake` in its next turn.
 #[derive(Clone, Debug)]
@@ -15,33 +15,33 @@ pub struct Waker {
 
 #[derive(Debug)]
 struct Shared {
-    fd: OwnedFd,
+    wakeup: Wakeup,
     woken: AtomicBool,
 }
 
 impl Waker {
     pub(crate) fn new() -> io::Result<Self> {
-        let shared = Shared { fd: sys::eventfd()?, woken: AtomicBool::new(false) };
+        let shared = Shared { wakeup: Wakeup::new()?, woken: AtomicBool::new(false) };
         Ok(Self { shared: Arc::new(shared) })
     }
 
     /// From any thread. Wake-ups that the reactor has not answered yet are one.
     pub fn wake(&self) {
         if !self.shared.woken.swap(true, Ordering::AcqRel) {
-            // An eventfd that is only ever set to 1 has room: the write cannot fail.
-            let _ = sys::eventfd_wake(self.shared.fd.as_fd());
+            // Nobody writes twice before it is answered: there is room, the write cannot fail.
+            let _ = self.shared.wakeup.wake();
         }
     }
 
     /// Answers a wake-up: later ones are news again.
     pub(crate) fn answer(&self) {
-        let _ = sys::eventfd_drain(self.shared.fd.as_fd()); // EAGAIN: it was answered already
+        let _ = self.shared.wakeup.drain(); // EAGAIN: it was answered already
         self.shared.woken.store(false, Ordering::Release);
     }
 }
 
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.shared.fd.as_fd()
+        self.shared.wakeup.as_fd()
     }
 }

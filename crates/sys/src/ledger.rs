@@ -36,6 +36,7 @@ macro_rules! calls {
 
 calls!(
     accept4,
+    accept,
     socket,
     connect,
     bind,
@@ -49,6 +50,7 @@ calls!(
     sendfile,
     splice,
     pipe2,
+    pipe,
     fcntl,
     shutdown,
     close,
@@ -77,6 +79,8 @@ calls!(
     flock,
     getrusage,
     prlimit64,
+    getrlimit,
+    setrlimit,
     sched_getaffinity,
     sched_setaffinity,
 );
