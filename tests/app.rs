@@ -1,11 +1,12 @@
 //! A server of test endpoints.
 
+use std::convert::Infallible;
 use std::time::Instant;
 
 use fulmar_engine::{End, SocketId};
 use fulmar_proto::{Event, Server, ServerConnection};
 use fulmar_serve::endpoints::{Asked, Endpoint, Endpoints, Task};
-use fulmar_server::{Application, Context, Limits, ServerEngine, Stop};
+use fulmar_server::{Application, Context, Layers, Limits, ServerEngine, Stop};
 use fulmar_sys as sys;
 
 use crate::loops::LISTENER;
@@ -22,6 +23,7 @@ pub struct App {
 
 impl Application for App {
     type Data = Task;
+    type Message = Infallible;
 
     fn handle(
         &mut self,
@@ -53,8 +55,13 @@ impl Application for App {
 
 /// A server that answers with them.
 pub fn server(limits: Limits) -> ServerEngine<App> {
+    server_on(limits, None)
+}
+
+/// The same, with a layer below each connection.
+pub fn server_on(limits: Limits, layers: Option<Layers>) -> ServerEngine<App> {
     let mut engine = ServerEngine::new(sys::now(), App::default(), limits, Stop::new());
-    engine.add_listener(LISTENER);
+    engine.add_listener(LISTENER, layers);
     engine
 }
 

@@ -20,7 +20,7 @@ fn files(root: &Path) -> (Files, SocketAddr) {
     let options = AppOptions { root: root.to_owned(), site, test_endpoints: true };
     let app = App::open(&options, None, |_| ()).expect("a directory");
     let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
-    engine.add_listener(LISTENER);
+    engine.add_listener(LISTENER, None);
     OwnLoop::start(engine)
 }
 

@@ -4,17 +4,21 @@ use std::net::SocketAddr;
 use std::thread::JoinHandle;
 
 use fulmar_drive::{Epoll, ListenOptions, Reactor, Waker, listen};
-use fulmar_proto::Layer;
-use fulmar_server::{Limits, ServerEngine, Stop};
+use fulmar_server::{Layers, Limits, ServerEngine, Stop};
 use fulmar_sys as sys;
-use fulmar_tls::{ClientOptions, ClientTls, Roots, ServerOptions, ServerTls};
+use fulmar_tls::{ClientOptions, ClientTls, Roots, ServerTls};
 
 use crate::app::{self, App};
 use crate::certs::{Certs, Who};
 
 /// An engine that answers over TLS.
 pub fn server(tls: ServerTls, limits: Limits) -> ServerEngine<App> {
-    app::server(limits).with_layers(move || Some(Box::new(tls.session().ok()?) as Box<dyn Layer>))
+    app::server_on(limits, Some(layers(tls)))
+}
+
+/// A session of its own for each connection.
+pub fn layers(tls: ServerTls) -> Layers {
+    Layers::new(move |_| Some(Box::new(tls.session().ok()?)))
 }
 
 /// As a server with this certificate speaks TLS.
@@ -22,7 +26,7 @@ pub fn server(tls: ServerTls, limits: Limits) -> ServerEngine<App> {
 /// # Panics
 /// The files cannot be used.
 pub fn server_tls(certs: &Certs, who: Who) -> ServerTls {
-    ServerTls::new(&ServerOptions::from(certs.identity(who))).expect("a certificate and its key")
+    ServerTls::new(certs.identity(who).into()).expect("a certificate and its key")
 }
 
 /// What a client asks for that trusts the authority of `certs` only.
@@ -65,9 +69,8 @@ impl Https {
         let thread = std::thread::spawn(move || {
             let stop = Stop::new();
             let app = App::default();
-            let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), stop.clone())
-                .with_layers(move || Some(Box::new(tls.session().ok()?) as Box<dyn Layer>));
-            engine.add_listener(crate::loops::LISTENER);
+            let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), stop.clone());
+            engine.add_listener(crate::loops::LISTENER, Some(layers(tls)));
             let mut reactor = Reactor::new(engine, Epoll::new().expect("a descriptor"));
             reactor.listen(listener).expect("a listener");
             sender.send((stop, reactor.waker().expect("a descriptor"))).expect("it waits");

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use fulmar_drive::{
     Change, Changes, Epoll, Interest, ListenOptions, Poll, Portions, Reactor, Ready, Resolver,
-    Stats, listen,
+    Stats, Waker, listen,
 };
 use fulmar_engine::{Engine, ListenerId};
 use fulmar_sys as sys;
@@ -55,6 +55,9 @@ pub trait Loop {
 
     /// Gives the reactor its resolver.
     fn set_resolver(&mut self, resolver: Box<dyn Resolver>);
+
+    /// Wakes the reactor from other threads.
+    fn waker(&mut self) -> Waker;
 
     /// The deadline of the reactor.
     fn deadline(&self) -> Option<Instant>;
@@ -121,6 +124,10 @@ impl<E: Engine> Loop for OwnLoop<E> {
 
     fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
         self.0.set_resolver(resolver);
+    }
+
+    fn waker(&mut self) -> Waker {
+        self.0.waker().expect("a descriptor")
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -225,6 +232,10 @@ impl<L: Loop> Loop for Bytewise<L> {
 
     fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
         self.0.set_resolver(resolver);
+    }
+
+    fn waker(&mut self) -> Waker {
+        self.0.waker()
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -427,6 +438,12 @@ impl<E: Engine, T: Trigger> Loop for AppLoop<E, T> {
         self.reactor.set_resolver(resolver);
     }
 
+    fn waker(&mut self) -> Waker {
+        let waker = self.reactor.waker().expect("a descriptor");
+        self.listen_to_changes();
+        waker
+    }
+
     fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
@@ -434,6 +451,49 @@ impl<E: Engine, T: Trigger> Loop for AppLoop<E, T> {
     fn watched(&self) -> Vec<RawFd> {
         self.watched.keys().copied().collect()
     }
+}
+
+/// Turns `driver` in this thread while `peer` talks to it in another.
+///
+/// # Panics
+/// The peer does, or nothing happens any more.
+pub fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let peer = scope.spawn(peer);
+        driver.turn_until(|_| peer.is_finished());
+        peer.join().expect("the peer's assertions hold")
+    })
+}
+
+/// Makes tests of functions that are generic over a [`Loop`]: one for each kind of loop, at full
+/// speed and, unless it is about speed, byte by byte.
+#[macro_export]
+macro_rules! tests_in_every_loop {
+    (at_any_pace: [$($name:ident),* $(,)?] $(,)?) => {
+        $crate::tests_in_every_loop!(at_any_pace: [$($name),*], at_full_speed: []);
+    };
+    (at_any_pace: [$($name:ident),* $(,)?], at_full_speed: [$($fast:ident),* $(,)?] $(,)?) => {
+        $crate::tests_in_every_loop!(@ epoll, OwnLoop<_>, [$($name,)* $($fast),*]);
+        $crate::tests_in_every_loop!(@ poll, PollLoop<_>, [$($name,)* $($fast),*]);
+        $crate::tests_in_every_loop!(@ level, AppLoop<_, Level>, [$($name,)* $($fast),*]);
+        $crate::tests_in_every_loop!(@ edge, AppLoop<_, Edge>, [$($name,)* $($fast),*]);
+        $crate::tests_in_every_loop!(@ one_shot, AppLoop<_, OneShot>, [$($name,)* $($fast),*]);
+        $crate::tests_in_every_loop!(@ registered_once, AppLoop<_, Once>, [$($name,)* $($fast),*]);
+        $crate::tests_in_every_loop!(@ epoll_bytewise, Bytewise<OwnLoop<_>>, [$($name),*]);
+        $crate::tests_in_every_loop!(@ poll_bytewise, Bytewise<PollLoop<_>>, [$($name),*]);
+        $crate::tests_in_every_loop!(@ level_bytewise, Bytewise<AppLoop<_, Level>>, [$($name),*]);
+        $crate::tests_in_every_loop!(@ edge_bytewise, Bytewise<AppLoop<_, Edge>>, [$($name),*]);
+        $crate::tests_in_every_loop!(@ one_shot_bytewise, Bytewise<AppLoop<_, OneShot>>, [$($name),*]);
+    };
+    (@ $world:ident, $loop:ty, [$($name:ident),* $(,)?]) => {
+        mod $world {
+            #[allow(unused_imports, reason = "each world names one or two of them")]
+            use $crate::loops::{
+                AppLoop, Bytewise, Edge, Level, Once, OneShot, OwnLoop, PollLoop,
+            };
+            $(#[test] fn $name() { super::$name::<$loop>(); })*
+        }
+    };
 }
 
 /// A client's socket: blocking, with a limit to every wait.

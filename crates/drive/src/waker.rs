@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Wake;
 
 use fulmar_sys::Wakeup;
 
@@ -27,16 +28,34 @@ impl Waker {
 
     /// From any thread. Wake-ups that the reactor has not answered yet are one.
     pub fn wake(&self) {
-        if !self.shared.woken.swap(true, Ordering::AcqRel) {
-            // Nobody writes twice before it is answered: there is room, the write cannot fail.
-            let _ = self.shared.wakeup.wake();
-        }
+        self.shared.wake_by_ref();
     }
 
     /// Answers a wake-up: later ones are news again.
     pub(crate) fn answer(&self) {
         let _ = self.shared.wakeup.drain(); // EAGAIN: it was answered already
-        self.shared.woken.store(false, Ordering::Release);
+        // What was left before a wake-up that comes too early to be one is seen from here on.
+        self.shared.woken.swap(false, Ordering::AcqRel);
+    }
+}
+
+impl Wake for Shared {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.woken.swap(true, Ordering::AcqRel) {
+            // Nobody writes twice before it is answered: there is room, the write cannot fail.
+            let _ = self.wakeup.wake();
+        }
+    }
+}
+
+/// For those who do not know us: a mailbox, a future.
+impl From<Waker> for std::task::Waker {
+    fn from(waker: Waker) -> Self {
+        waker.shared.into()
     }
 }
 

@@ -16,6 +16,7 @@
 //!
 //! impl Application for Hello {
 //!     type Data = ();
+//!     type Message = std::convert::Infallible;
 //!     fn handle(
 //!         &mut self,
 //!         _: &mut Context,
@@ -37,7 +38,7 @@
 //! let engine = ServerEngine::new(fulmar::sys::now(), Hello, Limits::default(), Stop::new());
 //! let mut reactor = Reactor::new(engine, Epoll::new()?);
 //! let listener = reactor.listen(listener)?;
-//! reactor.engine.add_listener(listener);
+//! reactor.engine.add_listener(listener, None);
 //! # use std::io::{Read, Write};
 //! # let mut client = std::net::TcpStream::connect(address)?;
 //! # client.write_all(b"GET / HTTP/1.1\r\nHost: me\r\nConnection: close\r\n\r\n")?;
@@ -61,6 +62,8 @@ pub use fulmar_client as client;
 pub use fulmar_drive as drive;
 #[doc(inline)]
 pub use fulmar_engine as engine;
+#[doc(inline)]
+pub use fulmar_host as host;
 #[doc(inline)]
 pub use fulmar_names as names;
 #[doc(inline)]

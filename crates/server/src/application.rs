@@ -1,23 +1,49 @@
 //! What answers requests.
 
+use std::any::Any;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_engine::{End, Exchange, SocketId};
+use fulmar_engine::{End, Exchange, ListenerId, SocketId};
 use fulmar_proto::{Event, Server, ServerConnection};
+
+use crate::mailbox::Mailbox;
 
 /// What answers requests: it hears what arrived, and answers on the connection it arrived on.
 pub trait Application {
     /// What it keeps for each connection; an idle connection costs as much as this.
     type Data: Default;
 
+    /// What other threads tell it, by a [`crate::Mailbox`];
+    /// [`Infallible`](std::convert::Infallible) if they tell it nothing.
+    type Message: Send + 'static;
+
+    /// Told once, before anything else: other threads post to this `mailbox`.
+    fn start(&mut self, _mailbox: Mailbox<Self::Message>) {}
+
     /// Somebody connected.
-    fn accept(&mut self, _now: Instant, _peer: SocketAddr) -> Self::Data {
+    fn accept(&mut self, _now: Instant, _: ListenerId, _peer: SocketAddr) -> Self::Data {
         Self::Data::default()
     }
 
-    /// Something arrived. It may be answered at once, or later: from a timer that
-    /// [`Context::set_timer`] starts.
+    /// A layer below the connection has done its work, as one that reads a PROXY header, and is
+    /// about to go. `info` is what [`fulmar_proto::Layer::info`] tells of it; one that tells
+    /// nothing goes unheard.
+    fn handle_replaced(&mut self, _context: &mut Context, _data: &mut Self::Data, _info: &dyn Any) {
+    }
+
+    /// The connection stands, and so does every layer below it. `info` is what
+    /// [`fulmar_proto::Layer::info`] tells of the layer, if there is one.
+    fn handle_established(
+        &mut self,
+        _context: &mut Context,
+        _data: &mut Self::Data,
+        _info: Option<&dyn Any>,
+    ) {
+    }
+
+    /// Something arrived. It may be answered at once, or later: when a timer that
+    /// [`Context::set_timer`] starts has run out, or another thread has posted a message.
     fn handle(
         &mut self,
         context: &mut Context,
@@ -32,6 +58,17 @@ pub trait Application {
         _context: &mut Context,
         _reply: &mut ServerConnection,
         _data: &mut Self::Data,
+    ) {
+    }
+
+    /// Another thread has posted a message. Its exchange may be over, and another one be on the
+    /// connection: [`Context::exchange`] is the one that was meant.
+    fn handle_message(
+        &mut self,
+        _context: &mut Context,
+        _reply: &mut ServerConnection,
+        _data: &mut Self::Data,
+        _message: Self::Message,
     ) {
     }
 
@@ -50,6 +87,9 @@ pub trait Application {
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }
+
+    /// The server has ended: told once, by whoever ran it.
+    fn finish(&mut self, _now: Instant) {}
 }
 
 /// When and on which exchange something happened.

@@ -48,10 +48,12 @@ calls!(
     send,
     sendmsg,
     sendfile,
+    recvmsg,
     splice,
     pipe2,
     pipe,
     fcntl,
+    ioctl,
     shutdown,
     close,
     epoll_create1,
@@ -74,6 +76,7 @@ calls!(
     write,
     ftruncate,
     renameat2,
+    renameat,
     linkat,
     mkdirat,
     flock,
@@ -83,6 +86,7 @@ calls!(
     setrlimit,
     sched_getaffinity,
     sched_setaffinity,
+    geteuid,
 );
 
 /// What one thread, or several, asked of the kernel.

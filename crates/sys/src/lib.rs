@@ -12,6 +12,8 @@ pub mod ledger;
 mod clock;
 mod events;
 mod file;
+mod inherit;
+mod pass;
 mod poll;
 mod process;
 mod socket;
@@ -27,14 +29,17 @@ pub use file::{
     FileInfo, FileKind, create_new, fstat, link, lock, make_dir, open_dir, open_log, open_read,
     open_step, open_write, pread, pwrite, read, stat_link, truncate, unlink_at, write,
 };
+pub use inherit::{accepts, forget_environment, inherited, local_path, set_nonblocking, user};
 pub use ledger::{Call, Count, Ledger};
+pub use pass::{receive_passed, send_passing};
 pub use platform::{
-    EpollEvent, Wakeup, allowed_cpus, epoll_add, epoll_create, epoll_modify, epoll_wait,
-    open_beneath, pipe, raise_descriptors, read_dir, rename_new, resident_bytes, run_on_cpus,
-    send_file, send_file_with_head, set_bind_address_no_port, set_defer_accept, set_interface,
-    set_no_signal, set_pipe_size, splice_in, splice_out, tcp_info, thread_cpu,
+    EpollEvent, Wakeup, allowed_cpus, create_unnamed, epoll_add, epoll_create, epoll_delete,
+    epoll_modify, epoll_wait, link_unnamed, open_beneath, peer_user, pipe, raise_descriptors,
+    read_dir, rename, rename_new, resident_bytes, run_on_cpus, send_file, send_file_with_head,
+    set_bind_address_no_port, set_defer_accept, set_interface, set_no_signal, set_pipe_size,
+    splice_in, splice_out, tcp_info, thread_cpu,
 };
-pub use poll::{PollEntry, PollSet, poll_now};
+pub use poll::{PollEntry, PollSet, poll, poll_now};
 pub use process::{CpuTimes, Descriptors, duplicate, process_cpu};
 pub use socket::{
     Connect, TcpInfo, UNNAMED, VECTOR_LEN_MAX, accept, bind, close, connect, listen, local_address,

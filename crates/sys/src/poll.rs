@@ -24,6 +24,11 @@ impl<'fd> PollEntry<'fd> {
         Self { entry: entry(fd.as_raw_fd(), wanted), fd: PhantomData }
     }
 
+    /// To ask whether `fd` can be read from, or has ended.
+    pub fn reading(fd: BorrowedFd<'fd>) -> Self {
+        Self { entry: entry(fd.as_raw_fd(), Events::READABLE), fd: PhantomData }
+    }
+
     /// What it is ready for.
     pub fn events(&self) -> Events {
         reported(&self.entry)
@@ -41,9 +46,22 @@ impl fmt::Debug for PollEntry<'_> {
 /// # Errors
 /// As the manual page says; `EINVAL` if there are more than the process may have descriptors.
 pub fn poll_now(entries: &mut [PollEntry<'_>]) -> io::Result<()> {
+    poll_for(entries, 0)
+}
+
+/// `poll(2)`: waits until one of `entries` is ready, for at most `timeout` in whole milliseconds
+/// (rounded up), or for as long as it takes.
+///
+/// # Errors
+/// As the manual page says; `EINTR` after a signal.
+pub fn poll(entries: &mut [PollEntry<'_>], timeout: Option<Duration>) -> io::Result<()> {
+    poll_for(entries, timeout.map_or(-1, millis))
+}
+
+fn poll_for(entries: &mut [PollEntry<'_>], timeout: libc::c_int) -> io::Result<()> {
     let len = libc::nfds_t::try_from(entries.len()).map_err(io::Error::other)?;
     // SAFETY: `PollEntry` is a pollfd, and there are `len` of them for the kernel to write to.
-    let result = unsafe { libc::poll(entries.as_mut_ptr().cast(), len, 0) };
+    let result = unsafe { libc::poll(entries.as_mut_ptr().cast(), len, timeout) };
     syscall!(poll, result).map(drop)
 }
 

@@ -1,7 +1,7 @@
 //! This process and its threads: limits, processor time.
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use crate::ledger::syscall;
@@ -65,4 +65,11 @@ pub fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
     let fd = syscall!(fcntl, unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) })?;
     // SAFETY: the call returned a new descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// `fcntl(2)`, `F_SETFD`: for systems whose calls do not make descriptors that way.
+pub(crate) fn close_on_exec(fd: &OwnedFd) -> io::Result<()> {
+    // SAFETY: F_SETFD takes an int and no pointers.
+    let result = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) };
+    syscall!(fcntl, result).map(drop)
 }

@@ -50,6 +50,14 @@ pub fn epoll_modify(_: BorrowedFd<'_>, _: BorrowedFd<'_>, _: Events, _: u64) -> 
     Err(unsupported("epoll"))
 }
 
+/// `epoll_ctl(2)`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn epoll_delete(_: BorrowedFd<'_>, _: BorrowedFd<'_>) -> io::Result<()> {
+    Err(unsupported("epoll"))
+}
+
 /// `epoll_wait(2)`.
 ///
 /// # Errors

@@ -125,6 +125,8 @@ pub(crate) fn device(stat: &libc::stat) -> u64 {
     stat.st_dev
 }
 
+/// A flag of `recvmsg(2)`: descriptors that arrive are closed on `execve(2)`.
+pub(crate) const RECEIVE_CLOSED_ON_EXEC: libc::c_int = libc::MSG_CMSG_CLOEXEC;
 /// A flag of `send(2)`: no `SIGPIPE`.
 pub(crate) const NO_SIGNAL: libc::c_int = libc::MSG_NOSIGNAL;
 /// What `poll(2)` says when the peer has ended its side.

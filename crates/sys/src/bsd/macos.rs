@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::ledger::syscall;
 use crate::platform::vector::Vector;
-use crate::process::CpuTimes;
+use crate::process::{CpuTimes, close_on_exec};
 use crate::socket::{STORAGE_LEN, switch_on};
 use crate::unsupported;
 
@@ -53,12 +53,6 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
         never_block(end)?;
     }
     Ok((reader, writer))
-}
-
-fn close_on_exec(fd: &OwnedFd) -> io::Result<()> {
-    // SAFETY: F_SETFD takes an int and no pointers.
-    let result = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC) };
-    syscall!(fcntl, result).map(drop)
 }
 
 /// A new socket or pipe has no other flag that this could undo.
@@ -153,6 +147,8 @@ pub(crate) fn device(stat: &libc::stat) -> u64 {
 
 /// Not every version knows `MSG_NOSIGNAL`: [`set_no_signal`] is for all of them.
 pub(crate) const NO_SIGNAL: libc::c_int = 0;
+/// No flag of `recvmsg(2)` has received descriptors closed on `execve(2)`.
+pub(crate) const RECEIVE_CLOSED_ON_EXEC: libc::c_int = 0;
 /// `poll(2)` does not say that the peer has ended its side: a read does.
 pub(crate) const RDHUP: libc::c_short = 0;
 /// Several listeners share a port.

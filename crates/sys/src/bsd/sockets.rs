@@ -1,8 +1,9 @@
-//! Sockets: options that only Linux has.
+//! Sockets: options that only Linux has, and what the three do alike.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
+use crate::ledger::syscall;
 use crate::socket::TcpInfo;
 use crate::unsupported;
 
@@ -36,4 +37,16 @@ pub fn set_interface(_: BorrowedFd<'_>, _: &str) -> io::Result<()> {
 /// `Unsupported`.
 pub fn tcp_info(_: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     Err(unsupported("TCP_INFO"))
+}
+
+/// `getpeereid(3)`: the user who connected to a Unix socket, as of then.
+///
+/// # Errors
+/// As the manual page says.
+pub fn peer_user(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    let (mut user, mut group) = (0, 0);
+    // SAFETY: both numbers are live for the call to write.
+    let result = unsafe { libc::getpeereid(fd.as_raw_fd(), &raw mut user, &raw mut group) };
+    syscall!(getsockopt, result)?;
+    Ok(user)
 }

@@ -128,6 +128,27 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     })
 }
 
+/// `getsockopt(2)`, `SO_PEERCRED`: the user who connected to a Unix socket, as of then.
+///
+/// # Errors
+/// As the manual page says.
+pub fn peer_user(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = len_of::<libc::ucred>();
+    // SAFETY: `peer` has room for `len` bytes, which is what the kernel may write.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut len,
+        )
+    };
+    syscall!(getsockopt, result)?;
+    Ok(peer.uid)
+}
+
 /// Where `tcpi_data_segs_in` stands in `struct tcp_info`, in words of four bytes:
 /// `tcpi_data_segs_out` follows, and more that is of no use here.
 const DATA_SEGS_IN_AT: usize = 38;

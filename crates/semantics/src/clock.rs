@@ -10,7 +10,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::validators::{DATE_LEN, format_date};
+use crate::date::{DATE_LEN, format_date};
 
 /// The time of day, as text.
 #[derive(Clone, Debug)]
@@ -99,8 +99,8 @@ fn log_time(http: &[u8; DATE_LEN]) -> [u8; LOG_TIME_LEN] {
     text
 }
 
-/// The same in the order of RFC 3339.
-pub(crate) fn iso_time(http: &[u8; DATE_LEN]) -> [u8; ISO_TIME_LEN] {
+/// An IMF-fixdate as RFC 3339 writes it.
+pub fn iso_time(http: &[u8; DATE_LEN]) -> [u8; ISO_TIME_LEN] {
     let month = MONTHS.iter().position(|name| *name == &http[8..11]).unwrap_or(0) + 1;
     let digit = |n: usize| b'0' + u8::try_from(n).expect("a month has at most two digits");
     let mut text = *b"yyyy-MM-ddThh:mm:ssZ";
@@ -128,8 +128,13 @@ const MONTHS: [&[u8]; 12] = [
 mod tests {
     use super::*;
 
+    #[expect(clippy::disallowed_methods, reason = "a test needs some moment to start from")]
+    fn now() -> Instant {
+        Instant::now()
+    }
+
     fn clock(millis: u64) -> (Clock, Instant) {
-        let now = fulmar_sys::now();
+        let now = now();
         (Clock::new(UNIX_EPOCH + Duration::from_millis(millis), now), now)
     }
 
@@ -167,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_wall_clock_before_1970_is_1970() {
-        let now = fulmar_sys::now();
+        let now = now();
         let clock = Clock::new(UNIX_EPOCH - Duration::from_secs(1), now);
         assert_eq!(clock.iso(), b"1970-01-01T00:00:00Z");
     }

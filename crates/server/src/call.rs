@@ -1,0 +1,343 @@
+//! One request, as the one who answers it sees it.
+
+use std::any::Any;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use bytes::Bytes;
+use fulmar_engine::Exchange;
+use fulmar_proto::{
+    BodyLen, Connection, Headers, Misuse, Response, Segment, ServerConnection, StreamId,
+};
+use fulmar_semantics::clock::Clock;
+use smallvec::SmallVec;
+
+use crate::application::Context;
+use crate::body::{Answer, Body, TEXT_PLAIN};
+use crate::desk::Desk;
+use crate::handler::{Outcome, Work};
+use crate::observer::RequestId;
+use crate::suspended::{Resumer, Suspended};
+use crate::task::{Task, Tunnel};
+use crate::work::{Collect, Produce, Produced};
+
+/// One request, to be answered: lent to a [`crate::Handler`], and to whatever goes on with it.
+///
+/// What is sent is queued, and leaves at the end of the turn: head and body together, in one call
+/// where they fit.
+pub struct Call<'a> {
+    pub(crate) context: &'a mut Context,
+    pub(crate) reply: &'a mut ServerConnection,
+    pub(crate) task: &'a mut Task,
+    pub(crate) desk: &'a mut Desk,
+    pub(crate) peer: SocketAddr,
+    pub(crate) kept: Option<&'a mut dyn Any>,
+}
+
+/// What is known.
+impl Call<'_> {
+    /// This turn's time.
+    pub fn now(&self) -> Instant {
+        self.context.now
+    }
+
+    /// The time of day.
+    pub fn clock(&mut self) -> &Clock {
+        self.desk.clock.advance(self.context.now);
+        &self.desk.clock
+    }
+
+    /// Who asks: behind a proxy that is believed (`fulmar_semantics::proxy_protocol`), who the
+    /// proxy asks for. On a Unix socket `0.0.0.0:0`.
+    pub fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Which connection and which exchange on it: a name to know it by.
+    pub fn exchange(&self) -> Exchange {
+        Exchange { socket: self.context.exchange.socket, stream: self.stream() }
+    }
+
+    /// The identifier of the request.
+    pub fn id(&self) -> RequestId {
+        self.desk.id(self.task)
+    }
+
+    /// How long the request's body is, as far as its head says.
+    pub fn body_len(&self) -> BodyLen {
+        self.task.declared
+    }
+
+    /// What [`crate::Handler::establish`] has attached to the connection.
+    pub fn kept<T: 'static>(&mut self) -> Option<&mut T> {
+        self.kept.as_mut()?.downcast_mut()
+    }
+
+    /// True once the final head is queued.
+    pub fn is_answered(&self) -> bool {
+        self.task.status != 0
+    }
+
+    fn stream(&self) -> StreamId {
+        self.task.stream
+    }
+}
+
+/// Answering at once.
+impl Call<'_> {
+    /// A whole answer. `Date` is added unless it is there; framing and `Connection` are the
+    /// server's. To a HEAD the body is counted and not sent.
+    ///
+    /// # Errors
+    /// The head has bytes that are not allowed there, or an answer was begun already.
+    pub fn reply(&mut self, head: Response<'_>, body: impl Into<Body>) -> Outcome {
+        let body = body.into();
+        self.send_head(head, body.declared())?;
+        match body {
+            Body::Empty => {}
+            Body::One(segment) => self.send(segment)?,
+            Body::Several(segments) => {
+                segments.into_iter().try_for_each(|segment| self.send(segment))?;
+            }
+        }
+        self.end()
+    }
+
+    /// A whole answer that borrows nothing.
+    ///
+    /// # Errors
+    /// As for [`Call::reply`].
+    pub fn answer(&mut self, answer: Answer) -> Outcome {
+        self.reply(Response::new(answer.status, answer.headers.as_headers()), answer.body)
+    }
+
+    /// A whole answer of plain text in UTF-8.
+    ///
+    /// # Errors
+    /// As for [`Call::reply`].
+    pub fn text(&mut self, status: u16, text: impl Into<Body>) -> Outcome {
+        let head = Response { added: &[TEXT_PLAIN], ..Response::new(status, Headers::EMPTY) };
+        self.reply(head, text)
+    }
+
+    /// A body that is longer than we want.
+    pub(crate) fn too_large(&mut self) -> Outcome {
+        self.text(413, "the body is too long\n")
+    }
+}
+
+/// Answering piece by piece.
+impl Call<'_> {
+    /// Queues the head of the answer, or an interim one (1xx); `len` decides the framing.
+    ///
+    /// # Errors
+    /// As for [`Call::reply`].
+    pub fn send_head(&mut self, head: Response<'_>, len: BodyLen) -> Outcome {
+        let stream = self.stream();
+        if head.status < 200 {
+            return self.reply.send_head(stream, head, len);
+        }
+        let id = self.desk.tells_ids.then(|| self.id().to_string());
+        self.desk.clock.advance(self.context.now);
+        let mut added: SmallVec<[(&str, &[u8]); ADDED_LEN]> = SmallVec::from_slice(head.added);
+        if head.headers.get("Date").is_none() && !has(head.added, "Date") {
+            added.push(("Date", self.desk.clock.http()));
+        }
+        if let Some(id) = &id {
+            added.push(("X-Request-Id", id.as_bytes()));
+        }
+        self.reply.send_head(stream, Response { added: &added, ..head }, len)?;
+        self.task.status = head.status;
+        Ok(())
+    }
+
+    /// Queues bytes of the body, wherever they live: in memory, or in a file. More than there is
+    /// [`Call::room`] for is taken too, but should not be offered.
+    ///
+    /// # Errors
+    /// More than the head declared, or no head yet.
+    pub fn send(&mut self, data: impl Into<Segment>) -> Outcome {
+        let data = data.into();
+        let len = data.len();
+        self.reply.send_data(self.stream(), data)?;
+        self.task.sent += len;
+        Ok(())
+    }
+
+    /// The answer is complete; of a tunnel, we have said everything.
+    ///
+    /// # Errors
+    /// The body is shorter than the head declared.
+    pub fn end(&mut self) -> Outcome {
+        self.end_with(Headers::EMPTY)
+    }
+
+    /// The same with trailers (RFC 9110 §6.5): sent if the framing has a place for them, which it
+    /// has if the length was unknown.
+    ///
+    /// # Errors
+    /// As for [`Call::end`], or a trailer that is not allowed there.
+    pub fn end_with(&mut self, trailers: Headers<'_>) -> Outcome {
+        self.reply.send_end(self.stream(), trailers)?;
+        self.task.over = self.task.tunnel.is_none();
+        Ok(())
+    }
+
+    /// Bytes that may be queued before it is better to wait for [`Work::ready`].
+    pub fn room(&self) -> u64 {
+        self.reply.room(self.stream())
+    }
+
+    /// An answer whose body `produce` makes when there is room for it.
+    ///
+    /// # Errors
+    /// As for [`Call::reply`].
+    pub fn produce(
+        &mut self,
+        head: Response<'_>,
+        len: BodyLen,
+        produce: impl FnMut(&mut Call<'_>) -> Result<Produced, Misuse> + 'static,
+    ) -> Outcome {
+        self.send_head(head, len)?;
+        self.attach(Produce(produce))
+    }
+}
+
+/// Going on later.
+impl Call<'_> {
+    /// `work` goes on with the exchange: with the request's body, with the answer, or with both.
+    /// If nothing has been answered yet, this asks for the body (100 Continue, if the client waits
+    /// for that).
+    ///
+    /// # Errors
+    /// None today.
+    pub fn attach(&mut self, work: impl Work) -> Outcome {
+        if self.reply.owes_continue() && !self.is_answered() {
+            let go_on = Response::new(100, Headers::EMPTY);
+            self.reply.send_head(self.stream(), go_on, BodyLen::Empty)?;
+        }
+        self.task.work = Some(Box::new(work));
+        (self.task.claimed, self.task.fresh) = (true, true);
+        Ok(())
+    }
+
+    /// Collects the request's body, and has `then` go on with it. A longer body than `size_max`
+    /// bytes is answered 413.
+    ///
+    /// # Errors
+    /// As for [`Call::attach`].
+    pub fn collect(
+        &mut self,
+        size_max: usize,
+        then: impl FnOnce(&mut Call<'_>, Bytes) -> Outcome + 'static,
+    ) -> Outcome {
+        if matches!(self.task.declared, BodyLen::Exact(len) if len > size_max as u64) {
+            return self.too_large();
+        }
+        self.attach(Collect::new(size_max, then))
+    }
+
+    /// The exchange waits for something elsewhere, and is answered from any thread. It costs
+    /// nothing meanwhile; the request's body, if it has one, waits with the client.
+    pub fn suspend(&mut self) -> Suspended {
+        self.hold();
+        self.task.claimed = true;
+        Suspended {
+            mailbox: self.desk.mailbox.clone(),
+            exchange: self.exchange(),
+            alive: Arc::downgrade(self.alive()),
+            done: false,
+        }
+    }
+
+    /// The exchange waits until `deadline`; then `act` goes on with it.
+    pub fn suspend_until(
+        &mut self,
+        deadline: Instant,
+        act: impl FnOnce(&mut Call<'_>) -> Outcome + 'static,
+    ) {
+        self.hold();
+        self.task.due = Some(Box::new(act));
+        self.wake_at(deadline);
+    }
+
+    /// [`Work::ready`] is told at `deadline`, once; a later call replaces an earlier one.
+    pub fn wake_at(&mut self, deadline: Instant) {
+        (self.task.claimed, self.task.timed) = (true, true);
+        self.context.set_timer(Some(deadline));
+    }
+
+    /// With this, any thread has [`Work::ready`] told.
+    pub fn resumer(&mut self) -> Resumer {
+        self.task.claimed = true;
+        let alive = Arc::downgrade(self.alive());
+        Resumer { mailbox: self.desk.mailbox.clone(), exchange: self.exchange(), alive }
+    }
+
+    /// No more of the request's body, or of the tunnel, until [`Call::unpause`]: the client has to
+    /// wait.
+    pub fn pause(&mut self) {
+        self.task.held = true;
+        self.reply.set_held(true);
+    }
+
+    /// The opposite of [`Call::pause`].
+    pub fn unpause(&mut self) {
+        self.task.held = false;
+        self.reply.set_held(false);
+    }
+
+    fn hold(&mut self) {
+        if !self.task.received {
+            self.pause();
+        }
+    }
+
+    fn alive(&mut self) -> &Arc<AtomicBool> {
+        self.task.alive.get_or_insert_default()
+    }
+}
+
+/// Ending, and handing over.
+impl Call<'_> {
+    /// Hands the connection over: `head` is 101 with the `Upgrade` field that the client asked for
+    /// (RFC 9110 §7.8), or 2xx to CONNECT. What the client sends from now on goes to `work`;
+    /// [`Call::send`] and [`Call::end`] go to the client.
+    ///
+    /// # Errors
+    /// The client did not ask for it.
+    pub fn upgrade(&mut self, head: Response<'_>, work: impl Work) -> Outcome {
+        self.reply.send_head(self.stream(), head, BodyLen::Unknown)?;
+        self.task.status = head.status;
+        self.task.tunnel = Some(Tunnel::Granted);
+        self.attach(work)
+    }
+
+    /// The connection ends with this exchange (`Connection: close`, if the head is still to be
+    /// sent).
+    pub fn close(&mut self) {
+        self.reply.close_after();
+    }
+
+    /// Gives the exchange up: the connection is closed, and nobody takes what was sent for a whole
+    /// answer.
+    pub fn reset(&mut self) {
+        self.task.claimed = true;
+        self.reply.reset(self.stream(), 0);
+    }
+}
+
+impl std::fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Call").field("task", &self.task).finish_non_exhaustive()
+    }
+}
+
+fn has(added: &[(&str, &[u8])], name: &str) -> bool {
+    added.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
+}
+
+/// Most answers have fewer fields of their own.
+const ADDED_LEN: usize = 8;

@@ -1,0 +1,307 @@
+//! The application that lends every exchange to a handler as a [`Call`].
+
+use std::any::Any;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::time::{Instant, SystemTime};
+
+use fulmar_engine::{End, ListenerId, SocketId};
+use fulmar_proto::{
+    BodyLen, Connection, Event, Headers, Request, Server, ServerConnection, StreamId,
+};
+use fulmar_semantics::proxy_protocol::Header;
+
+use crate::application::{Application, Context};
+use crate::call::Call;
+use crate::desk::Desk;
+use crate::handler::{Handler, Outcome, Work};
+use crate::mailbox::Mailbox;
+use crate::observer::{Asked, Observer};
+use crate::suspended::{Doing, Errand};
+use crate::task::{Session, Task, Tunnel};
+
+/// An application that lends every exchange to a [`Handler`].
+#[derive(Debug)]
+pub struct Calls<H> {
+    handler: H,
+    desk: Desk,
+}
+
+impl<H: Handler> Calls<H> {
+    /// `wall_clock` tells the time of day; it is asked now, and about once a minute.
+    pub fn new(handler: H, now: Instant, wall_clock: fn() -> SystemTime) -> Self {
+        Self { handler, desk: Desk::new(now, wall_clock) }
+    }
+
+    /// The same; `observer` hears of everything.
+    #[must_use]
+    pub fn with_observer(mut self, observer: impl Observer) -> Self {
+        self.desk.observers.push(Box::new(observer));
+        self
+    }
+
+    /// The same; every answer tells the identifier of its request in `X-Request-Id`.
+    #[must_use]
+    pub fn with_request_ids(mut self) -> Self {
+        self.desk.tells_ids = true;
+        self
+    }
+
+    /// Who answers.
+    pub fn handler(&self) -> &H {
+        &self.handler
+    }
+
+    /// Who answers, to be changed.
+    pub fn handler_mut(&mut self) -> &mut H {
+        &mut self.handler
+    }
+
+    /// Requests so far.
+    pub fn requests(&self) -> u64 {
+        self.desk.requests()
+    }
+
+    fn begin(
+        &mut self,
+        lent: &mut Lent<'_>,
+        stream: StreamId,
+        request: &Request<'_>,
+        len: BodyLen,
+    ) {
+        let now = lent.context.now;
+        let mut task = self.desk.open(now);
+        task.begin(stream, self.desk.number(), now, len);
+        let mut call = lent.call(&mut self.desk, &mut task);
+        let outcome = self.handler.handle(&mut call, request);
+        if !call.task.claimed && !call.task.over && outcome.is_ok() {
+            fail(&mut call); // a handler that neither answers nor says who will
+        }
+        self.go_on(lent, task, outcome, Some(request));
+    }
+
+    /// Has something happen to the exchange in hand.
+    fn with_task(&mut self, lent: &mut Lent<'_>, act: impl FnOnce(&mut Call<'_>) -> Outcome) {
+        let Some(mut task) = lent.session.task.take() else { return };
+        let outcome = act(&mut lent.call(&mut self.desk, &mut task));
+        self.go_on(lent, task, outcome, None);
+    }
+
+    /// Tells fresh work that it may begin; files the task, or closes it.
+    fn go_on(
+        &mut self,
+        lent: &mut Lent<'_>,
+        mut task: Box<Task>,
+        mut outcome: Outcome,
+        request: Option<&Request<'_>>,
+    ) {
+        loop {
+            let mut call = lent.call(&mut self.desk, &mut task);
+            if outcome.is_err() {
+                fail(&mut call);
+            }
+            if call.task.over || !std::mem::take(&mut call.task.fresh) {
+                break;
+            }
+            outcome = tell(&mut call, |work, call| work.ready(call));
+            if outcome.is_ok() && !call.task.over && std::mem::take(&mut call.task.unheard_end) {
+                outcome = tell(&mut call, |work, call| work.end(call, Headers::EMPTY));
+            }
+        }
+        if !task.over {
+            if let Some(request) = request
+                && !self.desk.observers.is_empty()
+            {
+                task.keep(request);
+            }
+            lent.session.task = Some(task);
+            return;
+        }
+        if task.timed {
+            lent.context.set_timer(None);
+        }
+        if task.held {
+            lent.reply.set_held(false);
+        }
+        let asked = request.map(Asked::of);
+        self.desk.close(lent.context.now, lent.session, task, asked, true);
+    }
+}
+
+/// What is lent for one event.
+struct Lent<'a> {
+    context: &'a mut Context,
+    reply: &'a mut ServerConnection,
+    session: &'a mut Session,
+}
+
+impl Lent<'_> {
+    fn call<'a>(&'a mut self, desk: &'a mut Desk, task: &'a mut Task) -> Call<'a> {
+        Call {
+            context: &mut *self.context,
+            reply: &mut *self.reply,
+            peer: self.session.peer,
+            kept: self.session.kept.as_deref_mut(),
+            task,
+            desk,
+        }
+    }
+}
+
+/// Tells the work of an exchange; afterwards it is where it was, unless it has been replaced.
+fn tell(
+    call: &mut Call<'_>,
+    event: impl FnOnce(&mut dyn Work, &mut Call<'_>) -> Outcome,
+) -> Outcome {
+    let Some(mut work) = call.task.work.take() else { return Ok(()) };
+    let outcome = event(&mut *work, call);
+    if call.task.work.is_none() {
+        call.task.work = Some(work);
+    }
+    outcome
+}
+
+/// Something of ours went wrong: the client is told, if nothing has been said yet; otherwise
+/// nobody must take what was said for a whole answer.
+fn fail(call: &mut Call<'_>) {
+    (call.task.work, call.task.due, call.task.fresh) = (None, None, false);
+    if call.is_answered() || call.text(500, "something went wrong here\n").is_err() {
+        call.reset();
+    }
+}
+
+impl<H: Handler> Application for Calls<H> {
+    type Data = Session;
+    type Message = Errand;
+
+    fn start(&mut self, mailbox: Mailbox<Errand>) {
+        self.desk.mailbox = mailbox;
+    }
+
+    fn accept(&mut self, now: Instant, _: ListenerId, peer: SocketAddr) -> Session {
+        self.desk.observers.iter_mut().for_each(|observer| observer.accepted(now, peer));
+        Session { peer, ..Session::default() }
+    }
+
+    /// From now on the client is who a proxy says it is: whoever makes the layers of a listener
+    /// believes the proxies that it lets in.
+    fn handle_replaced(&mut self, _: &mut Context, session: &mut Session, info: &dyn Any) {
+        if let Some(source) = info.downcast_ref::<Header>().and_then(Header::source) {
+            session.peer = source;
+        }
+    }
+
+    fn handle_established(
+        &mut self,
+        _: &mut Context,
+        session: &mut Session,
+        info: Option<&dyn Any>,
+    ) {
+        session.kept = self.handler.establish(session.peer, info);
+    }
+
+    fn handle(
+        &mut self,
+        context: &mut Context,
+        reply: &mut ServerConnection,
+        session: &mut Session,
+        event: Event<'_, Server>,
+    ) {
+        let lent = &mut Lent { context, reply, session };
+        match event {
+            Event::Head { stream, head, len } => self.begin(lent, stream, &head, len),
+            Event::Data { stream, bytes } => {
+                let len = bytes.len();
+                self.with_task(lent, |call| tell(call, |work, call| work.data(call, bytes)));
+                lent.reply.release(stream, len);
+            }
+            Event::End { trailers, .. } => self.with_task(lent, |call| {
+                call.task.received = true;
+                call.task.unheard_end = call.task.work.is_none(); // only of a request without a body
+                match call.task.tunnel {
+                    Some(Tunnel::Granted) => Ok(()), // the end of the request, not of the tunnel
+                    _ => tell(call, |work, call| work.end(call, trailers)),
+                }
+            }),
+            Event::Upgraded { .. } => self.with_task(lent, |call| {
+                call.task.tunnel = Some(Tunnel::Open);
+                tell(call, |work, call| work.ready(call))
+            }),
+            Event::Writable { .. } => {
+                self.with_task(lent, |call| tell(call, |work, call| work.ready(call)));
+            }
+            Event::Informational { .. } | Event::Reset { .. } => {} // no client sends these
+        }
+    }
+
+    fn handle_timer(
+        &mut self,
+        context: &mut Context,
+        reply: &mut ServerConnection,
+        session: &mut Session,
+    ) {
+        self.with_task(&mut Lent { context, reply, session }, |call| match call.task.due.take() {
+            Some(act) => {
+                call.unpause();
+                act(call)
+            }
+            None => tell(call, |work, call| work.ready(call)),
+        });
+    }
+
+    fn handle_message(
+        &mut self,
+        context: &mut Context,
+        reply: &mut ServerConnection,
+        session: &mut Session,
+        Errand(doing): Errand,
+    ) {
+        let meant = context.exchange.stream;
+        if session.task.as_ref().is_none_or(|task| task.stream != meant) {
+            return; // it was over before the message arrived
+        }
+        self.with_task(&mut Lent { context, reply, session }, |call| match doing {
+            Doing::Run(act) => {
+                call.unpause();
+                act(call)
+            }
+            Doing::Ready => {
+                if let Some(told) = &call.task.alive {
+                    told.store(false, Ordering::Release);
+                }
+                tell(call, |work, call| work.ready(call))
+            }
+        });
+    }
+
+    fn handle_gone(&mut self, now: Instant, _: SocketId, mut session: Session, end: &End) {
+        if let Some(mut task) = session.task.take() {
+            if let Some(work) = &mut task.work {
+                work.gone(end);
+            }
+            let complete = task.tunnel == Some(Tunnel::Open) && matches!(end, End::Closed);
+            self.desk.close(now, &session, task, None, complete);
+        }
+        self.desk.gone(now, &session, end);
+    }
+
+    fn handle_exhausted(&mut self, _: Instant) {
+        self.handler.exhausted();
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        for observer in &mut self.desk.observers {
+            if observer.poll_timeout().is_some_and(|due| due <= now) {
+                observer.timeout(now);
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.desk.observers.iter().filter_map(|observer| observer.poll_timeout()).min()
+    }
+
+    fn finish(&mut self, now: Instant) {
+        self.desk.observers.iter_mut().for_each(|observer| observer.finish(now));
+    }
+}

@@ -1,0 +1,41 @@
+//! Where connections come from, and what lies between their sockets and HTTP.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use fulmar_engine::ListenerId;
+use fulmar_proto::Layer;
+
+/// Makes a layer, such as TLS, for each connection of a listener.
+#[derive(Clone)]
+pub struct Layers(Arc<Make>);
+
+type Make = dyn Fn(SocketAddr) -> Option<Box<dyn Layer>> + Send + Sync;
+
+impl Layers {
+    /// `make` is called for every connection, with the address it comes from; one that it refuses
+    /// a layer is closed.
+    pub fn new(
+        make: impl Fn(SocketAddr) -> Option<Box<dyn Layer>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(make))
+    }
+
+    pub(crate) fn make(&self, peer: SocketAddr) -> Option<Box<dyn Layer>> {
+        (self.0)(peer)
+    }
+}
+
+impl fmt::Debug for Layers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Layers")
+    }
+}
+
+/// A listener of the server.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) id: ListenerId,
+    pub(crate) layers: Option<Layers>,
+}

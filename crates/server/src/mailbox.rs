@@ -1,0 +1,76 @@
+//! Messages from other threads to the application, each for one exchange.
+//!
+//! A message costs a lock; however many are posted before the server looks, it is woken once.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
+
+use fulmar_engine::Exchange;
+
+/// Where any thread posts messages for one server's application.
+pub struct Mailbox<M> {
+    shared: Arc<Shared<M>>,
+}
+
+struct Shared<M> {
+    letters: Mutex<Vec<(Exchange, M)>>,
+    waker: OnceLock<Waker>,
+}
+
+impl<M> Mailbox<M> {
+    /// A mailbox of its own, for [`crate::ServerEngine::set_mailbox`].
+    pub fn new() -> Self {
+        let shared = Shared { letters: Mutex::new(Vec::new()), waker: OnceLock::new() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Whoever drives the server is woken by `waker` from now on; the first one stays.
+    pub fn set_waker(&self, waker: Waker) {
+        let waker = self.shared.waker.get_or_init(|| waker);
+        if !self.letters().is_empty() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Posts a message about `exchange`. It arrives in the order of posting, unless the
+    /// connection is gone by then: then it is dropped.
+    pub fn post(&self, exchange: Exchange, message: M) {
+        let mut letters = self.letters();
+        letters.push((exchange, message));
+        let first = letters.len() == 1;
+        drop(letters);
+        if first && let Some(waker) = self.shared.waker.get() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Everything that was posted, in exchange for an empty list.
+    pub(crate) fn swap(&self, empty: &mut Vec<(Exchange, M)>) {
+        debug_assert!(empty.is_empty(), "what it holds would be posted again");
+        std::mem::swap(&mut *self.letters(), empty);
+    }
+
+    /// Nothing that may panic is done while the lock is held.
+    fn letters(&self) -> MutexGuard<'_, Vec<(Exchange, M)>> {
+        self.shared.letters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<M> Default for Mailbox<M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<M> Clone for Mailbox<M> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<M> fmt::Debug for Mailbox<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mailbox").field("waiting", &self.letters().len()).finish()
+    }
+}

@@ -1,0 +1,129 @@
+//! Who watches what is asked and answered: logs and metrics.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use fulmar_engine::End;
+use fulmar_proto::{PeerError, Request, Version};
+use fulmar_semantics::clock::Clock;
+
+/// Hears of every connection and exchange; for logs and metrics.
+pub trait Observer: 'static {
+    /// Somebody connected.
+    fn accepted(&mut self, _now: Instant, _peer: SocketAddr) {}
+
+    /// An exchange is over. `clock` says the time of day.
+    fn answered(&mut self, _now: Instant, _clock: &Clock, _exchange: &Answered<'_>) {}
+
+    /// A request could not be understood; the connection ends.
+    fn malformed(&mut self, _now: Instant, _clock: &Clock, _peer: SocketAddr, _error: PeerError) {}
+
+    /// A connection is gone.
+    fn gone(&mut self, _now: Instant, _peer: SocketAddr, _end: &End) {}
+
+    /// The moment that [`Observer::poll_timeout`] told has come.
+    fn timeout(&mut self, _now: Instant) {}
+
+    /// When [`Observer::timeout`] is due.
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Nothing more will come: what is held back is written.
+    fn finish(&mut self, _now: Instant) {}
+}
+
+/// An exchange that is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered<'a> {
+    /// Who asked.
+    pub peer: SocketAddr,
+    /// What was asked.
+    pub asked: Asked<'a>,
+    /// The identifier of the request.
+    pub id: RequestId,
+    /// Of the answer; 0 if there was none.
+    pub status: u16,
+    /// Bytes of its body, as far as they were queued.
+    pub bytes: u64,
+    /// From the head of the request to the end of the answer's queueing.
+    pub duration: Duration,
+    /// False if the client went away before, or the answer was given up.
+    pub complete: bool,
+}
+
+/// What observers are told of a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked<'a> {
+    /// The method.
+    pub method: &'a [u8],
+    /// The target.
+    pub target: &'a [u8],
+    /// What the peer speaks.
+    pub version: Version,
+    /// The field `Referer`.
+    pub referer: Option<&'a [u8]>,
+    /// The field `User-Agent`.
+    pub user_agent: Option<&'a [u8]>,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn of(request: &Request<'a>) -> Self {
+        Self {
+            method: request.method,
+            target: request.target,
+            version: request.version,
+            referer: request.headers.get("Referer"),
+            user_agent: request.headers.get("User-Agent"),
+        }
+    }
+}
+
+/// The same, kept for an exchange that is not over while its head is in hand.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    method: Box<[u8]>,
+    target: Box<[u8]>,
+    version: Version,
+    referer: Option<Box<[u8]>>,
+    user_agent: Option<Box<[u8]>>,
+}
+
+impl Kept {
+    pub(crate) fn of(request: &Request<'_>) -> Self {
+        let asked = Asked::of(request);
+        Self {
+            method: asked.method.into(),
+            target: asked.target.into(),
+            version: asked.version,
+            referer: asked.referer.map(Into::into),
+            user_agent: asked.user_agent.map(Into::into),
+        }
+    }
+
+    pub(crate) fn as_asked(&self) -> Asked<'_> {
+        Asked {
+            method: &self.method,
+            target: &self.target,
+            version: self.version,
+            referer: self.referer.as_deref(),
+            user_agent: self.user_agent.as_deref(),
+        }
+    }
+}
+
+/// The identifier of a request: unique in the life of a process and, very likely, in the world.
+/// Written as 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestId {
+    /// Of the server's thread.
+    pub server: u64,
+    /// Of the request there.
+    pub number: u64,
+}
+
+impl std::fmt::Display for RequestId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:016x}{:016x}", self.server, self.number)
+    }
+}

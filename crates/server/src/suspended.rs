@@ -1,0 +1,95 @@
+//! Exchanges that wait for something elsewhere.
+
+use std::fmt;
+use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fulmar_engine::Exchange;
+
+use crate::body::Answer;
+use crate::call::Call;
+use crate::handler::Outcome;
+use crate::mailbox::Mailbox;
+
+/// What is to be done with an exchange on its server's thread.
+pub struct Errand(pub(crate) Doing);
+
+pub(crate) enum Doing {
+    /// Its work may go on.
+    Ready,
+    /// This; it is `suspended` no more.
+    Run(Box<dyn FnOnce(&mut Call<'_>) -> Outcome + Send>),
+}
+
+impl fmt::Debug for Errand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Doing::Ready => "Errand::Ready",
+            Doing::Run(_) => "Errand::Run",
+        })
+    }
+}
+
+/// An exchange that is answered later, from any thread. It costs nothing meanwhile.
+///
+/// Dropped without an answer, the client is told 500.
+#[derive(Debug)]
+pub struct Suspended {
+    pub(crate) mailbox: Mailbox<Errand>,
+    pub(crate) exchange: Exchange,
+    pub(crate) alive: Weak<AtomicBool>,
+    pub(crate) done: bool,
+}
+
+impl Suspended {
+    /// Answers.
+    pub fn reply(self, answer: Answer) {
+        self.resume(move |call| call.answer(answer));
+    }
+
+    /// Has `act` go on with the exchange, on the thread that it belongs to.
+    pub fn resume(mut self, act: impl FnOnce(&mut Call<'_>) -> Outcome + Send + 'static) {
+        self.done = true;
+        self.mailbox.post(self.exchange, Errand(Doing::Run(Box::new(act))));
+    }
+
+    /// True if the client is gone: there is nobody to answer any more.
+    pub fn is_gone(&self) -> bool {
+        self.alive.strong_count() == 0
+    }
+}
+
+impl Drop for Suspended {
+    fn drop(&mut self) {
+        if !self.done && !self.is_gone() {
+            let refuse = |call: &mut Call<'_>| call.text(500, "the answer was forgotten\n");
+            self.mailbox.post(self.exchange, Errand(Doing::Run(Box::new(refuse))));
+        }
+    }
+}
+
+/// Tells the work of one exchange, from any thread, that it may go on: see
+/// [`crate::Work::ready`]. However often it is told before the server looks, the server is woken
+/// once.
+#[derive(Clone, Debug)]
+pub struct Resumer {
+    pub(crate) mailbox: Mailbox<Errand>,
+    pub(crate) exchange: Exchange,
+    pub(crate) alive: Weak<AtomicBool>,
+}
+
+impl Resumer {
+    /// The work may go on.
+    pub fn resume(&self) {
+        if let Some(told) = self.alive.upgrade()
+            && !told.swap(true, Ordering::AcqRel)
+        {
+            self.mailbox.post(self.exchange, Errand(Doing::Ready));
+        }
+    }
+
+    /// True if the exchange is over: there is nothing to go on with any more.
+    pub fn is_gone(&self) -> bool {
+        self.alive.strong_count() == 0
+    }
+}

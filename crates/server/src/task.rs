@@ -1,0 +1,133 @@
+//! Where an exchange stands, from its head to its end.
+
+use std::any::Any;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use fulmar_proto::{BodyLen, Request, StreamId};
+
+use crate::call::Call;
+use crate::handler::{Outcome, Work};
+use crate::observer::Kept;
+
+/// What is kept for each connection: as little as can be while it is idle.
+pub struct Session {
+    pub(crate) peer: SocketAddr,
+    /// The handler's own.
+    pub(crate) kept: Option<Box<dyn Any>>,
+    /// The exchange in hand.
+    pub(crate) task: Option<Box<Task>>,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self { peer: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), kept: None, task: None }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+/// What is to be done with an exchange later.
+pub(crate) type Act = dyn FnOnce(&mut Call<'_>) -> Outcome;
+
+/// An exchange in hand. A finished one is used again.
+pub(crate) struct Task {
+    pub(crate) stream: StreamId,
+    /// Number of the request among all of this server.
+    pub(crate) number: u64,
+    pub(crate) work: Option<Box<dyn Work>>,
+    /// What is to be done when the timer has run out; without it, the work is told.
+    pub(crate) due: Option<Box<Act>>,
+    /// Who answers from elsewhere looks whether it is still there. True: its work was told to go
+    /// on, and has not heard of it.
+    pub(crate) alive: Option<Arc<AtomicBool>>,
+    /// What was asked, for observers, once the head is not in hand any more.
+    pub(crate) asked: Option<Box<Kept>>,
+    pub(crate) began: Option<Instant>,
+    /// 0 before the final head.
+    pub(crate) status: u16,
+    /// Body bytes queued.
+    pub(crate) sent: u64,
+    /// Somebody will go on with it.
+    pub(crate) claimed: bool,
+    /// Work that has not been told that it may begin.
+    pub(crate) fresh: bool,
+    /// The request has come in whole.
+    pub(crate) received: bool,
+    /// It has, and there was no work to be told so.
+    pub(crate) unheard_end: bool,
+    /// How long its body is.
+    pub(crate) declared: BodyLen,
+    /// It is held up by us: see `H1::set_held`.
+    pub(crate) held: bool,
+    /// The connection is handed over, or will be when the request is complete.
+    pub(crate) tunnel: Option<Tunnel>,
+    /// A timer was set for it.
+    pub(crate) timed: bool,
+    /// We have said everything.
+    pub(crate) over: bool,
+}
+
+/// How far the handing over of a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tunnel {
+    /// The request is still to be complete.
+    Granted,
+    Open,
+}
+
+impl Task {
+    /// A new exchange begins.
+    pub(crate) fn begin(&mut self, stream: StreamId, number: u64, now: Instant, len: BodyLen) {
+        (self.stream, self.number, self.began) = (stream, number, Some(now));
+        (self.declared, self.received) = (len, len == BodyLen::Empty);
+    }
+
+    /// Keeps what observers will want to know of the request.
+    pub(crate) fn keep(&mut self, request: &Request<'_>) {
+        self.asked = Some(Box::new(Kept::of(request)));
+    }
+}
+
+impl Default for Task {
+    fn default() -> Self {
+        Self {
+            stream: StreamId::default(),
+            number: 0,
+            work: None,
+            due: None,
+            alive: None,
+            asked: None,
+            began: None,
+            status: 0,
+            sent: 0,
+            claimed: false,
+            fresh: false,
+            received: false,
+            unheard_end: false,
+            declared: BodyLen::Empty,
+            held: false,
+            tunnel: None,
+            timed: false,
+            over: false,
+        }
+    }
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task")
+            .field("stream", &self.stream)
+            .field("status", &self.status)
+            .field("sent", &self.sent)
+            .field("over", &self.over)
+            .finish_non_exhaustive()
+    }
+}

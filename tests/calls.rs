@@ -1,0 +1,400 @@
+//! Handlers, as a program writes them, in every kind of loop, at full speed and byte by byte.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fulmar_engine::End;
+use fulmar_proto::{BodyLen, HeaderBuf, Headers, Request, Response};
+use fulmar_server::{
+    Answer, Call, Calls, Handler, Limits, Outcome, Produced, Resumer, ServerEngine, Stop,
+    Suspended, Work,
+};
+use fulmar_sys::{self as sys, Call as System, Ledger};
+use fulmar_tests::http::{Client, Reply};
+use fulmar_tests::loops::{AppLoop, Bytewise, Edge, LISTENER, Level, Loop, Once, OneShot, OwnLoop};
+
+/// What its thread and the test exchange.
+#[derive(Default)]
+struct Shop {
+    /// Exchanges that wait to be answered elsewhere.
+    waiting: Option<mpsc::Sender<Suspended>>,
+    /// Who may say that a stream goes on.
+    resumers: Option<mpsc::Sender<Resumer>>,
+    /// What work was told of its end.
+    gone: Rc<RefCell<Vec<String>>>,
+}
+
+impl Handler for Shop {
+    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+        let ok = Response::new(200, Headers::EMPTY);
+        match request.target {
+            b"/text" => call.text(200, "hello\n"),
+            b"/upper" => {
+                call.collect(SMALL, |call, body| call.text(200, body.to_ascii_uppercase()))
+            }
+            b"/ten" => {
+                let mut left = b'0'..=b'9';
+                call.produce(ok, BodyLen::Unknown, move |call| match left.next() {
+                    Some(digit) => call.send(Bytes::from(vec![digit])).map(|()| Produced::More),
+                    None => Ok(Produced::All),
+                })
+            }
+            b"/echo" => {
+                call.attach(Echo { gone: Rc::clone(&self.gone) })?;
+                call.send_head(ok, BodyLen::Unknown)
+            }
+            b"/later" => {
+                let suspended = call.suspend();
+                let waiting = self.waiting.as_ref().expect("this test answers elsewhere");
+                waiting.send(suspended).expect("the other thread waits");
+                Ok(())
+            }
+            b"/soon" => {
+                let deadline = call.now() + Duration::from_millis(20);
+                call.suspend_until(deadline, |call| {
+                    call.collect(SMALL, |call, body| call.text(200, body.to_vec()))
+                });
+                Ok(())
+            }
+            b"/ticks" => {
+                let resumers = self.resumers.as_ref().expect("this test wakes from elsewhere");
+                resumers.send(call.resumer()).expect("the other thread waits");
+                let mut ticks = 0;
+                call.produce(ok, BodyLen::Unknown, move |call| {
+                    ticks += 1;
+                    match ticks {
+                        1 => Ok(Produced::Nothing), // told that it may begin
+                        4 => Ok(Produced::All),
+                        _ => {
+                            call.send(Bytes::from_static(b"tick\n"))?;
+                            Ok(Produced::Nothing)
+                        }
+                    }
+                })
+            }
+            b"/split" => {
+                let added = [("X-Evil", &b"a\r\nX-Injected: b"[..])];
+                call.reply(Response { added: &added, ..ok }, "never sent")
+            }
+            b"/forgets" => Ok(()),
+            b"/breaks" => {
+                call.send_head(ok, BodyLen::Exact(10))?;
+                call.send(Bytes::from_static(b"half"))?;
+                call.end()
+            }
+            b"/socket" => {
+                let mut headers = HeaderBuf::new();
+                headers.push("Upgrade", b"echo")?;
+                let head = Response::new(101, headers.as_headers());
+                call.upgrade(head, Echo { gone: Rc::clone(&self.gone) })
+            }
+            _ => call.text(404, "nothing here\n"),
+        }
+    }
+}
+
+/// What comes in goes out, as fast as the client takes it.
+struct Echo {
+    gone: Rc<RefCell<Vec<String>>>,
+}
+
+impl Work for Echo {
+    fn data(&mut self, call: &mut Call<'_>, bytes: Bytes) -> Outcome {
+        call.send(bytes)?;
+        if call.room() == 0 {
+            call.pause();
+        }
+        Ok(())
+    }
+
+    fn ready(&mut self, call: &mut Call<'_>) -> Outcome {
+        call.unpause();
+        Ok(())
+    }
+
+    fn end(&mut self, call: &mut Call<'_>, trailers: Headers<'_>) -> Outcome {
+        call.end_with(trailers)
+    }
+
+    fn gone(&mut self, end: &End) {
+        self.gone.borrow_mut().push(format!("{end:?}"));
+    }
+}
+
+type Engine = ServerEngine<Calls<Shop>>;
+
+fn start<L: Loop<Engine = Engine>>(shop: Shop) -> (L, std::net::SocketAddr) {
+    let calls = Calls::new(shop, sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    engine.add_listener(LISTENER, None);
+    let (mut driver, address) = L::start(engine);
+    let waker = driver.waker();
+    driver.engine().mailbox().set_waker(waker.into());
+    (driver, address)
+}
+
+/// Turns `driver` in this thread while `peer` talks to it in another.
+fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let peer = scope.spawn(peer);
+        driver.turn_until(|_| peer.is_finished());
+        peer.join().expect("the peer's assertions hold")
+    })
+}
+
+fn post(target: &str, body: &[u8]) -> Vec<u8> {
+    let len = body.len();
+    let head = format!("POST {target} HTTP/1.1\r\nHost: h\r\nContent-Length: {len}\r\n\r\n");
+    [head.as_bytes(), body].concat()
+}
+
+fn ask(client: &mut Client, request: impl AsRef<[u8]>) -> Reply {
+    client.send(request);
+    client.read_reply().expect("a reply")
+}
+
+fn answers_at_once<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = start::<L>(Shop::default());
+    beside(&mut driver, || {
+        let mut client = Client::connect(address);
+        for _ in 0..3 {
+            let reply = client.get("/text");
+            assert_eq!((reply.status, &reply.body[..]), (200, &b"hello\n"[..]));
+            assert!(reply.field("date").is_some_and(|date| date.ends_with(" GMT")), "{reply:?}");
+            assert_eq!(client.get("/other").status, 404);
+        }
+    });
+    assert_eq!(driver.engine().application().requests(), 6);
+}
+
+fn a_body_is_collected_up_to_its_limit<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = start::<L>(Shop::default());
+    beside(&mut driver, || {
+        let mut client = Client::connect(address);
+        assert_eq!(ask(&mut client, post("/upper", b"shout")).body, b"SHOUT");
+        let chunked = b"POST /upper HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\
+            3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+        assert_eq!(ask(&mut client, chunked).body, b"ABCDE");
+        assert_eq!(ask(&mut client, post("/upper", &[b'x'; SMALL])).body.len(), SMALL);
+        assert_eq!(ask(&mut client, post("/upper", &[b'x'; SMALL + 1])).status, 413);
+        assert_eq!(client.get("/text").status, 200, "what was too long, but short, is swallowed");
+        client.send("POST /upper HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
+        (0..5).for_each(|_| client.send(format!("{:x}\r\n{}\r\n", 300, "y".repeat(300))));
+        assert_eq!(client.read_reply().expect("a reply").status, 413);
+        client.send("0\r\n\r\n");
+        assert_eq!(client.get("/text").status, 200);
+    });
+}
+
+fn a_client_that_waits_is_told_to_go_on<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = start::<L>(Shop::default());
+    beside(&mut driver, || {
+        for (target, status) in [("/upper", 200), ("/soon", 200), ("/other", 404)] {
+            let mut client = Client::connect(address);
+            client.send(format!(
+                "POST {target} HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\
+                 Expect: 100-continue\r\n\r\n"
+            ));
+            let first = client.read_head().expect("an answer");
+            if status == 200 {
+                assert_eq!(first.status, 100, "{target}");
+                client.send("ok");
+                assert_eq!(client.read_reply().expect("a reply").status, 200);
+            } else {
+                assert_eq!(
+                    first.status, status,
+                    "a handler that does not want it asks for nothing"
+                );
+            }
+        }
+    });
+}
+
+fn pieces_are_produced<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = start::<L>(Shop::default());
+    beside(&mut driver, || {
+        let mut client = Client::connect(address);
+        for _ in 0..2 {
+            assert_eq!(client.get("/ten").body, b"0123456789");
+        }
+        let old = ask(&mut client, "GET /ten HTTP/1.0\r\nHost: h\r\n\r\n");
+        assert_eq!(old.body, b"0123456789");
+    });
+}
+
+fn an_echo_survives_back_pressure<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = start::<L>(Shop::default());
+    let body: Vec<u8> = (0..4_000_000 / L::SLOWER).map(|n| n.to_le_bytes()[0]).collect();
+    let request = post("/echo", &body);
+    let reply = beside(&mut driver, || {
+        let mut client = Client::connect(address);
+        let mut writer = client.socket().try_clone().expect("a descriptor");
+        thread::scope(|scope| {
+            scope.spawn(|| std::io::Write::write_all(&mut writer, &request).expect("room"));
+            client.read_reply().expect("a reply")
+        })
+    });
+    assert!(reply.body == body, "every byte came back in its place");
+}
+
+fn another_thread_answers<L: Loop<Engine = Engine>>() {
+    let (waiting, suspended) = mpsc::channel::<Suspended>();
+    let (mut driver, address) = start::<L>(Shop { waiting: Some(waiting), ..Shop::default() });
+    beside(&mut driver, move || {
+        let (mut one, mut two) = (Client::connect(address), Client::connect(address));
+        one.send_get("/later");
+        let first = suspended.recv().expect("one");
+        two.send(post("/later", b"a body that waits"));
+        let second = suspended.recv().expect("two");
+        second.resume(|call| call.collect(SMALL, |call, body| call.text(200, body.to_vec())));
+        first.reply(Answer::text(201, "made elsewhere"));
+        let (a, b) = (one.read_reply().expect("a reply"), two.read_reply().expect("a reply"));
+        let mut bodies = [a.body, b.body];
+        bodies.sort();
+        assert_eq!(bodies, [b"a body that waits".to_vec(), b"made elsewhere".to_vec()]);
+        one.send_get("/later");
+        let third = suspended.recv().expect("a third");
+        third.resume(|call| call.collect(SMALL, |call, body| call.text(200, body.to_vec())));
+        assert_eq!(one.read_reply().expect("a reply").body, b"", "there was none to collect");
+        one.send_get("/later");
+        drop(suspended.recv().expect("a fourth"));
+        assert_eq!(one.read_reply().expect("a reply").status, 500, "it was forgotten");
+        assert_eq!(one.get("/text").status, 200);
+    });
+}
+
+fn nobody_is_answered_who_has_left<L: Loop<Engine = Engine>>() {
+    let (waiting, suspended) = mpsc::channel::<Suspended>();
+    let (mut driver, address) = start::<L>(Shop { waiting: Some(waiting), ..Shop::default() });
+    let mut client = Client::connect(address);
+    client.send_get("/later");
+    driver.turn_until(|driver| driver.engine().application().requests() == 1);
+    let left = suspended.recv().expect("it waits");
+    assert!(!left.is_gone());
+    rustix::net::sockopt::set_socket_linger(client.socket(), Some(Duration::ZERO)).expect("open");
+    drop(client);
+    driver.turn_until(|driver| driver.engine().connections() == 0);
+    assert!(left.is_gone());
+    left.reply(Answer::text(200, "nobody hears it"));
+    let reply = beside(&mut driver, || Client::connect(address).get("/text"));
+    assert_eq!(reply.status, 200);
+}
+
+fn a_stream_goes_on_when_told<L: Loop<Engine = Engine>>() {
+    let (sender, resumers) = mpsc::channel::<Resumer>();
+    let (mut driver, address) = start::<L>(Shop { resumers: Some(sender), ..Shop::default() });
+    beside(&mut driver, move || {
+        let mut client = Client::connect(address);
+        client.send_get("/ticks");
+        let resumer = resumers.recv().expect("it streams");
+        assert_eq!(client.read_head().expect("a head").status, 200);
+        for _ in 0..2 {
+            resumer.resume();
+            assert_eq!(client.read_bytes(10), b"5\r\ntick\n\r\n");
+        }
+        resumer.resume();
+        assert_eq!(client.read_bytes(5), b"0\r\n\r\n");
+        assert_eq!(client.get("/text").status, 200);
+        assert!(resumer.is_gone());
+        resumer.resume();
+    });
+}
+
+fn faults_of_a_handler_are_told<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = start::<L>(Shop::default());
+    beside(&mut driver, || {
+        let mut client = Client::connect(address);
+        for target in ["/forgets", "/split"] {
+            let reply = client.get(target);
+            assert_eq!(reply.status, 500, "{target}");
+            assert_eq!(reply.field("x-injected"), None);
+        }
+        client.send_get("/breaks");
+        client.read_reply().expect_err("half an answer does not look whole");
+    });
+}
+
+fn a_connection_is_handed_over<L: Loop<Engine = Engine>>() {
+    let shop = Shop::default();
+    let gone = Rc::clone(&shop.gone);
+    let (mut driver, address) = start::<L>(shop);
+    beside(&mut driver, || {
+        let mut client = Client::connect(address);
+        assert_eq!(client.get("/socket").status, 500, "it was not asked for");
+        client.send(
+            "GET /socket HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\nearly",
+        );
+        let reply = client.read_head().expect("an answer");
+        assert_eq!((reply.status, reply.field("upgrade")), (101, Some("echo")));
+        assert_eq!(client.read_bytes(5), b"early");
+        client.send("late");
+        assert_eq!(client.read_bytes(4), b"late");
+        client.finish();
+        assert_eq!(client.read_to_end().expect("an orderly end"), b"");
+    });
+    driver.turn_until(|driver| driver.engine().connections() == 0);
+    assert_eq!(*gone.borrow(), ["Closed"]);
+}
+
+/// While a client waits for an answer that is made elsewhere, nothing is done for it; and what
+/// wakes the server, however often, is one write.
+#[test]
+fn waiting_costs_nothing() {
+    let (waiting, suspended) = mpsc::channel::<Suspended>();
+    let (mut driver, address) =
+        start::<OwnLoop<Engine>>(Shop { waiting: Some(waiting), ..Shop::default() });
+    let mut clients: Vec<_> = (0..20).map(|_| Client::connect(address)).collect();
+    clients.iter_mut().for_each(|client| client.send_get("/later"));
+    driver.turn_until(|driver| driver.engine().application().requests() == 20);
+    let turns = driver.0.stats().turns;
+    driver.turn(Duration::from_millis(50));
+    assert_eq!(driver.0.stats().events, driver.0.stats().events);
+    assert!(driver.0.stats().turns <= turns + 1);
+    let before = Ledger::here();
+    suspended.try_iter().for_each(|one| one.reply(Answer::text(200, "done")));
+    driver.turn(Duration::from_millis(50));
+    let spent = Ledger::here() - before;
+    assert_eq!(spent.count(System::write).calls, 1, "twenty answers, one wake-up");
+    assert_eq!(spent.count(System::send).calls, 20);
+    for client in &mut clients {
+        assert_eq!(client.read_reply().expect("a reply").body, b"done");
+    }
+}
+
+macro_rules! under_all {
+    (@ $world:ident, $loop:ty, [$($name:ident),*]) => {
+        mod $world {
+            use super::*;
+            $(#[test] fn $name() { super::$name::<$loop>(); })*
+        }
+    };
+    ($($name:ident),* $(,)?) => {
+        under_all!(@ epoll, OwnLoop<_>, [$($name),*]);
+        under_all!(@ level, AppLoop<_, Level>, [$($name),*]);
+        under_all!(@ edge, AppLoop<_, Edge>, [$($name),*]);
+        under_all!(@ one_shot, AppLoop<_, OneShot>, [$($name),*]);
+        under_all!(@ registered_once, AppLoop<_, Once>, [$($name),*]);
+        under_all!(@ epoll_bytewise, Bytewise<OwnLoop<_>>, [$($name),*]);
+        under_all!(@ level_bytewise, Bytewise<AppLoop<_, Level>>, [$($name),*]);
+    };
+}
+
+under_all!(
+    answers_at_once,
+    a_body_is_collected_up_to_its_limit,
+    a_client_that_waits_is_told_to_go_on,
+    pieces_are_produced,
+    an_echo_survives_back_pressure,
+    another_thread_answers,
+    nobody_is_answered_who_has_left,
+    a_stream_goes_on_when_told,
+    faults_of_a_handler_are_told,
+    a_connection_is_handed_over,
+);
+
+/// What `/upper` takes at most.
+const SMALL: usize = 1000;
