@@ -180,6 +180,10 @@ impl<E: Engine> Loop for PollLoop<E> {
         self.0.set_portions(portions);
     }
 
+    fn waker(&mut self) -> Waker {
+        self.0.waker().expect("a descriptor")
+    }
+
     fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
         self.0.set_resolver(resolver);
     }

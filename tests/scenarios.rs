@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::convert::Infallible;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -67,6 +68,7 @@ fn pieces(reply: &mut ServerConnection, stream: StreamId, ready: usize) {
 
 impl Application for Scenarios {
     type Data = Task;
+    type Message = Infallible;
 
     fn handle(
         &mut self,
@@ -120,7 +122,7 @@ type Own = OwnLoop<ServerEngine<Scenarios>>;
 fn server() -> (Own, SocketAddr) {
     let limits = Limits::default();
     let mut engine = ServerEngine::new(sys::now(), Scenarios::new(), limits, Stop::new());
-    engine.add_listener(LISTENER);
+    engine.add_listener(LISTENER, None);
     OwnLoop::start(engine)
 }
 
