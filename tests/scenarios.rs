@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use fulmar_drive::Portions;
 use fulmar_proto::{
     Abilities, BodyLen, Connection, Event, FileRange, Headers, Response, Server, ServerConnection,
     StreamId,
@@ -19,13 +20,15 @@ use fulmar_proto::{
 use fulmar_server::{Application, Context, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::http::Client;
-use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, client};
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, beside, client};
 use fulmar_tests::process::{peer, run, text};
+use fulmar_tests::tree::noise;
 
 /// Answers of each kind, asked for by name.
 struct Scenarios {
     memory: Bytes,
     file: Arc<OwnedFd>,
+    noise: Arc<OwnedFd>,
 }
 
 /// What is still owed: the groups of a body whose pieces come later.
@@ -38,14 +41,22 @@ enum Task {
 
 impl Scenarios {
     fn new() -> Self {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(&vec![b'f'; LARGE]).unwrap();
-        Self { memory: Bytes::from(vec![b'm'; MODEST]), file: Arc::new(file.into()) }
+        let file = |content: &[u8]| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(content).unwrap();
+            Arc::new(file.into())
+        };
+        let memory = Bytes::from(vec![b'm'; MODEST]);
+        Self { memory, file: file(&[b'f'; LARGE]), noise: file(&noise(NOISE)) }
     }
 
     fn answer(&self, reply: &mut ServerConnection, stream: StreamId, target: &[u8]) {
         let (segment, len) = match target {
             b"/tiny" => (b"b"[..].into(), 1),
+            b"/noise" => {
+                let (offset, len) = (7, NOISE as u64 - 9);
+                (FileRange { file: self.noise.clone(), offset, len }.into(), len)
+            }
             b"/modest" => (self.memory.clone().into(), MODEST as u64),
             target => {
                 let len = if target == b"/little" { LITTLE } else { LARGE } as u64;
@@ -273,6 +284,23 @@ fn the_last_packet_leaves_with_the_turn() {
     }
 }
 
+/// As Linux sends it and as systems without sendfile do, also when sockets take little.
+#[test]
+fn files_arrive_as_they_are() {
+    for abilities in [Abilities::LINUX, Abilities::NETBSD] {
+        for portions in [
+            Portions::default(),
+            Portions { send: 999, again: 200, seed: 5, ..Portions::default() },
+        ] {
+            let (mut server, address) = server();
+            server.0.set_abilities(abilities);
+            server.set_portions(portions);
+            let body = beside(&mut server, || Client::connect(address).get("/noise").body);
+            assert!(body == noise(NOISE)[7..NOISE - 2], "{abilities:?} {portions:?}");
+        }
+    }
+}
+
 #[test]
 fn pieces_that_come_later_leave_as_they_come() {
     let (mut server, address) = server();
@@ -404,3 +432,5 @@ const MODEST: usize = 64 * 1024;
 /// Of a file that fits into one packet with its head, on loopback.
 const LITTLE: usize = 10 * 1024;
 const LARGE: usize = 104 * 1024;
+/// Read in three pieces.
+const NOISE: usize = 300_000;

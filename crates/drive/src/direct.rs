@@ -130,7 +130,10 @@ fn send_whole(fd: BorrowedFd<'_>, step: Step<'_>, memory: &mut Vec<u8>) -> io::R
         }
         Step::Read { run, part, more } => {
             let bytes = read(part, memory)?;
-            sys::send_vectored(fd, run.slices().chain([bytes]), more)?
+            match run.is_empty() {
+                true => sys::send(fd, bytes, more)?,
+                false => sys::send_vectored(fd, run.slices().chain([bytes]), more)?,
+            }
         }
     };
     Ok(n as u64)
