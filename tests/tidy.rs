@@ -595,9 +595,10 @@ const ALLOWED: &[Edges] = &[
     crate_("client", &["engine", "proto", "semantics", "tls"]),
     crate_("fetch", &["client", "drive", "names", "proto", "semantics", "sys", "tls"]),
     crate_("server", &["engine", "proto", "semantics"]),
-    crate_("serve", &["drive", "engine", "proto", "semantics", "server", "sys"]),
+    crate_("observe", &["semantics", "sys"]),
+    crate_("serve", &["drive", "engine", "observe", "proto", "semantics", "server", "sys"]),
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
-    crate_("cli", &["client", "fetch", "load", "serve", "server", "sys"]),
+    crate_("cli", &["client", "fetch", "load", "observe", "serve", "server", "sys"]),
     crate_(
         "fulmar",
         &["client", "drive", "engine", "names", "proto", "semantics", "server", "sys", "tls"],

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use fulmar_serve::log::{Format, Trouble};
+use fulmar_observe::log::{Format, Trouble};
 use fulmar_serve::{App, AppOptions, Options, Outcome, RunOptions, Running};
 use fulmar_server::Limits;
 

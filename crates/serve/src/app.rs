@@ -16,10 +16,10 @@ use fulmar_server::{Application, Context};
 use fulmar_sys as sys;
 
 use crate::endpoints::{Asked, Endpoint, Endpoints, Task};
-use crate::log::{AccessLog, Format, Line, Trouble};
 use crate::options::Options;
 use crate::respond::{Answer, Body};
 use crate::site::Site;
+use fulmar_observe::log::{AccessLog, Format, Line, Trouble};
 
 /// What to answer with.
 #[derive(Clone, Debug)]

@@ -26,8 +26,6 @@ pub mod file;
 pub mod respond;
 pub mod site;
 
-pub mod log;
-
 pub mod endpoints;
 pub mod ledger;
 
@@ -35,7 +33,7 @@ pub mod app;
 pub mod run;
 
 pub use app::{App, AppOptions, Counts};
-pub use log::AccessLog;
+
 pub use options::Options;
 pub use respond::{Answer, Body};
 pub use run::{Outcome, RunOptions, Running};
