@@ -144,6 +144,7 @@ impl Call<'_> {
         }
         self.reply.send_head(stream, Response { added: &added, ..head }, len)?;
         self.task.status = head.status;
+        self.task.bodiless |= matches!(head.status, 204 | 304);
         Ok(())
     }
 
@@ -156,7 +157,7 @@ impl Call<'_> {
         let data = data.into();
         let len = data.len();
         self.reply.send_data(self.stream(), data)?;
-        self.task.sent += len;
+        self.task.sent += if self.task.bodiless { 0 } else { len };
         Ok(())
     }
 

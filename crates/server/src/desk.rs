@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Instant, SystemTime};
 
 use fulmar_engine::End;
+use fulmar_proto::{PeerError, Request};
 use fulmar_semantics::clock::Clock;
 
 use crate::mailbox::Mailbox;
@@ -67,12 +68,13 @@ impl Desk {
         now: Instant,
         session: &Session,
         mut task: Box<Task>,
-        asked: Option<Asked<'_>>,
+        request: Option<&Request<'_>>,
         complete: bool,
     ) {
         if !self.observers.is_empty() {
             let kept = task.asked.take();
-            let asked = asked.or_else(|| kept.as_ref().map(|kept| kept.as_asked()));
+            let asked =
+                request.map(Asked::of).or_else(|| kept.as_ref().map(|kept| kept.as_asked()));
             self.clock.advance(now);
             let answered = Answered {
                 peer: session.peer,
@@ -93,18 +95,17 @@ impl Desk {
         }
     }
 
-    /// A connection is gone.
-    pub(crate) fn gone(&mut self, now: Instant, session: &Session, end: &End) {
-        if self.observers.is_empty() {
-            return;
-        }
+    /// What arrived was no request.
+    pub(crate) fn malformed(&mut self, now: Instant, session: &Session, error: PeerError) {
         self.clock.advance(now);
         for observer in &mut self.observers {
-            if let End::Peer(error) = end {
-                observer.malformed(now, &self.clock, session.peer, *error);
-            }
-            observer.gone(now, session.peer, end);
+            observer.malformed(now, &self.clock, session.peer, error);
         }
+    }
+
+    /// A connection is gone.
+    pub(crate) fn gone(&mut self, now: Instant, session: &Session, end: &End) {
+        self.observers.iter_mut().for_each(|observer| observer.gone(now, session.peer, end));
     }
 }
 

@@ -55,6 +55,8 @@ pub(crate) struct Task {
     pub(crate) status: u16,
     /// Body bytes queued.
     pub(crate) sent: u64,
+    /// The answer has no body, whatever is sent of it: to HEAD, and with some statuses.
+    pub(crate) bodiless: bool,
     /// Somebody will go on with it.
     pub(crate) claimed: bool,
     /// Work that has not been told that it may begin.
@@ -106,6 +108,7 @@ impl Default for Task {
             began: None,
             status: 0,
             sent: 0,
+            bodiless: false,
             claimed: false,
             fresh: false,
             received: false,

@@ -21,7 +21,7 @@ pub use file::{
     open_read, open_step, open_write, pread, pwrite, read, read_dir, rename_new, stat_link,
     truncate, unlink_at, write,
 };
-pub use ledger::{Call, Count, Ledger};
+pub use ledger::{Call, Count, Ledger, ThreadLedger};
 pub use pipe::{pipe, set_pipe_size, splice_in, splice_out};
 pub use poll::{PollEntry, poll_now};
 pub use process::{
