@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 use fulmar_proto::{Input, Layer, LayerError, Opened, Sealed, Segment, Transmit};
-use fulmar_tls::Info;
+use fulmar_tls::{ClientTls, Info, ServerTls};
 
 /// One end, and the wire that leads to it.
 #[derive(Debug)]
@@ -87,6 +87,55 @@ impl TlsEnd {
     pub fn info(&self) -> Info<'_> {
         Info::of(self.layer.info().expect("TLS tells")).expect("it stands")
     }
+}
+
+/// A client and a server.
+///
+/// # Panics
+/// The host is no name.
+pub fn pair(client: &ClientTls, server: &ServerTls, host: &str) -> (TlsEnd, TlsEnd) {
+    let client = client.session(host).expect("a session");
+    (TlsEnd::new(client), TlsEnd::new(server.session().expect("a session")))
+}
+
+/// Carries bytes from one end to the other, in pieces as `cut` says, until nobody says anything.
+///
+/// # Errors
+/// The first that one of them says.
+pub fn carry(
+    client: &mut TlsEnd,
+    server: &mut TlsEnd,
+    mut cut: impl FnMut(usize) -> usize,
+) -> Result<(), LayerError> {
+    let mut waiting = [Vec::new(), Vec::new()];
+    loop {
+        for at in [0, 1] {
+            let (from, to) =
+                if at == 0 { (&mut *client, &mut *server) } else { (&mut *server, &mut *client) };
+            waiting[at].extend(from.take());
+            if waiting[at].is_empty() {
+                continue;
+            }
+            let n = cut(waiting[at].len());
+            to.wire.extend(waiting[at].drain(..n));
+            to.open()?;
+        }
+        let quiet = |end: &mut TlsEnd| end.layer.poll_transmit().is_none();
+        if waiting.iter().all(Vec::is_empty) && quiet(client) && quiet(server) {
+            return Ok(());
+        }
+    }
+}
+
+/// A client and a server that have agreed, on `localhost`.
+///
+/// # Panics
+/// They do not.
+pub fn stand(client: &ClientTls, server: &ServerTls) -> (TlsEnd, TlsEnd) {
+    let (mut client, mut server) = pair(client, server, "localhost");
+    carry(&mut client, &mut server, |n| n).expect("they agree");
+    assert!(client.established && server.established);
+    (client, server)
 }
 
 /// The bytes of a transmit.

@@ -13,7 +13,9 @@ use fulmar_tests::https::{Https, client_tls, trusting};
 use fulmar_tests::load::Nginx;
 use fulmar_tests::loops::{Loop, OwnLoop};
 use fulmar_tests::process::{Process, peer, text};
-use fulmar_tls::{ClientOptions, ClientTls, ServerOptions, ServerTls, TlsError, Version};
+use fulmar_tls::{
+    ClientAuth, ClientOptions, ClientTls, ServerOptions, ServerTls, TlsError, Version,
+};
 
 /// A client that has asked for a connection.
 fn connect(tls: &ClientTls, address: SocketAddr) -> (OwnLoop<Asker>, SocketId) {
@@ -25,10 +27,10 @@ fn connect(tls: &ClientTls, address: SocketAddr) -> (OwnLoop<Asker>, SocketId) {
 
 /// `openssl s_server` on a free port.
 fn s_server(certs: &Certs, who: Who, arguments: &[&str]) -> (Process, SocketAddr) {
-    let identity = certs.identity(who);
+    let (cert, key) = certs.files(who);
     let mut command = peer("openssl");
     command.args(["s_server", "-accept", "127.0.0.1:0", "-www"]).args(arguments);
-    command.arg("-cert").arg(identity.cert).arg("-key").arg(identity.key);
+    command.arg("-cert").arg(cert).arg("-key").arg(key);
     let mut process = Process::start(&mut command);
     let line = process.wait_stdout("ACCEPT ");
     let address = line.trim().rsplit(' ').next().expect("an address");
@@ -133,11 +135,11 @@ fn openssl_as_a_client_is_answered_and_hears_the_end() {
 fn a_client_certificate_satisfies_curl_and_us() {
     let certs = Certs::new();
     let mut options = ServerOptions::from(certs.identity(Who::Server));
-    options.client_roots = Some(certs.ca());
-    let server = Https::start_with(ServerTls::new(&options).expect("files"));
+    options.client_auth = ClientAuth::Required(vec![certs.ca().into()].into());
+    let server = Https::start_with(ServerTls::new(options).expect("files"));
     let ca = certs.ca().display().to_string();
-    let identity = certs.identity(Who::Client);
-    let (cert, key) = (identity.cert.display().to_string(), identity.key.display().to_string());
+    let (cert, key) = certs.files(Who::Client);
+    let (cert, key) = (cert.display().to_string(), key.display().to_string());
     let url = server.url("/bytes/5");
     let got = Curl::new(&url).with(&["--cacert", &ca, "--cert", &cert, "--key", &key]).run();
     assert_eq!(got.reply.body.len(), 5);

@@ -169,7 +169,7 @@ fn tls(arguments: &Arguments) -> ClientOptions {
         roots: arguments.cacert.clone().map_or(Roots::Platform, |file| Roots::Files(vec![file])),
         verify: if arguments.insecure { Verify::Nothing } else { Verify::Full },
         server_name: arguments.sni.clone(),
-        identity: identity.map(|(cert, key)| Identity { cert, key }),
+        identity: identity.map(|(cert, key)| Identity::files(cert, key)),
         ..Options::default().tls
     }
 }

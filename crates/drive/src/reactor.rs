@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use fulmar_engine::{Action, Engine, ListenerId, SocketId};
+use fulmar_proto::{Abilities, Signals};
 use fulmar_sys::{self as sys, PollEntry};
 
 use crate::changes::{Change, Changes};
@@ -53,7 +54,8 @@ pub struct Reactor<E, S> {
     pub(crate) buffer: Vec<u8>, // short transmits, side by side
     pub(crate) pipe: Option<Pipe>, // made when the first bytes go into a file
     pub(crate) throttle: Option<Box<Throttle>>,
-    pub(crate) loaded: Vec<u8>, // of a file, for a layer
+    pub(crate) abilities: Abilities,
+    pub(crate) loaded: Vec<u8>, // of a file, for a layer or where there is no sendfile
     clock: Instant,
     deadline: Option<Instant>, // as the selector was told
     stats: Stats,
@@ -103,6 +105,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             buffer: Vec::new(),
             pipe: None,
             throttle: None,
+            abilities: Abilities::NATIVE,
             loaded: Vec::new(),
             clock: sys::now(),
             deadline: None,
@@ -159,6 +162,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Has every call do less than it could, from now on: for tests.
     pub fn set_portions(&mut self, portions: Portions) {
         self.throttle = Some(Box::new(Throttle::new(portions)));
+    }
+
+    /// Has files sent as another platform would, from now on: for tests, as far as this kernel can.
+    pub fn set_abilities(&mut self, abilities: Abilities) {
+        self.abilities = abilities;
     }
 
     /// What drove the loop so far.
@@ -324,6 +332,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     pub(crate) fn admit(&mut self, socket: Socket) {
+        if self.abilities.signals == Signals::Option {
+            // A connection that is gone already is told by its first read.
+            let _ = sys::set_no_signal(socket.fd.as_fd());
+        }
         self.fresh.push(socket.id);
         self.sockets.insert(socket);
     }

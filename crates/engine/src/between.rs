@@ -114,12 +114,18 @@ impl Between {
                     Phase::Idle | Phase::Linger => self.ended = true,
                     _ => self.fail(error),
                 },
-                Ok(Opened::Replaced(Some(next))) => self.layer = next,
-                Ok(Opened::Replaced(None)) => {
-                    let pair = (&mut link.connection, &mut link.data);
-                    lent.on.handle_established(lent.now, lent.socket, pair, None);
-                    link.feed(input, lent);
-                    return false;
+                Ok(Opened::Replaced(next)) => {
+                    if let Some(info) = self.layer.info() {
+                        let pair = (&mut link.connection, &mut link.data);
+                        lent.on.handle_replaced(lent.now, lent.socket, pair, info);
+                    }
+                    let Some(next) = next else {
+                        let pair = (&mut link.connection, &mut link.data);
+                        lent.on.handle_established(lent.now, lent.socket, pair, None);
+                        link.feed(input, lent);
+                        return false;
+                    };
+                    self.layer = next;
                 }
                 Err(error) => self.fail(error),
             }

@@ -46,7 +46,8 @@ pub trait Layer: fmt::Debug + Send {
     /// The first `bytes` of the transmit have left.
     fn handle_sent(&mut self, bytes: u64);
 
-    /// What there is to know about it, for those who know its type; nothing by default.
+    /// What there is to know about it, for those who know its type; nothing by default. Asked once
+    /// it stands, and when it is replaced.
     fn info(&self) -> Option<&dyn Any> {
         None
     }

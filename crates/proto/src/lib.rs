@@ -14,6 +14,8 @@ pub mod input;
 pub mod layer;
 pub mod transmit;
 
+pub mod plan;
+
 mod outbox;
 mod spare;
 
@@ -26,4 +28,5 @@ pub use head::{Added, HeaderBuf, Headers, Request, Response, Scratch, Version};
 pub use input::Input;
 pub use layer::{Layer, LayerError, Opened, Sealed};
 pub use outbox::Outbox;
-pub use transmit::{FileRange, Segment, Step, Transmit};
+pub use plan::{Abilities, Files, Part, Run, Signals, Step};
+pub use transmit::{FileRange, Segment, Transmit};

@@ -13,16 +13,13 @@ pub mod path;
 pub mod root;
 
 pub mod mime;
-pub mod validators;
-
-pub mod conditional;
-pub mod range;
 
 pub mod listing;
 pub mod pages;
 
 pub mod cache;
 pub mod file;
+pub mod precompressed;
 pub mod respond;
 pub mod site;
 

@@ -2,23 +2,33 @@
 
 use std::time::Duration;
 
-use fulmar_engine::Timeouts;
+use fulmar_engine::{Rate, Timeouts};
 
 /// What a server allows. The defaults are safe towards slow and hostile clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at a time; beyond it, clients wait in the kernel's queue.
     pub connections_max: usize,
+    /// Of them, from one IPv4 address or one /64 of IPv6; one more is closed as soon as it is
+    /// accepted. Unix sockets have no addresses.
+    pub address_connections_max: usize,
+    /// The same for an address of this machine (loopback), from which a proxy may connect for
+    /// everybody.
+    pub loopback_connections_max: usize,
     /// Until the layer below a connection, such as TLS, is open.
     pub handshake_timeout: Duration,
     /// A kept connection without a request.
     pub idle_timeout: Duration,
-    /// From the first byte of a head to its last.
+    /// From the first byte of a head to its last; then the client is answered 408.
     pub head_timeout: Duration,
-    /// Between two bytes of a request's body.
+    /// Between two bytes of a request's body; then the client is answered 408, unless an answer
+    /// has begun.
     pub body_timeout: Duration,
     /// Between two bytes that the client takes.
     pub send_timeout: Duration,
+    /// While a client sends a body or takes an answer, beside those two timeouts: who is slower
+    /// ends, though never silent for long. The application's time does not count.
+    pub rate_min: Option<Rate>,
     /// From a client's end to ours, if the application owes it an answer all the while: the client
     /// may have closed one side only, or be gone.
     pub abandoned_timeout: Duration,
@@ -32,11 +42,14 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: usize::MAX,
+            address_connections_max: 1_024,
+            loopback_connections_max: usize::MAX,
             handshake_timeout: Duration::from_secs(20),
             idle_timeout: Duration::from_secs(75),
             head_timeout: Duration::from_secs(20),
             body_timeout: Duration::from_secs(30),
             send_timeout: Duration::from_secs(30),
+            rate_min: Some(Rate { bytes_per_second: 250, grace: Duration::from_secs(30) }),
             abandoned_timeout: Duration::from_secs(60),
             linger_timeout: Duration::from_secs(2),
             drain_timeout: Duration::from_secs(10),
@@ -57,6 +70,7 @@ impl Limits {
             abandoned: Some(self.abandoned_timeout),
             linger: Some(self.linger_timeout),
             tunnel: Some(self.idle_timeout),
+            rate_min: self.rate_min,
         }
     }
 }

@@ -6,13 +6,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, End, Engine, Exchange, Handler, Links, ListenerId, SocketId};
 use fulmar_proto::{
     Connection, Event, FileRange, Input, Server, ServerConnection, StreamId, Transmit,
 };
 
+use crate::addresses::{Addresses, Origin};
 use crate::application::{Application, Context};
 use crate::limits::Limits;
 use crate::listener::{Layers, Listener};
@@ -30,6 +31,7 @@ pub struct ServerEngine<A: Application> {
     ending: Option<Instant>, // the deadline of a graceful stop
     actions: VecDeque<Action>,
     accept_failures: u64,
+    refused: u64,
     mailbox: Mailbox<A::Message>,
     letters: Vec<(Exchange, A::Message)>, // empty between two wake-ups
 }
@@ -62,7 +64,7 @@ impl<A: Application> ServerEngine<A> {
         application.start(mailbox.clone());
         Self {
             links: Links::new(now, limits.timeouts(), 0, 1),
-            lent: Lent { application, timers: Vec::new() },
+            lent: Lent { application, timers: Vec::new(), addresses: Addresses::default() },
             limits,
             listeners: Vec::new(),
             accepting: true,
@@ -71,6 +73,7 @@ impl<A: Application> ServerEngine<A> {
             actions: VecDeque::new(),
             accept_failures: 0,
             mailbox,
+            refused: 0,
             letters: Vec::new(),
         }
     }
@@ -107,6 +110,11 @@ impl<A: Application> ServerEngine<A> {
         self.accept_failures
     }
 
+    /// Connections that were closed because their address had too many.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
     /// True once a stop was asked for and the last connection is gone.
     pub fn is_done(&self) -> bool {
         self.ending.is_some() && self.links.is_empty()
@@ -115,7 +123,7 @@ impl<A: Application> ServerEngine<A> {
     /// Ends gracefully: nobody is accepted any more, idle connections close, others finish what
     /// they are about and say that it is the last.
     fn begin_to_end(&mut self, now: Instant) {
-        self.ending = Some(now + self.limits.drain_timeout);
+        self.ending = Some(now + self.limits.drain_timeout.min(FOREVER));
         for listener in self.listeners.drain(..) {
             self.actions.push_back(Action::Unlisten { listener: listener.id });
         }
@@ -125,6 +133,16 @@ impl<A: Application> ServerEngine<A> {
             }
             self.links.touch(now, socket, &mut self.lent);
         }
+    }
+
+    /// True if one more may connect from there.
+    fn has_place(&self, origin: Origin) -> bool {
+        let max = match origin {
+            Origin::Network(_) => self.limits.address_connections_max,
+            Origin::Loopback(_) => self.limits.loopback_connections_max,
+            Origin::Unnamed => return true,
+        };
+        max == usize::MAX || self.lent.addresses.count(origin) < max
     }
 
     fn set_accepting(&mut self, on: bool) {
@@ -170,14 +188,20 @@ impl<A: Application> Engine for ServerEngine<A> {
         listener: ListenerId,
         peer: SocketAddr,
     ) -> Option<SocketId> {
+        let origin = Origin::of(peer.ip());
+        if !self.has_place(origin) {
+            self.refused += 1;
+            return None;
+        }
         let known = self.listeners.iter().find(|known| known.id == listener);
         let layer = match known.and_then(|known| known.layers.as_ref()) {
             None => None,
-            Some(layers) => Some(layers.make()?),
+            Some(layers) => Some(layers.make(peer)?),
         };
         let data = self.lent.application.accept(now, listener, peer);
         let connection = ServerConnection::default();
         let socket = self.links.insert(now, layer, connection, data, &mut self.lent);
+        self.lent.addresses.enter(self.links.position(socket), origin);
         if self.links.len() >= self.limits.connections_max {
             self.set_accepting(false);
         }
@@ -222,7 +246,7 @@ impl<A: Application> Engine for ServerEngine<A> {
         }
         if self.ending.is_some_and(|deadline| deadline <= now) {
             for socket in self.links.sockets() {
-                self.links.close(socket);
+                self.links.cut(now, socket, &mut self.lent);
             }
         }
         self.settle();
@@ -259,6 +283,7 @@ impl<A: Application> Engine for ServerEngine<A> {
 struct Lent<A> {
     application: A,
     timers: Vec<(SocketId, Option<Instant>)>,
+    addresses: Addresses,
 }
 
 impl<A> Lent<A> {
@@ -279,6 +304,18 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
     ) {
         let mut context = Context::new(now, Exchange { socket, stream: StreamId::default() });
         self.application.handle_established(&mut context, data, info);
+        self.note(&context);
+    }
+
+    fn handle_replaced(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (_, data): (&mut ServerConnection, &mut A::Data),
+        info: &dyn Any,
+    ) {
+        let mut context = Context::new(now, Exchange { socket, stream: StreamId::default() });
+        self.application.handle_replaced(&mut context, data, info);
         self.note(&context);
     }
 
@@ -306,9 +343,12 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
     }
 
     fn handle_gone(&mut self, now: Instant, socket: SocketId, data: A::Data, end: End) {
+        self.addresses.leave(socket.index);
         self.application.handle_gone(now, socket, data, &end);
     }
 }
 
+/// Longer than any server runs; far more than this cannot be added to a moment.
+const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 /// Accepting begins again when one connection in so many is free: not at every close.
 const ROOM_SHARE: usize = 64;

@@ -30,10 +30,17 @@ pub use process::{
 };
 pub use socket::{
     Connect, UNNAMED, VECTOR_LEN_MAX, accept, bind, close, connect, listen, local_address, recv,
-    send, send_file, send_vectored, set_bind_address_no_port, set_defer_accept, set_interface,
-    set_keep_alive, set_keep_alive_count, set_keep_alive_idle, set_keep_alive_interval,
-    set_nodelay, set_reuse_address, set_reuse_port, shutdown_write, socket_error, tcp_socket,
+    send, send_file, send_file_with_head, send_vectored, set_bind_address_no_port,
+    set_defer_accept, set_interface, set_keep_alive, set_keep_alive_count, set_keep_alive_idle,
+    set_keep_alive_interval, set_no_signal, set_nodelay, set_reuse_address, set_reuse_port,
+    shutdown_write, socket_error, tcp_socket,
 };
 pub use unix::{
     UNIX_PATH_SIZE_MAX, bind_unix, chmod, connect_unix, fchmod, is_socket, unix_socket, unlink,
 };
+
+/// There is no such call on this platform, and nothing that would do as well.
+pub(crate) fn unsupported(call: &str) -> std::io::Error {
+    let text = format!("{call}: not on this platform");
+    std::io::Error::new(std::io::ErrorKind::Unsupported, text)
+}

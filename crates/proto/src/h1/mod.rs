@@ -339,6 +339,17 @@ impl<S: Side> H1<S> {
         StreamId(self.stream.0 + later)
     }
 
+    /// Server: the last answer on this connection, to a request that cannot be served.
+    fn refuse(&mut self, refusal: encode::Refusal) {
+        let with_body = self.heads == 0;
+        self.outbox.compose(|out| encode::refusal(out, refusal, with_body));
+        self.send = Send::Closed;
+    }
+
+    fn is_unanswered(&self) -> bool {
+        matches!(self.send, Send::Rest | Send::Head)
+    }
+
     fn is_answered(&self) -> bool {
         S::SERVER && self.send == Send::Done
     }
@@ -501,6 +512,22 @@ impl<S: Side> Connection for H1<S> {
             Recv::Head(head) if S::SERVER && head.scan.is_fresh() => self.close(),
             _ => {}
         }
+    }
+
+    /// 408, as long as nothing has been answered (RFC 9110 §15.5.9). Between two requests nobody
+    /// is late.
+    fn handle_late(&mut self) -> bool {
+        let owes = match self.recv {
+            Recv::Head(head) => !head.scan.is_fresh(),
+            Recv::Body(_) => true,
+            _ => false,
+        };
+        let answers = S::SERVER && owes && self.is_unanswered();
+        if answers {
+            self.refuse(encode::LATE);
+            self.recv = DISCARD;
+        }
+        answers
     }
 
     fn room(&self, _: StreamId) -> u64 {
