@@ -6,8 +6,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use fulmar_load::{Options, Report, Until};
-use fulmar_serve::{App, AppOptions, RunOptions, Running};
-use fulmar_server::Limits;
+use fulmar_serve::endpoints::Endpoints;
+use fulmar_serve::{RunOptions, Running};
+use fulmar_server::{Calls, Limits};
+use fulmar_sys as sys;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -17,18 +19,13 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn serve() -> Running {
-    let app = AppOptions {
-        root: ".".into(),
-        site: fulmar_serve::Options::default(),
-        test_endpoints: true,
-    };
     let options = RunOptions {
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         threads: 1,
         limits: Limits { drain_timeout: Duration::from_millis(100), ..Limits::default() },
     };
-    let make_app = move || App::open(&app, None, |_| ());
-    Running::start(&options, make_app, || ()).expect("a server on loopback")
+    let make = || Ok(Calls::new(Endpoints::new(), sys::now(), sys::wall_clock));
+    Running::start(&options, make, || ()).expect("a server on loopback")
 }
 
 fn load(options: Options) -> (Report, Running) {

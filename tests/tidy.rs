@@ -597,7 +597,7 @@ const ALLOWED: &[Edges] = &[
     crate_("fetch", &["client", "drive", "names", "proto", "semantics", "sys", "tls"]),
     crate_("server", &["engine", "proto", "semantics"]),
     crate_("observe", &["engine", "proto", "semantics", "server", "sys"]),
-    crate_("serve", &["drive", "engine", "observe", "proto", "semantics", "server", "sys"]),
+    crate_("serve", &["drive", "engine", "proto", "semantics", "server", "sys"]),
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
     crate_("cli", &["client", "fetch", "load", "observe", "serve", "server", "sys"]),
     crate_(

@@ -7,8 +7,8 @@ use std::time::Duration;
 use allocation_counter::measure;
 use fulmar_engine::SocketId;
 use fulmar_proto::Layer;
-use fulmar_serve::{App, AppOptions, Options};
-use fulmar_server::{Limits, ServerEngine, Stop};
+use fulmar_serve::{Files, FilesOptions, Options};
+use fulmar_server::{Calls, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::asker::Asker;
 use fulmar_tests::certs::{Certs, Who};
@@ -85,12 +85,16 @@ fn files_reach_the_client_through_tls() {
     }
 }
 
-fn files(root: &Path, certs: &Certs) -> (OwnLoop<ServerEngine<App>>, std::net::SocketAddr) {
+fn files(
+    root: &Path,
+    certs: &Certs,
+) -> (OwnLoop<ServerEngine<Calls<Files>>>, std::net::SocketAddr) {
     let options =
-        AppOptions { root: root.to_owned(), site: Options::default(), test_endpoints: false };
-    let app = App::open(&options, None, |_| ()).expect("a directory");
+        FilesOptions { root: root.to_owned(), site: Options::default(), test_endpoints: false };
+    let files = Files::open(&options).expect("a directory");
+    let calls = Calls::new(files, sys::now(), sys::wall_clock);
     let tls = server_tls(certs, Who::Server);
-    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
+    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, Some(layers(tls)));
     OwnLoop::start(engine)
 }

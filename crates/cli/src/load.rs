@@ -10,8 +10,9 @@ use std::time::Duration;
 use clap::Args;
 use fulmar_load::tls::{ClientOptions, Identity, Roots, Verify};
 use fulmar_load::{Options, Progress, Report, Sources, Until};
-use fulmar_serve::{App, AppOptions, Outcome, RunOptions, Running};
-use fulmar_server::Limits;
+use fulmar_serve::endpoints::Endpoints;
+use fulmar_serve::{Outcome, RunOptions, Running};
+use fulmar_server::{Calls, Limits};
 use fulmar_sys as sys;
 
 use crate::output::{Failure, complain, say};
@@ -245,7 +246,7 @@ fn print(arguments: &Arguments, report: &Report, served: Option<&Outcome>) -> Re
     if arguments.ledger {
         say(&format!("\nsystem calls of the load\n{}", report.ledger_text()))?;
         if let Some(outcome) = served {
-            let (stats, requests) = (outcome.stats, outcome.counts.requests);
+            let (stats, requests) = (outcome.stats, outcome.requests);
             say(&format!(
                 "\nsystem calls of the embedded server\n{}\n  driven by       epoll: {} turns, \
                  {:.1} events per turn\n",
@@ -263,22 +264,17 @@ struct Embedded(Running);
 
 impl Embedded {
     fn start(options: &mut Options) -> Result<Self, Failure> {
-        let app = AppOptions {
-            root: "/".into(), // no file is asked for: the endpoints answer
-            site: fulmar_serve::Options::default(),
-            test_endpoints: true,
-        };
         let run_options = RunOptions {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             threads: 1,
             limits: Limits { drain_timeout: Duration::from_secs(1), ..Limits::default() },
         };
         let (ours, its) = share_cpus();
-        let make_app = move || {
+        let make = move || {
             its.as_deref().map_or(Ok(()), sys::run_on_cpus)?;
-            App::open(&app, None, |_| ())
+            Ok(Calls::new(Endpoints::new(), sys::now(), sys::wall_clock))
         };
-        let running = Running::start(&run_options, make_app, || ())
+        let running = Running::start(&run_options, make, || ())
             .map_err(|error| Failure::new("cannot start the embedded server", error))?;
         if let Some(cpus) = ours {
             sys::run_on_cpus(&cpus).map_err(|error| Failure::new("processors", error))?;

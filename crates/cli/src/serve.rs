@@ -2,16 +2,17 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use fulmar_observe::log::{Format, Trouble};
-use fulmar_serve::{App, AppOptions, Options, Outcome, RunOptions, Running};
-use fulmar_server::Limits;
+use fulmar_observe::{AccessLog, Format, Output};
+use fulmar_serve::{Files, FilesOptions, Options, Outcome, RunOptions, Running};
+use fulmar_server::{Calls, Limits};
+use fulmar_sys as sys;
 
 use crate::output::{Failure, complain, say};
 use crate::signals::{self, INTERRUPTED, Interrupt};
@@ -152,7 +153,7 @@ fn start(
     options: &RunOptions,
     news: mpsc::Sender<News>,
 ) -> Result<Running, Failure> {
-    let app = AppOptions {
+    let files = FilesOptions {
         root: arguments.dir.clone(),
         site: Options { hidden: arguments.hidden, list: arguments.list, ..Options::default() },
         test_endpoints: arguments.test_endpoints,
@@ -161,55 +162,34 @@ fn start(
         LogFormat::Combined => Format::Combined,
         LogFormat::Json => Format::Json,
     };
-    let log = arguments.access_log.clone();
-    let make_app = move || {
-        let log = match &log {
-            Some(path) => Some((open_log(path)?, format)),
-            None => None,
-        };
-        App::open(&app, log, tell_trouble)
+    let dir = &arguments.dir;
+    std::fs::read_dir(dir).map_err(|error| Failure::new(dir.display(), error))?;
+    let log = arguments.access_log.as_deref().map(open_log).transpose()?;
+    let make = move || {
+        let calls = Calls::new(Files::open(&files)?, sys::now(), sys::wall_clock);
+        let log = log.clone().map(|output| AccessLog::new(output, format));
+        Ok(match log {
+            Some(log) => calls.with_observer(log.on_trouble(|t| complain(&t.to_string()))),
+            None => calls,
+        })
     };
-    check(arguments)?;
     let on_end = move || {
         let _ = news.send(News::Ended); // the main thread is gone: nobody needs to know
     };
-    Running::start(options, make_app, on_end)
+    Running::start(options, make, on_end)
         .map_err(|error| Failure::new(format!("cannot serve on {}", arguments.listen), error))
 }
 
-/// What would stop every thread is told once, and by name.
-fn check(arguments: &Arguments) -> Result<(), Failure> {
-    let dir = &arguments.dir;
-    std::fs::read_dir(dir).map_err(|error| Failure::new(dir.display(), error))?;
-    if let Some(path) = &arguments.access_log {
-        open_log(path).map_err(|error| Failure::new(path.display(), error))?;
-    }
-    Ok(())
-}
-
-fn open_log(path: &Path) -> io::Result<OwnedFd> {
-    if path == Path::new("-") {
-        return io::stdout().as_fd().try_clone_to_owned();
-    }
-    fulmar_sys::open_log(path)
-}
-
-fn tell_trouble(trouble: Trouble) {
-    match trouble {
-        Trouble::Failed(error) => complain(&format!(
-            "cannot write the access log: {error}; serving goes on, lines that find no room are \
-             lost, and writing is tried again every second"
-        )),
-        Trouble::Recovered { lost } => {
-            complain(&format!("the access log can be written again; {lost} lines were lost"));
-        }
-    }
+/// What all threads write to.
+fn open_log(path: &Path) -> Result<Output, Failure> {
+    let fd = match path == Path::new("-") {
+        true => io::stdout().as_fd().try_clone_to_owned(),
+        false => sys::open_log(path),
+    };
+    fd.map(Output::new).map_err(|error| Failure::new(path.display(), error))
 }
 
 fn report(arguments: &Arguments, outcome: &Outcome, to_stderr: bool) -> Result<(), Failure> {
-    if outcome.counts.lost_log_lines > 0 {
-        complain(&format!("{} lines of the access log were lost", outcome.counts.lost_log_lines));
-    }
     if outcome.accept_failures > 0 {
         complain(&format!(
             "descriptors or memory ran out {} times; clients waited",
@@ -219,14 +199,14 @@ fn report(arguments: &Arguments, outcome: &Outcome, to_stderr: bool) -> Result<(
     if !arguments.ledger {
         return Ok(());
     }
-    let (counts, stats) = (outcome.counts, outcome.stats);
+    let stats = outcome.stats;
     let text = format!(
         "{} requests on {} connections; driver epoll, {} turns, {} events\n{}",
-        counts.requests,
+        outcome.requests,
         stats.accepted,
         stats.turns,
         stats.events,
-        table::of(&outcome.ledger, counts.requests, "per request")
+        table::of(&outcome.ledger, outcome.requests, "per request")
     );
     if to_stderr {
         complain(&text);

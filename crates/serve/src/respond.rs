@@ -28,9 +28,8 @@ pub struct Answer<'a> {
     pub status: u16,
     /// The fields that belong to what was found.
     pub headers: Headers<'a>,
-    /// Those that belong to this answer.
-    added: [(&'a str, &'a [u8]); ADDED_LEN_MAX],
-    added_len: usize,
+    /// The one that belongs to this answer alone: `Content-Range`.
+    added: Option<(&'a str, &'a [u8])>,
     /// What follows the head. Empty if the request was HEAD.
     pub body: Body,
     /// The framing; with HEAD, the length that GET would have had.
@@ -77,9 +76,7 @@ pub enum Refusal {
 pub struct Stage<'a> {
     /// Pages and fixed fields.
     pub pages: &'a Pages,
-    /// The value of `Date`.
-    pub date: &'a [u8],
-    /// The same in seconds since 1970.
+    /// Seconds since 1970.
     pub unix_now: i64,
     /// Where fields of this answer alone are written.
     pub scratch: &'a mut Scratch,
@@ -116,15 +113,15 @@ pub fn respond<'a>(
     stage: Stage<'a>,
 ) -> Answer<'a> {
     let mut answer = match (method, found) {
-        (Method::Options, _) => Answer::empty(204, stage.pages.allow.as_headers(), stage.date),
-        (Method::Other, _) => Answer::page(405, stage.pages.html_allow.as_headers(), stage.date),
+        (Method::Options, _) => Answer::empty(204, stage.pages.allow.as_headers()),
+        (Method::Other, _) => Answer::page(405, stage.pages.html_allow.as_headers()),
         (_, Err(refusal)) => stage.error(refusal.status()),
         (_, Ok(Found::File(file))) => send_file(method, headers, file.choose(headers), stage),
-        (_, Ok(Found::Redirect(fields))) => Answer::page(301, fields.as_headers(), stage.date),
+        (_, Ok(Found::Redirect(fields))) => Answer::page(301, fields.as_headers()),
         (_, Ok(Found::Unlisted)) => stage.error(403),
         (_, Ok(Found::Listing(html))) => {
             let fields = stage.pages.listing.as_headers();
-            Answer::full(200, fields, stage.date, Segment::Bytes(html.clone()))
+            Answer::full(200, fields, Segment::Bytes(html.clone()))
         }
     };
     if method == Method::Head {
@@ -139,7 +136,7 @@ fn send_file<'a>(
     file: &'a File,
     stage: Stage<'a>,
 ) -> Answer<'a> {
-    let whole = || Answer::full(200, file.headers.as_headers(), stage.date, file.whole());
+    let whole = || Answer::full(200, file.headers.as_headers(), file.whole());
     let conditions = Conditions::of(headers);
     if conditions.is_empty() {
         return whole();
@@ -147,7 +144,7 @@ fn send_file<'a>(
     match conditions.evaluate(&file.validators) {
         Verdict::Failed => return stage.error(412),
         Verdict::NotModified => {
-            return Answer::empty(304, file.unchanged.as_headers(), stage.date);
+            return Answer::empty(304, file.unchanged.as_headers());
         }
         Verdict::Proceed => {}
     }
@@ -165,7 +162,7 @@ fn send_part<'a>(file: &'a File, span: Span, stage: Stage<'a>) -> Answer<'a> {
     let content_range = stage.scratch.content_range(|out| {
         write_content_range(out, span, file.len());
     });
-    Answer::full(206, file.headers.as_headers(), stage.date, file.piece(span))
+    Answer::full(206, file.headers.as_headers(), file.piece(span))
         .with("Content-Range", content_range)
 }
 
@@ -181,7 +178,7 @@ fn send_parts<'a>(file: &'a File, spans: &[Span], stage: Stage<'a>) -> Answer<'a
         segments.push(file.piece(span));
     }
     segments.push(Segment::Bytes(multipart.tail));
-    let mut answer = Answer::empty(206, fields.as_headers(), stage.date);
+    let mut answer = Answer::empty(206, fields.as_headers());
     (answer.body, answer.len) = (Body::Parts(segments), BodyLen::Exact(multipart.len));
     answer
 }
@@ -190,13 +187,12 @@ fn refuse_range<'a>(file: &File, stage: Stage<'a>) -> Answer<'a> {
     let content_range = stage.scratch.content_range(|out| {
         write_unsatisfied_range(out, file.len());
     });
-    Answer::page(416, stage.pages.html.as_headers(), stage.date)
-        .with("Content-Range", content_range)
+    Answer::page(416, stage.pages.html.as_headers()).with("Content-Range", content_range)
 }
 
 impl<'a> Stage<'a> {
     fn error(&self, status: u16) -> Answer<'a> {
-        Answer::page(status, self.pages.html.as_headers(), self.date)
+        Answer::page(status, self.pages.html.as_headers())
     }
 }
 
@@ -235,9 +231,9 @@ impl<'a> Answer<'a> {
         head
     }
 
-    /// The fields that belong to this answer alone: `Date`, `Content-Range`.
+    /// The fields that belong to this answer alone.
     pub fn added(&self) -> Added<'_> {
-        &self.added[..self.added_len]
+        self.added.as_slice()
     }
 
     /// Bytes of the body that will be sent.
@@ -250,27 +246,25 @@ impl<'a> Answer<'a> {
         }
     }
 
-    fn empty(status: u16, headers: Headers<'a>, date: &'a [u8]) -> Self {
-        let added = [("Date", date), ("", &[])];
-        Self { status, headers, added, added_len: 1, body: Body::Empty, len: BodyLen::Empty }
+    fn empty(status: u16, headers: Headers<'a>) -> Self {
+        Self { status, headers, added: None, body: Body::Empty, len: BodyLen::Empty }
     }
 
-    fn full(status: u16, headers: Headers<'a>, date: &'a [u8], body: Segment) -> Self {
+    fn full(status: u16, headers: Headers<'a>, body: Segment) -> Self {
         let len = BodyLen::Exact(body.len());
         let body = match body {
             Segment::Bytes(bytes) => Body::Bytes(bytes),
             Segment::File(range) => Body::File(range),
         };
-        Self { body, len, ..Self::empty(status, headers, date) }
+        Self { body, len, ..Self::empty(status, headers) }
     }
 
-    fn page(status: u16, headers: Headers<'a>, date: &'a [u8]) -> Self {
-        Self::full(status, headers, date, Segment::Bytes(page(status)))
+    fn page(status: u16, headers: Headers<'a>) -> Self {
+        Self::full(status, headers, Segment::Bytes(page(status)))
     }
 
     fn with(mut self, name: &'static str, value: &'a [u8]) -> Self {
-        self.added[self.added_len] = (name, value);
-        self.added_len += 1;
+        self.added = Some((name, value));
         self
     }
 }
@@ -286,5 +280,3 @@ impl Refusal {
         }
     }
 }
-
-const ADDED_LEN_MAX: usize = 2;

@@ -7,10 +7,8 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use fulmar_drive::{Epoll, ListenOptions, Reactor, Stats, Waker, listen};
-use fulmar_server::{Limits, ServerEngine, Stop};
+use fulmar_server::{Application, Calls, Handler, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, CpuTimes, Ledger};
-
-use crate::app::{App, Counts};
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -37,8 +35,8 @@ pub struct Running {
 pub struct Outcome {
     /// System calls.
     pub ledger: Ledger,
-    /// What was answered.
-    pub counts: Counts,
+    /// Requests.
+    pub requests: u64,
     /// What drove the loop.
     pub stats: Stats,
     /// Processor time.
@@ -48,14 +46,14 @@ pub struct Outcome {
 }
 
 impl Running {
-    /// Listens, then starts the threads; `make_app` is called once in each of them, and `on_end`
+    /// Listens, then starts the threads; `make` is called once in each of them, and `on_end`
     /// when one has ended, asked or not.
     ///
     /// # Errors
     /// The address cannot be listened on, or a thread cannot start.
-    pub fn start(
+    pub fn start<H: Handler>(
         options: &RunOptions,
-        make_app: impl Fn() -> io::Result<App> + Clone + Send + 'static,
+        make: impl Fn() -> io::Result<Calls<H>> + Clone + Send + 'static,
         on_end: impl Fn() + Clone + Send + 'static,
     ) -> io::Result<Self> {
         let reuse_port = options.threads > 1;
@@ -71,11 +69,11 @@ impl Running {
         let (started, waiting) = mpsc::channel();
         for listener in listeners {
             let (started, stop) = (started.clone(), running.stop.clone());
-            let (limits, make_app) = (options.limits, make_app.clone());
+            let (limits, make) = (options.limits, make.clone());
             let on_end = on_end.clone();
             let body = move || {
                 let worker = Worker { listener, limits, stop };
-                let outcome = make_app().and_then(|app| worker.run(app, &started));
+                let outcome = make().and_then(|calls| worker.run(calls, &started));
                 drop(started);
                 on_end();
                 outcome
@@ -118,9 +116,7 @@ impl Running {
 impl Outcome {
     fn add(&mut self, other: &Self) {
         self.ledger = self.ledger + other.ledger;
-        self.counts.requests += other.counts.requests;
-        self.counts.lost_log_lines += other.counts.lost_log_lines;
-        self.counts.malformed += other.counts.malformed;
+        self.requests += other.requests;
         self.stats.turns += other.stats.turns;
         self.stats.empty += other.stats.empty;
         self.stats.events += other.stats.events;
@@ -139,8 +135,12 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(self, app: App, started: &mpsc::Sender<Waker>) -> io::Result<Outcome> {
-        let engine = ServerEngine::new(sys::now(), app, self.limits, self.stop);
+    fn run<H: Handler>(
+        self,
+        calls: Calls<H>,
+        started: &mpsc::Sender<Waker>,
+    ) -> io::Result<Outcome> {
+        let engine = ServerEngine::new(sys::now(), calls, self.limits, self.stop);
         let mut reactor = Reactor::new(engine, Epoll::new()?);
         let listener = reactor.listen(self.listener)?;
         reactor.engine.add_listener(listener, None);
@@ -152,7 +152,7 @@ impl Worker {
         reactor.engine.application_mut().finish(sys::now());
         Ok(Outcome {
             stats: reactor.stats(),
-            counts: reactor.engine.application().counts(),
+            requests: reactor.engine.application().requests(),
             accept_failures: reactor.engine.accept_failures(),
             ledger: Ledger::here(),
             cpu: sys::thread_cpu()?,

@@ -3,10 +3,9 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use fulmar_proto::{HeaderBuf, Request};
-use fulmar_semantics::clock::Clock;
 use fulmar_sys as sys;
 use fulmar_sys::{FileInfo, FileKind};
 
@@ -27,63 +26,55 @@ use crate::root::{OpenError, Root};
 /// use fulmar_serve::{Options, Site};
 /// let now = fulmar_sys::now();
 /// let options = Options { list: true, ..Options::default() };
-/// let mut site = Site::open(".".as_ref(), options, std::time::SystemTime::now(), now).unwrap();
+/// let mut site = Site::open(".".as_ref(), options).unwrap();
 /// let request = Request::new(b"GET", b"/Cargo.toml", Headers::EMPTY);
-/// assert_eq!(site.answer(now, &request).status, 200);
+/// assert_eq!(site.answer(now, 784_111_777, &request).status, 200);
 /// ```
 #[derive(Debug)]
 pub struct Site {
     root: Root,
     options: Options,
     cache: Cache,
-    clock: Clock,
     pages: Pages,
     /// Of the request in hand.
     name: Name,
+    /// Seconds since 1970, at the request in hand.
+    unix_now: i64,
     scratch: Scratch,
 }
 
 impl Site {
-    /// Opens the directory. `wall` and `now` were read together.
+    /// Opens the directory.
     ///
     /// # Errors
     /// Those of `openat(2)`: there is no such directory, or we may not read it.
-    pub fn open(path: &Path, options: Options, wall: SystemTime, now: Instant) -> io::Result<Self> {
+    pub fn open(path: &Path, options: Options) -> io::Result<Self> {
         Ok(Self {
             root: Root::open(path, options.lookup)?,
             cache: Cache::new(&options),
             options,
-            clock: Clock::new(wall, now),
             pages: Pages::new(),
             name: Name::new(),
+            unix_now: 0,
             scratch: Scratch::default(),
         })
     }
 
-    /// Answers a request. A body that came with it is the caller's to drop.
+    /// Answers a request. It is `unix_now` seconds since 1970. A body that came with the request is
+    /// the caller's to drop, and `Date` the caller's to add.
     ///
     /// A file that was looked at less than a second ago costs no system call, and sent whole no
     /// allocation.
-    pub fn answer(&mut self, now: Instant, request: &Request<'_>) -> Answer<'_> {
-        self.clock.advance(now);
+    pub fn answer(&mut self, now: Instant, unix_now: i64, request: &Request<'_>) -> Answer<'_> {
+        self.unix_now = unix_now;
         let method = Method::of(request.method);
         let looked_up = match method {
             Method::Get | Method::Head => self.look_up(now, request.target),
             Method::Options | Method::Other => Ok(()),
         };
         let known = || self.cache.peek(self.name.key()).ok_or(Refusal::Open(OpenError::NotFound));
-        let stage = Stage {
-            pages: &self.pages,
-            date: self.clock.http(),
-            unix_now: self.clock.unix(),
-            scratch: &mut self.scratch,
-        };
+        let stage = Stage { pages: &self.pages, unix_now, scratch: &mut self.scratch };
         respond(method, request.headers, looked_up.and_then(|()| known()), stage)
-    }
-
-    /// The time of day, as of the last answer.
-    pub fn clock(&mut self) -> &mut Clock {
-        &mut self.clock
     }
 
     /// What is known of the directory.
@@ -159,7 +150,7 @@ impl Site {
         name: &Name,
         compressed: Vec<Precompressed>,
     ) -> Result<File, OpenError> {
-        let unix_now = self.clock.unix();
+        let unix_now = self.unix_now;
         let mut file = File::load(opened, name.bytes(), None, unix_now)?;
         let load = |Precompressed { coding, fd, info }| {
             let file = File::load((fd, info), name.bytes(), Some(coding), unix_now).ok()?;

@@ -64,6 +64,11 @@ impl Call<'_> {
         self.desk.id(self.task)
     }
 
+    /// How long the request's body is, as far as the client says.
+    pub fn body_len(&self) -> BodyLen {
+        self.task.declared
+    }
+
     /// What [`crate::Handler::establish`] has attached to the connection.
     pub fn kept<T: 'static>(&mut self) -> Option<&mut T> {
         self.kept.as_mut()?.downcast_mut()
