@@ -17,7 +17,7 @@ type Engine = ServerEngine<Calls<Files>>;
 
 fn files(root: &Path) -> (OwnLoop<Engine>, SocketAddr) {
     let site = Options { revalidate_after: Duration::from_secs(3600), ..Options::default() };
-    let options = FilesOptions { root: root.to_owned(), site, test_endpoints: true };
+    let options = FilesOptions { site, test_endpoints: true, ..FilesOptions::new(root) };
     let files = Files::open(&options).expect("a directory");
     let calls = Calls::new(files, sys::now(), sys::wall_clock);
     let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());

@@ -289,6 +289,10 @@ fn a_graceful_end_ends() {
         assert_eq!(closed(&mut hand, socket), Some(8_000));
     }
     assert!(hand.server.is_done());
-    assert_eq!(hand.server.application().handler().gone(), 7, "everybody is told, whatever ended it");
+    assert_eq!(
+        hand.server.application().handler().gone(),
+        7,
+        "everybody is told, whatever ended it"
+    );
     assert_eq!(hand.server.refused(), 0);
 }

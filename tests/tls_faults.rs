@@ -16,47 +16,8 @@ use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https::{self, client_tls, server_tls};
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::{LISTENER, Loop, client};
-use fulmar_tests::tls_end::TlsEnd;
+use fulmar_tests::tls_end::{TlsEnd, TlsPeer};
 use fulmar_tls::{TlsError, Version};
-
-/// A client of TLS on a socket, which the test turns.
-struct Peer {
-    end: TlsEnd,
-    stream: TcpStream,
-}
-
-impl Peer {
-    fn new(certs: &Certs, address: SocketAddr) -> Self {
-        let stream = client(address);
-        stream.set_nonblocking(true).expect("a socket");
-        let session = client_tls(certs).session("localhost").expect("a name");
-        Self { end: TlsEnd::new(session), stream }
-    }
-
-    /// Sends what it has to say, and hears what has come.
-    fn turn(&mut self) {
-        self.stream.write_all(&self.end.take()).expect("little");
-        let mut bytes = [0; 65_536];
-        match self.stream.read(&mut bytes) {
-            Ok(n) => {
-                self.end.eof = n == 0;
-                self.end.wire.extend_from_slice(&bytes[..n]);
-                self.end.open().expect("nothing is wrong");
-            }
-            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
-        }
-    }
-
-    /// Asks for something small.
-    fn ask(&mut self) {
-        self.end.say(b"GET /bytes/10 HTTP/1.1\r\nHost: t\r\n\r\n");
-    }
-
-    /// How many bodies have come.
-    fn answers(&self) -> usize {
-        String::from_utf8_lossy(&self.end.above).matches("HTTP/1.1 200 OK").count()
-    }
-}
 
 /// What a client says first.
 fn hello(certs: &Certs) -> Vec<u8> {
@@ -130,12 +91,12 @@ fn a_client_that_stalls_in_its_handshake_costs_nothing() {
             })
             .collect();
         let mut received = 0;
-        let mut good = Peer::new(&certs, address);
+        let mut good = TlsPeer::connect(&client_tls(&certs), address);
         server.turn_until(|_| {
             good.turn();
             good.end.established
         });
-        good.ask();
+        good.get("/bytes/10");
         server.turn_until(|_| {
             good.turn();
             good.answers() == 1
@@ -315,9 +276,10 @@ fn garbage_after_a_handshake_ends_that_connection_alone() {
         let certs = Certs::new();
         let (mut server, address) =
             L::start(https::server(server_tls(&certs, Who::Server), Limits::default()));
-        let mut peers: Vec<_> = (0..2).map(|_| Peer::new(&certs, address)).collect();
+        let mut peers: Vec<_> =
+            (0..2).map(|_| TlsPeer::connect(&client_tls(&certs), address)).collect();
         server.turn_until(|_| {
-            peers.iter_mut().for_each(Peer::turn);
+            peers.iter_mut().for_each(TlsPeer::turn);
             peers.iter().all(|peer| peer.end.established)
         });
         // A hello in the clear, where everything is encrypted.
@@ -325,7 +287,7 @@ fn garbage_after_a_handshake_ends_that_connection_alone() {
         bad.stream.write_all(&hello(&certs)).expect("room");
         server.turn_until(|server| server.engine().connections() == 1);
         let good = &mut peers[0];
-        good.ask();
+        good.get("/bytes/10");
         server.turn_until(|_| {
             good.turn();
             good.answers() == 1

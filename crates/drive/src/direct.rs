@@ -46,7 +46,8 @@ impl Op {
     }
 }
 
-/// Receives at most `share` bytes for each entry, one after the other into `block`.
+/// Receives at most `share` bytes for each entry, and no more than it wants, one after the other
+/// into `block`.
 pub(crate) fn receive(
     ops: &mut [Op],
     share: usize,
@@ -55,9 +56,10 @@ pub(crate) fn receive(
     throttle: &mut Option<Box<Throttle>>,
 ) {
     for op in ops {
-        let portion = portion(throttle, Way::Receive, share);
+        let len = share.min(op.len);
+        let portion = portion(throttle, Way::Receive, len);
         op.refused = portion.is_err();
-        op.len = *portion.as_ref().unwrap_or(&share);
+        op.len = *portion.as_ref().unwrap_or(&len);
         op.note(portion.and_then(|len| sys::recv(sockets.fd(op.socket), block, len)));
     }
 }

@@ -9,9 +9,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Instant;
 
-use bytes::BytesMut;
 use fulmar_engine::{Action, Engine, ListenerId, SocketId};
-use fulmar_proto::{Abilities, Signals};
+use fulmar_proto::{Abilities, Block, Signals};
 use fulmar_sys::{self as sys, PollEntry};
 
 use crate::changes::{Change, Changes};
@@ -20,6 +19,7 @@ use crate::epoll::{Epoll, Until};
 use crate::listener::Listener;
 use crate::pipe::Pipe;
 use crate::portions::{Portions, Throttle};
+use crate::receive::BLOCK_SIZE;
 use crate::selector::{Interest, Ready, Selector, Tag};
 use crate::socket::{Birth, Socket, Sockets};
 use crate::waker::Waker;
@@ -50,7 +50,7 @@ pub struct Reactor<E, S> {
     pub(crate) fresh: Vec<SocketId>,        // sockets that the selector does not know yet
     pub(crate) receives: Vec<Op>,
     pub(crate) sends: Vec<Op>,
-    pub(crate) block: BytesMut, // every receive of a turn goes here; idle sockets keep nothing
+    pub(crate) block: Block, // every receive of a turn goes here; idle sockets keep nothing
     pub(crate) buffer: Vec<u8>, // short transmits, side by side
     pub(crate) pipe: Option<Pipe>, // made when the first bytes go into a file
     pub(crate) throttle: Option<Box<Throttle>>,
@@ -101,7 +101,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             fresh: Vec::new(),
             receives: Vec::new(),
             sends: Vec::new(),
-            block: BytesMut::new(),
+            block: Block::new(BLOCK_SIZE),
             buffer: Vec::new(),
             pipe: None,
             throttle: None,
@@ -325,7 +325,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Action::Unlisten { listener } => {
                 let at = listener.0 as usize;
                 if let Some(listener) = self.listeners.get_mut(at).and_then(Option::take) {
-                    self.selector.retire(listener.fd);
+                    self.selector.retire_shared(listener.fd);
                 }
             }
         }

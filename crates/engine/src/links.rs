@@ -13,11 +13,11 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use fulmar_proto::{
-    Connection, Event, FileRange, Input, Layer, LayerError, PeerError, Phase, Scratch, StreamId,
-    Transmit, Wishes,
+    Block, Connection, Event, FileRange, Input, Layer, LayerError, PeerError, Phase, Scratch,
+    StreamId, Transmit, Wishes,
 };
 
-use crate::between::Between;
+use crate::between::{Between, OPENED_SIZE};
 use crate::slots::Slots;
 use crate::timeouts::{Pace, Spans, Timeouts, begins_again, is_paced};
 use crate::timers::{Span, Tick, Wheel};
@@ -101,7 +101,7 @@ pub struct Links<C, T> {
     slots: Slots<Link<C, T>>,
     desk: Desk,
     scratch: Scratch,
-    opened: BytesMut, // what a layer opens, on its way to the connection
+    opened: Block, // what a layer opens, on its way to the connection
     due: Vec<u32>,
 }
 
@@ -318,7 +318,7 @@ impl<C: Connection, T> Links<C, T> {
             slots: Slots::new(lane, lanes),
             desk: Desk { actions: VecDeque::new(), wheel: Wheel::new(now), spans: timeouts.into() },
             scratch: Scratch::default(),
-            opened: BytesMut::new(),
+            opened: Block::new(OPENED_SIZE),
             due: Vec::new(),
         }
     }
@@ -629,7 +629,7 @@ impl<C: Connection, T> Links<C, T> {
         socket: SocketId,
         moved: u64,
         on: &mut H,
-        act: impl FnOnce(&mut Link<C, T>, &mut BytesMut, &mut Lent<'_, H>),
+        act: impl FnOnce(&mut Link<C, T>, &mut Block, &mut Lent<'_, H>),
     ) {
         let Self { slots, desk, scratch, opened, .. } = self;
         let at = slots.position(socket);

@@ -268,7 +268,7 @@ mod tests {
         let (clock, agent) = (clock(now), [b'a'; 300]);
         (0..1000).for_each(|_| log.answered(now, &clock, &exchange(b"/", &agent)));
         let lost = output.lost();
-        output.replace(good);
+        output.reopen(good);
         log.answered(now + FLUSH_AFTER, &clock, &exchange(b"/last", b""));
         log.finish(now + FLUSH_AFTER);
         let told = told.borrow();

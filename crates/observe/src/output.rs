@@ -78,6 +78,14 @@ impl Output {
         Self(Arc::new(Mutex::new(sink)))
     }
 
+    /// Writes to another file from now on, from any thread: what was one has been moved away. Of a
+    /// line that was written in part, the rest is lost.
+    pub fn reopen(&self, fd: OwnedFd) {
+        let mut sink = self.sink();
+        sink.torn.clear();
+        sys::close(std::mem::replace(&mut sink.fd, fd));
+    }
+
     /// Writes whole lines, and what is missing of earlier ones.
     pub(crate) fn write(&self, lines: &[u8]) -> Written {
         let mut sink = self.sink();
@@ -107,12 +115,6 @@ impl Output {
     #[cfg(test)]
     pub(crate) fn lost(&self) -> u64 {
         self.sink().lost
-    }
-
-    /// Writes to another file from now on.
-    #[cfg(test)]
-    pub(crate) fn replace(&self, fd: OwnedFd) {
-        self.sink().fd = fd;
     }
 
     /// Nothing that may panic is done while the lock is held.

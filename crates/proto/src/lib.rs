@@ -16,11 +16,13 @@ pub mod transmit;
 
 pub mod plan;
 
+mod block;
 mod outbox;
 mod spare;
 
 pub mod h1;
 
+pub use block::Block;
 pub use connection::{BodyLen, Connection, Misuse, PeerError, Phase, Wishes};
 pub use event::{Client, Event, Role, Server, StreamId};
 pub use h1::{ClientConnection, ServerConnection};

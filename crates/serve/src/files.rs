@@ -1,14 +1,16 @@
-//! The handler: endpoints for tests where they are wanted, files everywhere else.
+//! The handler: who may ask, then endpoints for tests where they are wanted, files everywhere else.
 
 use std::io;
 use std::path::PathBuf;
 
-use fulmar_proto::{Request, Segment};
+use fulmar_proto::Request;
+use fulmar_semantics::auth::Gate;
 use fulmar_server::{Call, Handler, Outcome};
+use fulmar_web::auth::admit;
+use fulmar_web::cors::Cors;
 
 use crate::endpoints::{Endpoint, Endpoints};
 use crate::options::Options;
-use crate::respond::{Answer, Body};
 use crate::site::Site;
 
 /// What to answer with.
@@ -18,14 +20,28 @@ pub struct FilesOptions {
     pub root: PathBuf,
     /// How it is served.
     pub site: Options,
+    /// From where pages may read it.
+    pub cors: Option<Cors>,
+    /// Who may ask; anybody, if nothing is said.
+    pub gate: Option<Gate>,
     /// Answer for tests and benchmarks too: see [`crate::endpoints`].
     pub test_endpoints: bool,
+}
+
+impl FilesOptions {
+    /// This directory, for everybody.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        let site = Options::default();
+        Self { root: root.into(), site, cors: None, gate: None, test_endpoints: false }
+    }
 }
 
 /// Answers with files; one per thread.
 #[derive(Debug)]
 pub struct Files {
     site: Site,
+    cors: Option<Cors>,
+    gate: Option<Gate>,
     endpoints: Option<Endpoints>,
 }
 
@@ -37,6 +53,8 @@ impl Files {
     pub fn open(options: &FilesOptions) -> io::Result<Self> {
         Ok(Self {
             site: Site::open(&options.root, options.site.clone())?,
+            cors: options.cors.clone(),
+            gate: options.gate.clone(),
             endpoints: options.test_endpoints.then(Endpoints::new),
         })
     }
@@ -44,29 +62,26 @@ impl Files {
 
 impl Handler for Files {
     fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+        if let Some(cors) = &self.cors
+            && cors.is_preflight(call, request)?
+        {
+            return Ok(());
+        }
+        if let Some(gate) = &self.gate
+            && admit(gate, call, request)?.is_none()
+        {
+            return Ok(());
+        }
         if let Some(endpoints) = &self.endpoints
             && let Some(endpoint) = Endpoint::parse(request.target)
         {
             return endpoints.answer(endpoint, call);
         }
-        let (now, unix_now) = (call.now(), call.clock().unix());
-        send(call, self.site.answer(now, unix_now, request))
+        self.site.serve(call, request)
     }
 
     /// A remembered file is worth less than a client that waits.
     fn exhausted(&mut self) {
         self.site.cache().shed();
     }
-}
-
-fn send(call: &mut Call<'_>, mut answer: Answer<'_>) -> Outcome {
-    let body = std::mem::replace(&mut answer.body, Body::Empty);
-    call.send_head(answer.head(), answer.len)?;
-    match body {
-        Body::Empty => {}
-        Body::Bytes(bytes) => call.send(bytes)?,
-        Body::File(range) => call.send(Segment::File(range))?,
-        Body::Parts(parts) => parts.into_iter().try_for_each(|part| call.send(part))?,
-    }
-    call.end()
 }

@@ -1,8 +1,8 @@
-//! A static file server: a handler of `fulmar-server`, and the threads that run it.
+//! A static file server: a handler of `fulmar-server`.
 //!
 //! A [`Site`] is a directory and what is known of its files; [`Site::answer`] turns a request
 //! head into an [`Answer`]: status, fields, and a body that lies in memory or in an open file.
-//! [`Files`] is the handler that sends it; [`Running`] is a server with its threads.
+//! [`Files`] is the handler that sends it.
 //!
 //! The modules stand in reading order: from the request target to the file, from the file to
 //! the answer, and what is written about it afterwards.
@@ -27,10 +27,8 @@ pub mod endpoints;
 pub mod ledger;
 
 pub mod files;
-pub mod run;
 
 pub use files::{Files, FilesOptions};
 pub use options::Options;
 pub use respond::{Answer, Body};
-pub use run::{Outcome, RunOptions, Running};
 pub use site::Site;

@@ -15,6 +15,8 @@ use fulmar_semantics::conditional::{Conditions, Verdict};
 use fulmar_semantics::range::{Multipart, Selection, Span, select};
 use fulmar_semantics::range::{write_content_range, write_unsatisfied_range};
 
+use fulmar_server::{Call, Outcome};
+
 use crate::cache::Found;
 use crate::file::{File, push};
 use crate::pages::{Pages, page};
@@ -229,6 +231,22 @@ impl<'a> Answer<'a> {
         let mut head = Response::new(self.status, self.headers);
         head.added = self.added();
         head
+    }
+
+    /// Sends it.
+    ///
+    /// # Errors
+    /// Passed on from `call`.
+    pub fn send(mut self, call: &mut Call<'_>) -> Outcome {
+        let body = std::mem::replace(&mut self.body, Body::Empty);
+        call.send_head(self.head(), self.len)?;
+        match body {
+            Body::Empty => {}
+            Body::Bytes(bytes) => call.send(bytes)?,
+            Body::File(range) => call.send(range)?,
+            Body::Parts(parts) => parts.into_iter().try_for_each(|part| call.send(part))?,
+        }
+        call.end()
     }
 
     /// The fields that belong to this answer alone.

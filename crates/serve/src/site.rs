@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use fulmar_proto::{HeaderBuf, Request};
+use fulmar_server::{Call, Outcome};
 use fulmar_sys as sys;
 use fulmar_sys::{FileInfo, FileKind};
 
@@ -60,6 +61,15 @@ impl Site {
         })
     }
 
+    /// Answers a request with `call`.
+    ///
+    /// # Errors
+    /// Passed on from `call`.
+    pub fn serve(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+        let (now, unix_now) = (call.now(), call.clock().unix());
+        self.answer(now, unix_now, request).send(call)
+    }
+
     /// Answers a request. It is `unix_now` seconds since 1970. A body that came with the request is
     /// the caller's to drop, and `Date` the caller's to add.
     ///
@@ -69,7 +79,7 @@ impl Site {
         self.unix_now = unix_now;
         let method = Method::of(request.method);
         let looked_up = match method {
-            Method::Get | Method::Head => self.look_up(now, request.target),
+            Method::Get | Method::Head => self.look_up_or_index(now, request.target),
             Method::Options | Method::Other => Ok(()),
         };
         let known = || self.cache.peek(self.name.key()).ok_or(Refusal::Open(OpenError::NotFound));
@@ -85,6 +95,22 @@ impl Site {
     /// True if symbolic links inside the directory work.
     pub fn follows_links(&self) -> bool {
         self.root.follows_links()
+    }
+
+    /// As [`Site::look_up`]. Where one page does for all names, an unknown one without an extension
+    /// leads to the page of the root.
+    fn look_up_or_index(&mut self, now: Instant, target: &[u8]) -> Result<(), Refusal> {
+        let result = self.look_up(now, target);
+        let unknown = result == Err(Refusal::Open(OpenError::NotFound));
+        let last = self.name.bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        if !self.options.single_page || !unknown || last.contains(&b'.') {
+            return result;
+        }
+        self.look_up(now, b"/")?;
+        match self.cache.peek(self.name.key()) {
+            Some(Found::File(_)) => Ok(()),
+            _ => result, // no page, but a listing or a refusal
+        }
     }
 
     /// Afterwards the cache knows the name. Where there is no descriptor left for looking again,

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Instant, SystemTime};
 
 use fulmar_engine::End;
-use fulmar_proto::{PeerError, Request};
+use fulmar_proto::{HeaderBuf, PeerError, Request};
 use fulmar_semantics::clock::Clock;
 
 use crate::mailbox::Mailbox;
@@ -19,6 +19,8 @@ pub(crate) struct Desk {
     pub(crate) clock: Clock,
     wall_clock: fn() -> SystemTime,
     pub(crate) observers: Vec<Box<dyn Observer>>,
+    /// Every answer carries these.
+    pub(crate) fields: HeaderBuf,
     /// Answers carry their request's identifier.
     pub(crate) tells_ids: bool,
     server: u64,
@@ -34,6 +36,7 @@ impl Desk {
             clock: Clock::new(wall_clock(), now),
             wall_clock,
             observers: Vec::new(),
+            fields: HeaderBuf::new(),
             tells_ids: false,
             server: RandomState::new().build_hasher().finish(),
             requests: 0,

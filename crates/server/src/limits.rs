@@ -15,6 +15,11 @@ pub struct Limits {
     /// The same for an address of this machine (loopback), from which a proxy may connect for
     /// everybody.
     pub loopback_connections_max: usize,
+    /// Bytes that one client can make us keep for its connection, at most: what it sent that
+    /// nobody took or gave back, and what waits to be sent to it, together; 384 KiB at least. A
+    /// quarter of it is what [`fulmar_proto::Connection::room`] says is free at first. An
+    /// application that queues more than there is room for keeps that beside it.
+    pub connection_memory_max: usize,
     /// Until the layer below a connection, such as TLS, is open.
     pub handshake_timeout: Duration,
     /// A kept connection without a request.
@@ -44,6 +49,7 @@ impl Default for Limits {
             connections_max: usize::MAX,
             address_connections_max: 1_024,
             loopback_connections_max: usize::MAX,
+            connection_memory_max: 1024 * 1024,
             handshake_timeout: Duration::from_secs(20),
             idle_timeout: Duration::from_secs(75),
             head_timeout: Duration::from_secs(20),
@@ -57,7 +63,24 @@ impl Default for Limits {
     }
 }
 
+/// How a connection's memory is divided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shares {
+    /// Received, and not taken.
+    pub(crate) unread: usize,
+    /// Queued by application and protocol; and as much given out and not given back.
+    pub(crate) queue: u32,
+    /// Queued by a layer; as much again may be opened and not taken.
+    pub(crate) sealed: usize,
+}
+
 impl Limits {
+    pub(crate) fn shares(&self) -> Shares {
+        let quarter = self.connection_memory_max.max(MEMORY_MIN) / 4;
+        let queue = u32::try_from(quarter).unwrap_or(u32::MAX);
+        Shares { unread: quarter, queue, sealed: quarter / 2 }
+    }
+
     pub(crate) fn timeouts(&self) -> Timeouts {
         Timeouts {
             connect: None,
@@ -74,3 +97,6 @@ impl Limits {
         }
     }
 }
+
+/// An eighth is what a layer has opened, which is less than a head and a record together.
+const MEMORY_MIN: usize = 8 * (32 + 16) * 1024;

@@ -49,9 +49,11 @@ calls!(
     send,
     sendmsg,
     sendfile,
+    recvmsg,
     splice,
     pipe2,
     fcntl,
+    ioctl,
     shutdown,
     close,
     epoll_create1,
@@ -81,6 +83,7 @@ calls!(
     prlimit64,
     sched_getaffinity,
     sched_setaffinity,
+    geteuid,
 );
 
 /// What one thread, or several, asked of the kernel.

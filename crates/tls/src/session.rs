@@ -31,7 +31,8 @@ pub type ServerSession = Session<ServerEnd>;
 /// One connection's TLS, of either side.
 pub struct Session<S> {
     tls: S,
-    outbox: Outbox, // ciphertext
+    outbox: Outbox,   // ciphertext
+    queue_max: usize, // no more of it is sealed ahead of the socket than about this
     stage: Stage,
     /// Whole records at the front of the input belong to a handshake message whose end has not
     /// come. rustls counts on seeing them again with whatever it is asked next, so nothing is
@@ -82,8 +83,8 @@ impl ServerSession {
 impl<S: Side> Session<S> {
     fn new(tls: S) -> Self {
         let outbox = Outbox::default();
-        let (stage, peer) = (Stage::Handshake, Peer::Open);
-        Self { tls, outbox, stage, incomplete: false, peer, silent: 0 }
+        let (queue_max, stage, peer) = (QUEUE_MAX, Stage::Handshake, Peer::Open);
+        Self { tls, outbox, queue_max, stage, incomplete: false, peer, silent: 0 }
     }
 
     /// What was agreed; `None` before the handshake is complete.
@@ -215,10 +216,12 @@ impl<S: Side> Session<S> {
         error.into()
     }
 
-    /// Room for so many bytes of plaintext.
+    /// Room for so many bytes of plaintext. A head that waits for its body takes none of it, so
+    /// that large bodies are cut as files are read.
     fn room(&self) -> usize {
         let queued = usize::try_from(self.outbox.size()).unwrap_or(usize::MAX);
-        match SEALED_SIZE_MAX.saturating_sub(queued) {
+        match self.queue_max.saturating_sub(queued) {
+            _ if queued < RECORD_SIZE => self.queue_max,
             room if room < RECORD_SIZE => 0,
             room => room,
         }
@@ -329,6 +332,11 @@ impl<S: Side> Layer for Session<S> {
         self.outbox.sent(bytes);
     }
 
+    /// A record at least: without one, nothing could be sent.
+    fn set_queue_max(&mut self, bytes: usize) {
+        self.queue_max = bytes.max(RECORD_SIZE);
+    }
+
     fn info(&self) -> Option<&dyn Any> {
         Some(self)
     }
@@ -379,8 +387,8 @@ fn begins_with_record(bytes: &[u8]) -> bool {
 const RECORD_SIZE: usize = 16 * 1024;
 /// Header, nonce, tag, content type and slack: what a record adds.
 const RECORD_OVERHEAD: usize = 64;
-/// No more is sealed ahead of the socket than about this.
-const SEALED_SIZE_MAX: usize = 128 * 1024;
+/// Ciphertext that waits for the socket, and a record more, unless somebody sets another limit.
+const QUEUE_MAX: usize = 128 * 1024;
 /// What says nothing is tickets, changes of keys and padding: no peer sends more of it at a time.
 const SILENT_SIZE_MAX: usize = 32 * 1024;
 /// A fatal alert before anything is encrypted (RFC 8446 §6).
