@@ -333,7 +333,7 @@ impl Serve {
             true => process.wait_stdout("serving "),
             false => process.wait_stderr("serving "),
         };
-        let address = greeting.trim_end().rsplit("http://").next().expect("it ends in a URL");
+        let address = greeting.trim_end().rsplit("://").next().expect("it ends in a URL");
         let address = address.trim_end_matches('/').parse().expect("an address");
         Self { process, address }
     }
