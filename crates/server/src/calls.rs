@@ -16,7 +16,7 @@ use crate::call::Call;
 use crate::desk::Desk;
 use crate::handler::{Handler, Outcome, Work};
 use crate::mailbox::Mailbox;
-use crate::observer::{Asked, Observer};
+use crate::observer::Observer;
 use crate::suspended::{Doing, Errand};
 use crate::task::{Session, Task, Tunnel};
 
@@ -123,8 +123,7 @@ impl<H: Handler> Calls<H> {
         if task.held {
             lent.reply.set_held(false);
         }
-        let asked = request.map(Asked::of);
-        self.desk.close(lent.context.now, lent.session, task, asked, true);
+        self.desk.close(lent.context.now, lent.session, task, request, true);
     }
 }
 

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Instant, SystemTime};
 
 use fulmar_engine::End;
+use fulmar_proto::Request;
 use fulmar_semantics::clock::Clock;
 
 use crate::mailbox::Mailbox;
@@ -67,12 +68,13 @@ impl Desk {
         now: Instant,
         session: &Session,
         mut task: Box<Task>,
-        asked: Option<Asked<'_>>,
+        request: Option<&Request<'_>>,
         complete: bool,
     ) {
         if !self.observers.is_empty() {
             let kept = task.asked.take();
-            let asked = asked.or_else(|| kept.as_ref().map(|kept| kept.as_asked()));
+            let asked =
+                request.map(Asked::of).or_else(|| kept.as_ref().map(|kept| kept.as_asked()));
             self.clock.advance(now);
             let answered = Answered {
                 peer: session.peer,
