@@ -654,6 +654,7 @@ const ALLOWED: &[Edges] = &[
     ),
     crate_("bench/client", &["client", "drive", "sys", "tls"]),
     crate_("bench/idle", &["drive", "engine", "proto", "sys"]),
+    crate_("bench/server", &[]),
     crate_(
         "tests",
         &[
