@@ -595,6 +595,7 @@ const ALLOWED: &[Edges] = &[
     crate_("client", &["engine", "proto", "semantics", "tls"]),
     crate_("fetch", &["client", "drive", "names", "proto", "semantics", "sys", "tls"]),
     crate_("server", &["engine", "proto", "semantics"]),
+    crate_("http", &["proto", "server"]),
     crate_("serve", &["drive", "engine", "proto", "semantics", "server", "sys"]),
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
     crate_("cli", &["client", "fetch", "load", "serve", "server", "sys"]),
