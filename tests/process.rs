@@ -24,9 +24,18 @@ pub fn fulmar() -> &'static Path {
 }
 
 /// Where the examples of the library lie, as [`fulmar`].
-pub fn examples() -> &'static [PathBuf] {
+fn examples() -> &'static [PathBuf] {
     static BINARIES: OnceLock<Vec<PathBuf>> = OnceLock::new();
     BINARIES.get_or_init(|| build(&["-p", "fulmar", "--examples"]))
+}
+
+/// The example of this name, built.
+///
+/// # Panics
+/// There is none.
+pub fn example(name: &str) -> &'static Path {
+    let of_name = |path: &&PathBuf| path.file_name().is_some_and(|known| known == name);
+    examples().iter().find(of_name).unwrap_or_else(|| panic!("no example {name}"))
 }
 
 fn build(what: &[&str]) -> Vec<PathBuf> {
