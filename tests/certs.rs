@@ -7,7 +7,8 @@ use fulmar_tls::Identity;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName,
     DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, Issuer, KeyIdMethod, KeyPair,
-    KeyUsagePurpose, NameConstraints, RevokedCertParams, SanType, SerialNumber, date_time_ymd,
+    KeyUsagePurpose, NameConstraints, PKCS_RSA_SHA256, RevokedCertParams, RsaKeySize, SanType,
+    SerialNumber, date_time_ymd,
 };
 use tempfile::TempDir;
 
@@ -34,6 +35,16 @@ pub enum Who {
     OutOfBounds,
     /// A client's.
     Client,
+    /// A client's, which the list names too.
+    RevokedClient,
+    /// A client's, whose authority nobody knows.
+    StrangerClient,
+}
+
+impl Who {
+    fn is_client(self) -> bool {
+        matches!(self, Self::Client | Self::RevokedClient | Self::StrangerClient)
+    }
 }
 
 /// A directory of certificates.
@@ -52,8 +63,8 @@ impl Certs {
         let (params, key) = (authority("the authority of this test"), new_key());
         certs.write("ca.pem", &params.self_signed(&key).expect("a certificate").pem());
         certs.write("ca.key", &key.serialize_pem());
-        let revoked = RevokedCertParams {
-            serial_number: serial(Who::Revoked),
+        let revoked = |who| RevokedCertParams {
+            serial_number: serial(who),
             revocation_time: date_time_ymd(2020, 1, 1),
             reason_code: None,
             invalidity_date: None,
@@ -63,7 +74,7 @@ impl Certs {
             next_update: date_time_ymd(2999, 1, 1),
             crl_number: SerialNumber::from(1_u64),
             issuing_distribution_point: None,
-            revoked_certs: vec![revoked],
+            revoked_certs: vec![revoked(Who::Revoked), revoked(Who::RevokedClient)],
             key_identifier_method: KeyIdMethod::Sha256,
         };
         let list = list.signed_by(&Issuer::from_params(&params, &key)).expect("a list");
@@ -91,16 +102,53 @@ impl Certs {
     /// # Panics
     /// There is no room for the files.
     pub fn identity(&self, who: Who) -> Identity {
+        let (cert, key) = self.files(who);
+        Identity::files(cert, key)
+    }
+
+    /// The files of a certificate and of its key.
+    ///
+    /// # Panics
+    /// There is no room for them.
+    pub fn files(&self, who: Who) -> (PathBuf, PathBuf) {
         let (cert, key) = (format!("{who:?}.pem"), format!("{who:?}.key"));
-        let identity =
-            Identity { cert: self.dir.path().join(&cert), key: self.dir.path().join(&key) };
-        if identity.cert.exists() {
-            return identity;
+        let paths = (self.dir.path().join(&cert), self.dir.path().join(&key));
+        if !paths.0.exists() {
+            let pair = new_key();
+            self.write(&key, &pair.serialize_pem());
+            self.write(&cert, &self.chain(who, &pair));
         }
-        let pair = new_key();
-        self.write(&key, &pair.serialize_pem());
-        self.write(&cert, &self.chain(who, &pair));
-        identity
+        paths
+    }
+
+    /// A server's certificate for these names, in files called `file`; asked again, another one.
+    ///
+    /// # Panics
+    /// There is no room for the files.
+    pub fn issue(&self, file: &str, names: &[&str]) -> Identity {
+        self.issue_for(file, names, &new_key())
+    }
+
+    /// The same with an RSA key, for clients who know no other.
+    ///
+    /// # Panics
+    /// There is no room for the files.
+    pub fn issue_rsa(&self, file: &str, names: &[&str]) -> Identity {
+        let pair = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048);
+        self.issue_for(file, names, &pair.expect("a key"))
+    }
+
+    fn issue_for(&self, file: &str, names: &[&str], pair: &KeyPair) -> Identity {
+        let mut own = params(Who::Server);
+        own.subject_alt_names = dns_names(names);
+        own.serial_number = None; // each has one of its own
+        let issuer = authority("the authority of this test");
+        let key = self.key();
+        let cert = own.signed_by(pair, &Issuer::from_params(&issuer, &key));
+        let (cert_file, key_file) = (format!("{file}.pem"), format!("{file}.key"));
+        self.write(&key_file, &pair.serialize_pem());
+        self.write(&cert_file, &cert.expect("a certificate").pem());
+        Identity::files(self.dir.path().join(cert_file), self.dir.path().join(key_file))
     }
 
     fn chain(&self, who: Who, pair: &KeyPair) -> String {
@@ -115,7 +163,9 @@ impl Certs {
                 own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
                 own.self_signed(pair).expect("a certificate").pem()
             }
-            Who::Stranger => signed_by(&authority("an authority that nobody knows"), &key),
+            Who::Stranger | Who::StrangerClient => {
+                signed_by(&authority("an authority that nobody knows"), &key)
+            }
             Who::OutOfBounds => {
                 let bounds = NameConstraints {
                     permitted_subtrees: vec![GeneralSubtree::DnsName("elsewhere.example".into())],
@@ -164,12 +214,11 @@ fn authority(name: &str) -> CertificateParams {
 fn params(who: Who) -> CertificateParams {
     let names: &[&str] = match who {
         Who::OtherHost => &["other.example"],
-        Who::Client => &["client.example"],
+        who if who.is_client() => &["client.example"],
         _ => &["localhost", "test.example", "*.wild.example"],
     };
-    let name = |name: &&str| SanType::DnsName((*name).try_into().expect("a name"));
-    let mut subject_alt_names: Vec<_> = names.iter().map(name).collect();
-    if !matches!(who, Who::OtherHost | Who::Client) {
+    let mut subject_alt_names = dns_names(names);
+    if who != Who::OtherHost && !who.is_client() {
         let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()];
         subject_alt_names.extend(loopback.map(SanType::IpAddress));
     }
@@ -178,9 +227,9 @@ fn params(who: Who) -> CertificateParams {
         Who::NotYetValid => (2999, 3000),
         _ => (2020, 2999),
     };
-    let purpose = match who {
-        Who::Client => ExtendedKeyUsagePurpose::ClientAuth,
-        _ => ExtendedKeyUsagePurpose::ServerAuth,
+    let purpose = match who.is_client() {
+        true => ExtendedKeyUsagePurpose::ClientAuth,
+        false => ExtendedKeyUsagePurpose::ServerAuth,
     };
     let mut params = CertificateParams::default();
     params.not_before = date_time_ymd(from, 1, 1);
@@ -191,6 +240,11 @@ fn params(who: Who) -> CertificateParams {
     params.extended_key_usages = vec![purpose];
     params.use_authority_key_identifier_extension = true;
     params
+}
+
+fn dns_names(names: &[&str]) -> Vec<SanType> {
+    let name = |name: &&str| SanType::DnsName((*name).try_into().expect("a name"));
+    names.iter().map(name).collect()
 }
 
 fn named(name: &str) -> DistinguishedName {

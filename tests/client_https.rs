@@ -322,10 +322,10 @@ fn certificates_are_verified_behind_proxies_too() {
 }
 
 fn openssl(certs: &Certs, arguments: &[&str]) -> (Process, std::net::SocketAddr) {
-    let identity = certs.identity(Who::Server);
+    let (cert, key) = certs.files(Who::Server);
     let mut command: Command = peer("openssl");
     command.args(["s_server", "-accept", "127.0.0.1:0", "-naccept", "10"]);
-    command.arg("-cert").arg(identity.cert).arg("-key").arg(identity.key).args(arguments);
+    command.arg("-cert").arg(cert).arg("-key").arg(key).args(arguments);
     let mut process = Process::start(&mut command);
     let line = process.wait_stdout("ACCEPT ");
     let port = line.rsplit(':').next().and_then(|port| port.trim().parse().ok());

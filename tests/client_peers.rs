@@ -37,8 +37,8 @@ fn is_ok(done: &Done) -> &Done {
 /// nginx over TLS: a text that it wraps, redirects, a place behind a password, and a directory
 /// that takes files.
 fn nginx(certs: &Certs) -> Nginx {
-    let identity = certs.identity(Who::Server);
-    let (cert, key) = (identity.cert.display(), identity.key.display());
+    let (cert, key) = certs.files(Who::Server);
+    let (cert, key) = (cert.display(), key.display());
     Nginx::with(|address, dir| {
         fs::create_dir(dir.join("files")).expect("a directory");
         fs::create_dir(dir.join("body")).expect("a directory");

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use fulmar_drive::{Epoll, ListenOptions, Reactor, Waker, listen};
 use fulmar_server::{Layers, Limits, ServerEngine, Stop};
 use fulmar_sys as sys;
-use fulmar_tls::{ClientOptions, ClientTls, Roots, ServerOptions, ServerTls};
+use fulmar_tls::{ClientOptions, ClientTls, Roots, ServerTls};
 
 use crate::app::{self, App};
 use crate::certs::{Certs, Who};
@@ -18,7 +18,7 @@ pub fn server(tls: ServerTls, limits: Limits) -> ServerEngine<App> {
 
 /// A session of its own for each connection.
 pub fn layers(tls: ServerTls) -> Layers {
-    Layers::new(move || Some(Box::new(tls.session().ok()?)))
+    Layers::new(move |_| Some(Box::new(tls.session().ok()?)))
 }
 
 /// As a server with this certificate speaks TLS.
@@ -26,7 +26,7 @@ pub fn layers(tls: ServerTls) -> Layers {
 /// # Panics
 /// The files cannot be used.
 pub fn server_tls(certs: &Certs, who: Who) -> ServerTls {
-    ServerTls::new(&ServerOptions::from(certs.identity(who))).expect("a certificate and its key")
+    ServerTls::new(certs.identity(who).into()).expect("a certificate and its key")
 }
 
 /// What a client asks for that trusts the authority of `certs` only.

@@ -7,7 +7,6 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
 
-use fulmar_tls::Identity;
 use rustix::net::{AddressFamily, SocketType};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -121,7 +120,7 @@ impl Nginx {
     /// # Panics
     /// As [`Nginx::start`].
     pub fn start_tls(certs: &Certs) -> Self {
-        let Identity { cert, key } = certs.identity(Who::Server);
+        let (cert, key) = certs.files(Who::Server);
         let (cert, key) = (cert.display().to_string(), key.display().to_string());
         let body = "n".repeat(128);
         Self::with(|address, _| {

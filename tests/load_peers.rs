@@ -12,7 +12,7 @@ use fulmar_tests::https::Https;
 use fulmar_tests::load::{Nginx, Report, command, load, read_request, report, scripted};
 use fulmar_tests::process::{PATIENCE, Process, Serve, eventually, fulmar, peer, run};
 use fulmar_tests::tree::{Tree, noise};
-use fulmar_tls::{Identity, ServerOptions, ServerTls};
+use fulmar_tls::{ClientAuth, ServerOptions, ServerTls};
 use rustix::process::Signal;
 
 fn no_errors(report: &Report, requests: u64) {
@@ -318,10 +318,10 @@ fn whom_nobody_vouches_for_is_not_loaded() {
 fn a_client_certificate_opens_the_door() {
     let certs = Certs::new();
     let mut options = ServerOptions::from(certs.identity(Who::Server));
-    options.client_roots = Some(certs.ca());
-    let server = Https::start_with(ServerTls::new(&options).expect("files"));
+    options.client_auth = ClientAuth::Required(vec![certs.ca().into()].into());
+    let server = Https::start_with(ServerTls::new(options).expect("files"));
     let (ca, url) = (certs.ca().display().to_string(), server.url("/bytes/1"));
-    let Identity { cert, key } = certs.identity(Who::Client);
+    let (cert, key) = certs.files(Who::Client);
     let (cert, key) = (cert.display().to_string(), key.display().to_string());
     let known = ["--cacert", &ca, "--cert", &cert, "--key", &key, "-c", "2", "-n", "9", &url];
     no_errors(&report(&known), 9);

@@ -404,6 +404,45 @@ impl<E: Engine, T: Trigger> Loop for AppLoop<E, T> {
     }
 }
 
+/// Turns `driver` in this thread while `peer` talks to it in another.
+///
+/// # Panics
+/// The peer does, or nothing happens any more.
+pub fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let peer = scope.spawn(peer);
+        driver.turn_until(|_| peer.is_finished());
+        peer.join().expect("the peer's assertions hold")
+    })
+}
+
+/// Makes tests of functions that are generic over a [`Loop`]: one for each kind of loop, at full
+/// speed and, unless it is about speed, byte by byte.
+#[macro_export]
+macro_rules! tests_in_every_loop {
+    (at_any_pace: [$($name:ident),* $(,)?] $(,)?) => {
+        $crate::tests_in_every_loop!(at_any_pace: [$($name),*], at_full_speed: []);
+    };
+    (at_any_pace: [$($name:ident),* $(,)?], at_full_speed: [$($fast:ident),* $(,)?] $(,)?) => {
+        $crate::tests_in_every_loop!(@ epoll, OwnLoop<_>, [$($name,)* $($fast),*]);
+        $crate::tests_in_every_loop!(@ level, AppLoop<_, Level>, [$($name,)* $($fast),*]);
+        $crate::tests_in_every_loop!(@ edge, AppLoop<_, Edge>, [$($name,)* $($fast),*]);
+        $crate::tests_in_every_loop!(@ one_shot, AppLoop<_, OneShot>, [$($name,)* $($fast),*]);
+        $crate::tests_in_every_loop!(@ registered_once, AppLoop<_, Once>, [$($name,)* $($fast),*]);
+        $crate::tests_in_every_loop!(@ epoll_bytewise, Bytewise<OwnLoop<_>>, [$($name),*]);
+        $crate::tests_in_every_loop!(@ level_bytewise, Bytewise<AppLoop<_, Level>>, [$($name),*]);
+        $crate::tests_in_every_loop!(@ edge_bytewise, Bytewise<AppLoop<_, Edge>>, [$($name),*]);
+        $crate::tests_in_every_loop!(@ one_shot_bytewise, Bytewise<AppLoop<_, OneShot>>, [$($name),*]);
+    };
+    (@ $world:ident, $loop:ty, [$($name:ident),* $(,)?]) => {
+        mod $world {
+            #[allow(unused_imports, reason = "each world names one or two of them")]
+            use $crate::loops::{AppLoop, Bytewise, Edge, Level, Once, OneShot, OwnLoop};
+            $(#[test] fn $name() { super::$name::<$loop>(); })*
+        }
+    };
+}
+
 /// A client's socket: blocking, with a limit to every wait.
 ///
 /// # Panics

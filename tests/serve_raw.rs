@@ -6,61 +6,10 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::thread;
 
+use fulmar_tests::cases::{Case, bad};
 use fulmar_tests::http::{Client, Counts, Reply, replies};
 use fulmar_tests::process::{Serve, eventually};
 use fulmar_tests::tree::{Tree, noise};
-
-/// A line of `data/bad-requests.txt`.
-struct Case {
-    what: String,
-    status: String,
-    bytes: Vec<u8>,
-}
-
-fn cases() -> Vec<Case> {
-    let lines = include_str!("data/bad-requests.txt").lines();
-    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.map(case).collect()
-}
-
-fn case(line: &str) -> Case {
-    let parts: Vec<_> = line.splitn(4, " | ").collect();
-    let [row, status, what, bytes] = parts[..] else { panic!("four columns: {line}") };
-    Case { what: format!("row {row}, {what}"), status: status.to_owned(), bytes: expand(bytes) }
-}
-
-/// `{N*text}` is the text N times.
-fn expand(text: &str) -> Vec<u8> {
-    let Some((before, rest)) = text.split_once('{') else { return unescape(text) };
-    let (repeated, after) = rest.split_once('}').expect("a closing brace");
-    let (times, repeated) = repeated.split_once('*').expect("{N*text}");
-    let times = times.parse().expect("a number");
-    [unescape(before), unescape(repeated).repeat(times), expand(after)].concat()
-}
-
-fn unescape(text: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut chars = text.chars();
-    while let Some(char) = chars.next() {
-        if char != '\\' {
-            out.extend(char.to_string().as_bytes());
-            continue;
-        }
-        match chars.next() {
-            Some('r') => out.push(b'\r'),
-            Some('n') => out.push(b'\n'),
-            Some('t') => out.push(b'\t'),
-            Some('0') => out.push(0),
-            Some('\\') => out.push(b'\\'),
-            Some('x') => {
-                let digits: String = chars.by_ref().take(2).collect();
-                out.push(u8::from_str_radix(&digits, 16).expect("two digits"));
-            }
-            other => panic!("not an escape: {other:?} in {text}"),
-        }
-    }
-    out
-}
 
 /// Sends bytes, and reads everything until the server closes; it must not reset.
 fn exchange(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
@@ -69,19 +18,28 @@ fn exchange(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     client.read_to_end().expect("an end, not a reset")
 }
 
+/// What is only cut short is no refusal's business: [`a_body_that_ends_too_early_is_not_complete`].
+fn is_whole(case: &Case) -> bool {
+    case.expected != "eof"
+}
+
 fn assert_refused(case: &Case, answer: &[u8]) {
     let what = &case.what;
     let replies = replies(answer);
-    if case.status == "cut" {
+    let (status, in_body) = match case.expected.strip_suffix(" body") {
+        Some(status) => (status, true),
+        None => (&case.expected[..], false),
+    };
+    if in_body {
         // Refused in time, or begun and then cut: never complete.
-        let refused = replies.as_ref().is_ok_and(|all| all.len() == 1 && all[0].status == 400);
+        let is_refusal = |all: &Vec<Reply>| all.len() == 1 && all[0].status.to_string() == status;
+        let refused = replies.as_ref().is_ok_and(is_refusal);
         assert!(replies.is_err() || refused, "{what}: {replies:?}");
         return;
     }
     let replies = replies.unwrap_or_else(|error| panic!("{what}: {error}: {answer:?}"));
     let [reply] = &replies[..] else { panic!("{what}: {replies:?}") };
-    let allowed = case.status.split(',').any(|status| status == reply.status.to_string());
-    assert!(allowed, "{what}: {reply:?}");
+    assert_eq!(reply.status.to_string(), status, "{what}");
     assert_eq!(reply.field("connection"), Some("close"), "{what}");
 }
 
@@ -89,9 +47,8 @@ fn assert_refused(case: &Case, answer: &[u8]) {
 fn bad_requests_are_refused_and_the_connection_closed() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
-    for case in cases() {
-        let follower = &b"GET /bytes/7 HTTP/1.1\r\nHost: h\r\n\r\n"[..];
-        let answer = exchange(serve.address, &[&case.bytes, follower].concat());
+    for case in bad().into_iter().filter(is_whole) {
+        let answer = exchange(serve.address, &[&case.bytes, GOOD].concat());
         assert_refused(&case, &answer);
         let smuggled = b"Content-Length: 7\r\n";
         assert!(!answer.windows(smuggled.len()).any(|part| part == smuggled), "{}", case.what);
@@ -103,15 +60,16 @@ fn bad_requests_are_refused_and_the_connection_closed() {
 fn bad_requests_are_refused_byte_by_byte() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
-    let short = |case: &Case| case.bytes.len() < 150;
+    let short = |case: &Case| case.bytes.len() < 150 && is_whole(case);
     thread::scope(|scope| {
-        for case in cases().into_iter().filter(short) {
+        for case in bad().into_iter().filter(short) {
             let address = serve.address;
             scope.spawn(move || {
                 let mut client = Client::connect(address);
-                for byte in &case.bytes {
+                // Some are only wrong once the head is at its end, which is in what follows.
+                for byte in [&case.bytes, GOOD].concat() {
                     // The answer may come before the last byte, and the end soon after.
-                    if client.socket().write_all(&[*byte]).is_err() {
+                    if client.socket().write_all(&[byte]).is_err() {
                         break;
                     }
                 }
@@ -439,3 +397,6 @@ fn a_client_that_does_not_read_is_closed() {
         assert!(end.is_err() || end.is_ok_and(|bytes| bytes.len() < 20 << 20));
     }
 }
+
+/// What follows a bad request, and is never answered.
+const GOOD: &[u8] = b"GET /bytes/7 HTTP/1.1\r\nHost: h\r\n\r\n";

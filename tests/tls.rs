@@ -2,57 +2,19 @@
 //! wrong certificate is called.
 #![forbid(unsafe_code)]
 
-use fulmar_proto::{LayerError, Sealed, Segment, Transmit};
+use fulmar_proto::{Sealed, Segment, Transmit};
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https::{client_tls, server_tls, trusting};
-use fulmar_tests::tls_end::TlsEnd;
+use fulmar_tests::tls_end::{carry, pair, stand};
 use fulmar_tls::{
-    ClientOptions, ClientTls, Roots, ServerOptions, ServerTls, TlsError, Verify, Version,
+    ClientAuth, ClientOptions, ClientTls, Roots, ServerOptions, ServerTls, TlsError, Verify,
+    Version,
 };
-
-/// A client and a server.
-fn pair(client: &ClientTls, server: &ServerTls, host: &str) -> (TlsEnd, TlsEnd) {
-    let client = client.session(host).expect("a session");
-    (TlsEnd::new(client), TlsEnd::new(server.session().expect("a session")))
-}
-
-/// Carries bytes from one end to the other, in pieces as `cut` says, until nobody says anything.
-fn carry(
-    client: &mut TlsEnd,
-    server: &mut TlsEnd,
-    mut cut: impl FnMut(usize) -> usize,
-) -> Result<(), LayerError> {
-    let mut waiting = [Vec::new(), Vec::new()];
-    loop {
-        for at in [0, 1] {
-            let (from, to) =
-                if at == 0 { (&mut *client, &mut *server) } else { (&mut *server, &mut *client) };
-            waiting[at].extend(from.take());
-            if waiting[at].is_empty() {
-                continue;
-            }
-            let n = cut(waiting[at].len());
-            to.wire.extend(waiting[at].drain(..n));
-            to.open()?;
-        }
-        let quiet = |end: &mut TlsEnd| end.layer.poll_transmit().is_none();
-        if waiting.iter().all(Vec::is_empty) && quiet(client) && quiet(server) {
-            return Ok(());
-        }
-    }
-}
-
-fn stand(client: &ClientTls, server: &ServerTls) -> (TlsEnd, TlsEnd) {
-    let (mut client, mut server) = pair(client, server, "localhost");
-    carry(&mut client, &mut server, |n| n).expect("they agree");
-    assert!(client.established && server.established);
-    (client, server)
-}
 
 fn versions(certs: &Certs) -> [(Version, ClientTls, ServerTls); 2] {
     let mut old = ServerOptions::from(certs.identity(Who::Server));
     old.version_max = Version::Tls12;
-    let old = ServerTls::new(&old).expect("a certificate");
+    let old = ServerTls::new(old).expect("a certificate");
     [
         (Version::Tls13, client_tls(certs), server_tls(certs, Who::Server)),
         (Version::Tls12, client_tls(certs), old),
@@ -224,8 +186,8 @@ fn without_verification_anybody_will_do_but_pins_count() {
 fn a_server_may_ask_who_the_client_is() {
     let certs = Certs::new();
     let mut options = ServerOptions::from(certs.identity(Who::Server));
-    options.client_roots = Some(certs.ca());
-    let server = ServerTls::new(&options).expect("files");
+    options.client_auth = ClientAuth::Required(vec![certs.ca().into()].into());
+    let server = ServerTls::new(options).expect("files");
     let known = ClientOptions { identity: Some(certs.identity(Who::Client)), ..trusting(&certs) };
     let known = ClientTls::new(known).expect("files");
     let (_, end) = stand(&known, &server);
@@ -244,7 +206,7 @@ fn what_they_have_not_in_common_is_named() {
     let certs = Certs::new();
     let mut options = ServerOptions::from(certs.identity(Who::Server));
     options.version_max = Version::Tls12;
-    let old = ServerTls::new(&options).expect("files");
+    let old = ServerTls::new(options).expect("files");
     let modern = ClientOptions { version_min: Version::Tls13, ..trusting(&certs) };
     let client = ClientTls::new(modern).expect("files");
     let (mut client, mut server) = pair(&client, &old, "localhost");
@@ -332,7 +294,7 @@ fn half_a_ticket_stops_sealing_and_nothing_else() {
     let certs = Certs::new();
     let mut options = ServerOptions::from(certs.identity(Who::Server));
     options.record_size_max = Some(64);
-    let server = ServerTls::new(&options).expect("files");
+    let server = ServerTls::new(options).expect("files");
     let (mut client, mut server) = pair(&client_tls(&certs), &server, "localhost");
     // Until the client stands; the tickets that follow are cut into many records.
     let mut tickets = Vec::new();
@@ -365,11 +327,11 @@ fn files_that_cannot_be_used_are_named() {
     let nowhere = certs.path().join("nowhere.pem");
     let text = complaint(ClientOptions { roots: Roots::Files(vec![nowhere]), ..trusting(&certs) });
     assert!(text.contains("nowhere.pem: No such file"), "{text}");
-    let key = certs.identity(Who::Client).key;
+    let (_, key) = certs.files(Who::Client);
     let text = complaint(ClientOptions { roots: Roots::Files(vec![key]), ..trusting(&certs) });
     assert!(text.contains("Client.key: no certificate in PEM"), "{text}");
     let mut identity = certs.identity(Who::Client);
-    identity.key = certs.ca();
+    identity.key = certs.ca().into();
     let text = complaint(ClientOptions { identity: Some(identity), ..trusting(&certs) });
     assert!(text.contains("ca.pem: no private key in PEM"), "{text}");
     let mut identity = certs.identity(Who::Client);

@@ -9,9 +9,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use fulmar_host::{Host, Listen, Outcome, Usage};
 use fulmar_serve::log::{Format, Trouble};
-use fulmar_serve::{App, AppOptions, Options, Outcome, RunOptions, Running};
+use fulmar_serve::{App, AppOptions, Counts, Options};
 use fulmar_server::Limits;
+use fulmar_sys as sys;
 
 use crate::output::{Failure, complain, say};
 use crate::signals::{self, INTERRUPTED, Interrupt};
@@ -73,6 +75,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = durations::parse)]
     drain_timeout: Duration,
 
+    /// Take the listeners over from the process that answers at PATH, and answer the next one there
+    #[arg(long, value_name = "PATH")]
+    hand_over: Option<PathBuf>,
+
     /// Print the system calls per request at the end
     #[arg(long)]
     ledger: bool,
@@ -90,39 +96,38 @@ enum LogFormat {
     Json,
 }
 
-/// What the main thread hears of.
-enum News {
-    Signal(Interrupt),
-    Ended,
-}
-
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
-    let options = run_options(&arguments)?;
+    let limits = limits(&arguments)?;
+    check(&arguments)?;
+    let host = host(&arguments, limits);
+    let (sender, interrupts) = mpsc::channel();
+    let stopper = host.stopper();
+    signals::watch(move |interrupt| {
+        let _ = sender.send(interrupt); // nobody listens any more: the end is near
+        stopper.stop();
+    })
+    .map_err(|error| Failure::new("cannot wait for signals", error))?;
+    let running = host.start().map_err(failure)?;
     let log_to_stdout = arguments.access_log.as_deref() == Some(Path::new("-"));
-    let (sender, news) = mpsc::channel();
-    signals::watch(sender.clone(), News::Signal)
-        .map_err(|error| Failure::new("cannot wait for signals", error))?;
-    let running = start(&arguments, &options, sender)?;
-    let address = running.address();
+    let address = &running.addresses()[0];
     let greeting = format!("serving {} on http://{address}/", arguments.dir.display());
     match log_to_stdout {
         true => complain(&greeting),
         false => say(&format!("{greeting}\n"))?,
     }
-    let interrupt = match news.recv() {
-        Ok(News::Signal(interrupt)) => interrupt,
-        Ok(News::Ended) | Err(_) => Interrupt::Terminate, // the outcome says why
-    };
-    running.stop();
-    let outcome = running.join().map_err(|error| Failure::new("serve", error))?;
-    report(&arguments, &outcome, log_to_stdout)?;
-    Ok(match interrupt {
-        Interrupt::Interrupt => ExitCode::from(INTERRUPTED),
-        Interrupt::Terminate => ExitCode::SUCCESS,
+    let outcomes = running.join().map_err(failure)?;
+    report(&arguments, &outcomes, log_to_stdout)?;
+    Ok(match interrupts.try_recv() {
+        Ok(Interrupt::Interrupt) => ExitCode::from(INTERRUPTED),
+        Ok(Interrupt::Terminate) | Err(_) => ExitCode::SUCCESS,
     })
 }
 
-fn run_options(arguments: &Arguments) -> Result<RunOptions, Failure> {
+fn failure(error: fulmar_host::Error) -> Failure {
+    Failure::Message(error.to_string())
+}
+
+fn limits(arguments: &Arguments) -> Result<Limits, Failure> {
     let threads = usize::from(arguments.threads);
     let budget = descriptors::for_connections()?;
     // What is remembered of files keeps descriptors too.
@@ -132,26 +137,18 @@ fn run_options(arguments: &Arguments) -> Result<RunOptions, Failure> {
     let wanted = arguments.max_connections.map_or(fits, |n| usize::try_from(n).unwrap_or(fits));
     let (connections, message) = budget.fit(wanted);
     message.iter().for_each(|message| complain(message));
-    Ok(RunOptions {
-        listen: arguments.listen,
-        threads,
-        limits: Limits {
-            connections_max: connections.div_ceil(threads),
-            idle_timeout: arguments.idle_timeout,
-            head_timeout: arguments.head_timeout,
-            body_timeout: arguments.body_timeout,
-            send_timeout: arguments.send_timeout,
-            drain_timeout: arguments.drain_timeout,
-            ..Limits::default()
-        },
+    Ok(Limits {
+        connections_max: connections.div_ceil(threads),
+        idle_timeout: arguments.idle_timeout,
+        head_timeout: arguments.head_timeout,
+        body_timeout: arguments.body_timeout,
+        send_timeout: arguments.send_timeout,
+        drain_timeout: arguments.drain_timeout,
+        ..Limits::default()
     })
 }
 
-fn start(
-    arguments: &Arguments,
-    options: &RunOptions,
-    news: mpsc::Sender<News>,
-) -> Result<Running, Failure> {
+fn host(arguments: &Arguments, limits: Limits) -> Host<App, Counts> {
     let app = AppOptions {
         root: arguments.dir.clone(),
         site: Options { hidden: arguments.hidden, list: arguments.list, ..Options::default() },
@@ -162,19 +159,21 @@ fn start(
         LogFormat::Json => Format::Json,
     };
     let log = arguments.access_log.clone();
-    let make_app = move || {
+    let host = Host::new(move |_| {
         let log = match &log {
             Some(path) => Some((open_log(path)?, format)),
             None => None,
         };
         App::open(&app, log, tell_trouble)
+    });
+    let host = match &arguments.hand_over {
+        Some(path) => host.hand_over(path),
+        None => host,
     };
-    check(arguments)?;
-    let on_end = move || {
-        let _ = news.send(News::Ended); // the main thread is gone: nobody needs to know
-    };
-    Running::start(options, make_app, on_end)
-        .map_err(|error| Failure::new(format!("cannot serve on {}", arguments.listen), error))
+    host.listen(Listen::tcp(arguments.listen))
+        .threads(arguments.threads.into())
+        .limits(limits)
+        .at_end(|app| app.finish(sys::now()))
 }
 
 /// What would stop every thread is told once, and by name.
@@ -191,7 +190,7 @@ fn open_log(path: &Path) -> io::Result<OwnedFd> {
     if path == Path::new("-") {
         return io::stdout().as_fd().try_clone_to_owned();
     }
-    fulmar_sys::open_log(path)
+    sys::open_log(path)
 }
 
 fn tell_trouble(trouble: Trouble) {
@@ -206,27 +205,31 @@ fn tell_trouble(trouble: Trouble) {
     }
 }
 
-fn report(arguments: &Arguments, outcome: &Outcome, to_stderr: bool) -> Result<(), Failure> {
-    if outcome.counts.lost_log_lines > 0 {
-        complain(&format!("{} lines of the access log were lost", outcome.counts.lost_log_lines));
+fn report(
+    arguments: &Arguments,
+    outcomes: &[Outcome<Counts>],
+    to_stderr: bool,
+) -> Result<(), Failure> {
+    let counts: Counts = outcomes.iter().map(|outcome| outcome.report).sum();
+    let usage: Usage = outcomes.iter().map(|outcome| outcome.usage).sum();
+    if counts.lost_log_lines > 0 {
+        complain(&format!("{} lines of the access log were lost", counts.lost_log_lines));
     }
-    if outcome.accept_failures > 0 {
-        complain(&format!(
-            "descriptors or memory ran out {} times; clients waited",
-            outcome.accept_failures
-        ));
+    if usage.accept_failures > 0 {
+        let times = usage.accept_failures;
+        complain(&format!("descriptors or memory ran out {times} times; clients waited"));
     }
     if !arguments.ledger {
         return Ok(());
     }
-    let (counts, stats) = (outcome.counts, outcome.stats);
+    let stats = usage.stats;
     let text = format!(
         "{} requests on {} connections; driver epoll, {} turns, {} events\n{}",
         counts.requests,
         stats.accepted,
         stats.turns,
         stats.events,
-        table::of(&outcome.ledger, counts.requests, "per request")
+        table::of(&usage.ledger, counts.requests, "per request")
     );
     if to_stderr {
         complain(&text);
@@ -236,5 +239,5 @@ fn report(arguments: &Arguments, outcome: &Outcome, to_stderr: bool) -> Result<(
 }
 
 const HELP: &str = "\
-Exit status: 0 after SIGTERM, 130 after SIGINT, 1 if it could not serve, 2 if the command line is
+Exit status: 0 after SIGTERM or a hand-over, 130 after SIGINT, 1 if it could not serve, 2 if the command line is
 wrong. A second signal ends it at once.";

@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime};
 use fulmar_engine::{
     Action, End, Endpoint, Engine, Links, ListenerId, LookupId, Resolved, SocketId, Timeouts,
 };
-use fulmar_proto::{ClientConnection, Connection, FileRange, Input, Segment, Transmit};
+use fulmar_proto::{Abilities, ClientConnection, Connection, FileRange, Input, Segment, Transmit};
 
 use fulmar_semantics::cookies::Jar;
 
@@ -433,7 +433,7 @@ impl<A: Application> Client<A> {
             return 1;
         }
         let (mut left, mut calls) = (Some(bytes), 0);
-        for step in transmit.steps() {
+        for step in transmit.steps(Abilities::NATIVE) {
             let Some(sent) = left else { break };
             calls += 1;
             left = sent.checked_sub(step.len());

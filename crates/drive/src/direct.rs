@@ -4,11 +4,11 @@
 //! entries lie side by side. It borrows nothing from the engine and knows nothing of it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 use bytes::BytesMut;
 use fulmar_engine::SocketId;
-use fulmar_proto::{FileRange, Segment, Step, Transmit};
+use fulmar_proto::{Abilities, Part, Run, Step, Transmit};
 use fulmar_sys as sys;
 
 use crate::portions::{Throttle, Way, portion};
@@ -46,7 +46,8 @@ impl Op {
     }
 }
 
-/// Receives at most `share` bytes for each entry, one after the other into `block`.
+/// Receives at most `share` bytes for each entry, and no more than it wants, one after the other
+/// into `block`.
 pub(crate) fn receive(
     ops: &mut [Op],
     share: usize,
@@ -55,9 +56,10 @@ pub(crate) fn receive(
     throttle: &mut Option<Box<Throttle>>,
 ) {
     for op in ops {
-        let portion = portion(throttle, Way::Receive, share);
+        let len = share.min(op.len);
+        let portion = portion(throttle, Way::Receive, len);
         op.refused = portion.is_err();
-        op.len = *portion.as_ref().unwrap_or(&share);
+        op.len = *portion.as_ref().unwrap_or(&len);
         op.note(portion.and_then(|len| sys::recv(sockets.fd(op.socket), block, len)));
     }
 }
@@ -78,15 +80,19 @@ pub(crate) fn send(
 }
 
 /// Does the steps of a transmit until one falls short: what was wanted, and what has left.
+///
+/// `memory` is for files that have to be read; it grows when that happens first.
 pub(crate) fn send_steps(
     fd: BorrowedFd<'_>,
     transmit: Transmit<'_>,
+    on: Abilities,
+    memory: &mut Vec<u8>,
     throttle: &mut Option<Box<Throttle>>,
 ) -> (u64, io::Result<u64>) {
     let (mut wanted, mut sent) = (0, 0);
-    for step in transmit.steps() {
+    for step in transmit.steps(on) {
         wanted += step.len();
-        match send_step(fd, step, throttle) {
+        match send_step(fd, step, memory, throttle) {
             Ok(n) => sent += n,
             Err(_) if sent > 0 => break, // it will say so again
             Err(e) => return (wanted, Err(e)),
@@ -101,51 +107,68 @@ pub(crate) fn send_steps(
 fn send_step(
     fd: BorrowedFd<'_>,
     step: Step<'_>,
+    memory: &mut Vec<u8>,
     throttle: &mut Option<Box<Throttle>>,
 ) -> io::Result<u64> {
     let len = usize::try_from(step.len()).unwrap_or(usize::MAX);
     match portion(throttle, Way::Send, len)? {
-        n if n < len => send_some(fd, step, n),
-        _ => send_whole(fd, step),
+        n if n < len => send_some(fd, step, n, memory),
+        _ => send_whole(fd, step, memory),
     }
 }
 
-fn send_whole(fd: BorrowedFd<'_>, step: Step<'_>) -> io::Result<u64> {
+fn send_whole(fd: BorrowedFd<'_>, step: Step<'_>, memory: &mut Vec<u8>) -> io::Result<u64> {
     let n = match step {
-        Step::Gather { inline, buffers: [], more } => sys::send(fd, inline, more)?,
-        Step::Gather { inline, buffers, more } => {
-            let runs = std::iter::once(inline).chain(buffers.iter().filter_map(as_bytes));
-            sys::send_vectored(fd, runs, more)?
+        Step::Gather { run: Run { inline, buffers: [] }, more } => sys::send(fd, inline, more)?,
+        Step::Gather { run, more } => sys::send_vectored(fd, run.slices(), more)?,
+        Step::File { run, part: Part { file, offset, len } } if run.is_empty() => {
+            some_of_file(sys::send_file(fd, file, offset, len)?)?
         }
-        Step::File { range, .. } => {
-            match sys::send_file(fd, range.file.as_fd(), range.offset, range.len)? {
-                0 => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, SHRUNK)),
-                n => n,
-            }
+        Step::File { run, part: Part { file, offset, len } } => {
+            sys::send_file_with_head(fd, run.slices(), file, offset, len)?
+        }
+        Step::Read { run, part, more } => {
+            let bytes = read(part, memory)?;
+            sys::send_vectored(fd, run.slices().chain([bytes]), more)?
         }
     };
     Ok(n as u64)
 }
 
 /// The first `n` bytes of a step, or fewer.
-fn send_some(fd: BorrowedFd<'_>, step: Step<'_>, n: usize) -> io::Result<u64> {
-    let bytes = match step {
-        Step::Gather { inline, buffers, .. } => {
-            let mut runs = std::iter::once(inline).chain(buffers.iter().filter_map(as_bytes));
-            runs.find(|run| !run.is_empty()).unwrap_or(&[])
-        }
-        Step::File { range, more } => {
-            let range = &FileRange { len: n as u64, ..range.clone() };
-            return send_whole(fd, Step::File { range, more });
-        }
+fn send_some(
+    fd: BorrowedFd<'_>,
+    step: Step<'_>,
+    n: usize,
+    memory: &mut Vec<u8>,
+) -> io::Result<u64> {
+    if let Some(bytes) = step.run().slices().find(|slice| !slice.is_empty()) {
+        return Ok(sys::send(fd, &bytes[..n.min(bytes.len())], false)? as u64);
+    }
+    let run = Run::default();
+    let shorter = |part| Part { len: n as u64, ..part };
+    let step = match step {
+        Step::Gather { .. } => return Ok(0), // nothing to send
+        Step::File { part, .. } => Step::File { run, part: shorter(part) },
+        Step::Read { part, .. } => Step::Read { run, part: shorter(part), more: false },
     };
-    Ok(sys::send(fd, &bytes[..n.min(bytes.len())], false)? as u64)
+    send_whole(fd, step, memory)
 }
 
-fn as_bytes(segment: &Segment) -> Option<&[u8]> {
-    match segment {
-        Segment::Bytes(bytes) => Some(bytes),
-        Segment::File(_) => None,
+/// The bytes of a part, or as many as the file has.
+fn read<'m>(part: Part<'_>, memory: &'m mut Vec<u8>) -> io::Result<&'m [u8]> {
+    let len = usize::try_from(part.len).map_err(io::Error::other)?;
+    if memory.len() < len {
+        memory.resize(len, 0);
+    }
+    let n = some_of_file(sys::pread(part.file, &mut memory[..len], part.offset)?)?;
+    Ok(&memory[..n])
+}
+
+fn some_of_file(n: usize) -> io::Result<usize> {
+    match n {
+        0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, SHRUNK)),
+        n => Ok(n),
     }
 }
 

@@ -87,6 +87,11 @@ impl Selector for Epoll {
         sys::close(fd); // which removes it from the set
     }
 
+    fn retire_shared(&mut self, fd: OwnedFd) {
+        let _ = sys::epoll_delete(self.fd.as_fd(), fd.as_fd()); // fails only if it is not in the set
+        sys::close(fd);
+    }
+
     fn set_deadline(&mut self, deadline: Option<Instant>) {
         self.deadline = deadline;
     }

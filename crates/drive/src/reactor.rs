@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Instant;
 
-use bytes::BytesMut;
 use fulmar_engine::{Action, Engine, ListenerId, SocketId};
+use fulmar_proto::{Abilities, Block, Signals};
 use fulmar_sys::{self as sys, PollEntry};
 
 use crate::changes::{Change, Changes};
@@ -19,6 +19,7 @@ use crate::epoll::{Epoll, Until};
 use crate::listener::Listener;
 use crate::pipe::Pipe;
 use crate::portions::{Portions, Throttle};
+use crate::receive::BLOCK_SIZE;
 use crate::selector::{Interest, Ready, Selector, Tag};
 use crate::socket::{Birth, Socket, Sockets};
 use crate::waker::Waker;
@@ -49,11 +50,12 @@ pub struct Reactor<E, S> {
     pub(crate) fresh: Vec<SocketId>,        // sockets that the selector does not know yet
     pub(crate) receives: Vec<Op>,
     pub(crate) sends: Vec<Op>,
-    pub(crate) block: BytesMut, // every receive of a turn goes here; idle sockets keep nothing
+    pub(crate) block: Block, // every receive of a turn goes here; idle sockets keep nothing
     pub(crate) buffer: Vec<u8>, // short transmits, side by side
     pub(crate) pipe: Option<Pipe>, // made when the first bytes go into a file
     pub(crate) throttle: Option<Box<Throttle>>,
-    pub(crate) loaded: Vec<u8>, // of a file, for a layer
+    pub(crate) abilities: Abilities,
+    pub(crate) loaded: Vec<u8>, // of a file, for a layer or where there is no sendfile
     clock: Instant,
     deadline: Option<Instant>, // as the selector was told
     stats: Stats,
@@ -99,10 +101,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             fresh: Vec::new(),
             receives: Vec::new(),
             sends: Vec::new(),
-            block: BytesMut::new(),
+            block: Block::new(BLOCK_SIZE),
             buffer: Vec::new(),
             pipe: None,
             throttle: None,
+            abilities: Abilities::NATIVE,
             loaded: Vec::new(),
             clock: sys::now(),
             deadline: None,
@@ -159,6 +162,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Has every call do less than it could, from now on: for tests.
     pub fn set_portions(&mut self, portions: Portions) {
         self.throttle = Some(Box::new(Throttle::new(portions)));
+    }
+
+    /// Has files sent as another platform would, from now on: for tests, as far as this kernel can.
+    pub fn set_abilities(&mut self, abilities: Abilities) {
+        self.abilities = abilities;
     }
 
     /// What drove the loop so far.
@@ -317,13 +325,17 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Action::Unlisten { listener } => {
                 let at = listener.0 as usize;
                 if let Some(listener) = self.listeners.get_mut(at).and_then(Option::take) {
-                    self.selector.retire(listener.fd);
+                    self.selector.retire_shared(listener.fd);
                 }
             }
         }
     }
 
     pub(crate) fn admit(&mut self, socket: Socket) {
+        if self.abilities.signals == Signals::Option {
+            // A connection that is gone already is told by its first read.
+            let _ = sys::set_no_signal(socket.fd.as_fd());
+        }
         self.fresh.push(socket.id);
         self.sockets.insert(socket);
     }

@@ -3,9 +3,9 @@
 use std::io;
 use std::time::Instant;
 
-use bytes::{Buf, BytesMut};
+use bytes::Buf;
 use fulmar_engine::{Engine, SocketId};
-use fulmar_proto::Input;
+use fulmar_proto::{Block, Input};
 
 use crate::direct::{self, Op};
 use crate::reactor::Reactor;
@@ -31,12 +31,13 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             let id = self.reading[at];
             let Some(socket) = self.sockets.get_mut(id) else { continue };
             socket.listed = false;
-            let (receives, resumed) = (socket.may_receive(), socket.resumed);
+            let wanted = self.engine.unread_max().saturating_sub(socket.unread.len());
+            let (receives, resumed) = (socket.may_receive() && wanted > 0, socket.resumed);
             let splices = receives && socket.splicing && self.is_splicing(id);
             if splices {
                 self.splices.push(id);
             } else if receives {
-                self.receives.push(Op::new(id, 0));
+                self.receives.push(Op::new(id, wanted));
             }
             if resumed && (splices || !receives) {
                 self.resumed.push(id);
@@ -56,9 +57,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             return;
         }
         let share = BLOCK_SIZE / self.receives.len();
-        self.clear_block();
         let Self { receives, sockets, block, throttle, .. } = self;
-        direct::receive(receives, share, sockets, block, throttle);
+        direct::receive(receives, share, sockets, block.clear(), throttle);
         for at in 0..self.receives.len() {
             self.received(now, self.receives[at]);
         }
@@ -69,7 +69,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let Self { engine, selector, sockets, listeners, due, block, .. } = self;
         let Some(socket) = sockets.get_mut(op.socket) else {
             // Closed on behalf of another: nobody wants what it said.
-            return block.advance(op.outcome().unwrap_or(0));
+            return block.memory().advance(op.outcome().unwrap_or(0));
         };
         let result = op.outcome();
         if let Birth::Accepted(listener) = socket.birth {
@@ -134,35 +134,29 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             socket.update_interest(&mut self.selector);
         }
     }
-
-    /// The block is empty and whole; a new one if somebody kept a share of it.
-    fn clear_block(&mut self) {
-        self.block.clear();
-        if !self.block.try_reclaim(BLOCK_SIZE) {
-            self.block = BytesMut::with_capacity(BLOCK_SIZE);
-        }
-    }
 }
 
 impl Socket {
     /// What was left unread, then the next `n` bytes of the block; the rest is kept for the next
     /// time, as a copy of its own: the block stays the thread's.
-    fn deliver(&mut self, now: Instant, engine: &mut impl Engine, block: &mut BytesMut, n: usize) {
+    fn deliver(&mut self, now: Instant, engine: &mut impl Engine, block: &mut Block, n: usize) {
         self.resumed = false;
         if self.unread.is_empty() {
-            let mut input = Input::new(block, n, self.eof);
+            let mut input = block.input(n, self.eof);
             engine.handle_input(now, self.id, &mut input);
             let left = input.len();
             if left > 0 {
-                self.unread = BytesMut::from(&block[..left]);
-                block.advance(left);
+                self.unread = block.split_copy(left);
             }
         } else {
             // It was a copy already, so that a head arriving byte by byte is copied once.
             let mut joined = std::mem::take(&mut self.unread);
-            joined.extend_from_slice(&block[..n]);
-            block.advance(n);
-            engine.handle_input(now, self.id, &mut Input::all(&mut joined, self.eof));
+            joined.extend_from_slice(&block.memory()[..n]);
+            block.memory().advance(n);
+            // No piece keeps more than twice its own length.
+            let shares_from = joined.capacity() / 2;
+            let mut input = Input::all(&mut joined, self.eof).sharing_from(shares_from);
+            engine.handle_input(now, self.id, &mut input);
             if !joined.is_empty() {
                 self.unread = joined;
             }
@@ -182,4 +176,4 @@ fn is_last(result: &io::Result<usize>) -> bool {
 /// in several pieces, each with a call of its own.
 const BATCH_LEN_MAX: usize = 2;
 /// Memory for one list: one busy socket has all of it, two have 128 KB each.
-const BLOCK_SIZE: usize = 256 * 1024;
+pub(crate) const BLOCK_SIZE: usize = 256 * 1024;

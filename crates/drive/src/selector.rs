@@ -92,6 +92,12 @@ pub trait Selector {
     /// A descriptor is done with. The selector closes it, once nobody waits for it any more.
     fn retire(&mut self, fd: OwnedFd);
 
+    /// As [`Selector::retire`], for what others may have open too, in this process or another:
+    /// closing it alone would not end the wait for it.
+    fn retire_shared(&mut self, fd: OwnedFd) {
+        self.retire(fd);
+    }
+
     /// The next moment `handle_timeout` is due. Called when it moves earlier, is gone, or the one
     /// told last has passed; a later one is no news.
     fn set_deadline(&mut self, deadline: Option<Instant>);

@@ -51,8 +51,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 }
             }
             _ => {
+                let (fd, memory) = (socket.fd.as_fd(), &mut self.loaded);
                 let (wanted, result) =
-                    direct::send_steps(socket.fd.as_fd(), transmit, &mut self.throttle);
+                    direct::send_steps(fd, transmit, self.abilities, memory, &mut self.throttle);
                 self.sent(now, id, wanted, result);
             }
         }

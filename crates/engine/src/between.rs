@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use fulmar_proto::{
-    Connection, FileRange, Input, Layer, LayerError, Opened, Phase, Sealed, Segment, Transmit,
-    Wishes,
+    Block, Connection, FileRange, Input, Layer, LayerError, Opened, Phase, Sealed, Segment,
+    Transmit, Wishes,
 };
 
 use crate::links::{End, Handler, Lent, Link};
@@ -56,21 +56,19 @@ impl Between {
         mut self: Box<Self>,
         link: &mut Link<C, T>,
         input: &mut Input<'_>,
-        spare: &mut BytesMut,
+        spare: &mut Block,
         lent: &mut Lent<'_, impl Handler<C, T>>,
     ) -> Option<Box<Self>> {
         if self.unread.is_empty() {
             spare.clear();
-            if !spare.try_reclaim(OPENED_SIZE) {
-                *spare = BytesMut::with_capacity(OPENED_SIZE);
-            }
-            let stays = self.open_into(link, input, spare, lent);
-            self.unread = BytesMut::from(&spare[..]);
+            let stays = self.open_into(link, input, &mut Above::Spare(spare), lent);
+            let left = spare.memory().len();
+            self.unread = spare.split_copy(left);
             stays.then_some(self)
         } else {
             // It was a copy already, so that a head arriving byte by byte is copied once.
             let mut above = std::mem::take(&mut self.unread);
-            let stays = self.open_into(link, input, &mut above, lent);
+            let stays = self.open_into(link, input, &mut Above::Own(&mut above), lent);
             if !above.is_empty() {
                 self.unread = above;
             }
@@ -83,7 +81,7 @@ impl Between {
         &mut self,
         link: &mut Link<C, T>,
         input: &mut Input<'_>,
-        above: &mut BytesMut,
+        above: &mut Above<'_>,
         lent: &mut Lent<'_, impl Handler<C, T>>,
     ) -> bool {
         loop {
@@ -92,7 +90,7 @@ impl Between {
                 return true;
             }
             if !matches!(self.stage, Stage::Opening) {
-                link.feed(&mut Input::all(above, self.ended), lent);
+                link.feed(&mut above.input(self.ended), lent);
                 self.held = !link.connection.wants_read();
                 if self.ended {
                     input.clear();
@@ -101,7 +99,7 @@ impl Between {
                     return true;
                 }
             }
-            match self.layer.open(input, above) {
+            match self.layer.open(input, above.room()) {
                 Ok(Opened::Some) => {}
                 Ok(Opened::Blocked) => return true,
                 Ok(Opened::Established) => {
@@ -114,12 +112,18 @@ impl Between {
                     Phase::Idle | Phase::Linger => self.ended = true,
                     _ => self.fail(error),
                 },
-                Ok(Opened::Replaced(Some(next))) => self.layer = next,
-                Ok(Opened::Replaced(None)) => {
-                    let pair = (&mut link.connection, &mut link.data);
-                    lent.on.handle_established(lent.now, lent.socket, pair, None);
-                    link.feed(input, lent);
-                    return false;
+                Ok(Opened::Replaced(next)) => {
+                    if let Some(info) = self.layer.info() {
+                        let pair = (&mut link.connection, &mut link.data);
+                        lent.on.handle_replaced(lent.now, lent.socket, pair, info);
+                    }
+                    let Some(next) = next else {
+                        let pair = (&mut link.connection, &mut link.data);
+                        lent.on.handle_established(lent.now, lent.socket, pair, None);
+                        link.feed(input, lent);
+                        return false;
+                    };
+                    self.layer = next;
                 }
                 Err(error) => self.fail(error),
             }
@@ -226,6 +230,34 @@ impl Between {
     }
 }
 
+/// Where a layer puts what it opens.
+enum Above<'a> {
+    /// Memory of all links, of which a connection may keep a share.
+    Spare(&'a mut Block),
+    /// What this one left unread, and more behind it.
+    Own(&'a mut BytesMut),
+}
+
+impl Above<'_> {
+    /// For another record.
+    fn room(&mut self) -> &mut BytesMut {
+        match self {
+            Self::Spare(block) => block.reserve(RECORD_SIZE),
+            Self::Own(memory) => memory,
+        }
+    }
+
+    fn input(&mut self, eof: bool) -> Input<'_> {
+        match self {
+            Self::Spare(block) => {
+                let len = block.memory().len();
+                block.input(len, eof)
+            }
+            Self::Own(memory) => Input::all(memory, eof).sharing_from(usize::MAX),
+        }
+    }
+}
+
 /// True if `range` is what a transmit begins with.
 fn is_next(transmit: Option<Transmit<'_>>, range: &FileRange) -> bool {
     match transmit {
@@ -236,5 +268,7 @@ fn is_next(transmit: Option<Transmit<'_>>, range: &FileRange) -> bool {
     }
 }
 
-/// A few records of TLS: fewer are opened before the connection has taken what was.
-const OPENED_SIZE: usize = 64 * 1024;
+/// A few records of TLS behind the longest head that is not complete.
+pub(crate) const OPENED_SIZE: usize = 64 * 1024;
+/// What a record of TLS may hold (RFC 8446 §5.1).
+const RECORD_SIZE: usize = 16 * 1024;

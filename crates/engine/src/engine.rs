@@ -135,6 +135,12 @@ pub trait Engine {
     /// Bytes arrived, or the peer's end. What is left unread comes again with more after it.
     fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>);
 
+    /// So many bytes of one socket may be left unread, at most: no more is received before some of
+    /// them are taken. Whoever leaves so many must not want to read.
+    fn unread_max(&self) -> usize {
+        usize::MAX
+    }
+
     /// A transmit was attempted and `bytes` of it have left: also told when that is 0.
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64);
 

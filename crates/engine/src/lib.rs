@@ -13,10 +13,12 @@ mod between;
 mod endpoint;
 mod engine;
 mod resolve;
+mod timeouts;
 
 pub use endpoint::{Endpoint, KeepAlive, Peer};
 pub use engine::{Action, Engine, ListenerId, SocketId};
-pub use links::{End, Exchange, Handler, Links, Timeouts};
+pub use links::{End, Exchange, Handler, Links};
 pub use resolve::{LookupId, ResolveError, Resolved};
 pub use slots::Slots;
+pub use timeouts::{Rate, Timeouts};
 pub use timers::{Span, Tick, Wheel};

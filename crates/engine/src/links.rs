@@ -9,16 +9,17 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::BytesMut;
 use fulmar_proto::{
-    Connection, Event, FileRange, Input, Layer, LayerError, PeerError, Phase, Scratch, StreamId,
-    Transmit, Wishes,
+    Block, Connection, Event, FileRange, Input, Layer, LayerError, PeerError, Phase, Scratch,
+    StreamId, Transmit, Wishes,
 };
 
-use crate::between::Between;
+use crate::between::{Between, OPENED_SIZE};
 use crate::slots::Slots;
+use crate::timeouts::{Pace, Spans, Timeouts, begins_again, is_paced};
 use crate::timers::{Span, Tick, Wheel};
 use crate::{Action, Endpoint, SocketId};
 
@@ -34,6 +35,17 @@ pub trait Handler<C: Connection, T> {
         _socket: SocketId,
         _link: (&mut C, &mut T),
         _info: Option<&dyn Any>,
+    ) {
+    }
+
+    /// A layer of the connection has done its work and is about to go; told before the connection
+    /// stands, and only if [`fulmar_proto::Layer::info`] tells something of it: `info`.
+    fn handle_replaced(
+        &mut self,
+        _now: Instant,
+        _socket: SocketId,
+        _link: (&mut C, &mut T),
+        _info: &dyn Any,
     ) {
     }
 
@@ -67,8 +79,11 @@ pub enum End {
     Failed(io::Error),
     /// The file failed that a body was going to, straight from the socket.
     File(io::Error),
-    /// A deadline passed in this phase; `None`: before the connection stood.
+    /// A deadline passed in this phase, or too little had moved in it by then; `None`: before the
+    /// connection stood.
     TimedOut(Option<Phase>),
+    /// Its owner could wait no longer: [`Links::cut`].
+    Cut,
 }
 
 /// One exchange on one connection.
@@ -80,80 +95,13 @@ pub struct Exchange {
     pub stream: StreamId,
 }
 
-/// How long each phase may last; `None`: for ever.
-///
-/// `body`, `send` and `tunnel` begin again with every byte; the others do not. An application may take
-/// as long as it likes, unless its peer has hung up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Timeouts {
-    /// Until a connection that we asked for stands.
-    pub connect: Option<Duration>,
-    /// [`Phase::Handshake`], of all layers together.
-    pub handshake: Option<Duration>,
-    /// [`Phase::Idle`].
-    pub idle: Option<Duration>,
-    /// [`Phase::Head`].
-    pub head: Option<Duration>,
-    /// [`Phase::Body`].
-    pub body: Option<Duration>,
-    /// [`Phase::Answer`].
-    pub answer: Option<Duration>,
-    /// [`Phase::Send`].
-    pub send: Option<Duration>,
-    /// [`Phase::Application`], once the peer has ended its side: it may still be waiting for the
-    /// answer, or be gone.
-    pub abandoned: Option<Duration>,
-    /// [`Phase::Linger`].
-    pub linger: Option<Duration>,
-    /// [`Phase::Tunnel`].
-    pub tunnel: Option<Duration>,
-}
-
-/// The same in ticks: reckoned once, looked up for every request.
-#[derive(Clone, Copy, Debug)]
-struct Spans {
-    connect: Span,
-    abandoned: Span,
-    phases: [Span; PHASES.len()],
-}
-
-impl From<Timeouts> for Spans {
-    fn from(timeouts: Timeouts) -> Self {
-        let span = |timeout: Option<Duration>| timeout.map_or(Span::ENDLESS, Span::from);
-        let of = |phase| match phase {
-            Phase::Handshake => span(timeouts.handshake),
-            Phase::Idle => span(timeouts.idle),
-            Phase::Head => span(timeouts.head),
-            Phase::Body => span(timeouts.body),
-            Phase::Answer => span(timeouts.answer),
-            Phase::Application => Span::ENDLESS,
-            Phase::Send => span(timeouts.send),
-            Phase::Linger => span(timeouts.linger),
-            Phase::Tunnel => span(timeouts.tunnel),
-        };
-        let (connect, abandoned) = (span(timeouts.connect), span(timeouts.abandoned));
-        Self { connect, abandoned, phases: PHASES.map(of) }
-    }
-}
-
-impl Spans {
-    /// How long a link may stay as it is.
-    fn of<C, T>(&self, link: &Link<C, T>) -> Span {
-        match link.phase {
-            None => self.connect,
-            Some(Phase::Application) if link.hung => self.abandoned,
-            Some(phase) => self.phases[phase as usize],
-        }
-    }
-}
-
 /// Connections of one kind.
 #[derive(Debug)]
 pub struct Links<C, T> {
     slots: Slots<Link<C, T>>,
     desk: Desk,
     scratch: Scratch,
-    opened: BytesMut, // what a layer opens, on its way to the connection
+    opened: Block, // what a layer opens, on its way to the connection
     due: Vec<u32>,
 }
 
@@ -172,15 +120,23 @@ pub(crate) struct Link<C, T> {
     pub(crate) data: T,
     pub(crate) between: Option<Box<Between>>, // between the socket and the connection
     endpoint: Option<Box<Endpoint>>,          // until the driver has asked for it
-    since: Instant, // when the phase began, or last began again: its deadline follows
-    armed: Span,    // the wheel's entry comes due at most so long after any moment
-    timer: Tick,    // of the owner
+    since: Tick, // when the phase began, or last began again: its deadline follows
+    pace: Pace,
+    armed: Span,          // the wheel's entry comes due at most so long after any moment
+    timer: Tick,          // of the owner
     phase: Option<Phase>, // `None` while connecting
-    announced: bool, // a Transmit is with the driver until it has tried
+    announced: bool,      // a Transmit is with the driver until it has tried
     reading: bool,
     shut: bool,
-    hung: bool,               // the peer has ended its side, and nobody has read so far
-    error: Option<PeerError>, // why it is ending
+    hung: bool,           // the peer has ended its side, and nobody has read so far
+    fault: Option<Fault>, // why it is ending
+}
+
+/// What the peer did, to which it is told an answer before it ends.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Broke(PeerError),
+    Late(Phase),
 }
 
 impl<C: Connection, T> Link<C, T> {
@@ -193,7 +149,7 @@ impl<C: Connection, T> Link<C, T> {
                     lent.on.handle(lent.now, lent.socket, link, event);
                 }
                 Ok(None) => break,
-                Err(error) => self.error = Some(error),
+                Err(error) => self.fault = Some(Fault::Broke(error)),
             }
             if input.is_empty() && !input.has_eof() && !self.connection.has_event() {
                 break;
@@ -219,15 +175,15 @@ impl<C: Connection, T> Link<C, T> {
     fn settle<H: Handler<C, T>>(
         &mut self,
         at: u32,
-        progress: bool,
+        moved: u64,
         desk: &mut Desk,
         lent: &mut Lent<'_, H>,
     ) -> bool {
         if self.between.is_some() {
-            return self.settle_layer(at, progress, desk, lent);
+            return self.settle_layer(at, moved, desk, lent);
         }
         let wishes = self.connection.wishes();
-        self.satisfy(wishes, at, progress, desk, lent)
+        self.satisfy(wishes, at, moved, desk, lent)
     }
 
     /// The same, once the layer has taken what the connection wants to send.
@@ -235,7 +191,7 @@ impl<C: Connection, T> Link<C, T> {
     fn settle_layer<H: Handler<C, T>>(
         &mut self,
         at: u32,
-        progress: bool,
+        moved: u64,
         desk: &mut Desk,
         lent: &mut Lent<'_, H>,
     ) -> bool {
@@ -248,7 +204,7 @@ impl<C: Connection, T> Link<C, T> {
             self.between = Some(between);
         }
         let wishes = self.wishes();
-        self.satisfy(wishes, at, progress, desk, lent)
+        self.satisfy(wishes, at, moved, desk, lent)
     }
 
     /// The only place where wishes become actions and a deadline.
@@ -257,11 +213,12 @@ impl<C: Connection, T> Link<C, T> {
         &mut self,
         wishes: Wishes,
         at: u32,
-        progress: bool,
+        moved: u64,
         desk: &mut Desk,
         lent: &Lent<'_, H>,
     ) -> bool {
         let (now, socket) = (lent.now, lent.socket);
+        self.pace.add(moved);
         if wishes.closed {
             return false;
         }
@@ -280,10 +237,14 @@ impl<C: Connection, T> Link<C, T> {
         match self.phase {
             None => {}
             Some(before) if before != wishes.phase => {
+                let tick = desk.wheel.tick(now);
+                self.pace.turn(tick, self.since, before, wishes.phase);
                 self.phase = Some(wishes.phase);
-                self.start_deadline(now, at, desk);
+                self.start_deadline(tick, at, desk);
             }
-            Some(phase) if progress && begins_again(phase) => self.since = now,
+            Some(phase) if moved > 0 && begins_again(phase) => {
+                self.since = desk.wheel.tick(now);
+            }
             Some(_) => {}
         }
         true
@@ -299,13 +260,45 @@ impl<C: Connection, T> Link<C, T> {
     }
 
     /// The phase begins. The wheel hears of it only if nothing wakes it early enough.
-    fn start_deadline(&mut self, now: Instant, at: u32, desk: &mut Desk) {
+    fn start_deadline(&mut self, now: Tick, at: u32, desk: &mut Desk) {
         self.since = now;
-        let span = desk.spans.of(self);
+        let span = self.until_look(&desk.spans);
         if span < self.armed {
             self.armed = span;
-            let deadline = desk.wheel.tick(now).after(span);
-            desk.wheel.arm(at, deadline);
+            desk.wheel.arm(at, now.after(span));
+        }
+    }
+
+    /// How long it may stay as it is.
+    fn span(&self, spans: &Spans) -> Span {
+        match self.phase {
+            None => spans.connect,
+            Some(Phase::Application) if self.hung => spans.abandoned,
+            Some(phase) => spans.of(phase),
+        }
+    }
+
+    /// How long it may stay as it is before somebody looks.
+    fn until_look(&self, spans: &Spans) -> Span {
+        match self.phase {
+            Some(phase) if is_paced(phase) => spans.until_look(phase),
+            _ => self.span(spans),
+        }
+    }
+
+    /// True if its deadline has passed, or its peer is too slow.
+    fn is_late(&mut self, now: Tick, spans: &Spans) -> bool {
+        let over = self.since.after(self.span(spans)) <= now;
+        let paced = self.phase.is_some_and(is_paced) && self.pace.due(spans) <= now;
+        over || (paced && !self.pace.look(now, spans))
+    }
+
+    /// When to look at it again.
+    fn deadline(&self, spans: &Spans) -> Tick {
+        let over = self.since.after(self.span(spans));
+        match self.phase.is_some_and(is_paced) {
+            true => over.min(self.pace.due(spans)),
+            false => over,
         }
     }
 }
@@ -325,7 +318,7 @@ impl<C: Connection, T> Links<C, T> {
             slots: Slots::new(lane, lanes),
             desk: Desk { actions: VecDeque::new(), wheel: Wheel::new(now), spans: timeouts.into() },
             scratch: Scratch::default(),
-            opened: BytesMut::new(),
+            opened: Block::new(OPENED_SIZE),
             due: Vec::new(),
         }
     }
@@ -388,7 +381,8 @@ impl<C: Connection, T> Links<C, T> {
         let at = self.slots.position(socket);
         if let Some(link) = self.slots.get_mut(socket) {
             link.endpoint = Some(Box::new(endpoint));
-            link.start_deadline(now, at, &mut self.desk);
+            let tick = self.desk.wheel.tick(now);
+            link.start_deadline(tick, at, &mut self.desk);
         }
         self.desk.actions.push_back(Action::Connect { socket });
         socket
@@ -401,12 +395,14 @@ impl<C: Connection, T> Links<C, T> {
         connection: C,
         data: T,
     ) -> SocketId {
+        let now = self.desk.wheel.tick(now);
         self.slots.insert(Link {
             connection,
             data,
             between: layer.map(Between::new).map(Box::new),
             endpoint: None,
             since: now,
+            pace: Pace::new(now),
             armed: Span::ENDLESS,
             timer: Tick::NEVER,
             phase: None,
@@ -414,7 +410,7 @@ impl<C: Connection, T> Links<C, T> {
             reading: true,
             shut: false,
             hung: false,
-            error: None,
+            fault: None,
         })
     }
 
@@ -446,7 +442,7 @@ impl<C: Connection, T> Links<C, T> {
 
     /// Tells the driver what was done with a connection outside of an event.
     pub fn touch(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
-        self.settle(now, socket, false, on);
+        self.settle(now, socket, 0, on);
     }
 
     /// Gives a connection up: nothing more is sent, and nobody hears of it.
@@ -454,6 +450,11 @@ impl<C: Connection, T> Links<C, T> {
         let link = self.slots.remove(socket)?;
         self.desk.actions.push_back(Action::Close { socket });
         Some(link.data)
+    }
+
+    /// As [`Links::close`], and the handler hears of it.
+    pub fn cut(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
+        self.end(now, socket, End::Cut, on);
     }
 
     /// The socket stands; so does the connection, unless a layer has to be opened first.
@@ -469,8 +470,10 @@ impl<C: Connection, T> Links<C, T> {
             on.handle_established(now, socket, (&mut link.connection, &mut link.data), None);
         }
         link.phase = Some(link.wishes().phase);
-        link.start_deadline(now, at, &mut self.desk);
-        self.settle(now, socket, false, on);
+        let tick = self.desk.wheel.tick(now);
+        link.pace = Pace::new(tick);
+        link.start_deadline(tick, at, &mut self.desk);
+        self.settle(now, socket, 0, on);
     }
 
     /// Bytes arrived, or the peer's end.
@@ -481,10 +484,13 @@ impl<C: Connection, T> Links<C, T> {
         input: &mut Input<'_>,
         on: &mut impl Handler<C, T>,
     ) {
-        let progress = !input.is_empty();
-        self.with(now, socket, progress, on, |link, opened, lent| match link.between.take() {
-            Some(between) => link.between = between.open(link, input, opened, lent),
-            None => link.feed(input, lent),
+        let moved = self.slots.get(socket).map_or(0, |link| link.pace.fresh(input.len()));
+        self.with(now, socket, moved, on, |link, opened, lent| {
+            match link.between.take() {
+                Some(between) => link.between = between.open(link, input, opened, lent),
+                None => link.feed(input, lent),
+            }
+            link.pace.leave(input.len());
         });
     }
 
@@ -496,7 +502,7 @@ impl<C: Connection, T> Links<C, T> {
         bytes: u64,
         on: &mut impl Handler<C, T>,
     ) {
-        self.with(now, socket, bytes > 0, on, |link, _, lent| {
+        self.with(now, socket, bytes, on, |link, _, lent| {
             if let Some(between) = &mut link.between {
                 between.handle_sent(bytes);
                 link.announced = between.layer.poll_transmit().is_some();
@@ -518,7 +524,7 @@ impl<C: Connection, T> Links<C, T> {
         bytes: &[u8],
         on: &mut impl Handler<C, T>,
     ) {
-        self.with(now, socket, true, on, |link, _, lent| {
+        self.with(now, socket, 0, on, |link, _, lent| {
             if let Some(between) = &mut link.between {
                 between.handle_loaded(&mut link.connection, bytes);
                 link.ask(lent);
@@ -531,7 +537,8 @@ impl<C: Connection, T> Links<C, T> {
         let at = self.slots.position(socket);
         if let Some(link) = self.slots.get_mut(socket) {
             link.hung = true;
-            link.start_deadline(now, at, &mut self.desk);
+            let tick = self.desk.wheel.tick(now);
+            link.start_deadline(tick, at, &mut self.desk);
         }
     }
 
@@ -561,21 +568,29 @@ impl<C: Connection, T> Links<C, T> {
         let socket = self.slots.key(at);
         let Some(link) = self.slots.get_mut(socket) else { return };
         link.armed = Span::ENDLESS;
-        let desk = &mut self.desk;
-        if desk.wheel.tick(link.since).after(desk.spans.of(link)) <= tick {
-            let phase = link.phase;
-            return self.end(now, socket, End::TimedOut(phase), on);
-        }
-        if link.timer <= tick {
+        if link.is_late(tick, &self.desk.spans) {
+            self.give_up(now, socket, on);
+        } else if link.timer <= tick {
             link.timer = Tick::NEVER;
             on.handle_timer(now, socket, (&mut link.connection, &mut link.data));
-            self.settle(now, socket, false, on);
+            self.settle(now, socket, 0, on);
         }
         let Some(link) = self.slots.get_mut(socket) else { return };
         let desk = &mut self.desk;
-        link.armed = desk.spans.of(link);
-        let deadline = desk.wheel.tick(link.since).after(link.armed);
-        desk.wheel.arm(at, deadline.min(link.timer));
+        link.armed = link.until_look(&desk.spans);
+        desk.wheel.arm(at, link.deadline(&desk.spans).min(link.timer));
+    }
+
+    /// The peer is late. If it can be told so it is, and ends soon.
+    fn give_up(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
+        let Some(link) = self.slots.get_mut(socket) else { return };
+        match link.phase {
+            Some(phase @ (Phase::Head | Phase::Body)) if link.connection.handle_late() => {
+                link.fault = Some(Fault::Late(phase));
+                self.settle(now, socket, 0, on);
+            }
+            phase => self.end(now, socket, End::TimedOut(phase), on),
+        }
     }
 
     /// The next thing to do.
@@ -603,14 +618,8 @@ impl<C: Connection, T> Links<C, T> {
         self.desk.wheel.next()
     }
 
-    fn settle(
-        &mut self,
-        now: Instant,
-        socket: SocketId,
-        progress: bool,
-        on: &mut impl Handler<C, T>,
-    ) {
-        self.with(now, socket, progress, on, |_, _, _| {});
+    fn settle(&mut self, now: Instant, socket: SocketId, moved: u64, on: &mut impl Handler<C, T>) {
+        self.with(now, socket, moved, on, |_, _, _| {});
     }
 
     /// Has something happen on a link, if it is still there, and settles it.
@@ -618,16 +627,16 @@ impl<C: Connection, T> Links<C, T> {
         &mut self,
         now: Instant,
         socket: SocketId,
-        progress: bool,
+        moved: u64,
         on: &mut H,
-        act: impl FnOnce(&mut Link<C, T>, &mut BytesMut, &mut Lent<'_, H>),
+        act: impl FnOnce(&mut Link<C, T>, &mut Block, &mut Lent<'_, H>),
     ) {
         let Self { slots, desk, scratch, opened, .. } = self;
         let at = slots.position(socket);
         let Some(link) = slots.get_mut(socket) else { return };
         let mut lent = Lent { now, socket, scratch, on };
         act(link, opened, &mut lent);
-        if !link.settle(at, progress, desk, &mut lent) {
+        if !link.settle(at, moved, desk, &mut lent) {
             self.end(now, socket, End::Closed, on);
         }
     }
@@ -635,8 +644,9 @@ impl<C: Connection, T> Links<C, T> {
     /// What the peer did wrong counts more than how it went away afterwards.
     fn end(&mut self, now: Instant, socket: SocketId, end: End, on: &mut impl Handler<C, T>) {
         let Some(link) = self.slots.get_mut(socket) else { return };
-        let end = match (link.error, link.between.take()) {
-            (Some(error), _) => End::Peer(error),
+        let end = match (link.fault, link.between.take()) {
+            (Some(Fault::Broke(error)), _) => End::Peer(error),
+            (Some(Fault::Late(phase)), _) => End::TimedOut(Some(phase)),
             (None, Some(between)) => between.end(end),
             (None, None) => end,
         };
@@ -644,24 +654,6 @@ impl<C: Connection, T> Links<C, T> {
             on.handle_gone(now, socket, data, end);
         }
     }
-}
-
-/// In the order of their numbers.
-const PHASES: [Phase; 9] = [
-    Phase::Handshake,
-    Phase::Idle,
-    Phase::Head,
-    Phase::Body,
-    Phase::Answer,
-    Phase::Application,
-    Phase::Send,
-    Phase::Linger,
-    Phase::Tunnel,
-];
-
-/// Phases in which the peer has until the deadline for every byte, not for all of them.
-fn begins_again(phase: Phase) -> bool {
-    matches!(phase, Phase::Body | Phase::Send | Phase::Tunnel)
 }
 
 #[cfg(test)]

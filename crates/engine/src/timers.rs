@@ -15,6 +15,15 @@ impl Tick {
     /// Later than every other.
     pub const NEVER: Self = Self(u64::MAX);
 
+    /// When a wheel began.
+    pub const START: Self = Self(0);
+
+    /// From `earlier` to this one; nothing if that is later.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+
     /// Later by `span`.
     #[must_use]
     pub fn after(self, span: Span) -> Self {
@@ -29,6 +38,11 @@ pub struct Span(u64);
 impl Span {
     /// For ever.
     pub const ENDLESS: Self = Self(u64::MAX);
+
+    /// In milliseconds.
+    pub fn millis(self) -> u64 {
+        self.0
+    }
 }
 
 impl From<Duration> for Span {

@@ -63,6 +63,10 @@ pub use fulmar_drive as drive;
 #[doc(inline)]
 pub use fulmar_engine as engine;
 #[doc(inline)]
+pub use fulmar_host as host;
+#[doc(inline)]
+pub use fulmar_http as http;
+#[doc(inline)]
 pub use fulmar_names as names;
 #[doc(inline)]
 pub use fulmar_proto as proto;
@@ -74,6 +78,8 @@ pub use fulmar_server as server;
 pub use fulmar_sys as sys;
 #[doc(inline)]
 pub use fulmar_tls as tls;
+#[doc(inline)]
+pub use fulmar_web as web;
 
 /// The code on the client's page compiles and runs.
 #[cfg(doctest)]

@@ -91,6 +91,12 @@ pub trait Connection {
     /// A connection at rest is closed at once.
     fn close_after(&mut self);
 
+    /// The peer took too long over its message. True if it can be told so: the answer is queued,
+    /// and no event follows. False: nothing is changed, and whoever owns the connection closes it.
+    fn handle_late(&mut self) -> bool {
+        false
+    }
+
     /// Bytes of the body or tunnel in hand that may be queued before it is better to wait; after 0
     /// a `Writable` follows. Before its head and after its end there is no room either.
     fn room(&self, stream: StreamId) -> u64;

@@ -5,12 +5,13 @@ use bytes::{Buf, Bytes, BytesMut};
 /// Received bytes not yet consumed, lent by the driver for one turn.
 ///
 /// What a connection leaves unread is presented again, with more bytes after it.
-/// The memory is shared: `take` cuts a piece off without copying it.
+/// The memory is shared: `take` cuts a piece off, mostly without copying it.
 #[derive(Debug)]
 pub struct Input<'a> {
     block: &'a mut BytesMut, // mutable so that a TLS layer can decrypt in place
     len: usize,              // of this input; behind it may lie those of others
     eof: bool,
+    shares_from: usize, // shorter pieces are copied
 }
 
 impl<'a> Input<'a> {
@@ -21,13 +22,20 @@ impl<'a> Input<'a> {
     /// If `block` is shorter than that.
     pub fn new(block: &'a mut BytesMut, len: usize, eof: bool) -> Self {
         assert!(len <= block.len(), "an input lies within its block");
-        Self { block, len, eof }
+        Self { block, len, eof, shares_from: 0 }
     }
 
     /// All of `block`.
     pub fn all(block: &'a mut BytesMut, eof: bool) -> Self {
         let len = block.len();
-        Self { block, len, eof }
+        Self { block, len, eof, shares_from: 0 }
+    }
+
+    /// Pieces shorter than this are copied when they are taken: who keeps one does not keep the
+    /// memory that it came in.
+    #[must_use]
+    pub fn sharing_from(self, len: usize) -> Self {
+        Self { shares_from: len, ..self }
     }
 
     /// The unread bytes, without consuming them.
@@ -61,12 +69,18 @@ impl<'a> Input<'a> {
         self.eof
     }
 
-    /// Consumes the first `n` bytes and returns them: a share, not a copy.
+    /// Consumes the first `n` bytes and returns them: a share, not a copy, unless they are few
+    /// (see [`Input::sharing_from`]).
     ///
     /// # Panics
     /// If there are fewer.
     pub fn take(&mut self, n: usize) -> Bytes {
         assert!(n <= self.len, "only what has arrived can be taken");
+        if n < self.shares_from {
+            let copy = Bytes::copy_from_slice(&self.block[..n]);
+            self.skip(n);
+            return copy;
+        }
         self.len -= n;
         self.block.split_to(n).freeze()
     }

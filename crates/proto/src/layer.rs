@@ -46,7 +46,12 @@ pub trait Layer: fmt::Debug + Send {
     /// The first `bytes` of the transmit have left.
     fn handle_sent(&mut self, bytes: u64);
 
-    /// What there is to know about it, for those who know its type; nothing by default.
+    /// No more than this many bytes are to be queued for the socket before some have left; a
+    /// layer may ignore it that queues little anyway.
+    fn set_queue_max(&mut self, _bytes: usize) {}
+
+    /// What there is to know about it, for those who know its type; nothing by default. Asked once
+    /// it stands, and when it is replaced.
     fn info(&self) -> Option<&dyn Any> {
         None
     }

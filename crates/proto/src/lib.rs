@@ -14,11 +14,15 @@ pub mod input;
 pub mod layer;
 pub mod transmit;
 
+pub mod plan;
+
+mod block;
 mod outbox;
 mod spare;
 
 pub mod h1;
 
+pub use block::Block;
 pub use connection::{BodyLen, Connection, Misuse, PeerError, Phase, Wishes};
 pub use event::{Client, Event, Role, Server, StreamId};
 pub use h1::{ClientConnection, ServerConnection};
@@ -26,4 +30,5 @@ pub use head::{Added, HeaderBuf, Headers, Request, Response, Scratch, Version};
 pub use input::Input;
 pub use layer::{Layer, LayerError, Opened, Sealed};
 pub use outbox::Outbox;
-pub use transmit::{FileRange, Segment, Step, Transmit};
+pub use plan::{Abilities, Files, Part, Run, Signals, Step};
+pub use transmit::{FileRange, Segment, Transmit};

@@ -1,7 +1,7 @@
 //! What the trait promises besides events: misuse, back-pressure, phases, ends.
 
 use bytes::{Bytes, BytesMut};
-use fulmar_proto::h1::{EncodedRequest, LINGER_SIZE_MAX, ROOM_HIGH, ROOM_LOW, UNRELEASED_MAX};
+use fulmar_proto::h1::{EncodedRequest, LINGER_SIZE_MAX, QUEUE_MAX, ROOM_SHARE};
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Misuse, Phase,
     Request, Response, Scratch, Segment, ServerConnection, StreamId,
@@ -9,6 +9,8 @@ use fulmar_proto::{
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const FIRST: StreamId = StreamId(0);
+const HIGH: u64 = QUEUE_MAX as u64;
+const LOW: u64 = (QUEUE_MAX / ROOM_SHARE) as u64;
 
 /// What arrives, and whether it is all.
 struct Arriving {
@@ -200,14 +202,14 @@ fn room_ends_and_comes_back_with_an_event() {
     let queued = server.poll_transmit().map_or(0, |transmit| {
         transmit.inline.len() as u64 + transmit.segments.iter().map(Segment::len).sum::<u64>()
     });
-    assert!((ROOM_HIGH..ROOM_HIGH + 60_000).contains(&queued));
-    server.handle_sent(queued - ROOM_LOW - 1);
+    assert!((HIGH..HIGH + 60_000).contains(&queued));
+    server.handle_sent(queued - LOW - 1);
     assert_eq!((server.room(FIRST), poll(&mut server, &mut input(""))), (0, 0));
     server.handle_sent(1);
     let mut scratch = Scratch::default();
     let event = server.poll_event(&mut input("").lend(), &mut scratch).unwrap();
     assert!(matches!(event, Some(Event::Writable { stream: FIRST })));
-    assert_eq!(server.room(FIRST), ROOM_HIGH - ROOM_LOW);
+    assert_eq!(server.room(FIRST), HIGH - LOW);
     assert_eq!(poll(&mut server, &mut input("")), 0);
 }
 
@@ -233,13 +235,36 @@ fn a_server_reads_no_further_requests_while_its_answers_pile_up() {
     assert!(server.poll_event(&mut pipeline.lend(), &mut scratch).unwrap().is_some());
 }
 
+/// Whatever the limit, it holds in both directions.
+#[test]
+fn the_owner_says_how_much_may_be_queued() {
+    for max in [1_u32, 1_000, 1_000_000] {
+        let mut server = server("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9000000\r\n\r\n");
+        server.set_queue_max(max);
+        server.send_head(FIRST, Response::new(200, Headers::EMPTY), BodyLen::Unknown).unwrap();
+        while server.room(FIRST) > 0 {
+            server.send_data(FIRST, b"x"[..].into()).unwrap();
+        }
+        let queued = sent(&mut server).len();
+        assert!((max as usize..max as usize + 200).contains(&queued), "{queued} of {max}");
+        assert_eq!(poll(&mut server, &mut input("")), 1, "room again");
+        let mut arrived = 0;
+        while server.wants_read() {
+            arrived += 1;
+            assert_eq!(poll(&mut server, &mut input("x")), 1);
+        }
+        assert_eq!(arrived, max);
+    }
+}
+
 #[test]
 fn unreleased_bytes_stop_the_reading() {
-    let size = UNRELEASED_MAX + 10;
+    const MAX: usize = QUEUE_MAX as usize;
+    let size = MAX + 10;
     let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {size}\r\n\r\n");
     let mut server = server(head);
     assert_eq!((server.wants_read(), server.phase()), (true, Phase::Body));
-    assert_eq!(poll(&mut server, &mut input(vec![b'x'; UNRELEASED_MAX])), 1);
+    assert_eq!(poll(&mut server, &mut input(vec![b'x'; MAX])), 1);
     assert_eq!((server.wants_read(), server.phase()), (false, Phase::Application));
     server.release(FIRST, 1);
     assert!(server.wants_read());

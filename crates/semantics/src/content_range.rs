@@ -7,6 +7,8 @@ use std::fmt;
 
 use fulmar_proto::Headers;
 
+use crate::date::parse_date;
+
 /// A `Content-Range` value (RFC 9110 §14.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentRange {
@@ -62,8 +64,8 @@ impl Validator {
             return Some(Self::ETag(etag.into()));
         }
         let value = headers.get("Last-Modified")?;
-        let age = date(headers.get("Date")?)?.duration_since(date(value)?).ok()?;
-        let strong = age.as_secs() >= LAST_MODIFIED_AGE_MIN_S;
+        let age = parse_date(headers.get("Date")?)?.checked_sub(parse_date(value)?)?;
+        let strong = age >= LAST_MODIFIED_AGE_MIN_S;
         strong.then(|| Self::LastModified(value.into()))
     }
 
@@ -72,7 +74,7 @@ impl Validator {
         if is_strong(value) {
             Some(Self::ETag(value.into()))
         } else {
-            date(value).map(|_| Self::LastModified(value.into()))
+            parse_date(value).map(|_| Self::LastModified(value.into()))
         }
     }
 
@@ -196,10 +198,6 @@ fn is_strong(etag: &[u8]) -> bool {
     inner.iter().all(|b| matches!(b, 0x21 | 0x23..=0x7e | 0x80..))
 }
 
-fn date(value: &[u8]) -> Option<std::time::SystemTime> {
-    httpdate::parse_http_date(std::str::from_utf8(value).ok()?).ok()
-}
-
 fn split(value: &[u8], mark: u8) -> Option<(&[u8], &[u8])> {
     let at = value.iter().position(|b| *b == mark)?;
     Some((&value[..at], &value[at + 1..]))
@@ -214,7 +212,7 @@ fn decimal(value: &[u8]) -> Option<u64> {
 
 /// How much older than `Date` a `Last-Modified` is that no second change can hide behind: the
 /// RFC says a second where clocks agree, and suggested a minute where they may not.
-pub const LAST_MODIFIED_AGE_MIN_S: u64 = 60;
+pub const LAST_MODIFIED_AGE_MIN_S: i64 = 60;
 
 #[cfg(test)]
 mod tests {

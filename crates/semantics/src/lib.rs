@@ -6,12 +6,17 @@
 pub mod auth;
 pub mod clock;
 pub mod coding;
+pub mod conditional;
 pub mod content_range;
 pub mod cookies;
 pub mod date;
 pub mod form;
 pub mod netrc;
 pub mod proxy;
+pub mod proxy_protocol;
+pub mod range;
 pub mod redirect;
 pub mod retry_after;
 pub mod tunnel;
+
+mod token;

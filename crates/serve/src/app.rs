@@ -1,6 +1,7 @@
 //! The application: endpoints for tests where they are wanted, files everywhere else.
 
 use std::convert::Infallible;
+use std::iter::Sum;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -53,6 +54,16 @@ pub struct Counts {
     pub lost_log_lines: u64,
 }
 
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), |all, one| Self {
+            requests: all.requests + one.requests,
+            malformed: all.malformed + one.malformed,
+            lost_log_lines: all.lost_log_lines + one.lost_log_lines,
+        })
+    }
+}
+
 /// What is kept for each connection.
 #[derive(Debug)]
 pub struct Session {
@@ -86,17 +97,13 @@ impl App {
         })
     }
 
-    /// What was answered so far.
-    pub fn counts(&self) -> Counts {
-        self.counts
-    }
-
     /// Nothing more will be answered: what the log still holds is written.
-    pub fn finish(&mut self, now: Instant) {
+    pub fn finish(&mut self, now: Instant) -> Counts {
         if let Some(log) = &mut self.log {
             log.finish(now);
         }
         self.tell_trouble();
+        self.counts
     }
 
     fn begin(

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fulmar_proto::HeaderBuf;
+use fulmar_semantics::coding::Coding;
 use fulmar_sys as sys;
 use fulmar_sys::FileInfo;
 use lru::LruCache;
@@ -76,10 +77,19 @@ impl Cache {
         self.map.peek(key).map(|entry| &entry.found)
     }
 
-    /// True if the name stands for a file in this very state: the entry is fresh again.
-    pub fn confirm(&mut self, key: &[u8], info: &FileInfo, now: Instant) -> bool {
+    /// True if the name stands for a file in this very state, compressed to these and no others:
+    /// the entry is fresh again.
+    pub fn confirm(
+        &mut self,
+        key: &[u8],
+        info: &FileInfo,
+        coded: impl Iterator<Item = (Coding, FileInfo)>,
+        now: Instant,
+    ) -> bool {
         let Some(entry) = self.map.peek_mut(key) else { return false };
-        let same = matches!(&entry.found, Found::File(file) if file.info == *info);
+        let Found::File(file) = &entry.found else { return false };
+        let known = file.coded.iter().map(|coded| (coded.coding, coded.file.info));
+        let same = file.info == *info && known.eq(coded);
         if same {
             entry.checked = now;
         }
@@ -111,9 +121,8 @@ impl Cache {
     /// Descriptors are used up: forgets the oldest entries that hold one, and closes what nobody
     /// uses. What lies in memory stays.
     pub fn shed(&mut self) {
-        let holds_one =
-            |found: &Found| matches!(found, Found::File(File { content: Content::Open(_), .. }));
-        let oldest = self.map.iter().rev().filter(|(_, entry)| holds_one(&entry.found));
+        let is_open = |file: &File| matches!(file.content, Content::Open(_));
+        let oldest = self.map.iter().rev().filter(|(_, entry)| entry.found.files().any(is_open));
         let keys: Vec<_> = oldest.take(SHED_LEN).map(|(key, _)| key.clone()).collect();
         for entry in keys.iter().filter_map(|key| self.map.pop(key)).collect::<Vec<_>>() {
             self.retire(entry);
@@ -163,11 +172,18 @@ impl Cache {
 
     fn retire(&mut self, entry: Entry) {
         self.contents_size -= entry.found.contents_size();
-        if let Found::File(File { content: Content::Open(file), .. }) = entry.found {
-            match Arc::try_unwrap(file) {
-                Ok(fd) => sys::close(fd),
-                Err(file) => self.retired.push_back(file),
-            }
+        if let Found::File(mut file) = entry.found {
+            let coded = std::mem::take(&mut file.coded);
+            self.retire_file(file);
+            coded.into_iter().for_each(|coded| self.retire_file(coded.file));
+        }
+    }
+
+    fn retire_file(&mut self, file: File) {
+        let Content::Open(file) = file.content else { return };
+        match Arc::try_unwrap(file) {
+            Ok(fd) => sys::close(fd),
+            Err(file) => self.retired.push_back(file),
         }
     }
 }
@@ -187,12 +203,21 @@ impl Drop for Cache {
 }
 
 impl Found {
+    /// The file and what it was compressed to.
+    fn files(&self) -> impl Iterator<Item = &File> {
+        let file = if let Self::File(file) = self { Some(file) } else { None };
+        let coded = file.into_iter().flat_map(|file| &file.coded);
+        file.into_iter().chain(coded.map(|coded| &coded.file))
+    }
+
     fn contents_size(&self) -> u64 {
+        let in_memory = |file: &File| match &file.content {
+            Content::Memory(bytes) => bytes.len() as u64,
+            Content::Open(_) => 0,
+        };
         match self {
-            Self::File(File { content: Content::Memory(bytes), .. }) | Self::Listing(bytes) => {
-                bytes.len() as u64
-            }
-            Self::File(_) | Self::Redirect(_) | Self::Unlisted => 0,
+            Self::Listing(bytes) => bytes.len() as u64,
+            found => found.files().map(in_memory).sum(),
         }
     }
 }
@@ -218,7 +243,7 @@ mod tests {
     /// An open file that claims to be large: it is not read.
     fn open_file(inode: u64) -> Found {
         let fd = sys::open_read(std::path::Path::new("/dev/null")).unwrap();
-        Found::File(File::load(fd, info(inode, SMALL_SIZE_MAX + 1), b"a", 10).unwrap())
+        Found::File(File::load((fd, info(inode, SMALL_SIZE_MAX + 1)), b"a", None, 10).unwrap())
     }
 
     fn listing(len: usize) -> Found {
@@ -240,11 +265,11 @@ mod tests {
         let later = now + Duration::from_secs(1);
         assert!(!cache.is_fresh(b"a", later));
         assert!(cache.peek(b"a").is_some());
-        assert!(!cache.confirm(b"a", &info(2, SMALL_SIZE_MAX + 1), later));
+        assert!(!cache.confirm(b"a", &info(2, SMALL_SIZE_MAX + 1), [].into_iter(), later));
         assert!(!cache.is_fresh(b"a", later));
-        assert!(cache.confirm(b"a", &info(1, SMALL_SIZE_MAX + 1), later));
+        assert!(cache.confirm(b"a", &info(1, SMALL_SIZE_MAX + 1), [].into_iter(), later));
         assert!(cache.is_fresh(b"a", later));
-        assert!(!cache.confirm(b"b", &info(1, 1), later));
+        assert!(!cache.confirm(b"b", &info(1, 1), [].into_iter(), later));
         cache.remove(b"a");
         assert!(cache.is_empty());
     }

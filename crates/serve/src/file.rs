@@ -1,19 +1,21 @@
 //! A file that is ready to be sent: what is said of it, and where its bytes lie.
 
+use std::cmp::Reverse;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fulmar_proto::{FileRange, HeaderBuf, Segment};
-use fulmar_semantics::date::format_date;
+use fulmar_proto::{FileRange, HeaderBuf, Headers, Segment};
+use fulmar_semantics::coding::{Accepted, Coding};
+use fulmar_semantics::conditional::Validators;
+use fulmar_semantics::date::{format_date, is_http_time};
+use fulmar_semantics::range::Span;
 use fulmar_sys as sys;
 use fulmar_sys::FileInfo;
 
 use crate::mime;
-use crate::range::Span;
 use crate::root::OpenError;
-use crate::validators::Validators;
 
 /// One state of a regular file.
 #[derive(Debug)]
@@ -28,6 +30,17 @@ pub struct File {
     pub headers: HeaderBuf,
     /// For 304: what may have changed without the content (RFC 9110 §15.4.5).
     pub unchanged: HeaderBuf,
+    /// The same compressed beforehand, each in another way; they are never compressed again.
+    pub coded: Vec<Coded>,
+}
+
+/// A file in a coding.
+#[derive(Debug)]
+pub struct Coded {
+    /// The coding.
+    pub coding: Coding,
+    /// What is sent.
+    pub file: File,
 }
 
 /// Where the bytes of a file lie.
@@ -41,14 +54,15 @@ pub enum Content {
 
 impl File {
     /// Makes an open regular file ready; up to [`SMALL_SIZE_MAX`] bytes are read, and the
-    /// descriptor closed. `name` decides the type.
+    /// descriptor closed. `name` decides the type; with `coding`, the file is what one of this name
+    /// was compressed to.
     ///
     /// # Errors
     /// The file could not be read, or shrinks faster than it can be read.
     pub fn load(
-        fd: OwnedFd,
-        mut info: FileInfo,
+        (fd, mut info): (OwnedFd, FileInfo),
         name: &[u8],
+        coding: Option<Coding>,
         unix_now: i64,
     ) -> Result<Self, OpenError> {
         let content = if info.len <= SMALL_SIZE_MAX {
@@ -58,12 +72,48 @@ impl File {
         } else {
             Content::Open(Arc::new(fd))
         };
-        let validators = Validators::of(&info, unix_now);
+        let validators = validators_of(&info, coding, unix_now);
         let unchanged = validator_fields(&validators);
         let mut headers = unchanged.clone();
         push(&mut headers, "Content-Type", mime::content_type(name).as_bytes());
+        if let Some(coding) = coding {
+            push(&mut headers, "Content-Encoding", coding.name().as_bytes());
+        }
         push(&mut headers, "Accept-Ranges", b"bytes");
-        Ok(Self { info, validators, content, headers, unchanged })
+        Ok(Self { info, validators, content, headers, unchanged, coded: Vec::new() })
+    }
+
+    /// Adds what it was compressed to. From now on every answer says that it depends on what the
+    /// client takes (RFC 9110 §12.5.5).
+    pub fn set_coded(&mut self, coded: Vec<Coded>) {
+        self.coded = coded;
+        if !self.coded.is_empty() {
+            self.add_vary();
+            self.coded.iter_mut().for_each(|coded| coded.file.add_vary());
+        }
+    }
+
+    fn add_vary(&mut self) {
+        push(&mut self.headers, "Vary", b"Accept-Encoding");
+        push(&mut self.unchanged, "Vary", b"Accept-Encoding");
+    }
+
+    /// What to send to a client that says in `headers` what it takes: what it ranks highest, and of
+    /// equals the smallest.
+    ///
+    /// Without a coding if it takes nothing that there is: the field may be disregarded (RFC 9110
+    /// §12.4.1), and 406 helps nobody.
+    pub fn choose(&self, headers: Headers<'_>) -> &Self {
+        if self.coded.is_empty() {
+            return self;
+        }
+        let accepted = Accepted::of(headers);
+        let ranked = self.coded.iter().map(|coded| (accepted.rank(Some(coded.coding)), coded));
+        let best = ranked.max_by_key(|(rank, coded)| (*rank, Reverse(coded.file.len())));
+        match best {
+            Some((rank, coded)) if rank > 0 && rank >= accepted.rank(None) => &coded.file,
+            _ => self,
+        }
     }
 
     /// How many bytes it has.
@@ -101,9 +151,31 @@ impl File {
     }
 }
 
+/// The tag is made of inode, length and time of change in nanoseconds, and the coding: the same file
+/// copied to another machine has another one.
+///
+/// A time in the future would have to be replaced by that of the message in each of them
+/// (RFC 9110 §8.8.2.1); it is left out.
+fn validators_of(info: &FileInfo, coding: Option<Coding>, unix_now: i64) -> Validators {
+    let (seconds, nanos) = info.modified;
+    let modified = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+    let mut etag = format!("\"{:x}-{:x}-{:x}", info.inode, info.len, modified);
+    if let Some(coding) = coding {
+        etag.push('-');
+        etag.push_str(coding.name());
+    }
+    etag.push('"');
+    Validators {
+        etag: Some(etag),
+        modified: (is_http_time(seconds) && seconds <= unix_now).then_some(seconds),
+    }
+}
+
 fn validator_fields(validators: &Validators) -> HeaderBuf {
     let mut fields = HeaderBuf::new();
-    push(&mut fields, "ETag", validators.etag.as_bytes());
+    if let Some(etag) = &validators.etag {
+        push(&mut fields, "ETag", etag.as_bytes());
+    }
     if let Some(modified) = validators.modified {
         push(&mut fields, "Last-Modified", &format_date(modified));
     }
@@ -154,3 +226,31 @@ pub(crate) fn shared(bytes: Vec<u8>) -> Bytes {
 pub const SMALL_SIZE_MAX: u64 = 16 * 1024;
 
 const ATTEMPTS_MAX: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fulmar_sys::FileKind;
+
+    fn info(modified: (i64, u32)) -> FileInfo {
+        FileInfo { kind: FileKind::Regular, len: 0x20, modified, inode: 0x10, device: 1 }
+    }
+
+    #[test]
+    fn a_tag_is_inode_length_and_time() {
+        let validators = validators_of(&info((1, 1)), None, 10);
+        assert_eq!(validators.etag.as_deref(), Some("\"10-20-3b9aca01\""));
+        assert_eq!(validators.modified, Some(1));
+        let coded = validators_of(&info((1, 1)), Some(Coding::Brotli), 10);
+        assert_eq!(coded.etag.as_deref(), Some("\"10-20-3b9aca01-br\""));
+    }
+
+    #[test]
+    fn times_that_http_cannot_say_are_left_out() {
+        for seconds in [-1, i64::MIN, 11, i64::MAX] {
+            assert_eq!(validators_of(&info((seconds, 0)), None, 10).modified, None);
+        }
+        let year_10000 = 253_402_300_800;
+        assert_eq!(validators_of(&info((year_10000, 0)), None, i64::MAX).modified, None);
+    }
+}

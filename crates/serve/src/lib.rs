@@ -1,8 +1,8 @@
-//! A static file server: an application of `fulmar-server`, and the threads that run it.
+//! A static file server: an application of `fulmar-server`.
 //!
 //! A [`Site`] is a directory and what is known of its files; [`Site::answer`] turns a request
 //! head into an [`Answer`]: status, fields, and a body that lies in memory or in an open file.
-//! An [`App`] sends it and writes the log; [`Running`] is a server with its threads.
+//! An [`App`] sends it and writes the log.
 //!
 //! The modules stand in reading order: from the request target to the file, from the file to
 //! the answer, and what is written about it afterwards.
@@ -13,16 +13,13 @@ pub mod path;
 pub mod root;
 
 pub mod mime;
-pub mod validators;
-
-pub mod conditional;
-pub mod range;
 
 pub mod listing;
 pub mod pages;
 
 pub mod cache;
 pub mod file;
+pub mod precompressed;
 pub mod respond;
 pub mod site;
 
@@ -32,11 +29,9 @@ pub mod endpoints;
 pub mod ledger;
 
 pub mod app;
-pub mod run;
 
 pub use app::{App, AppOptions, Counts};
 pub use log::AccessLog;
 pub use options::Options;
 pub use respond::{Answer, Body};
-pub use run::{Outcome, RunOptions, Running};
 pub use site::Site;

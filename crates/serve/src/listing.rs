@@ -10,12 +10,11 @@ use std::fmt::Write;
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use fulmar_semantics::clock::iso_time;
+use fulmar_semantics::date::format_date;
 use fulmar_sys as sys;
 use fulmar_sys::FileKind;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
-
-use fulmar_semantics::clock::iso_time;
-use fulmar_semantics::date::format_date;
 
 /// One line of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]

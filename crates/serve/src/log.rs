@@ -15,9 +15,8 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use fulmar_sys as sys;
-
 use fulmar_semantics::clock::Clock;
+use fulmar_sys as sys;
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,10 @@ pub struct Options {
     pub hidden: bool,
     /// List directories that have no index file. Otherwise they are forbidden.
     pub list: bool,
+    /// Send `NAME.br`, `NAME.zst` or `NAME.gz` for `NAME` to clients that take it: if it is smaller,
+    /// and not older than what it was made from. Looking for them costs up to three system calls
+    /// for each file, as often as [`Options::revalidate_after`] says.
+    pub precompressed: bool,
     /// How names are kept below the root.
     pub lookup: Lookup,
     /// Files and directories remembered at a time.
@@ -26,6 +30,7 @@ impl Default for Options {
         Self {
             hidden: false,
             list: false,
+            precompressed: false,
             lookup: Lookup::Probe,
             entries_max: 1024,
             contents_size_max: 64 << 20,

@@ -11,13 +11,14 @@ use bytes::Bytes;
 use fulmar_proto::head::Added;
 use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Headers, Response, Segment};
 
+use fulmar_semantics::conditional::{Conditions, Verdict};
+use fulmar_semantics::range::{Multipart, Selection, Span, select};
+use fulmar_semantics::range::{write_content_range, write_unsatisfied_range};
+
 use crate::cache::Found;
-use crate::conditional::{Conditions, Verdict};
 use crate::file::{File, push};
 use crate::pages::{Pages, page};
 use crate::path::PathError;
-use crate::range::{Multipart, Selection, Span, select};
-use crate::range::{write_content_range, write_unsatisfied_range};
 use crate::root::OpenError;
 
 /// What to send. Borrows from the site until it is.
@@ -118,7 +119,7 @@ pub fn respond<'a>(
         (Method::Options, _) => Answer::empty(204, stage.pages.allow.as_headers(), stage.date),
         (Method::Other, _) => Answer::page(405, stage.pages.html_allow.as_headers(), stage.date),
         (_, Err(refusal)) => stage.error(refusal.status()),
-        (_, Ok(Found::File(file))) => send_file(method, headers, file, stage),
+        (_, Ok(Found::File(file))) => send_file(method, headers, file.choose(headers), stage),
         (_, Ok(Found::Redirect(fields))) => Answer::page(301, fields.as_headers(), stage.date),
         (_, Ok(Found::Unlisted)) => stage.error(403),
         (_, Ok(Found::Listing(html))) => {
@@ -169,9 +170,11 @@ fn send_part<'a>(file: &'a File, span: Span, stage: Stage<'a>) -> Answer<'a> {
 }
 
 fn send_parts<'a>(file: &'a File, spans: &[Span], stage: Stage<'a>) -> Answer<'a> {
-    let content_type = file.headers.as_headers().get("Content-Type").unwrap_or_default();
+    let said_of_each = ["Content-Type", "Content-Encoding"];
+    let values = said_of_each.map(|name| (name, file.headers.as_headers().get(name)));
+    let of_each = values.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
     let (fields, boundary) = stage.scratch.multipart_fields(file);
-    let multipart = Multipart::new(spans, file.len(), content_type, boundary);
+    let multipart = Multipart::new(spans, file.len(), of_each, boundary);
     let mut segments = Vec::with_capacity(multipart.parts.len() * 2 + 1);
     for (head, span) in multipart.parts {
         segments.push(Segment::Bytes(head));

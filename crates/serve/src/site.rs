@@ -6,18 +6,19 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use fulmar_proto::{HeaderBuf, Request};
+use fulmar_semantics::clock::Clock;
 use fulmar_sys as sys;
 use fulmar_sys::{FileInfo, FileKind};
 
 use crate::cache::{Cache, Found};
-use crate::file::{File, push, shared};
+use crate::file::{Coded, File, push, shared};
 use crate::listing::{Items, encode_segment};
 use crate::options::Options;
 use crate::pages::Pages;
 use crate::path::Name;
+use crate::precompressed::{self, Precompressed};
 use crate::respond::{Answer, Method, Refusal, Scratch, Stage, respond};
 use crate::root::{OpenError, Root};
-use fulmar_semantics::clock::Clock;
 
 /// A directory that is served, and what is known of it: one per thread.
 ///
@@ -120,17 +121,52 @@ impl Site {
 
     fn look_again(&mut self, now: Instant) -> Result<(), OpenError> {
         let (fd, info, name) = open(&self.root, &self.name)?;
+        let compressed = match self.find_compressed(&name, &info) {
+            Ok(compressed) => compressed,
+            Err(error) => {
+                sys::close(fd);
+                return Err(error);
+            }
+        };
         let key = self.name.key();
-        if self.cache.confirm(key, &info, now) {
+        let coded = compressed.iter().map(|one| (one.coding, one.info));
+        if self.cache.confirm(key, &info, coded, now) {
             sys::close(fd);
+            precompressed::close(compressed);
             return Ok(());
         }
         let found = match info.kind {
             FileKind::Directory => self.describe_directory(fd)?,
-            _ => Found::File(File::load(fd, info, name.bytes(), self.clock.unix())?),
+            _ => Found::File(self.load((fd, info), &name, compressed)?),
         };
         self.cache.insert(key, found, now);
         Ok(())
+    }
+
+    fn find_compressed(
+        &self,
+        name: &Name,
+        info: &FileInfo,
+    ) -> Result<Vec<Precompressed>, OpenError> {
+        let is_wanted = self.options.precompressed && info.kind == FileKind::Regular;
+        if is_wanted { precompressed::find(&self.root, name, info) } else { Ok(Vec::new()) }
+    }
+
+    /// What it was compressed to is left out if it cannot be read.
+    fn load(
+        &self,
+        opened: (OwnedFd, FileInfo),
+        name: &Name,
+        compressed: Vec<Precompressed>,
+    ) -> Result<File, OpenError> {
+        let unix_now = self.clock.unix();
+        let mut file = File::load(opened, name.bytes(), None, unix_now)?;
+        let load = |Precompressed { coding, fd, info }| {
+            let file = File::load((fd, info), name.bytes(), Some(coding), unix_now).ok()?;
+            Some(Coded { coding, file })
+        };
+        file.set_coded(compressed.into_iter().filter_map(load).collect());
+        Ok(file)
     }
 
     fn describe_directory(&self, fd: OwnedFd) -> Result<Found, OpenError> {

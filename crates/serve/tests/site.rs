@@ -513,3 +513,136 @@ fn the_walk_serves_the_same() {
         assert_eq!(bench.get(target).status, status, "{target}");
     }
 }
+
+/// `page.html` of 100 bytes, and three that claim to be it compressed, all of one age.
+fn compressed_bench() -> Bench {
+    let bench = bench(Options { precompressed: true, ..Options::default() });
+    for (name, body) in [
+        ("page.html", "h".repeat(100)),
+        ("page.html.br", "b".repeat(20)),
+        ("page.html.gz", "g".repeat(30)),
+        ("page.html.zst", "z".repeat(25)),
+    ] {
+        fs::write(bench.path(name), body).unwrap();
+        bench.set_age(name, 10);
+    }
+    bench
+}
+
+impl Bench {
+    fn set_age(&self, name: &str, seconds: u64) {
+        let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000 - seconds);
+        let file = fs::File::options().write(true).open(self.path(name)).unwrap();
+        file.set_times(FileTimes::new().set_modified(then)).unwrap();
+    }
+
+    fn taking(&mut self, codings: &str) -> Seen {
+        self.ask("GET", "/page.html", &[("Accept-Encoding", codings)])
+    }
+}
+
+#[test]
+fn what_the_client_ranks_highest_is_sent_and_of_equals_the_smallest() {
+    let mut bench = compressed_bench();
+    for (codings, coding, len) in [
+        ("gzip, deflate, br, zstd", "br", 20),
+        ("gzip, zstd", "zstd", 25),
+        ("gzip", "gzip", 30),
+        ("br;q=0.5, gzip", "gzip", 30),
+        ("br;q=0.5, gzip;q=0.5, identity", "", 100),
+        ("gzip;q=0.001", "gzip", 30),
+        ("*", "br", 20),
+        ("*, br;q=0", "zstd", 25),
+        ("identity", "", 100),
+        ("deflate", "", 100),
+        ("gzip;q=0", "", 100),
+        ("identity;q=0", "", 100),
+        ("*;q=0", "", 100),
+        ("gzip;q=nonsense", "", 100),
+        ("", "", 100),
+    ] {
+        let seen = bench.taking(codings);
+        let got = (seen.status, seen.field("Content-Encoding"), seen.body.len());
+        assert_eq!(got, (200, coding, len), "{codings:?}");
+        assert_eq!(seen.field("Content-Type"), "text/html; charset=utf-8");
+        assert_eq!(seen.field("Vary"), "Accept-Encoding");
+        assert_eq!(seen.field("Content-Length"), len.to_string());
+        let head = bench.ask("HEAD", "/page.html", &[("Accept-Encoding", codings)]);
+        assert_eq!(head, Seen { body: vec![], ..seen });
+    }
+    assert_eq!(bench.get("/page.html").body.len(), 100);
+    assert_eq!(bench.get("/page.html.gz").field("Content-Encoding"), "");
+    assert_eq!(bench.get("/small.txt").field("Vary"), "");
+    bench.site =
+        Site::open(bench.dir.path(), Options::default(), SystemTime::now(), bench.now).unwrap();
+    let plain = bench.taking("gzip");
+    assert_eq!((plain.body.len(), plain.field("Vary")), (100, ""));
+}
+
+#[test]
+fn each_coding_has_a_tag_of_its_own_and_ranges_of_its_own() {
+    let mut bench = compressed_bench();
+    let [plain, gzip, brotli] = ["identity", "gzip", "br"].map(|codings| bench.taking(codings));
+    let tags = [&plain, &gzip, &brotli].map(|seen| seen.field("ETag").to_owned());
+    assert!(tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2], "{tags:?}");
+    assert!(tags[1].ends_with("-gzip\""));
+    let ask = |bench: &mut Bench, fields: &[(&str, &str)]| {
+        bench.ask("GET", "/page.html", &[fields, &[("Accept-Encoding", "gzip")]].concat())
+    };
+    let same = ask(&mut bench, &[("If-None-Match", &tags[1])]);
+    assert_eq!((same.status, same.field("Vary")), (304, "Accept-Encoding"));
+    assert_eq!(ask(&mut bench, &[("If-None-Match", &tags[0])]).status, 200);
+    assert_eq!(ask(&mut bench, &[("If-Match", &tags[2])]).status, 412);
+    let part = ask(&mut bench, &[("Range", "bytes=28-"), ("If-Range", &tags[1])]);
+    assert_eq!((part.status, part.text()), (206, "gg"));
+    assert_eq!(part.field("Content-Range"), "bytes 28-29/30");
+    assert_eq!(part.field("Content-Encoding"), "gzip");
+    assert_eq!(ask(&mut bench, &[("Range", "bytes=0-0"), ("If-Range", &tags[0])]).status, 200);
+    assert_eq!(ask(&mut bench, &[("Range", "bytes=50-")]).status, 416);
+    let parts = ask(&mut bench, &[("Range", "bytes=0-0,29-29")]);
+    assert_eq!((parts.status, parts.field("Content-Encoding")), (206, ""));
+    assert_eq!(parts.text().matches("Content-Encoding: gzip\r\n").count(), 2);
+    assert_eq!(parts.field("Vary"), "Accept-Encoding");
+}
+
+#[test]
+fn an_old_a_large_or_a_strange_one_does_not_count() {
+    let mut bench = compressed_bench();
+    bench.set_age("page.html", 9);
+    assert_eq!(bench.taking("br, gzip, zstd").field("Vary"), "", "all are older");
+    fs::write(bench.path("page.html.gz"), "g".repeat(100)).unwrap();
+    bench.wait();
+    assert_eq!(bench.taking("gzip").field("Vary"), "", "not smaller");
+    fs::remove_file(bench.path("page.html.gz")).unwrap();
+    fs::create_dir(bench.path("page.html.gz")).unwrap();
+    fs::remove_file(bench.path("page.html.br")).unwrap();
+    symlink("/etc/hostname", bench.path("page.html.br")).unwrap();
+    bench.wait();
+    assert_eq!(bench.taking("gzip, br").field("Vary"), "", "a directory, a link that leads out");
+}
+
+#[test]
+fn what_is_compressed_again_is_sent_within_a_second_and_costs_nothing_before() {
+    let mut bench = compressed_bench();
+    let taking = ("Accept-Encoding", "br");
+    assert_eq!(bench.taking("br").text(), "b".repeat(20));
+    fs::write(bench.path("page.html.br"), "new").unwrap();
+    assert_eq!(bench.calls("/page.html"), []);
+    assert_eq!(bench.taking("br").text(), "b".repeat(20));
+    bench.wait();
+    assert_eq!(bench.taking("br").text(), "new");
+    bench.wait();
+    let confirmed = bench.calls("/page.html").iter().map(|(_, count)| count).sum::<u64>();
+    assert_eq!(confirmed, 12, "four files are opened, looked at and closed");
+    assert_eq!(bench.calls("/page.html"), []);
+    fs::remove_file(bench.path("page.html.br")).unwrap();
+    bench.wait();
+    assert_eq!(bench.ask("GET", "/page.html", &[taking]).field("Content-Encoding"), "");
+    // A file that nobody has compressed costs three more calls a second, a compressed one none.
+    bench.calls("/small.txt");
+    bench.wait();
+    assert_eq!(bench.calls("/small.txt"), [("close", 1), ("openat2", 4), ("fstat", 1)]);
+    bench.calls("/page.html.zst");
+    bench.wait();
+    assert_eq!(bench.calls("/page.html.zst"), [("close", 1), ("openat2", 1), ("fstat", 1)]);
+}

@@ -26,6 +26,12 @@ pub trait Application {
         Self::Data::default()
     }
 
+    /// A layer below the connection has done its work, as one that reads a PROXY header, and is
+    /// about to go. `info` is what [`fulmar_proto::Layer::info`] tells of it; one that tells
+    /// nothing goes unheard.
+    fn handle_replaced(&mut self, _context: &mut Context, _data: &mut Self::Data, _info: &dyn Any) {
+    }
+
     /// The connection stands, and so does every layer below it. `info` is what
     /// [`fulmar_proto::Layer::info`] tells of the layer, if there is one.
     fn handle_established(

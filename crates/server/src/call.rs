@@ -49,7 +49,8 @@ impl Call<'_> {
         &self.desk.clock
     }
 
-    /// Who asks; on a Unix socket `0.0.0.0:0`.
+    /// Who asks: behind a proxy that is believed (`fulmar_semantics::proxy_protocol`), who the
+    /// proxy asks for. On a Unix socket `0.0.0.0:0`.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
@@ -62,6 +63,11 @@ impl Call<'_> {
     /// The identifier of the request.
     pub fn id(&self) -> RequestId {
         self.desk.id(self.task)
+    }
+
+    /// How long the request's body is, as far as its head says.
+    pub fn body_len(&self) -> BodyLen {
+        self.task.declared
     }
 
     /// What [`crate::Handler::establish`] has attached to the connection.

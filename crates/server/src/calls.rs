@@ -6,7 +6,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
 
 use fulmar_engine::{End, ListenerId, SocketId};
-use fulmar_proto::{BodyLen, Connection, Event, Request, Server, ServerConnection, StreamId};
+use fulmar_proto::{
+    BodyLen, Connection, Event, Headers, Request, Server, ServerConnection, StreamId,
+};
+use fulmar_semantics::proxy_protocol::Header;
 
 use crate::application::{Application, Context};
 use crate::call::Call;
@@ -101,6 +104,9 @@ impl<H: Handler> Calls<H> {
                 break;
             }
             outcome = tell(&mut call, |work, call| work.ready(call));
+            if outcome.is_ok() && !call.task.over && std::mem::take(&mut call.task.unheard_end) {
+                outcome = tell(&mut call, |work, call| work.end(call, Headers::EMPTY));
+            }
         }
         if !task.over {
             if let Some(request) = request
@@ -177,6 +183,14 @@ impl<H: Handler> Application for Calls<H> {
         Session { peer, ..Session::default() }
     }
 
+    /// From now on the client is who a proxy says it is: whoever makes the layers of a listener
+    /// believes the proxies that it lets in.
+    fn handle_replaced(&mut self, _: &mut Context, session: &mut Session, info: &dyn Any) {
+        if let Some(source) = info.downcast_ref::<Header>().and_then(Header::source) {
+            session.peer = source;
+        }
+    }
+
     fn handle_established(
         &mut self,
         _: &mut Context,
@@ -203,6 +217,7 @@ impl<H: Handler> Application for Calls<H> {
             }
             Event::End { trailers, .. } => self.with_task(lent, |call| {
                 call.task.received = true;
+                call.task.unheard_end = call.task.work.is_none(); // only of a request without a body
                 match call.task.tunnel {
                     Some(Tunnel::Granted) => Ok(()), // the end of the request, not of the tunnel
                     _ => tell(call, |work, call| work.end(call, trailers)),

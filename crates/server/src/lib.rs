@@ -46,6 +46,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod limits;
 mod listener;
 mod mailbox;

@@ -1,6 +1,7 @@
 //! Where connections come from, and what lies between their sockets and HTTP.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use fulmar_engine::ListenerId;
@@ -8,16 +9,21 @@ use fulmar_proto::Layer;
 
 /// Makes a layer, such as TLS, for each connection of a listener.
 #[derive(Clone)]
-pub struct Layers(Arc<dyn Fn() -> Option<Box<dyn Layer>> + Send + Sync>);
+pub struct Layers(Arc<Make>);
+
+type Make = dyn Fn(SocketAddr) -> Option<Box<dyn Layer>> + Send + Sync;
 
 impl Layers {
-    /// `make` is called for every connection; one that it refuses a layer is closed.
-    pub fn new(make: impl Fn() -> Option<Box<dyn Layer>> + Send + Sync + 'static) -> Self {
+    /// `make` is called for every connection, with the address it comes from; one that it refuses
+    /// a layer is closed.
+    pub fn new(
+        make: impl Fn(SocketAddr) -> Option<Box<dyn Layer>> + Send + Sync + 'static,
+    ) -> Self {
         Self(Arc::new(make))
     }
 
-    pub(crate) fn make(&self) -> Option<Box<dyn Layer>> {
-        (self.0)()
+    pub(crate) fn make(&self, peer: SocketAddr) -> Option<Box<dyn Layer>> {
+        (self.0)(peer)
     }
 }
 

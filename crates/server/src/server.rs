@@ -6,15 +6,16 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, End, Engine, Exchange, Handler, Links, ListenerId, SocketId};
 use fulmar_proto::{
     Connection, Event, FileRange, Input, Server, ServerConnection, StreamId, Transmit,
 };
 
+use crate::addresses::{Addresses, Origin};
 use crate::application::{Application, Context};
-use crate::limits::Limits;
+use crate::limits::{Limits, Shares};
 use crate::listener::{Layers, Listener};
 use crate::mailbox::Mailbox;
 
@@ -24,12 +25,15 @@ pub struct ServerEngine<A: Application> {
     links: Links<ServerConnection, A::Data>,
     lent: Lent<A>,
     limits: Limits,
+    shares: Shares,
     listeners: Vec<Listener>,
     accepting: bool,
     stop: Stop,
-    ending: Option<Instant>, // the deadline of a graceful stop
+    ending: Option<Instant>,    // the deadline of a graceful stop
+    newcomers: Option<Instant>, // and that of a first request
     actions: VecDeque<Action>,
     accept_failures: u64,
+    refused: u64,
     mailbox: Mailbox<A::Message>,
     letters: Vec<(Exchange, A::Message)>, // empty between two wake-ups
 }
@@ -62,15 +66,23 @@ impl<A: Application> ServerEngine<A> {
         application.start(mailbox.clone());
         Self {
             links: Links::new(now, limits.timeouts(), 0, 1),
-            lent: Lent { application, timers: Vec::new() },
+            lent: Lent {
+                application,
+                timers: Vec::new(),
+                addresses: Addresses::default(),
+                ending: false,
+            },
             limits,
+            shares: limits.shares(),
             listeners: Vec::new(),
             accepting: true,
             stop,
             ending: None,
+            newcomers: None,
             actions: VecDeque::new(),
             accept_failures: 0,
             mailbox,
+            refused: 0,
             letters: Vec::new(),
         }
     }
@@ -97,6 +109,12 @@ impl<A: Application> ServerEngine<A> {
         self.mailbox.clone()
     }
 
+    /// Looks into `mailbox` from now on: for an application that has to know it before it is part
+    /// of an engine.
+    pub fn set_mailbox(&mut self, mailbox: Mailbox<A::Message>) {
+        self.mailbox = mailbox;
+    }
+
     /// Connections at the moment.
     pub fn connections(&self) -> usize {
         self.links.len()
@@ -107,24 +125,49 @@ impl<A: Application> ServerEngine<A> {
         self.accept_failures
     }
 
+    /// Connections that were closed because their address had too many.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
     /// True once a stop was asked for and the last connection is gone.
     pub fn is_done(&self) -> bool {
         self.ending.is_some() && self.links.is_empty()
     }
 
     /// Ends gracefully: nobody is accepted any more, idle connections close, others finish what
-    /// they are about and say that it is the last.
+    /// they are about and say that it is the last. Who has not asked for anything yet may have
+    /// been accepted in this very turn, with a request on its way: it has a moment.
     fn begin_to_end(&mut self, now: Instant) {
-        self.ending = Some(now + self.limits.drain_timeout);
+        self.ending = Some(now + self.limits.drain_timeout.min(FOREVER));
+        self.newcomers = Some(now + NEWCOMER_TIMEOUT);
+        self.lent.ending = true;
         for listener in self.listeners.drain(..) {
             self.actions.push_back(Action::Unlisten { listener: listener.id });
         }
+        self.close_after(now, |connection| !connection.is_new());
+    }
+
+    /// What these connections are about is the last that they do.
+    fn close_after(&mut self, now: Instant, whose: impl Fn(&ServerConnection) -> bool) {
         for socket in self.links.sockets() {
-            if let Some((connection, _)) = self.links.get_mut(socket) {
+            if let Some((connection, _)) = self.links.get_mut(socket)
+                && whose(connection)
+            {
                 connection.close_after();
+                self.links.touch(now, socket, &mut self.lent);
             }
-            self.links.touch(now, socket, &mut self.lent);
         }
+    }
+
+    /// True if one more may connect from there.
+    fn has_place(&self, origin: Origin) -> bool {
+        let max = match origin {
+            Origin::Network(_) => self.limits.address_connections_max,
+            Origin::Loopback(_) => self.limits.loopback_connections_max,
+            Origin::Unnamed => return true,
+        };
+        max == usize::MAX || self.lent.addresses.count(origin) < max
     }
 
     fn set_accepting(&mut self, on: bool) {
@@ -170,14 +213,24 @@ impl<A: Application> Engine for ServerEngine<A> {
         listener: ListenerId,
         peer: SocketAddr,
     ) -> Option<SocketId> {
+        let origin = Origin::of(peer.ip());
+        if !self.has_place(origin) {
+            self.refused += 1;
+            return None;
+        }
         let known = self.listeners.iter().find(|known| known.id == listener);
-        let layer = match known.and_then(|known| known.layers.as_ref()) {
+        let mut layer = match known.and_then(|known| known.layers.as_ref()) {
             None => None,
-            Some(layers) => Some(layers.make()?),
+            Some(layers) => Some(layers.make(peer)?),
         };
         let data = self.lent.application.accept(now, listener, peer);
-        let connection = ServerConnection::default();
+        let mut connection = ServerConnection::default();
+        connection.set_queue_max(self.shares.queue);
+        if let Some(layer) = &mut layer {
+            layer.set_queue_max(self.shares.sealed);
+        }
         let socket = self.links.insert(now, layer, connection, data, &mut self.lent);
+        self.lent.addresses.enter(self.links.position(socket), origin);
         if self.links.len() >= self.limits.connections_max {
             self.set_accepting(false);
         }
@@ -194,6 +247,10 @@ impl<A: Application> Engine for ServerEngine<A> {
     fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
         self.links.handle_input(now, socket, input, &mut self.lent);
         self.settle();
+    }
+
+    fn unread_max(&self) -> usize {
+        self.shares.unread
     }
 
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
@@ -220,9 +277,13 @@ impl<A: Application> Engine for ServerEngine<A> {
         if self.lent.application.poll_timeout().is_some_and(|due| due <= now) {
             self.lent.application.handle_timeout(now);
         }
+        if self.newcomers.is_some_and(|deadline| deadline <= now) {
+            self.newcomers = None;
+            self.close_after(now, ServerConnection::is_new);
+        }
         if self.ending.is_some_and(|deadline| deadline <= now) {
             for socket in self.links.sockets() {
-                self.links.close(socket);
+                self.links.cut(now, socket, &mut self.lent);
             }
         }
         self.settle();
@@ -248,7 +309,8 @@ impl<A: Application> Engine for ServerEngine<A> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let ending = self.ending.filter(|_| !self.links.is_empty());
+        let ending = [self.ending, self.newcomers].into_iter().flatten().min();
+        let ending = ending.filter(|_| !self.links.is_empty());
         let own = [self.links.poll_timeout(), self.lent.application.poll_timeout(), ending];
         own.into_iter().flatten().min()
     }
@@ -259,6 +321,8 @@ impl<A: Application> Engine for ServerEngine<A> {
 struct Lent<A> {
     application: A,
     timers: Vec<(SocketId, Option<Instant>)>,
+    addresses: Addresses,
+    ending: bool,
 }
 
 impl<A> Lent<A> {
@@ -282,6 +346,18 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
         self.note(&context);
     }
 
+    fn handle_replaced(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (_, data): (&mut ServerConnection, &mut A::Data),
+        info: &dyn Any,
+    ) {
+        let mut context = Context::new(now, Exchange { socket, stream: StreamId::default() });
+        self.application.handle_replaced(&mut context, data, info);
+        self.note(&context);
+    }
+
     fn handle(
         &mut self,
         now: Instant,
@@ -289,6 +365,9 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
         (connection, data): (&mut ServerConnection, &mut A::Data),
         event: Event<'_, Server>,
     ) {
+        if self.ending && matches!(event, Event::Head { .. }) {
+            connection.close_after(); // a first request after the end has begun is the last
+        }
         let mut context = Context::new(now, Exchange { socket, stream: event.stream() });
         self.application.handle(&mut context, connection, data, event);
         self.note(&context);
@@ -306,9 +385,14 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
     }
 
     fn handle_gone(&mut self, now: Instant, socket: SocketId, data: A::Data, end: End) {
+        self.addresses.leave(socket.index);
         self.application.handle_gone(now, socket, data, &end);
     }
 }
 
+/// Longer than any server runs; far more than this cannot be added to a moment.
+const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+/// From a graceful stop to the first request of who was just accepted: some round trips.
+const NEWCOMER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Accepting begins again when one connection in so many is free: not at every close.
 const ROOM_SHARE: usize = 64;

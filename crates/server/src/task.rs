@@ -61,6 +61,8 @@ pub(crate) struct Task {
     pub(crate) fresh: bool,
     /// The request has come in whole.
     pub(crate) received: bool,
+    /// It has, and there was no work to be told so.
+    pub(crate) unheard_end: bool,
     /// How long its body is.
     pub(crate) declared: BodyLen,
     /// It is held up by us: see `H1::set_held`.
@@ -109,6 +111,7 @@ impl Default for Task {
             claimed: false,
             fresh: false,
             received: false,
+            unheard_end: false,
             declared: BodyLen::Empty,
             held: false,
             tunnel: None,

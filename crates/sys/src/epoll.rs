@@ -101,7 +101,7 @@ pub fn epoll_create() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// `epoll_ctl(2)`, `EPOLL_CTL_ADD`. Closing `fd` undoes it.
+/// `epoll_ctl(2)`, `EPOLL_CTL_ADD`. Closing `fd` undoes it, if nobody else has the open file.
 ///
 /// # Errors
 /// As the manual page says; `ENOSPC` if the user's watches are used up.
@@ -125,6 +125,15 @@ pub fn epoll_modify(
     tag: u64,
 ) -> io::Result<()> {
     control(epoll, libc::EPOLL_CTL_MOD, fd, events, tag)
+}
+
+/// `epoll_ctl(2)`, `EPOLL_CTL_DEL`: closing `fd` undoes a registration only if nobody else, in any
+/// process, has the same open file.
+///
+/// # Errors
+/// As the manual page says; `ENOENT` if it was not registered.
+pub fn epoll_delete(epoll: BorrowedFd<'_>, fd: BorrowedFd<'_>) -> io::Result<()> {
+    control(epoll, libc::EPOLL_CTL_DEL, fd, Events::NONE, 0)
 }
 
 fn control(

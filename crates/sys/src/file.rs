@@ -127,14 +127,17 @@ pub fn rename_new(dir: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()>
     syscall!(renameat2, result).map(drop)
 }
 
-/// `linkat(2)` within `dir`: a second name for a file, which must not be taken.
+/// `linkat(2)`: a second name for a file, which must not be taken.
 ///
 /// # Errors
 /// `EEXIST` when the new name is taken; otherwise as the manual page says.
-pub fn link(dir: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
-    let fd = dir.as_raw_fd();
+pub fn link(
+    (from_dir, from): (BorrowedFd<'_>, &CStr),
+    (to_dir, to): (BorrowedFd<'_>, &CStr),
+) -> io::Result<()> {
+    let (from_dir, to_dir) = (from_dir.as_raw_fd(), to_dir.as_raw_fd());
     // SAFETY: both names end with a zero byte; the call only reads them.
-    let result = unsafe { libc::linkat(fd, from.as_ptr(), fd, to.as_ptr(), 0) };
+    let result = unsafe { libc::linkat(from_dir, from.as_ptr(), to_dir, to.as_ptr(), 0) };
     syscall!(linkat, result).map(drop)
 }
 
@@ -333,8 +336,8 @@ mod tests {
         rename_new(dir, c"a", c"b").unwrap();
         create_new(dir, c"c").unwrap();
         taken(rename_new(dir, c"c", c"b"));
-        taken(link(dir, c"c", c"b"));
-        link(dir, c"b", c"d").unwrap();
+        taken(link((dir, c"c"), (dir, c"b")));
+        link((dir, c"b"), (dir, c"d")).unwrap();
         unlink_at(dir, c"b").unwrap();
         make_dir(dir, c"e").unwrap();
         taken(make_dir(dir, c"d"));

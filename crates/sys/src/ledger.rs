@@ -47,9 +47,11 @@ calls!(
     send,
     sendmsg,
     sendfile,
+    recvmsg,
     splice,
     pipe2,
     fcntl,
+    ioctl,
     shutdown,
     close,
     epoll_create1,
@@ -79,6 +81,7 @@ calls!(
     prlimit64,
     sched_getaffinity,
     sched_setaffinity,
+    geteuid,
 );
 
 /// What one thread, or several, asked of the kernel.

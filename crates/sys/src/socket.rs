@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use bytes::BytesMut;
 
 use crate::ledger::syscall;
+use crate::unsupported;
 
 /// `socket(2)`: a non-blocking TCP socket for addresses like `peer`.
 ///
@@ -167,6 +168,14 @@ pub fn set_defer_accept(fd: BorrowedFd<'_>, seconds: u8) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds.into())
 }
 
+/// `SO_NOSIGPIPE`: a send to a connection that is gone raises no signal.
+///
+/// # Errors
+/// `Unsupported` on Linux, where every send says so itself (`MSG_NOSIGNAL`).
+pub fn set_no_signal(_fd: BorrowedFd<'_>) -> io::Result<()> {
+    Err(unsupported("SO_NOSIGPIPE"))
+}
+
 /// `SO_KEEPALIVE`: probes on a silent connection, and its failure if nobody answers.
 ///
 /// # Errors
@@ -299,6 +308,20 @@ pub fn send_file(
     let result =
         unsafe { libc::sendfile(fd.as_raw_fd(), file.as_raw_fd(), &raw mut offset, count) };
     Ok(syscall!(sendfile, result)?.unsigned_abs())
+}
+
+/// `sendfile` with bytes in memory before the file, in one call; 0 bytes of the file are no error.
+///
+/// # Errors
+/// `Unsupported` on Linux, whose `sendfile(2)` sends a file and nothing else.
+pub fn send_file_with_head<'a>(
+    _fd: BorrowedFd<'_>,
+    _head: impl Iterator<Item = &'a [u8]>,
+    _file: BorrowedFd<'_>,
+    _offset: u64,
+    _len: u64,
+) -> io::Result<usize> {
+    Err(unsupported("sendfile with a head"))
 }
 
 /// `shutdown(2)`, `SHUT_WR`: a FIN after what was sent.

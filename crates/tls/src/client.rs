@@ -59,7 +59,8 @@ impl ClientTls {
         };
         if let Some(path) = &options.key_log {
             let file = KeyLogFile::open(path);
-            let file = file.map_err(|error| ConfigError::new(path, Flaw::Io(error)))?;
+            let flaw = |error| ConfigError::new(&path.as_path().into(), Flaw::Io(error));
+            let file = file.map_err(flaw)?;
             config.key_log = Arc::new(file);
         }
         Ok(Self(Arc::new(Shared { options, config: Arc::new(config) })))
@@ -124,7 +125,7 @@ fn chain_verifier(
         Roots::Platform => platform_roots(&mut roots),
         Roots::Files(paths) => {
             for path in paths {
-                pem::roots(path, &mut roots)?;
+                pem::roots(&path.as_path().into(), &mut roots)?;
             }
         }
     }
@@ -134,7 +135,7 @@ fn chain_verifier(
         // A list says nothing about those whom it does not cover.
         builder = builder.allow_unknown_revocation_status().only_check_end_entity_revocation();
         for path in &options.revoked {
-            builder = builder.with_crls(pem::revocations(path)?);
+            builder = builder.with_crls(pem::revocations(&path.as_path().into())?);
         }
     }
     let verifier = builder.build().map_err(|error| ConfigError::of_options(Flaw::Roots(error)))?;

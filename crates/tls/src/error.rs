@@ -3,10 +3,14 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustls::server::VerifierBuilderError;
-use rustls::{AlertDescription, CertificateError, InvalidMessage, PeerIncompatible};
+use rustls::{
+    AlertDescription, CertificateError, InvalidMessage, PeerIncompatible, PeerMisbehaved,
+};
+
+use crate::options::Pem;
 
 /// Why a session failed. It is what a [`fulmar_proto::LayerError`] of this crate holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +48,8 @@ pub enum TlsError {
     PinMismatch,
     /// The client showed no certificate, and must.
     NoCertificate,
+    /// The client asked for a server of this name, or of none, and there is no such.
+    UnknownName(Option<String>),
     /// The peer gave up, and says why (RFC 8446 §6.2).
     Alert(AlertDescription),
     /// The peer speaks no version that is allowed here.
@@ -54,6 +60,11 @@ pub enum TlsError {
     NoCommonProtocol,
     /// What the peer speaks is not TLS.
     NotTls,
+    /// The client's first words are longer than those of any client.
+    HelloTooLarge,
+    /// The peer makes work without saying anything: changes of keys, empty records, warnings,
+    /// wishes to begin anew.
+    Flood,
     /// The connection ended before the handshake did.
     HandshakeEof,
     /// The connection ended without a word (close_notify): somebody may have cut it.
@@ -82,6 +93,12 @@ impl From<rustls::Error> for TlsError {
                 InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
             ) => Self::NotTls,
             rustls::Error::DecryptError => Self::BadRecord,
+            rustls::Error::PeerMisbehaved(
+                PeerMisbehaved::TooManyEmptyFragments
+                | PeerMisbehaved::TooManyKeyUpdateRequests
+                | PeerMisbehaved::TooManyRenegotiationRequests
+                | PeerMisbehaved::TooManyWarningAlertsReceived,
+            ) => Self::Flood,
             error => Self::Protocol(error),
         }
     }
@@ -145,6 +162,9 @@ impl fmt::Display for TlsError {
             Self::BadCertificate(error) => {
                 return write!(f, "the certificate is not valid: {error}");
             }
+            Self::UnknownName(Some(name)) => {
+                return write!(f, "the client asks for {name}, and no certificate is for it");
+            }
             Self::Alert(alert) => return write!(f, "the peer gave up the handshake: {alert:?}"),
             Self::Protocol(error) => return write!(f, "TLS failed: {error}"),
             Self::BadServerName => "the host is no name that a certificate can have",
@@ -160,10 +180,13 @@ impl fmt::Display for TlsError {
             Self::NameConstraint => "the authority may not vouch for this name",
             Self::PinMismatch => "the key is none of those that were pinned",
             Self::NoCertificate => "a certificate is asked for, and none was shown",
+            Self::UnknownName(None) => "the client does not say for which name it asks",
             Self::NoCommonVersion => "no common version of TLS",
             Self::NoCommonCipher => "no common cipher suite, group or signature",
             Self::NoCommonProtocol => "no common protocol (ALPN)",
             Self::NotTls => "what the peer speaks is not TLS",
+            Self::HelloTooLarge => "the client's first message is too large",
+            Self::Flood => "the peer sends too much that says nothing",
             Self::HandshakeEof => "the connection ended during the TLS handshake",
             Self::Truncated => "the connection ended without close_notify: it may have been cut",
             Self::BadRecord => "a record cannot be decrypted",
@@ -189,7 +212,7 @@ impl Error for PinMismatch {}
 /// What is wrong with the options or with a file that they name.
 #[derive(Debug)]
 pub struct ConfigError {
-    path: Option<PathBuf>,
+    pem: Option<Pem>,
     flaw: Flaw,
 }
 
@@ -201,29 +224,37 @@ pub(crate) enum Flaw {
     Key(rustls::pki_types::pem::Error),
     NoCertificate,
     NoRevocationList,
+    NoIdentity,
+    NoSuchCipher { name: String, known: Vec<&'static str> },
+    NoCipherForVersions,
+    NoVersion,
+    OtherKey(Pem),
     Roots(VerifierBuilderError),
     Unfit(rustls::Error),
 }
 
 impl ConfigError {
-    pub(crate) fn new(path: &Path, flaw: Flaw) -> Self {
-        Self { path: Some(path.to_owned()), flaw }
+    pub(crate) fn new(pem: &Pem, flaw: Flaw) -> Self {
+        Self { pem: Some(pem.clone()), flaw }
     }
 
     pub(crate) fn of_options(flaw: Flaw) -> Self {
-        Self { path: None, flaw }
+        Self { pem: None, flaw }
     }
 
     /// The file that is wrong, if one is.
     pub fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+        match self.pem.as_ref()? {
+            Pem::File(path) => Some(path),
+            Pem::Bytes(_) => None,
+        }
     }
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.path {
-            Some(path) => write!(f, "{}: ", path.display())?,
+        match &self.pem {
+            Some(pem) => write!(f, "{pem}: ")?,
             None => f.write_str("TLS: ")?,
         }
         match &self.flaw {
@@ -232,6 +263,15 @@ impl fmt::Display for ConfigError {
             Flaw::Key(error) => write!(f, "no private key in PEM, unencrypted: {error}"),
             Flaw::NoCertificate => f.write_str("no certificate in PEM"),
             Flaw::NoRevocationList => f.write_str("no revocation list in PEM"),
+            Flaw::NoIdentity => f.write_str("a server needs a certificate and its key"),
+            Flaw::NoSuchCipher { name, known } => {
+                write!(f, "no cipher suite {name}; there are {}", known.join(", "))
+            }
+            Flaw::NoCipherForVersions => {
+                f.write_str("none of the cipher suites is of a version that is allowed")
+            }
+            Flaw::NoVersion => f.write_str("the oldest version allowed is newer than the newest"),
+            Flaw::OtherKey(cert) => write!(f, "not the key of the certificate in {cert}"),
             Flaw::Roots(error) => error.fmt(f),
             Flaw::Unfit(error) => error.fmt(f),
         }
@@ -245,7 +285,13 @@ impl Error for ConfigError {
             Flaw::Pem(error) | Flaw::Key(error) => Some(error),
             Flaw::Roots(error) => Some(error),
             Flaw::Unfit(error) => Some(error),
-            Flaw::NoCertificate | Flaw::NoRevocationList => None,
+            Flaw::NoCertificate
+            | Flaw::NoRevocationList
+            | Flaw::NoIdentity
+            | Flaw::NoSuchCipher { .. }
+            | Flaw::NoCipherForVersions
+            | Flaw::NoVersion
+            | Flaw::OtherKey(_) => None,
         }
     }
 }

@@ -3,8 +3,9 @@
 use std::any::Any;
 
 use rustls::pki_types::CertificateDer;
-use rustls::{CipherSuite, CommonState, HandshakeKind};
+use rustls::{CommonState, HandshakeKind};
 
+use crate::ciphers;
 use crate::options::Version;
 use crate::session::{ClientSession, ServerSession};
 
@@ -17,6 +18,8 @@ pub struct Info<'a> {
     pub cipher: &'static str,
     /// The protocol, if one was negotiated (RFC 7301).
     pub alpn: Option<&'a [u8]>,
+    /// The name that the client asked for (RFC 6066 §3); `None` on a client, who knows it.
+    pub server_name: Option<&'a str>,
     /// True if an earlier session was resumed, without certificates being sent.
     pub resumed: bool,
     certificates: &'a [CertificateDer<'static>],
@@ -33,29 +36,21 @@ impl<'a> Info<'a> {
         }
     }
 
-    pub(crate) fn of_state(state: &'a CommonState) -> Option<Self> {
+    pub(crate) fn of_state(state: &'a CommonState, server_name: Option<&'a str>) -> Option<Self> {
         let suite = state.negotiated_cipher_suite()?.suite();
         Some(Self {
             version: Version::from_rustls(state.protocol_version()?)?,
-            cipher: name(suite)?,
+            cipher: ciphers::name(suite)?,
             alpn: state.alpn_protocol(),
+            server_name,
             resumed: state.handshake_kind() == Some(HandshakeKind::Resumed),
             certificates: state.peer_certificates().unwrap_or_default(),
         })
     }
 
-    /// The peer's certificates in DER, its own first.
+    /// The peer's certificates in DER, its own first; a resumed session has those of the first.
+    /// They were verified, unless a client was told not to. A client that showed none has none.
     pub fn certificates(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         self.certificates.iter().map(|certificate| &certificate[..])
-    }
-}
-
-/// rustls puts the version into the names of TLS 1.3; IANA does not.
-fn name(suite: CipherSuite) -> Option<&'static str> {
-    match suite {
-        CipherSuite::TLS13_AES_128_GCM_SHA256 => Some("TLS_AES_128_GCM_SHA256"),
-        CipherSuite::TLS13_AES_256_GCM_SHA384 => Some("TLS_AES_256_GCM_SHA384"),
-        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some("TLS_CHACHA20_POLY1305_SHA256"),
-        suite => suite.as_str(),
     }
 }

@@ -23,6 +23,8 @@ mod pin;
 mod server;
 mod verify;
 
+mod certificates;
+mod ciphers;
 mod pem;
 
 mod error;
@@ -36,8 +38,11 @@ mod side;
 pub use client::ClientTls;
 pub use error::{ConfigError, TlsError};
 pub use info::Info;
-pub use options::{ClientOptions, Identity, Roots, ServerOptions, Verify, Version};
+pub use options::{
+    Authorities, ClientAuth, ClientOptions, Identity, Pem, Roots, ServerOptions, UnknownNames,
+    Verify, Version,
+};
 pub use pin::{Pin, PinError};
 pub use server::ServerTls;
 pub use session::{ClientSession, ServerSession, Session};
-pub use side::{Side, Status};
+pub use side::{ServerEnd, Side, Status};

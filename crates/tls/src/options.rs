@@ -1,7 +1,9 @@
 //! What may be chosen. The defaults are what a careful client wants.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ProtocolVersion, SupportedProtocolVersion};
 
@@ -74,35 +76,156 @@ pub enum Verify {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// The certificate, then those that vouch for it.
-    pub cert: PathBuf,
+    pub cert: Pem,
     /// Its private key, not encrypted.
-    pub key: PathBuf,
+    pub key: Pem,
+}
+
+impl Identity {
+    /// Of two files.
+    pub fn files(cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        Self { cert: Pem::File(cert.into()), key: Pem::File(key.into()) }
+    }
+}
+
+/// Where something in PEM is (RFC 7468).
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub enum Pem {
+    /// In a file, which is read when TLS is set up, and again when a server reloads.
+    File(PathBuf),
+    /// Here.
+    Bytes(Bytes),
+}
+
+impl From<PathBuf> for Pem {
+    fn from(path: PathBuf) -> Self {
+        Self::File(path)
+    }
+}
+
+impl From<&Path> for Pem {
+    fn from(path: &Path) -> Self {
+        Self::File(path.to_owned())
+    }
+}
+
+/// For messages: never the content, which may be a key.
+impl fmt::Display for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Bytes(bytes) => write!(f, "{} bytes of PEM", bytes.len()),
+        }
+    }
+}
+
+impl fmt::Debug for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pem({self})")
+    }
 }
 
 /// What a server offers.
+///
+/// ```
+/// use fulmar_tls::{ClientAuth, Identity, ServerOptions, Version};
+///
+/// let options = ServerOptions {
+///     identities: vec![
+///         Identity::files("example.com.pem", "example.com.key"), // whoever asks for nobody we know
+///         Identity::files("example.org.pem", "example.org.key"),
+///     ],
+///     version_min: Version::Tls13,
+///     client_auth: ClientAuth::Required(vec![std::path::Path::new("clients.pem").into()].into()),
+///     ..ServerOptions::default()
+/// };
+/// # assert_eq!(options.identities.len(), 2);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServerOptions {
-    /// Who it is.
-    pub identity: Identity,
-    /// If given, clients must show a certificate of one of these authorities, in PEM.
-    pub client_roots: Option<PathBuf>,
+    /// Who it is; at least one. Clients are shown the first whose certificate has the name that
+    /// they ask for, a name of its own before a wildcard, and whose kind of key they can check.
+    pub identities: Vec<Identity>,
+    /// What becomes of those who ask for no name, or for one that no certificate has.
+    pub unknown_names: UnknownNames,
+    /// Whether clients show who they are.
+    pub client_auth: ClientAuth,
     /// The oldest version that is spoken.
     pub version_min: Version,
     /// The newest.
     pub version_max: Version,
+    /// The cipher suites that may be used, as IANA names them, the preferred one first. None:
+    /// all there are, and clients choose, who know what is fast for them.
+    pub ciphers: Vec<String>,
+    /// Protocols spoken, the preferred one first (RFC 7301).
+    pub alpn: Vec<Vec<u8>>,
+    /// Tickets given to a client with each handshake, with which it resumes the session later
+    /// (RFC 8446 §4.6.1; TLS 1.2 has one, RFC 5077); 0: every handshake is a full one.
+    ///
+    /// A ticket should be used once (RFC 8446 §C.4), so a client that has two can open another
+    /// connection beside the one that it opens again.
+    pub tickets: usize,
     /// The size of a record on the wire at most, for small clients; `None`: 16 KB and what
     /// encryption adds.
     pub record_size_max: Option<usize>,
-    /// Protocols spoken, the preferred one first (RFC 7301).
-    pub alpn: Vec<Vec<u8>>,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            identities: Vec::new(),
+            unknown_names: UnknownNames::First,
+            client_auth: ClientAuth::None,
+            version_min: Version::Tls12,
+            version_max: Version::Tls13,
+            ciphers: Vec::new(),
+            alpn: vec![HTTP1.to_vec()],
+            tickets: 2,
+            record_size_max: None,
+        }
+    }
 }
 
 impl From<Identity> for ServerOptions {
     fn from(identity: Identity) -> Self {
-        let alpn = vec![HTTP1.to_vec()];
-        let (version_min, version_max) = (Version::Tls12, Version::Tls13);
-        let (client_roots, record_size_max) = (None, None);
-        Self { identity, client_roots, version_min, version_max, record_size_max, alpn }
+        Self { identities: vec![identity], ..Self::default() }
+    }
+}
+
+/// What becomes of clients who ask for no name, as those do who know an address only, or for one
+/// that no certificate has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnknownNames {
+    /// They are shown the first identity, and judge for themselves.
+    First,
+    /// They are refused.
+    Refused,
+}
+
+/// Whether clients show who they are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ClientAuth {
+    /// Nobody is asked.
+    None,
+    /// All are asked. Who shows nothing is let in, who shows something wrong is not.
+    Optional(Authorities),
+    /// Nobody else is let in.
+    Required(Authorities),
+}
+
+/// Who vouches for clients.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Authorities {
+    /// Their certificates, at least one.
+    pub roots: Vec<Pem>,
+    /// Clients' certificates that have been revoked: lists (RFC 5280 §5). An authority without a
+    /// list is believed.
+    pub revoked: Vec<Pem>,
+}
+
+impl From<Vec<Pem>> for Authorities {
+    fn from(roots: Vec<Pem>) -> Self {
+        Self { roots, revoked: Vec::new() }
     }
 }
 

@@ -1,33 +1,33 @@
-//! Files in PEM (RFC 7468), read once; what is wrong with one names it.
+//! What is in PEM (RFC 7468): read, and named by what is wrong with it.
 
-use std::path::Path;
+use std::borrow::Cow;
 
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
 use crate::error::{ConfigError, Flaw};
-use crate::options::Identity;
+use crate::options::{Identity, Pem};
 
-/// The authorities in a file.
-pub(crate) fn roots(path: &Path, roots: &mut RootCertStore) -> Result<(), ConfigError> {
-    for certificate in certificates(path)? {
-        let unfit = |error| ConfigError::new(path, Flaw::Unfit(error));
+/// The authorities in it.
+pub(crate) fn roots(pem: &Pem, roots: &mut RootCertStore) -> Result<(), ConfigError> {
+    for certificate in certificates(pem)? {
+        let unfit = |error| ConfigError::new(pem, Flaw::Unfit(error));
         roots.add(certificate).map_err(unfit)?;
     }
     Ok(())
 }
 
-/// The certificates in a file, at least one.
-pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
-    objects(path, Flaw::NoCertificate)
+/// The certificates in it, at least one.
+pub(crate) fn certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    objects(pem, Flaw::NoCertificate)
 }
 
-/// The revocation lists in a file, at least one.
+/// The revocation lists in it, at least one.
 pub(crate) fn revocations(
-    path: &Path,
+    pem: &Pem,
 ) -> Result<Vec<CertificateRevocationListDer<'static>>, ConfigError> {
-    objects(path, Flaw::NoRevocationList)
+    objects(pem, Flaw::NoRevocationList)
 }
 
 /// A certificate with those that vouch for it, and its key.
@@ -40,13 +40,19 @@ pub(crate) fn identity(
     Ok((chain, key.map_err(|error| ConfigError::new(&identity.key, Flaw::Key(error)))?))
 }
 
-fn objects<T: PemObject>(path: &Path, none: Flaw) -> Result<Vec<T>, ConfigError> {
-    let bytes = read(path)?;
+fn objects<T: PemObject>(pem: &Pem, none: Flaw) -> Result<Vec<T>, ConfigError> {
+    let bytes = read(pem)?;
     let all: Result<Vec<_>, _> = T::pem_slice_iter(&bytes).collect();
-    let all = all.map_err(|error| ConfigError::new(path, Flaw::Pem(error)))?;
-    if all.is_empty() { Err(ConfigError::new(path, none)) } else { Ok(all) }
+    let all = all.map_err(|error| ConfigError::new(pem, Flaw::Pem(error)))?;
+    if all.is_empty() { Err(ConfigError::new(pem, none)) } else { Ok(all) }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
-    std::fs::read(path).map_err(|error| ConfigError::new(path, Flaw::Io(error)))
+fn read(pem: &Pem) -> Result<Cow<'_, [u8]>, ConfigError> {
+    match pem {
+        Pem::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
+        Pem::File(path) => match std::fs::read(path) {
+            Ok(bytes) => Ok(Cow::Owned(bytes)),
+            Err(error) => Err(ConfigError::new(pem, Flaw::Io(error))),
+        },
+    }
 }

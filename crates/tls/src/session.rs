@@ -12,32 +12,35 @@ use bytes::BytesMut;
 use fulmar_proto::{
     FileRange, Input, Layer, LayerError, Opened, Outbox, Sealed, Segment, Transmit,
 };
-use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::client::UnbufferedClientConnection;
 use rustls::pki_types::ServerName;
-use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, WriteTraffic};
 
 use crate::buffers::{self, append};
 use crate::error::TlsError;
 use crate::info::Info;
-use crate::side::Side;
+use crate::side::{ServerEnd, Side};
 
 /// The end that asks for TLS.
 pub type ClientSession = Session<UnbufferedClientConnection>;
 
 /// The end that is asked.
-pub type ServerSession = Session<UnbufferedServerConnection>;
+pub type ServerSession = Session<ServerEnd>;
 
 /// One connection's TLS, of either side.
 pub struct Session<S> {
     tls: S,
-    outbox: Outbox, // ciphertext
+    outbox: Outbox,   // ciphertext
+    queue_max: usize, // no more of it is sealed ahead of the socket than about this
     stage: Stage,
     /// Whole records at the front of the input belong to a handshake message whose end has not
     /// come. rustls counts on seeing them again with whatever it is asked next, so nothing is
     /// sealed meanwhile.
     incomplete: bool,
     peer: Peer,
+    /// Bytes that have been opened since the last that held something for the connection.
+    silent: usize,
 }
 
 /// How far we are.
@@ -73,19 +76,21 @@ impl ClientSession {
 
 impl ServerSession {
     pub(crate) fn server(config: Arc<rustls::ServerConfig>) -> Result<Self, TlsError> {
-        Ok(Self::new(UnbufferedServerConnection::new(config)?))
+        Ok(Self::new(ServerEnd::new(UnbufferedServerConnection::new(config)?)))
     }
 }
 
 impl<S: Side> Session<S> {
     fn new(tls: S) -> Self {
         let outbox = Outbox::default();
-        Self { tls, outbox, stage: Stage::Handshake, incomplete: false, peer: Peer::Open }
+        let (queue_max, stage, peer) = (QUEUE_MAX, Stage::Handshake, Peer::Open);
+        Self { tls, outbox, queue_max, stage, incomplete: false, peer, silent: 0 }
     }
 
     /// What was agreed; `None` before the handshake is complete.
     pub fn info(&self) -> Option<Info<'_>> {
-        (self.stage != Stage::Handshake).then(|| Info::of_state(self.tls.common())).flatten()
+        let state = (self.stage != Stage::Handshake).then(|| self.tls.common())?;
+        Info::of_state(state, self.tls.server_name())
     }
 
     /// One step with what arrived: consumes it, and says what came of it.
@@ -118,7 +123,21 @@ impl<S: Side> Session<S> {
             Err(error) => Err(error),
         };
         input.skip(discard);
-        came.map_err(TlsError::from)
+        if self.stage == Stage::Handshake {
+            self.tls.hear()?;
+        }
+        let came = came?;
+        self.note_silence(came, discard)?;
+        Ok(came)
+    }
+
+    /// rustls counts what says nothing, but not if it takes turns.
+    fn note_silence(&mut self, came: Came, opened: usize) -> Result<(), TlsError> {
+        self.silent = match (came, self.stage) {
+            (Came::Plaintext, _) | (_, Stage::Handshake) => 0,
+            _ => self.silent + opened,
+        };
+        if self.silent > SILENT_SIZE_MAX { Err(TlsError::Flood) } else { Ok(()) }
     }
 
     /// As [`Layer::open`], with the error named.
@@ -150,6 +169,10 @@ impl<S: Side> Session<S> {
         match self.peer {
             Peer::Open if !input.has_eof() => {
                 self.incomplete = begins_with_record(input.bytes());
+                if self.stage == Stage::Handshake && input.len() > self.tls.unread_max() {
+                    self.outbox.push(Segment::from(&ILLEGAL_PARAMETER[..]));
+                    return Err(TlsError::HelloTooLarge);
+                }
                 Ok(Opened::Blocked)
             }
             Peer::Open if self.stage == Stage::Handshake => Err(TlsError::HandshakeEof),
@@ -193,10 +216,12 @@ impl<S: Side> Session<S> {
         error.into()
     }
 
-    /// Room for so many bytes of plaintext.
+    /// Room for so many bytes of plaintext. A head that waits for its body takes none of it, so
+    /// that large bodies are cut as files are read.
     fn room(&self) -> usize {
         let queued = usize::try_from(self.outbox.size()).unwrap_or(usize::MAX);
-        match SEALED_SIZE_MAX.saturating_sub(queued) {
+        match self.queue_max.saturating_sub(queued) {
+            _ if queued < RECORD_SIZE => self.queue_max,
             room if room < RECORD_SIZE => 0,
             room => room,
         }
@@ -307,6 +332,11 @@ impl<S: Side> Layer for Session<S> {
         self.outbox.sent(bytes);
     }
 
+    /// A record at least: without one, nothing could be sent.
+    fn set_queue_max(&mut self, bytes: usize) {
+        self.queue_max = bytes.max(RECORD_SIZE);
+    }
+
     fn info(&self) -> Option<&dyn Any> {
         Some(self)
     }
@@ -353,158 +383,18 @@ fn begins_with_record(bytes: &[u8]) -> bool {
     }
 }
 
-impl Side for UnbufferedClientConnection {
-    type Data = ClientConnectionData;
-
-    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> crate::side::Status<'c, 'i, Self> {
-        self.process_tls_records(input)
-    }
-
-    fn common(&self) -> &rustls::CommonState {
-        self
-    }
-}
-
-impl Side for UnbufferedServerConnection {
-    type Data = ServerConnectionData;
-
-    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> crate::side::Status<'c, 'i, Self> {
-        self.process_tls_records(input)
-    }
-
-    fn common(&self) -> &rustls::CommonState {
-        self
-    }
-}
-
 /// The most plaintext that a record holds (RFC 8446 §5.1).
 const RECORD_SIZE: usize = 16 * 1024;
 /// Header, nonce, tag, content type and slack: what a record adds.
 const RECORD_OVERHEAD: usize = 64;
-/// No more is sealed ahead of the socket than about this.
-const SEALED_SIZE_MAX: usize = 128 * 1024;
+/// Ciphertext that waits for the socket, and a record more, unless somebody sets another limit.
+const QUEUE_MAX: usize = 128 * 1024;
+/// What says nothing is tickets, changes of keys and padding: no peer sends more of it at a time.
+const SILENT_SIZE_MAX: usize = 32 * 1024;
+/// A fatal alert before anything is encrypted (RFC 8446 §6).
+const ILLEGAL_PARAMETER: [u8; 7] = [21, 3, 3, 0, 2, 2, 47];
 /// Most flights of a handshake are shorter.
 const FLIGHT_SIZE: usize = 2048;
 
 #[cfg(test)]
-mod tests {
-    use rustls::crypto::{CipherSuiteCommon, CryptoProvider, aws_lc_rs};
-    use rustls::pki_types::PrivateKeyDer;
-    use rustls::{SupportedCipherSuite, Tls12CipherSuite, Tls13CipherSuite};
-
-    use super::*;
-    use crate::verify::Verifier;
-
-    /// Keys may seal so many records: the real limit takes hours to reach.
-    const LIMIT: u64 = 20;
-
-    fn limited(common: &CipherSuiteCommon) -> CipherSuiteCommon {
-        let (suite, hash_provider) = (common.suite, common.hash_provider);
-        CipherSuiteCommon { suite, hash_provider, confidentiality_limit: LIMIT }
-    }
-
-    fn tls13() -> SupportedCipherSuite {
-        let suite = aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().unwrap();
-        SupportedCipherSuite::Tls13(Box::leak(Box::new(Tls13CipherSuite {
-            common: limited(&suite.common),
-            hkdf_provider: suite.hkdf_provider,
-            aead_alg: suite.aead_alg,
-            quic: None,
-        })))
-    }
-
-    fn tls12() -> SupportedCipherSuite {
-        match aws_lc_rs::cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 {
-            SupportedCipherSuite::Tls12(suite) => {
-                SupportedCipherSuite::Tls12(Box::leak(Box::new(Tls12CipherSuite {
-                    common: limited(&suite.common),
-                    kx: suite.kx,
-                    sign: suite.sign,
-                    prf_provider: suite.prf_provider,
-                    aead_alg: suite.aead_alg,
-                })))
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-
-    /// Two ends that stand.
-    fn pair(suite: SupportedCipherSuite) -> (ClientSession, ServerSession) {
-        let provider = aws_lc_rs::default_provider();
-        let provider = Arc::new(CryptoProvider { cipher_suites: vec![suite], ..provider });
-        let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let key = PrivateKeyDer::try_from(signed.signing_key.serialize_der()).unwrap();
-        let server = rustls::ServerConfig::builder_with_provider(provider.clone())
-            .with_protocol_versions(&[suite.version()])
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![signed.cert.der().clone()], key)
-            .unwrap();
-        let (chain, pins) = (None, Vec::new());
-        let verifier = Verifier { chain, pins, provider: provider.clone() };
-        let client = rustls::ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[suite.version()])
-            .unwrap()
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier))
-            .with_no_client_auth();
-        let name = ServerName::try_from("localhost").unwrap();
-        let mut client = ClientSession::client(Arc::new(client), name).unwrap();
-        let mut server = ServerSession::server(Arc::new(server)).unwrap();
-        let mut nothing = BytesMut::new();
-        for _ in 0..4 {
-            carry(&mut client, &mut server, &mut nothing).unwrap();
-            carry(&mut server, &mut client, &mut nothing).unwrap();
-        }
-        (client, server)
-    }
-
-    fn carry(
-        from: &mut impl Layer,
-        to: &mut impl Layer,
-        above: &mut BytesMut,
-    ) -> Result<(), LayerError> {
-        let Some(transmit) = from.poll_transmit() else { return Ok(()) };
-        let mut wire = BytesMut::from(transmit.inline);
-        from.handle_sent(wire.len() as u64);
-        loop {
-            match to.open(&mut Input::all(&mut wire, false), above)? {
-                Opened::Blocked => return Ok(()),
-                _ => continue,
-            }
-        }
-    }
-
-    #[test]
-    fn worn_keys_are_changed_where_the_version_can() {
-        let (mut client, mut server) = pair(tls13());
-        let mut above = BytesMut::new();
-        for n in 0..10 * LIMIT {
-            let transmit = Transmit { inline: b"ping", segments: &[] };
-            assert!(matches!(client.seal(transmit), Ok(Sealed::Bytes(4))), "{n}");
-            carry(&mut client, &mut server, &mut above).unwrap();
-            let transmit = Transmit { inline: b"pong", segments: &[] };
-            assert!(matches!(server.seal(transmit), Ok(Sealed::Bytes(4))), "{n}");
-            carry(&mut server, &mut client, &mut above).unwrap();
-        }
-        assert_eq!(above.len() as u64, 10 * LIMIT * 8);
-    }
-
-    #[test]
-    fn worn_keys_end_the_connection_where_it_cannot() {
-        let (mut client, mut server) = pair(tls12());
-        let mut above = BytesMut::new();
-        let mut sealed = 0;
-        let error = loop {
-            let transmit = Transmit { inline: b"ping", segments: &[] };
-            match client.seal(transmit) {
-                Ok(_) => sealed += 1,
-                Err(error) => break error,
-            }
-            assert!(sealed <= LIMIT);
-        };
-        assert_eq!(error.downcast_ref(), Some(&TlsError::KeysExhausted));
-        carry(&mut client, &mut server, &mut above).unwrap();
-        assert_eq!(above.len() as u64, sealed * 4, "what was sealed is good");
-    }
-}
+mod tests;

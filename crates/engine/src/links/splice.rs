@@ -44,7 +44,7 @@ impl<C: Connection, T> Links<C, T> {
         while let Ok(Some(event)) = link.connection.poll_event(&mut nothing, &mut self.scratch) {
             on.handle(now, socket, (&mut link.connection, &mut link.data), event); // `End`
         }
-        self.settle(now, socket, bytes > 0, on);
+        self.settle(now, socket, bytes, on);
     }
 
     /// The file failed, and the bytes that were on their way to it are lost: so is their

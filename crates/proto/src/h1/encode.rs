@@ -206,10 +206,23 @@ pub(super) fn last_chunk(out: &mut Vec<u8>, trailers: Headers<'_>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// The complete reply that a broken request deserves; the connection ends with it.
-pub(super) fn error_reply(out: &mut Vec<u8>, error: PeerError, with_body: bool) {
-    let text = error_text(error);
-    status_line(out, error.status());
+/// Why a request is not served.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusal {
+    status: u16,
+    text: &'static str,
+}
+
+impl From<PeerError> for Refusal {
+    fn from(error: PeerError) -> Self {
+        Self { status: error.status(), text: error_text(error) }
+    }
+}
+
+/// The complete reply that such a request deserves; the connection ends with it.
+pub(super) fn refusal(out: &mut Vec<u8>, refusal: Refusal, with_body: bool) {
+    let text = refusal.text;
+    status_line(out, refusal.status);
     out.extend_from_slice(b"Content-Type: text/plain\r\nContent-Length: ");
     decimal(out, text.len() as u64 + 1);
     out.extend_from_slice(b"\r\nConnection: close\r\n\r\n");
@@ -330,6 +343,10 @@ impl EncodedRequest {
 }
 
 /// The line that an error reply carries.
+/// The rest of the request did not come in time.
+pub(super) const LATE: Refusal =
+    Refusal { status: 408, text: "The request did not arrive in time." };
+
 fn error_text(error: PeerError) -> &'static str {
     match error {
         PeerError::HeadTooLarge => "The request head is too large.",

@@ -63,6 +63,8 @@ pub struct H1<S: Side> {
     stream: StreamId,
     /// Body bytes that the owner has been given and has not released.
     unreleased: u32,
+    /// As many of these, and as many queued bytes, are enough.
+    queue_max: u32,
     /// Bytes of a request swallowed since its answer was complete.
     drained: u32,
     /// Client: requests opened and not answered.
@@ -161,9 +163,9 @@ enum Reuse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Room {
     Open,
-    /// [`ROOM_HIGH`] was reached.
+    /// As much as is allowed is queued.
     Full,
-    /// Down to [`ROOM_LOW`] again, and the owner has not been told.
+    /// Down to a quarter of it, and the owner has not been told.
     Reopened,
 }
 
@@ -195,6 +197,7 @@ impl<S: Side> Default for H1<S> {
             heads: 0,
             stream: StreamId(0),
             unreleased: 0,
+            queue_max: QUEUE_MAX,
             drained: 0,
             outstanding: 0,
             depth: 1,
@@ -240,6 +243,11 @@ impl ServerConnection {
     pub fn owes_continue(&self) -> bool {
         self.exchange.waiting
     }
+
+    /// True until the first request's head is there: who was accepted a moment ago.
+    pub fn is_new(&self) -> bool {
+        self.stream == StreamId(0) && matches!(self.recv, Recv::Head(_))
+    }
 }
 
 impl<S: Side> H1<S> {
@@ -247,6 +255,15 @@ impl<S: Side> H1<S> {
     /// its input holds stays there.
     pub fn set_held(&mut self, on: bool) {
         self.held = on;
+    }
+
+    /// Received body bytes at which reading stops until some are released, and queued bytes at
+    /// which a sender must wait, and a server takes no further request: [`QUEUE_MAX`] by default.
+    ///
+    /// A peer cannot have more than that queued. An owner can: one piece may be longer than there
+    /// is room for, and what was queued then leaves before there is room again.
+    pub fn set_queue_max(&mut self, bytes: u32) {
+        self.queue_max = bytes;
     }
 
     /// The only place where what we receive and what we send meet.
@@ -339,6 +356,17 @@ impl<S: Side> H1<S> {
         StreamId(self.stream.0 + later)
     }
 
+    /// Server: the last answer on this connection, to a request that cannot be served.
+    fn refuse(&mut self, refusal: encode::Refusal) {
+        let with_body = self.heads == 0;
+        self.outbox.compose(|out| encode::refusal(out, refusal, with_body));
+        self.send = Send::Closed;
+    }
+
+    fn is_unanswered(&self) -> bool {
+        matches!(self.send, Send::Rest | Send::Head)
+    }
+
     fn is_answered(&self) -> bool {
         S::SERVER && self.send == Send::Done
     }
@@ -346,7 +374,7 @@ impl<S: Side> H1<S> {
     /// Whether we want to read, and whose turn it is; `queued`: we have something to send.
     #[inline(always)]
     fn turn(&self, queued: bool) -> (bool, Phase) {
-        let has_room = !self.held && (self.unreleased as usize) < UNRELEASED_MAX;
+        let has_room = !self.held && self.unreleased < self.queue_max;
         let ours = if queued { Phase::Send } else { Phase::Application };
         let (reads, phase) = match self.recv {
             Recv::Upgraded => (!self.held, Phase::Tunnel),
@@ -503,10 +531,26 @@ impl<S: Side> Connection for H1<S> {
         }
     }
 
+    /// 408, as long as nothing has been answered (RFC 9110 §15.5.9). Between two requests nobody
+    /// is late.
+    fn handle_late(&mut self) -> bool {
+        let owes = match self.recv {
+            Recv::Head(head) => !head.scan.is_fresh(),
+            Recv::Body(_) => true,
+            _ => false,
+        };
+        let answers = S::SERVER && owes && self.is_unanswered();
+        if answers {
+            self.refuse(encode::LATE);
+            self.recv = DISCARD;
+        }
+        answers
+    }
+
     fn room(&self, _: StreamId) -> u64 {
         match (self.room, self.send) {
             (Room::Open, Send::Body(_) | Send::Tunnel) => {
-                ROOM_HIGH.saturating_sub(self.outbox.size())
+                u64::from(self.queue_max).saturating_sub(self.outbox.size())
             }
             _ => 0,
         }
@@ -519,7 +563,7 @@ impl<S: Side> Connection for H1<S> {
     fn handle_sent(&mut self, bytes: u64) {
         self.outbox.sent(bytes);
         self.unasked &= bytes == 0;
-        if self.room == Room::Full && self.outbox.size() <= ROOM_LOW {
+        if self.room == Room::Full && self.outbox.size() <= u64::from(self.queue_max / ROOM_SHARE) {
             self.room = Room::Reopened;
         }
     }
@@ -554,12 +598,11 @@ pub const DRAIN_SIZE_MAX: u32 = 64 * 1024;
 /// What is swallowed of a peer that goes on sending after our last words, so that it can read
 /// them: closing would reset the connection (RFC 9112 §9.6). Deadlines end it earlier.
 pub const LINGER_SIZE_MAX: u32 = 4 * 1024 * 1024;
-/// Queued bytes at which a sender must wait, and a server takes no further request.
-pub const ROOM_HIGH: u64 = 256 * 1024;
-/// Queued bytes at which it may go on.
-pub const ROOM_LOW: u64 = 64 * 1024;
-/// Received body bytes at which reading stops until some are released.
-pub const UNRELEASED_MAX: usize = 256 * 1024;
+/// Received body bytes, and queued bytes, that are enough, unless [`H1::set_queue_max`] says
+/// otherwise.
+pub const QUEUE_MAX: u32 = 256 * 1024;
+/// A sender may go on when it is one in so many.
+pub const ROOM_SHARE: u32 = 4;
 /// Requests outstanding on one connection.
 pub const DEPTH_MAX: u32 = 64;
 

@@ -11,7 +11,7 @@ use super::parse::{self, Expect, Fields, RequestLine, StatusLine};
 use super::side::{Head, Side};
 use super::{
     Body, DISCARD, DRAIN_SIZE_MAX, Exchange, H1, HEAD_SIZE_MAX, Handover, HeadScan,
-    INTERIM_LEN_MAX, LINGER_SIZE_MAX, Recv, Reuse, Room, Send, encode,
+    INTERIM_LEN_MAX, LINGER_SIZE_MAX, Recv, Reuse, Room, Send,
 };
 
 type Polled<'a, S> = Result<Option<Event<'a, S>>, PeerError>;
@@ -365,15 +365,13 @@ impl<S: Side> H1<S> {
     /// The peer broke the protocol: answers, if there is a place for an answer, and hears no more.
     fn fail(&mut self, error: PeerError, input: &mut Input<'_>) -> PeerError {
         input.clear();
-        let unanswered = matches!(self.send, Send::Rest | Send::Head);
         if !S::SERVER {
             self.outbox.clear();
             self.close();
             return error;
         }
-        if unanswered && error != PeerError::UnexpectedEof {
-            let with_body = self.heads == 0;
-            self.outbox.compose(|out| encode::error_reply(out, error, with_body));
+        if self.is_unanswered() && error != PeerError::UnexpectedEof {
+            self.refuse(error.into());
         }
         self.send = Send::Closed;
         self.recv = if input.has_eof() { Recv::Closed } else { DISCARD };

@@ -9,9 +9,7 @@ use crate::transmit::Segment;
 
 use super::encode::{self, EncodedRequest, Length, Ours};
 use super::side::{Head, Side};
-use super::{
-    Body, ClientConnection, DRAIN_SIZE_MAX, H1, Handover, Owed, ROOM_HIGH, Recv, Reuse, Room, Send,
-};
+use super::{Body, ClientConnection, DRAIN_SIZE_MAX, H1, Handover, Owed, Recv, Reuse, Room, Send};
 
 impl<S: Side> H1<S> {
     pub(super) fn queue_head(
@@ -231,7 +229,7 @@ impl<S: Side> H1<S> {
     }
 
     fn note_room(&mut self) {
-        if self.outbox.size() >= ROOM_HIGH {
+        if self.outbox.size() >= u64::from(self.queue_max) {
             self.room = Room::Full;
         }
     }

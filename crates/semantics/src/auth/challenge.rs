@@ -7,6 +7,8 @@
 
 use std::borrow::Cow;
 
+use crate::token::is_tchar;
+
 /// What a server asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge<'a> {
@@ -210,11 +212,6 @@ impl<'a> Cursor<'a> {
 
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
-}
-
-/// `tchar` (RFC 9110 §5.6.2).
-fn is_tchar(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// What a quoted string may hold: HTAB, SP, VCHAR or obs-text.

@@ -1,4 +1,5 @@
-//! What a body is wrapped in (RFC 9110 §8.4): `Content-Encoding` undone as the bytes arrive.
+//! What a body is wrapped in (RFC 9110 §8.4): `Content-Encoding` undone as the bytes arrive, and
+//! which codings a client takes ([`Accepted`]).
 //!
 //! Bytes are pushed in and come out in the caller's buffer, never more than it holds: while it is
 //! full, nothing more is undone, so a bomb waits as compressed as it arrived. Memory is that of
@@ -26,8 +27,10 @@
 
 use std::fmt;
 
+mod accept;
 mod codec;
 
+pub use accept::Accepted;
 use codec::{Codec, Fault};
 
 /// One body being undone.

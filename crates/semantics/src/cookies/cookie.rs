@@ -119,17 +119,13 @@ impl Cookie {
         }
         // A server cannot tell `=__Host-a` from `__Host-a=`: such a value is no better than a
         // forged name.
-        let begins = |bytes: &[u8], prefix: &[u8]| {
-            bytes.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+        let is_forged = self.name.is_empty() && promise(&self.value).is_some();
+        let promises = Promises {
+            secure: self.is_secure,
+            http_only: self.is_http_only,
+            host: self.is_host_only && path == Some(b"/"),
         };
-        let kind = PREFIXES.iter().find(|kind| begins(&self.name, kind.prefix));
-        let is_forged =
-            self.name.is_empty() && PREFIXES.iter().any(|kind| begins(&self.value, kind.prefix));
-        let is_kept = kind.is_none_or(|kind| {
-            self.is_secure
-                && (self.is_http_only || !kind.http_only)
-                && (!kind.host || self.is_host_only && path == Some(b"/"))
-        });
+        let is_kept = keeps_promises(&self.name, promises);
         if is_forged || !is_kept { Err(Rejected::Prefix) } else { Ok(()) }
     }
 
@@ -172,22 +168,39 @@ pub(super) fn path_matches(path: &[u8], cookie_path: &[u8]) -> bool {
     })
 }
 
-/// What a name promises by its beginning (§4.1.3): always `Secure`, and more.
-struct Prefix {
-    prefix: &'static [u8],
-    /// Set by its only host, for all of it.
-    host: bool,
+/// What the attributes of a cookie keep.
+#[derive(Clone, Copy)]
+pub(super) struct Promises {
+    /// Goes over secure connections only.
+    pub(super) secure: bool,
     /// Not for scripts.
-    http_only: bool,
+    pub(super) http_only: bool,
+    /// Set by its only host, for all of it.
+    pub(super) host: bool,
+}
+
+/// True if the attributes keep what the name promises by its beginning (§4.1.3).
+pub(super) fn keeps_promises(name: &[u8], kept: Promises) -> bool {
+    promise(name).is_none_or(|promised| {
+        kept.secure && (kept.http_only || !promised.http_only) && (kept.host || !promised.host)
+    })
+}
+
+/// What a name promises.
+fn promise(name: &[u8]) -> Option<Promises> {
+    let begins = |prefix: &[u8]| {
+        name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    };
+    PREFIXES.iter().find(|(prefix, _)| begins(prefix)).map(|(_, promised)| *promised)
 }
 
 /// The first that fits counts. `__Http-` and `__Host-Http-` are younger than the others: browsers
 /// keep them, and a client that takes cookies from servers only can do so at no cost.
-const PREFIXES: &[Prefix] = &[
-    Prefix { prefix: b"__Host-Http-", host: true, http_only: true },
-    Prefix { prefix: b"__Host-", host: true, http_only: false },
-    Prefix { prefix: b"__Http-", host: false, http_only: true },
-    Prefix { prefix: b"__Secure-", host: false, http_only: false },
+const PREFIXES: &[(&[u8], Promises)] = &[
+    (b"__Host-Http-", Promises { secure: true, http_only: true, host: true }),
+    (b"__Host-", Promises { secure: true, http_only: false, host: true }),
+    (b"__Http-", Promises { secure: true, http_only: true, host: false }),
+    (b"__Secure-", Promises { secure: true, http_only: false, host: false }),
 ];
 
 /// Name and value together (§5.6).

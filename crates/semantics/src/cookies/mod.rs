@@ -1,4 +1,7 @@
-//! The cookies of a client (RFC 6265bis).
+//! Cookies (RFC 6265bis): a client's [`Jar`], and the two fields as a server reads ([`Pairs`]) and
+//! writes ([`NewCookie`]) them.
+//!
+//! Of a client:
 //!
 //! What a `Set-Cookie` field says goes in with the URL that it came from, the value of a `Cookie`
 //! field comes out for the URL that is asked. No clock, no file: time and texts are arguments.
@@ -28,11 +31,15 @@ mod date;
 mod host;
 mod jar;
 mod netscape;
+mod new_cookie;
+mod pairs;
 mod set_cookie;
 
 pub use cookie::{Cookie, SameSite};
 pub use jar::{Jar, Limits};
 pub use netscape::{ImportError, LineError};
+pub use new_cookie::{BadCookie, NewCookie};
+pub use pairs::Pairs;
 
 use std::fmt;
 

@@ -1,5 +1,7 @@
 //! `type; name=value; name="quoted value"`: fields with parameters (RFC 9110 §5.6.6).
 
+use crate::token::is_tchar;
+
 /// A name and a value, unquoted.
 pub(super) type Parameter<'a> = (&'a [u8], Vec<u8>);
 
@@ -19,11 +21,11 @@ pub(super) fn parse(value: &[u8]) -> Option<(&[u8], Vec<Parameter<'_>>)> {
         let (value, tail) = match tail {
             [b'"', quoted @ ..] => unquote(quoted)?,
             _ => {
-                let end = tail.iter().position(|b| !is_token(*b)).unwrap_or(tail.len());
+                let end = tail.iter().position(|b| !is_tchar(*b)).unwrap_or(tail.len());
                 (tail[..end].to_vec(), &tail[end..])
             }
         };
-        if name.is_empty() || !name.iter().all(|b| is_token(*b)) {
+        if name.is_empty() || !name.iter().all(|b| is_tchar(*b)) {
             return None;
         }
         parameters.push((name, value));
@@ -47,11 +49,6 @@ fn unquote(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
             }
         };
     }
-}
-
-/// `tchar` (RFC 9110 §5.6.2).
-pub(super) fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use memchr::memmem;
 
 use super::BOUNDARY_SIZE_MAX;
 use super::parameters::{self, Parameter};
+use crate::token::is_tchar;
 
 /// A form being taken apart. It holds the piece in hand, and of the one before it no more than
 /// part of a boundary or of a head.
@@ -256,10 +257,7 @@ fn parse_head(lines: &[u8]) -> Option<PartHead> {
         let colon = line.iter().position(|b| *b == b':')?;
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         let sound = |b: &u8| !b.is_ascii_control() || *b == b'\t';
-        if name.is_empty()
-            || !name.iter().all(|b| parameters::is_token(*b))
-            || !value.iter().all(sound)
-        {
+        if name.is_empty() || !name.iter().all(|b| is_tchar(*b)) || !value.iter().all(sound) {
             return None;
         }
         let slot = match name {

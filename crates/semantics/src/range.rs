@@ -35,7 +35,7 @@ pub enum Selection {
 /// overlap.
 ///
 /// ```
-/// use fulmar_serve::range::{Selection, Span, select};
+/// use fulmar_semantics::range::{Selection, Span, select};
 /// assert_eq!(select(b"bytes=-500", 10_000), Selection::One(Span { start: 9_500, len: 500 }));
 /// ```
 pub fn select(value: &[u8], len: u64) -> Selection {
@@ -131,15 +131,23 @@ pub struct Multipart {
 }
 
 impl Multipart {
-    /// Frames `spans` of a file of `len` bytes. The boundary must not occur in the file.
-    pub fn new(spans: &[Span], len: u64, content_type: &[u8], boundary: &str) -> Self {
+    /// Frames `spans` of a file of `len` bytes; `fields` are said of each, such as `Content-Type`.
+    /// The boundary must not occur in the file.
+    pub fn new<'a>(
+        spans: &[Span],
+        len: u64,
+        fields: impl Iterator<Item = (&'a str, &'a [u8])> + Clone,
+        boundary: &str,
+    ) -> Self {
         let mut total = 0;
         let frame = |(at, span): (usize, &Span)| {
             let mut head = Vec::with_capacity(PART_HEAD_CAPACITY);
             let line_end = if at == 0 { "" } else { "\r\n" };
-            head.extend_from_slice(format!("{line_end}--{boundary}\r\nContent-Type: ").as_bytes());
-            head.extend_from_slice(content_type);
-            head.extend_from_slice(b"\r\nContent-Range: ");
+            head.extend_from_slice(format!("{line_end}--{boundary}\r\n").as_bytes());
+            for (name, value) in fields.clone() {
+                head.extend_from_slice(&[name.as_bytes(), b": ", value, b"\r\n"].concat());
+            }
+            head.extend_from_slice(b"Content-Range: ");
             write_content_range(&mut head, *span, len);
             head.extend_from_slice(b"\r\n\r\n");
             total += head.len() as u64 + span.len;
@@ -259,7 +267,8 @@ mod tests {
     #[test]
     fn parts_are_framed() {
         let spans = [Span { start: 0, len: 2 }, Span { start: 5, len: 3 }];
-        let multipart = Multipart::new(&spans, 10, b"text/plain", "B");
+        let multipart =
+            Multipart::new(&spans, 10, [("Content-Type", &b"text/plain"[..])].into_iter(), "B");
         let mut body = Vec::new();
         for (head, span) in &multipart.parts {
             let digit = |at: u64| b'0' + u8::try_from(at).unwrap();

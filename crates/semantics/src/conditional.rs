@@ -1,13 +1,22 @@
 //! Conditional requests (RFC 9110 §13): what the client has, against what there is.
 //!
-//! Pure: fields and validators in, a verdict out. Only for GET and HEAD, and only where the
-//! answer would otherwise be 200 (§13.2.1).
+//! Pure: fields and validators in, a verdict out. Only where the answer would otherwise be of the
+//! kind of 200 (§13.2.1): [`Conditions::evaluate`] for GET and HEAD, [`Conditions::evaluate_change`]
+//! for what changes something.
 
 use fulmar_proto::Headers;
 
-use fulmar_semantics::date::parse_date;
+use crate::date::parse_date;
 
-use crate::validators::Validators;
+/// What tells one state of a resource from another (§8.8).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Validators {
+    /// An entity tag with its quotes, and `W/` before them if it is weak.
+    pub etag: Option<String>,
+    /// Seconds since 1970, if HTTP can say so ([`crate::date::is_http_time`]) and it is not in the
+    /// future.
+    pub modified: Option<i64>,
+}
 
 /// What the preconditions come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,19 +67,14 @@ impl<'a> Conditions<'a> {
         self.headers.is_none()
     }
 
-    /// Evaluates the preconditions in the order of §13.2.2. `If-Range` is not one of them.
+    /// Evaluates the preconditions of a GET or HEAD in the order of §13.2.2. `If-Range` is not one
+    /// of them.
     pub fn evaluate(&self, current: &Validators) -> Verdict {
-        if self.if_match {
-            if !self.list_has("if-match", &current.etag, Comparison::Strong) {
-                return Verdict::Failed;
-            }
-        } else if let Some(since) = self.if_unmodified_since.date()
-            && current.modified.is_none_or(|modified| modified > since)
-        {
+        if !self.is_as_expected(Some(current)) {
             return Verdict::Failed;
         }
         if self.if_none_match {
-            if self.list_has("if-none-match", &current.etag, Comparison::Weak) {
+            if self.list_has("if-none-match", current, Comparison::Weak) {
                 return Verdict::NotModified;
             }
         } else if let Some(since) = self.if_modified_since.date()
@@ -79,6 +83,27 @@ impl<'a> Conditions<'a> {
             return Verdict::NotModified;
         }
         Verdict::Proceed
+    }
+
+    /// Evaluates the preconditions of a method that changes something, such as PUT and DELETE, in the
+    /// order of §13.2.2. Without `current` there is nothing to be changed yet. Never
+    /// [`Verdict::NotModified`].
+    pub fn evaluate_change(&self, current: Option<&Validators>) -> Verdict {
+        let is_there = |current| self.list_has("if-none-match", current, Comparison::Weak);
+        if !self.is_as_expected(current) || self.if_none_match && current.is_some_and(is_there) {
+            return Verdict::Failed;
+        }
+        Verdict::Proceed
+    }
+
+    /// `If-Match` and `If-Unmodified-Since`, which the former outweighs, and which says nothing where
+    /// there is no date (§13.1.4).
+    fn is_as_expected(&self, current: Option<&Validators>) -> bool {
+        if self.if_match {
+            return current.is_some_and(|now| self.list_has("if-match", now, Comparison::Strong));
+        }
+        let Some(since) = self.if_unmodified_since.date() else { return true };
+        current.and_then(|current| current.modified).is_none_or(|modified| modified <= since)
     }
 
     /// The `Range` that is to be answered, if `If-Range` does not forbid it (§13.1.5, §14.2).
@@ -90,7 +115,9 @@ impl<'a> Conditions<'a> {
         let holds = match self.if_range {
             Single::Absent => true,
             Single::Repeated => false,
-            Single::One(tag) if is_entity_tag(tag) => tag == current.etag.as_bytes(),
+            Single::One(tag) if is_entity_tag(tag) => {
+                !tag.starts_with(b"W/") && current.etag.as_deref().map(str::as_bytes) == Some(tag)
+            }
             Single::One(date) => current
                 .modified
                 .is_some_and(|modified| parse_date(date) == Some(modified) && modified < unix_now),
@@ -98,11 +125,13 @@ impl<'a> Conditions<'a> {
         holds.then_some(range)
     }
 
-    fn list_has(&self, field: &str, etag: &str, how: Comparison) -> bool {
+    fn list_has(&self, field: &str, current: &Validators, how: Comparison) -> bool {
         let headers = self.headers.expect("set with the flag that was asked");
-        headers.get_all(field).any(|list| match list {
-            b"*" => true,
-            list => entity_tags(list).any(|tag| tag.matches(etag.as_bytes(), how)),
+        let ours = current.etag.as_ref().and_then(|etag| split_entity_tag(etag.as_bytes()));
+        headers.get_all(field).any(|list| match (list, ours) {
+            (b"*", _) => true,
+            (list, Some((ours, _))) => entity_tags(list).any(|tag| tag.matches(ours, how)),
+            (_, None) => false,
         })
     }
 }
@@ -152,9 +181,9 @@ struct EntityTag<'a> {
 }
 
 impl EntityTag<'_> {
-    /// Against our own, which is strong.
-    fn matches(self, ours: &[u8], how: Comparison) -> bool {
-        self.opaque == ours && (how == Comparison::Weak || !self.weak)
+    fn matches(self, ours: EntityTag<'_>, how: Comparison) -> bool {
+        let is_strong = !self.weak && !ours.weak;
+        self.opaque == ours.opaque && (how == Comparison::Weak || is_strong)
     }
 }
 
@@ -210,7 +239,7 @@ mod tests {
     }
 
     fn current() -> Validators {
-        Validators { etag: "\"a\"".to_owned(), modified: Some(THEN_UNIX) }
+        Validators { etag: Some("\"a\"".to_owned()), modified: Some(THEN_UNIX) }
     }
 
     #[test]
@@ -272,11 +301,70 @@ mod tests {
     #[test]
     fn without_a_date_only_tags_count() {
         let nameless = Validators { modified: None, ..current() };
-        for (name, verdict) in
-            [("If-Modified-Since", Verdict::Proceed), ("If-Unmodified-Since", Verdict::Failed)]
-        {
+        for name in ["If-Modified-Since", "If-Unmodified-Since"] {
             let headers = fields(&[(name, AFTER)]);
-            assert_eq!(Conditions::of(headers.as_headers()).evaluate(&nameless), verdict);
+            let conditions = Conditions::of(headers.as_headers());
+            assert_eq!(conditions.evaluate(&nameless), Verdict::Proceed, "{name}");
+        }
+    }
+
+    #[test]
+    fn without_a_tag_only_the_asterisk_and_dates_count() {
+        let untagged = Validators { etag: None, ..current() };
+        for (name, value, verdict) in [
+            ("If-Match", "*", Verdict::Proceed),
+            ("If-Match", "\"a\"", Verdict::Failed),
+            ("If-None-Match", "*", Verdict::NotModified),
+            ("If-None-Match", "\"a\"", Verdict::Proceed),
+            ("If-Modified-Since", THEN, Verdict::NotModified),
+        ] {
+            let headers = fields(&[(name, value)]);
+            let conditions = Conditions::of(headers.as_headers());
+            assert_eq!(conditions.evaluate(&untagged), verdict, "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn a_weak_tag_of_ours_matches_weakly() {
+        let weak = Validators { etag: Some("W/\"a\"".to_owned()), ..current() };
+        for (name, value, verdict) in [
+            ("If-Match", "\"a\"", Verdict::Failed),
+            ("If-Match", "W/\"a\"", Verdict::Failed),
+            ("If-None-Match", "\"a\"", Verdict::NotModified),
+            ("If-None-Match", "W/\"a\"", Verdict::NotModified),
+        ] {
+            let headers = fields(&[(name, value)]);
+            let conditions = Conditions::of(headers.as_headers());
+            assert_eq!(conditions.evaluate(&weak), verdict, "{name}: {value}");
+        }
+        let headers = fields(&[("Range", "bytes=0-0"), ("If-Range", "W/\"a\"")]);
+        assert_eq!(Conditions::of(headers.as_headers()).range(&weak, THEN_UNIX + 1), None);
+    }
+
+    #[test]
+    fn a_change_needs_what_it_expects() {
+        use Verdict::{Failed, Proceed};
+        type Row<'a> = (&'a [(&'a str, &'a str)], Verdict, Verdict);
+        let table: &[Row<'_>] = &[
+            // What is asked, the verdict if there is something, and if there is nothing.
+            (&[], Proceed, Proceed),
+            (&[("If-Match", "*")], Proceed, Failed),
+            (&[("If-Match", "\"a\"")], Proceed, Failed),
+            (&[("If-Match", "\"b\"")], Failed, Failed),
+            (&[("If-None-Match", "*")], Failed, Proceed),
+            (&[("If-None-Match", "\"a\"")], Failed, Proceed),
+            (&[("If-None-Match", "W/\"a\"")], Failed, Proceed),
+            (&[("If-None-Match", "\"b\"")], Proceed, Proceed),
+            (&[("If-Unmodified-Since", THEN)], Proceed, Proceed),
+            (&[("If-Unmodified-Since", BEFORE)], Failed, Proceed),
+            (&[("If-Modified-Since", AFTER)], Proceed, Proceed),
+            (&[("If-Match", "\"a\""), ("If-None-Match", "\"a\"")], Failed, Failed),
+        ];
+        for (lines, something, nothing) in table {
+            let headers = fields(lines);
+            let conditions = Conditions::of(headers.as_headers());
+            assert_eq!(conditions.evaluate_change(Some(&current())), *something, "{lines:?}");
+            assert_eq!(conditions.evaluate_change(None), *nothing, "{lines:?}");
         }
     }
 

@@ -1,0 +1,244 @@
+//! How long a link may stay as it is, and how slow its peer may be.
+//!
+//! Two deadlines hold beside each other while a peer must send or take bytes. One begins again
+//! with every byte: a peer that is silent ends soon. The other asks for a rate, looked at when a
+//! grace period is over, so that nobody lives for ever on a byte now and then. Neither costs
+//! anything between two wake-ups but the addition of what has moved.
+
+use std::time::Duration;
+
+use fulmar_proto::Phase;
+
+use crate::timers::{Span, Tick};
+
+/// How long each phase may last; `None`: for ever.
+///
+/// `body`, `send` and `tunnel` begin again with every byte; the others do not. An application may take
+/// as long as it likes, unless its peer has hung up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Until a connection that we asked for stands.
+    pub connect: Option<Duration>,
+    /// [`Phase::Handshake`], of all layers together.
+    pub handshake: Option<Duration>,
+    /// [`Phase::Idle`].
+    pub idle: Option<Duration>,
+    /// [`Phase::Head`].
+    pub head: Option<Duration>,
+    /// [`Phase::Body`].
+    pub body: Option<Duration>,
+    /// [`Phase::Answer`].
+    pub answer: Option<Duration>,
+    /// [`Phase::Send`].
+    pub send: Option<Duration>,
+    /// [`Phase::Application`], once the peer has ended its side: it may still be waiting for the
+    /// answer, or be gone.
+    pub abandoned: Option<Duration>,
+    /// [`Phase::Linger`].
+    pub linger: Option<Duration>,
+    /// [`Phase::Tunnel`].
+    pub tunnel: Option<Duration>,
+    /// [`Phase::Body`] and [`Phase::Send`], beside their deadlines.
+    pub rate_min: Option<Rate>,
+}
+
+/// The least that a peer has to send or take, as long as it is its turn to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Bytes on the socket, on average over `grace`.
+    pub bytes_per_second: u32,
+    /// How long it may be slower; a second at least. What it was faster in one such period counts
+    /// in the next one, but no longer.
+    pub grace: Duration,
+}
+
+/// The same in ticks: reckoned once, looked up for every request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spans {
+    pub(crate) connect: Span,
+    pub(crate) abandoned: Span,
+    phases: [Span; PHASES.len()],
+    grace: Span,
+    bytes_per_second: u32,
+}
+
+impl From<Timeouts> for Spans {
+    fn from(timeouts: Timeouts) -> Self {
+        let span = |timeout: Option<Duration>| timeout.map_or(Span::ENDLESS, Span::from);
+        let of = |phase| match phase {
+            Phase::Handshake => span(timeouts.handshake),
+            Phase::Idle => span(timeouts.idle),
+            Phase::Head => span(timeouts.head),
+            Phase::Body => span(timeouts.body),
+            Phase::Answer => span(timeouts.answer),
+            Phase::Application => Span::ENDLESS,
+            Phase::Send => span(timeouts.send),
+            Phase::Linger => span(timeouts.linger),
+            Phase::Tunnel => span(timeouts.tunnel),
+        };
+        let grace = timeouts.rate_min.map(|rate| rate.grace.max(GRACE_MIN));
+        Self {
+            connect: span(timeouts.connect),
+            abandoned: span(timeouts.abandoned),
+            phases: PHASES.map(of),
+            grace: span(grace),
+            bytes_per_second: timeouts.rate_min.map_or(0, |rate| rate.bytes_per_second),
+        }
+    }
+}
+
+impl Spans {
+    /// How long a phase may last, or be without a byte.
+    pub(crate) fn of(&self, phase: Phase) -> Span {
+        self.phases[phase as usize]
+    }
+
+    /// How long it may last before somebody looks.
+    pub(crate) fn until_look(&self, phase: Phase) -> Span {
+        match is_paced(phase) {
+            true => self.of(phase).min(self.grace),
+            false => self.of(phase),
+        }
+    }
+}
+
+/// What a peer has moved of late.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    since: Tick, // of the period
+    moved: u32,
+    left: u32, // bytes that have arrived, and were left unread
+}
+
+impl Pace {
+    pub(crate) fn new(now: Tick) -> Self {
+        Self { since: now, moved: 0, left: 0 }
+    }
+
+    /// How many bytes of an input so long are new.
+    pub(crate) fn fresh(&self, arrived: usize) -> u64 {
+        narrow(arrived as u64).saturating_sub(self.left).into()
+    }
+
+    /// So many bytes of it come again with the next one.
+    pub(crate) fn leave(&mut self, left: usize) {
+        self.left = narrow(left as u64);
+    }
+
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.moved = self.moved.saturating_add(narrow(bytes));
+    }
+
+    /// A link goes from one phase, in which it has been since `entered`, to another. A transfer is
+    /// reckoned from its first byte to its last, without the application's time.
+    pub(crate) fn turn(&mut self, now: Tick, entered: Tick, before: Phase, after: Phase) {
+        match (before, after) {
+            (Phase::Application, _) if is_paced(after) => {
+                self.since = self.since.after(now.since(entered));
+            }
+            _ if is_transfer(after) && !is_transfer(before) => (self.since, self.moved) = (now, 0),
+            _ => {}
+        }
+    }
+
+    /// When the period is over.
+    pub(crate) fn due(&self, spans: &Spans) -> Tick {
+        self.since.after(spans.grace)
+    }
+
+    /// A period is over: false if too little has moved in it.
+    pub(crate) fn look(&mut self, now: Tick, spans: &Spans) -> bool {
+        let owed = spans.bytes(now.since(self.since));
+        if u64::from(self.moved) < owed {
+            return false;
+        }
+        let rest = (u64::from(self.moved) - owed).min(spans.bytes(spans.grace));
+        (self.since, self.moved) = (now, narrow(rest));
+        true
+    }
+}
+
+impl Spans {
+    /// What has to move in so long a time.
+    fn bytes(&self, span: Span) -> u64 {
+        span.millis().saturating_mul(self.bytes_per_second.into()) / 1_000
+    }
+}
+
+fn narrow(bytes: u64) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+/// True if the peer must send or take bytes now, and a rate is asked of it.
+pub(crate) fn is_paced(phase: Phase) -> bool {
+    matches!(phase, Phase::Body | Phase::Send)
+}
+
+/// True in the midst of an exchange, whoever's turn it is.
+fn is_transfer(phase: Phase) -> bool {
+    is_paced(phase) || phase == Phase::Application
+}
+
+/// Phases in which the peer has until the deadline for every byte, not for all of them.
+pub(crate) fn begins_again(phase: Phase) -> bool {
+    is_paced(phase) || phase == Phase::Tunnel
+}
+
+/// In the order of their numbers.
+const PHASES: [Phase; 9] = [
+    Phase::Handshake,
+    Phase::Idle,
+    Phase::Head,
+    Phase::Body,
+    Phase::Answer,
+    Phase::Application,
+    Phase::Send,
+    Phase::Linger,
+    Phase::Tunnel,
+];
+/// Looking more often would be work for nothing.
+const GRACE_MIN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spans() -> Spans {
+        let rate_min = Some(Rate { bytes_per_second: 250, grace: Duration::from_secs(20) });
+        Timeouts { rate_min, ..Timeouts::default() }.into()
+    }
+
+    fn at(seconds: u64) -> Tick {
+        Tick::START.after(Duration::from_secs(seconds).into())
+    }
+
+    #[test]
+    fn a_rate_is_an_average_over_one_period_and_the_rest_of_the_last() {
+        let spans = spans();
+        let mut pace = Pace::new(at(0));
+        pace.add(5_000);
+        assert_eq!(pace.due(&spans), at(20));
+        assert!(pace.look(at(20), &spans), "exactly enough");
+        pace.add(4_999);
+        assert!(!pace.look(at(40), &spans), "a byte too little");
+        let mut fast = Pace::new(at(0));
+        fast.add(1_000_000);
+        assert!(fast.look(at(20), &spans));
+        assert!(fast.look(at(40), &spans), "what was too much counts in the next period");
+        assert!(!fast.look(at(60), &spans), "and no longer");
+    }
+
+    #[test]
+    fn the_applications_time_is_not_the_peers() {
+        let spans = spans();
+        let mut pace = Pace::new(at(0));
+        pace.turn(at(0), at(0), Phase::Head, Phase::Body);
+        pace.add(1_000);
+        pace.turn(at(4), at(0), Phase::Body, Phase::Application);
+        pace.turn(at(1_004), at(4), Phase::Application, Phase::Body);
+        assert_eq!(pace.due(&spans), at(1_020), "four seconds of twenty are over");
+        assert!(!pace.look(at(1_020), &spans), "and what moved before still counts alone");
+        pace.turn(at(2_000), at(1_004), Phase::Idle, Phase::Application);
+        assert_eq!(pace.due(&spans), at(2_020), "another exchange");
+    }
+}

@@ -1,0 +1,148 @@
+//! Memory that inputs arrive in, of a thread: used again and again, whoever keeps a share of it.
+//!
+//! A share of one byte keeps all of the memory that it was cut from. So a peer that sends a byte
+//! at a time to somebody who keeps them would have a block for each. Here only so many blocks are
+//! ever kept that way; as long as they are, what is taken from an input is a copy, and whoever
+//! keeps it keeps its own bytes and no others.
+
+use bytes::{Buf, BytesMut};
+
+use crate::input::Input;
+
+/// Memory for one input after the other.
+#[derive(Debug)]
+pub struct Block {
+    memory: BytesMut,
+    size: usize,
+    allocated: bool,
+    shared: Vec<BytesMut>, // somebody kept a share of each; free again when that is dropped
+}
+
+impl Block {
+    /// Blocks of `size` bytes; nothing is allocated before it is needed.
+    pub fn new(size: usize) -> Self {
+        Self { memory: BytesMut::new(), size, allocated: false, shared: Vec::new() }
+    }
+
+    /// Empties it, and has all of it ready for what arrives next.
+    pub fn clear(&mut self) -> &mut BytesMut {
+        if self.is_scarce() {
+            let size = self.size;
+            self.shared.retain_mut(|memory| !memory.try_reclaim(size));
+        }
+        self.memory.clear();
+        if !self.memory.try_reclaim(self.size) {
+            self.replace();
+        }
+        &mut self.memory
+    }
+
+    /// Somebody keeps a share of it, or there is none yet.
+    #[cold]
+    fn replace(&mut self) {
+        let size = self.size;
+        match self.shared.iter_mut().position(|memory| memory.try_reclaim(size)) {
+            Some(free) => std::mem::swap(&mut self.shared[free], &mut self.memory),
+            None => {
+                let memory = std::mem::replace(&mut self.memory, BytesMut::with_capacity(size));
+                if std::mem::replace(&mut self.allocated, true) && !self.is_scarce() {
+                    self.shared.push(memory);
+                }
+            }
+        }
+    }
+
+    /// Has room for `n` bytes behind what it holds, which may be moved for it.
+    ///
+    /// # Panics
+    /// If it is not as large as that.
+    pub fn reserve(&mut self, n: usize) -> &mut BytesMut {
+        if self.memory.capacity() - self.memory.len() < n && !self.memory.try_reclaim(n) {
+            let rest = self.split_copy(self.memory.len());
+            assert!(rest.len() + n <= self.size, "a block is larger than what is read at a time");
+            self.replace();
+            self.memory.clear();
+            self.memory.extend_from_slice(&rest);
+        }
+        &mut self.memory
+    }
+
+    /// What it holds.
+    pub fn memory(&mut self) -> &mut BytesMut {
+        &mut self.memory
+    }
+
+    /// The first `n` bytes of it as an input; what is consumed is gone from it afterwards.
+    pub fn input(&mut self, n: usize, eof: bool) -> Input<'_> {
+        let shares_from = if self.is_scarce() { usize::MAX } else { 0 };
+        Input::new(&mut self.memory, n, eof).sharing_from(shares_from)
+    }
+
+    /// The first `n` bytes of it, as a copy.
+    pub fn split_copy(&mut self, n: usize) -> BytesMut {
+        let copy = BytesMut::from(&self.memory[..n]);
+        self.memory.advance(n);
+        copy
+    }
+
+    /// True if no further block may be kept.
+    fn is_scarce(&self) -> bool {
+        self.shared.len() == SHARED_LEN_MAX
+    }
+}
+
+/// Blocks beside the one in use of which somebody keeps a share.
+const SHARED_LEN_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    const SIZE: usize = 4096;
+
+    /// Fills the block as a receive does, and takes one byte of it.
+    fn receive(block: &mut Block) -> Bytes {
+        block.clear().extend_from_slice(&[b'x'; SIZE]);
+        let mut input = block.input(SIZE, false);
+        let share = input.take(1);
+        input.clear();
+        share
+    }
+
+    #[test]
+    fn memory_that_nobody_keeps_is_used_again() {
+        let mut block = Block::new(SIZE);
+        let place = block.clear().as_ptr();
+        for _ in 0..100 {
+            drop(receive(&mut block));
+            assert_eq!(block.clear().as_ptr(), place);
+        }
+        let kept = receive(&mut block);
+        drop(receive(&mut block));
+        drop(kept);
+        for _ in 0..100 {
+            drop(receive(&mut block));
+        }
+        assert_eq!(block.shared.len(), 1, "two blocks take turns for ever");
+    }
+
+    /// However much is kept, it is so many blocks and the bytes themselves.
+    #[test]
+    fn who_keeps_a_byte_of_each_input_keeps_few_blocks() {
+        let mut block = Block::new(SIZE);
+        let mut kept: Vec<Bytes> = (0..1_000).map(|_| receive(&mut block)).collect();
+        assert_eq!(block.shared.len(), SHARED_LEN_MAX);
+        let place = block.clear().as_ptr();
+        kept.extend((0..1_000).map(|_| receive(&mut block)));
+        assert_eq!(block.clear().as_ptr(), place, "none of these is a share");
+        assert!(kept.iter().all(|share| share[..] == b"x"[..]));
+        drop(kept);
+        drop(receive(&mut block));
+        assert!(block.shared.is_empty(), "what is free again is given back");
+        let share = receive(&mut block);
+        let place = share.as_ptr();
+        assert_eq!(block.memory.as_ptr().wrapping_sub(place as usize) as usize, SIZE, "a share");
+    }
+}

@@ -1,0 +1,374 @@
+//! The system calls that a transmit takes: a pure function of what a platform can do.
+//!
+//! No plan sets an option of a socket. What is accepted inherits `TCP_NODELAY` from its listener,
+//! so the last packet of a plan leaves at once, and what belongs together is told together: by
+//! `MSG_MORE` (Linux), by the head that a `sendfile` takes along (FreeBSD, macOS), or by reading
+//! the file into memory and gathering it with its head (everybody else). `TCP_CORK` and
+//! `TCP_NOPUSH` would have to be set and cleared for each answer, and Nagle's algorithm would have
+//! to be switched, for no packet less.
+//!
+//! The last step of a plan never says that more follows: nobody knows how soon that would be.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use crate::transmit::{FileRange, Segment, Transmit};
+
+/// What a platform's calls can do. Data, so that the plan of each is tested on every other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abilities {
+    /// A call may say that another follows, and the kernel waits with a packet that is not full
+    /// (`MSG_MORE`).
+    pub more: bool,
+    /// How the bytes of a file reach a socket.
+    pub files: Files,
+    /// What keeps a closed connection from raising a signal.
+    pub signals: Signals,
+}
+
+/// How the bytes of a file reach a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Files {
+    /// `sendfile`, which sends nothing but the file.
+    Sendfile,
+    /// `sendfile` with bytes in memory before the file (`struct sf_hdtr`).
+    SendfileHead,
+    /// `pread` into memory, and a write of that.
+    Read,
+}
+
+/// What keeps a send to a closed connection from raising `SIGPIPE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signals {
+    /// `MSG_NOSIGNAL`, said with each call.
+    Flag,
+    /// `SO_NOSIGPIPE`, set once for each connection: the one option that has no other way.
+    Option,
+    /// There is no such signal.
+    Unknown,
+}
+
+impl Abilities {
+    /// Linux 2.4 and later.
+    pub const LINUX: Self = Self { more: true, files: Files::Sendfile, signals: Signals::Flag };
+    /// FreeBSD 9.1 and later.
+    pub const FREEBSD: Self =
+        Self { more: false, files: Files::SendfileHead, signals: Signals::Flag };
+    /// macOS 10.5 and later.
+    pub const MACOS: Self =
+        Self { more: false, files: Files::SendfileHead, signals: Signals::Option };
+    /// NetBSD, which has no `sendfile`.
+    pub const NETBSD: Self = Self { more: false, files: Files::Read, signals: Signals::Flag };
+    /// Windows, also under cygwin.
+    pub const WINDOWS: Self = Self { more: false, files: Files::Read, signals: Signals::Unknown };
+
+    /// Those of the platform that this was compiled for. One that is not known is taken for the
+    /// one that can do least.
+    pub const NATIVE: Self = if cfg!(target_os = "linux") {
+        Self::LINUX
+    } else if cfg!(target_os = "freebsd") {
+        Self::FREEBSD
+    } else if cfg!(target_os = "macos") {
+        Self::MACOS
+    } else if cfg!(windows) {
+        Self::WINDOWS
+    } else {
+        Self::NETBSD
+    };
+}
+
+/// Bytes in memory that leave in one call.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Run<'a> {
+    /// Leaves first.
+    pub inline: &'a [u8],
+    /// All of them [`Segment::Bytes`], at most [`GATHER_LEN_MAX`].
+    pub buffers: &'a [Segment],
+}
+
+impl<'a> Run<'a> {
+    /// How many bytes it has.
+    pub fn len(&self) -> u64 {
+        self.inline.len() as u64 + self.buffers.iter().map(Segment::len).sum::<u64>()
+    }
+
+    /// True if it has none.
+    pub fn is_empty(&self) -> bool {
+        self.inline.is_empty() && self.buffers.is_empty()
+    }
+
+    /// Its bytes, where they lie.
+    pub fn slices(self) -> impl Iterator<Item = &'a [u8]> {
+        let bytes = |segment: &'a Segment| match segment {
+            Segment::Bytes(bytes) => Some(&bytes[..]),
+            Segment::File(_) => None,
+        };
+        std::iter::once(self.inline).chain(self.buffers.iter().filter_map(bytes))
+    }
+}
+
+/// Bytes of a file that leave in one call.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// The file.
+    pub file: BorrowedFd<'a>,
+    /// Where they begin.
+    pub offset: u64,
+    /// How many there are.
+    pub len: u64,
+}
+
+/// What one call sends.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'a> {
+    /// One `send` (no buffers) or `sendmsg`.
+    Gather {
+        /// What to send.
+        run: Run<'a>,
+        /// `MSG_MORE`: another step follows.
+        more: bool,
+    },
+    /// One `sendfile`.
+    File {
+        /// Leaves before the file; there is one only with [`Files::SendfileHead`].
+        run: Run<'a>,
+        /// What to send.
+        part: Part<'a>,
+    },
+    /// One `pread`, and one `send` or `sendmsg`.
+    Read {
+        /// Leaves before what was read.
+        run: Run<'a>,
+        /// What to read, at most [`READ_SIZE_MAX`].
+        part: Part<'a>,
+        /// As above.
+        more: bool,
+    },
+}
+
+impl<'a> Step<'a> {
+    /// How many bytes it sends if nothing falls short.
+    pub fn len(&self) -> u64 {
+        self.run().len() + self.part().map_or(0, |part| part.len)
+    }
+
+    /// True if it sends nothing; no step of a transmit does.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its bytes in memory.
+    pub fn run(&self) -> Run<'a> {
+        match self {
+            Self::Gather { run, .. } | Self::File { run, .. } | Self::Read { run, .. } => *run,
+        }
+    }
+
+    /// Its bytes in a file, which follow those in memory.
+    pub fn part(&self) -> Option<Part<'a>> {
+        match self {
+            Self::Gather { .. } => None,
+            Self::File { part, .. } | Self::Read { part, .. } => Some(*part),
+        }
+    }
+}
+
+impl<'a> Transmit<'a> {
+    /// Cuts the queue into calls, as a platform can do them. Pure: the same segments always give
+    /// the same plan.
+    pub fn steps(self, on: Abilities) -> impl Iterator<Item = Step<'a>> {
+        let mut rest = Rest { inline: self.inline, segments: self.segments, read: 0 };
+        std::iter::from_fn(move || rest.step(on))
+    }
+}
+
+/// What is left of a transmit.
+struct Rest<'a> {
+    inline: &'a [u8],
+    segments: &'a [Segment],
+    read: u64, // bytes of the first segment, a file, that an earlier step reads
+}
+
+impl<'a> Rest<'a> {
+    #[inline]
+    fn step(&mut self, on: Abilities) -> Option<Step<'a>> {
+        let is_bytes = |segment: &&Segment| matches!(segment, Segment::Bytes(_));
+        let len = self.segments.iter().take(GATHER_LEN_MAX).take_while(is_bytes).count();
+        let (buffers, later) = self.segments.split_at(len);
+        let run = Run { inline: std::mem::take(&mut self.inline), buffers };
+        self.segments = later;
+        // A head of a file's own would be one buffer too many behind a full run.
+        let joins = || on.files != Files::Sendfile && len < GATHER_LEN_MAX;
+        if !run.is_empty() && !joins() {
+            return Some(Step::Gather { run, more: on.more && !later.is_empty() });
+        }
+        match later.split_first() {
+            Some((Segment::File(range), _)) if on.files == Files::Read => {
+                Some(self.read(run, range, on))
+            }
+            Some((Segment::File(range), later)) => {
+                self.segments = later;
+                Some(Step::File { run, part: part_of(range) })
+            }
+            _ if run.is_empty() => None,
+            _ => Some(Step::Gather { run, more: on.more && !later.is_empty() }),
+        }
+    }
+
+    /// The next piece of the file that comes next.
+    fn read(&mut self, run: Run<'a>, range: &'a FileRange, on: Abilities) -> Step<'a> {
+        let whole = part_of(range);
+        let (offset, left) = (whole.offset + self.read, whole.len - self.read);
+        let len = left.min(READ_SIZE_MAX);
+        self.read += len;
+        if len == left {
+            self.segments = &self.segments[1..];
+            self.read = 0;
+        }
+        let part = Part { offset, len, ..whole };
+        Step::Read { run, part, more: on.more && !self.segments.is_empty() }
+    }
+}
+
+fn part_of(range: &FileRange) -> Part<'_> {
+    Part { file: range.file.as_fd(), offset: range.offset, len: range.len }
+}
+
+/// Buffers in one `sendmsg`, besides the inline bytes.
+pub const GATHER_LEN_MAX: usize = 31;
+/// Bytes of a file that are read into memory at a time: what a socket takes at once.
+pub const READ_SIZE_MAX: u64 = 128 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PLATFORMS: [Abilities; 5] = [
+        Abilities::LINUX,
+        Abilities::FREEBSD,
+        Abilities::MACOS,
+        Abilities::NETBSD,
+        Abilities::WINDOWS,
+    ];
+
+    fn file(len: u64) -> Segment {
+        let file = Arc::new(OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
+        Segment::File(FileRange { file, offset: 0, len })
+    }
+
+    fn bytes() -> Segment {
+        Segment::from(&b"x"[..])
+    }
+
+    /// `g3+` is a gather of three buffers with more to follow, `f` a file, `f1` one with a buffer
+    /// before it, `r1` one that is read and leaves with a buffer before it.
+    fn plan(inline: &[u8], segments: &[Segment], on: Abilities) -> String {
+        let count = |run: Run<'_>| usize::from(!run.inline.is_empty()) + run.buffers.len();
+        let mark = |more: bool| if more { "+" } else { "" };
+        let show = |step: Step<'_>| match step {
+            Step::Gather { run, more } => format!("g{}{}", count(run), mark(more)),
+            Step::File { run, .. } if run.is_empty() => "f".to_owned(),
+            Step::File { run, .. } => format!("f{}", count(run)),
+            Step::Read { run, more, .. } => format!("r{}{}", count(run), mark(more)),
+        };
+        let steps: Vec<_> = Transmit { inline, segments }.steps(on).map(show).collect();
+        steps.join(" ")
+    }
+
+    #[test]
+    fn each_platform_has_its_plan() {
+        let (large, full) = (3 * READ_SIZE_MAX - 1, vec![bytes(); GATHER_LEN_MAX]);
+        let more_than_full = [full.clone(), vec![bytes()]].concat();
+        let full_and_file = [full, vec![file(1)]].concat();
+        for (inline, segments, linux, freebsd, netbsd) in [
+            (&b"head"[..], &[][..], "g1", "g1", "g1"),
+            (b"head", &[bytes(), bytes()], "g3", "g3", "g3"),
+            (b"head", &[file(10)], "g1+ f", "f1", "r1"),
+            (b"head", &[file(large)], "g1+ f", "f1", "r1 r0 r0"),
+            (b"head", &[file(10), bytes()], "g1+ f g1", "f1 g1", "r1 g1"),
+            (b"", &[file(10), bytes(), file(1)], "f g1+ f", "f f1", "r0 r1"),
+            (b"head", &more_than_full, "g32+ g1", "g32 g1", "g32 g1"),
+            (b"head", &full_and_file, "g32+ f", "g32 f", "g32 r0"),
+        ] {
+            assert_eq!(plan(inline, segments, Abilities::LINUX), linux);
+            assert_eq!(plan(inline, segments, Abilities::FREEBSD), freebsd);
+            assert_eq!(plan(inline, segments, Abilities::MACOS), freebsd);
+            assert_eq!(plan(inline, segments, Abilities::NETBSD), netbsd);
+            assert_eq!(plan(inline, segments, Abilities::WINDOWS), netbsd);
+        }
+        // A file system that has no sendfile, under a kernel that has `MSG_MORE`.
+        let reading = Abilities { files: Files::Read, ..Abilities::LINUX };
+        assert_eq!(plan(b"head", &[file(large), bytes()], reading), "r1+ r0+ r0+ g1");
+    }
+
+    fn segments() -> impl Strategy<Value = Vec<Segment>> {
+        let memory = (1..9_usize).prop_map(|len| Segment::Bytes(Bytes::from(vec![b'x'; len])));
+        let disk = (1..3 * READ_SIZE_MAX).prop_map(file);
+        prop::collection::vec(prop_oneof![8 => memory, 1 => disk], 0..80)
+    }
+
+    /// The places of all bytes, in order: in memory by address, in a file by offset.
+    fn places(transmit: Transmit<'_>) -> Vec<(usize, u64)> {
+        let whole = |segment: &Segment| match segment {
+            Segment::Bytes(bytes) => (bytes.as_ptr() as usize, bytes.len() as u64),
+            Segment::File(range) => (range.file.as_raw_fd() as usize, range.len),
+        };
+        let inline = (transmit.inline.as_ptr() as usize, transmit.inline.len() as u64);
+        let all = std::iter::once(inline).chain(transmit.segments.iter().map(whole));
+        all.filter(|(_, len)| *len > 0).collect()
+    }
+
+    fn places_of_plan(steps: &[Step<'_>]) -> Vec<(usize, u64)> {
+        let mut places: Vec<(usize, u64)> = Vec::new();
+        for step in steps {
+            for slice in step.run().slices().filter(|slice| !slice.is_empty()) {
+                places.push((slice.as_ptr() as usize, slice.len() as u64));
+            }
+            if let Some(range) = step.part() {
+                let at = range.file.as_raw_fd() as usize;
+                match places.last_mut().filter(|(last, len)| *last == at && *len == range.offset) {
+                    Some((_, len)) => *len += range.len,
+                    None => places.push((at, range.len)),
+                }
+            }
+        }
+        places
+    }
+
+    fn says_more(step: &Step<'_>) -> bool {
+        matches!(step, Step::Gather { more: true, .. } | Step::Read { more: true, .. })
+    }
+
+    proptest! {
+        /// Every byte once and in order, nothing held back at the end, and no head on its own.
+        #[test]
+        fn every_plan_is_whole_and_flushed(head in prop::bool::ANY, segments in segments()) {
+            let inline: &[u8] = if head { b"head" } else { b"" };
+            let transmit = Transmit { inline, segments: &segments };
+            let most = transmit.steps(Abilities::LINUX).count();
+            for on in PLATFORMS {
+                let steps: Vec<_> = transmit.steps(on).collect();
+                prop_assert_eq!(places_of_plan(&steps), places(transmit));
+                prop_assert!(!steps.iter().any(Step::is_empty));
+                prop_assert!(!steps.last().is_some_and(says_more), "held back");
+                prop_assert!(on.more || !steps.iter().any(says_more), "nobody would hear it");
+                if let [first, _, ..] = &steps[..] {
+                    let alone = first.run().buffers.is_empty() && first.part().is_none();
+                    prop_assert!(!alone || says_more(first), "a head alone");
+                }
+                if on.files == Files::SendfileHead {
+                    prop_assert!(steps.len() <= most);
+                }
+                for step in &steps {
+                    let buffers = step.run().buffers.len() + usize::from(step.part().is_some());
+                    prop_assert!(buffers <= GATHER_LEN_MAX, "too many for one call");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! The `Set-Cookie` field as a server writes it (RFC 6265bis §4.1).
+//!
+//! Stricter than what browsers take: what could be read in two ways, or would be dropped by a
+//! browser without a word, is an error here.
+
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::cookie::{PAIR_SIZE_MAX, Promises, SameSite, keeps_promises};
+use super::host::Host;
+use super::set_cookie::ATTRIBUTE_SIZE_MAX;
+use crate::date::format_date;
+use crate::token::is_tchar;
+
+/// A cookie to be set. The usual one is the safest: for the host that sets it, all of it, over
+/// secure connections, not for scripts, not for requests of other sites but links.
+///
+/// ```
+/// use fulmar_semantics::cookies::NewCookie;
+/// use std::time::Duration;
+///
+/// let day = Duration::from_secs(86_400);
+/// let cookie = NewCookie { max_age: Some(day), ..NewCookie::new("__Host-id", "7") };
+/// assert_eq!(
+///     cookie.to_value().unwrap(),
+///     b"__Host-id=7; Path=/; Max-Age=86400; Secure; HttpOnly; SameSite=Lax"
+/// );
+/// assert!(NewCookie::new("id", "7\r\nSet-Cookie: a=b").to_value().is_err());
+/// ```
+#[derive(Clone, Copy)]
+pub struct NewCookie<'a> {
+    /// A token; a prefix such as `__Host-` is held against what follows.
+    pub name: &'a str,
+    /// Visible ASCII without `"`, `,`, `;` and `\`, perhaps within one pair of quotes. Whatever
+    /// else there is to say is encoded first, in Base64 for example.
+    pub value: &'a str,
+    /// Below which it goes back, beginning with a slash; without it, below the directory of the
+    /// target it was set by.
+    pub path: Option<&'a str>,
+    /// Goes to this host and those below it, without a dot before it; else to the host that set
+    /// it and no other.
+    pub domain: Option<&'a str>,
+    /// Ends after so long, cut to whole seconds; 0 removes it.
+    pub max_age: Option<Duration>,
+    /// The same as a time, for clients of the last century; `max_age` outweighs it. Without both
+    /// it ends with the client's session.
+    pub expires: Option<SystemTime>,
+    /// Over secure connections only. Where there are none, browsers drop it.
+    pub secure: bool,
+    /// Not for scripts.
+    pub http_only: bool,
+    /// Which requests of other sites it goes with.
+    pub same_site: SameSite,
+    /// One for each site that embeds this one.
+    pub partitioned: bool,
+}
+
+impl<'a> NewCookie<'a> {
+    /// The usual one.
+    pub fn new(name: &'a str, value: &'a str) -> Self {
+        Self {
+            name,
+            value,
+            path: Some("/"),
+            domain: None,
+            max_age: None,
+            expires: None,
+            secure: true,
+            http_only: true,
+            same_site: SameSite::Lax,
+            partitioned: false,
+        }
+    }
+
+    /// What removes the cookie that was set by this: `domain` and `path` must be the same.
+    #[must_use]
+    pub fn removal(self) -> Self {
+        Self { value: "", max_age: Some(Duration::ZERO), expires: Some(UNIX_EPOCH), ..self }
+    }
+
+    /// The value of the field.
+    ///
+    /// # Errors
+    /// The variant says what is wrong.
+    pub fn to_value(&self) -> Result<Vec<u8>, BadCookie> {
+        self.check()?;
+        let mut out = format!("{}={}", self.name, self.value);
+        let mut add = |name: &str, value: &str| {
+            for piece in ["; ", name, if value.is_empty() { "" } else { "=" }, value] {
+                out.push_str(piece);
+            }
+        };
+        if let Some(path) = self.path {
+            add("Path", path);
+        }
+        if let Some(domain) = self.domain {
+            add("Domain", domain);
+        }
+        if let Some(age) = self.max_age {
+            add("Max-Age", &age.as_secs().to_string());
+        }
+        if let Some(expires) = self.expires {
+            let since_1970 = expires.duration_since(UNIX_EPOCH).unwrap_or_default();
+            let date = format_date(i64::try_from(since_1970.as_secs()).unwrap_or(i64::MAX));
+            add("Expires", str::from_utf8(&date).expect("a date is ASCII"));
+        }
+        for (_, name) in self.flags().into_iter().filter(|(is_set, _)| *is_set) {
+            add(name, "");
+        }
+        match self.same_site {
+            SameSite::Default => {}
+            SameSite::Strict => add("SameSite", "Strict"),
+            SameSite::Lax => add("SameSite", "Lax"),
+            SameSite::None => add("SameSite", "None"),
+        }
+        Ok(out.into_bytes())
+    }
+
+    fn flags(&self) -> [(bool, &'static str); 3] {
+        [(self.secure, "Secure"), (self.http_only, "HttpOnly"), (self.partitioned, "Partitioned")]
+    }
+
+    fn check(&self) -> Result<(), BadCookie> {
+        let value = self.value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        if self.name.is_empty() || !self.name.bytes().all(is_tchar) {
+            return Err(BadCookie::Name);
+        }
+        if !value.unwrap_or(self.value).bytes().all(is_value) {
+            return Err(BadCookie::Value);
+        }
+        if self.name.len() + self.value.len() > PAIR_SIZE_MAX {
+            return Err(BadCookie::TooLong);
+        }
+        if self.path.is_some_and(|path| !is_path(path)) {
+            return Err(BadCookie::Path);
+        }
+        if self.domain.is_some_and(|domain| !is_domain(domain)) {
+            return Err(BadCookie::Domain);
+        }
+        if (self.same_site == SameSite::None || self.partitioned) && !self.secure {
+            return Err(BadCookie::Insecure);
+        }
+        let promises = Promises {
+            secure: self.secure,
+            http_only: self.http_only,
+            host: self.domain.is_none() && self.path == Some("/"),
+        };
+        if keeps_promises(self.name.as_bytes(), promises) { Ok(()) } else { Err(BadCookie::Prefix) }
+    }
+}
+
+/// Without the value, which is a secret more often than not.
+impl fmt::Debug for NewCookie<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NewCookie").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// `cookie-octet` (RFC 6265bis §4.1.1).
+fn is_value(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !matches!(byte, b'"' | b',' | b';' | b'\\')
+}
+
+fn is_path(path: &str) -> bool {
+    path.starts_with('/')
+        && path.len() <= ATTRIBUTE_SIZE_MAX
+        && path.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b';')
+        && !path.ends_with(' ')
+}
+
+/// A name of the right letters, in which no dot stands at the beginning or beside another.
+fn is_domain(domain: &str) -> bool {
+    Host::parse(domain.as_bytes()).is_some() && domain.split('.').all(|label| !label.is_empty())
+}
+
+/// Why a cookie cannot be set. Nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadCookie {
+    /// The name is empty, or no token.
+    Name,
+    /// The value has a byte that a cookie cannot have.
+    Value,
+    /// Name and value are longer than 4,096 bytes together.
+    TooLong,
+    /// The path does not begin with a slash, is longer than 1,024 bytes, or has a byte that it
+    /// cannot have.
+    Path,
+    /// The domain is not the name of a host.
+    Domain,
+    /// `SameSite=None` and `Partitioned` need `Secure`.
+    Insecure,
+    /// Its name promises what its attributes do not keep: `__Secure-`, `__Host-`, `__Http-`.
+    Prefix,
+}
+
+impl fmt::Display for BadCookie {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Name => "the name of a cookie must be a token",
+            Self::Value => {
+                "the value of a cookie must be of visible ASCII characters other than \",;\\"
+            }
+            Self::TooLong => "name and value of a cookie are longer than 4096 bytes",
+            Self::Path => "the path of a cookie must begin with a slash and fit into the field",
+            Self::Domain => "the domain of a cookie must be the name of a host",
+            Self::Insecure => "SameSite=None and Partitioned need Secure",
+            Self::Prefix => "the attributes do not keep what the cookie's prefix promises",
+        })
+    }
+}
+
+impl std::error::Error for BadCookie {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cookies::{Jar, Limits, UrlParts};
+    use proptest::prelude::*;
+
+    fn text(cookie: &NewCookie<'_>) -> String {
+        String::from_utf8(cookie.to_value().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn attributes_are_written() {
+        let plain = NewCookie {
+            path: None,
+            secure: false,
+            http_only: false,
+            same_site: SameSite::Default,
+            ..NewCookie::new("a", "b")
+        };
+        assert_eq!(text(&plain), "a=b");
+        let full = NewCookie {
+            path: Some("/x y"),
+            domain: Some("example.com"),
+            max_age: Some(Duration::from_millis(61_900)),
+            expires: Some(UNIX_EPOCH + Duration::from_secs(784_111_777)),
+            same_site: SameSite::None,
+            partitioned: true,
+            ..NewCookie::new("a", "\"b\"")
+        };
+        assert_eq!(
+            text(&full),
+            "a=\"b\"; Path=/x y; Domain=example.com; Max-Age=61; \
+             Expires=Sun, 06 Nov 1994 08:49:37 GMT; Secure; HttpOnly; Partitioned; SameSite=None"
+        );
+        let strict = NewCookie { same_site: SameSite::Strict, ..plain };
+        assert_eq!(text(&strict), "a=b; SameSite=Strict");
+        let gone = "a=; Max-Age=0; Expires=Thu, 01 Jan 1970 00:00:00 GMT";
+        assert_eq!(text(&plain.removal()), gone);
+        assert_eq!(format!("{plain:?}"), "NewCookie { name: \"a\", .. }");
+    }
+
+    #[test]
+    fn bad_bytes_are_errors() {
+        let of = |name, value| NewCookie::new(name, value).to_value().map(drop);
+        for name in ["", "a b", "a=", "a;", "a\r\n", "a\0", "ä", "a,b", "\"a\"", "a\t"] {
+            assert_eq!(of(name, "b"), Err(BadCookie::Name), "{name:?}");
+        }
+        for value in
+            ["a b", "a;b", "a,b", "a\\b", "a\"b", "\"", "\"a", "a\r\nb", "a\0", "ä", "\x7f"]
+        {
+            assert_eq!(of("a", value), Err(BadCookie::Value), "{value:?}");
+        }
+        for value in ["", "\"\"", "a=b", "!#$%&'()*+-./:<=>?@[]^_`{|}~"] {
+            assert_eq!(of("a", value), Ok(()), "{value:?}");
+        }
+        let long = "x".repeat(PAIR_SIZE_MAX);
+        assert_eq!(of("a", &long), Err(BadCookie::TooLong));
+        assert_eq!(of("a", &long[1..]), Ok(()));
+        let long = format!("/{}", "x".repeat(ATTRIBUTE_SIZE_MAX));
+        for path in ["", "a", "/;", "/\r\n", "/\0", "/ä", "/ ", &long] {
+            let cookie = NewCookie { path: Some(path), ..NewCookie::new("a", "b") };
+            assert_eq!(cookie.to_value(), Err(BadCookie::Path), "{path:?}");
+        }
+        for domain in ["", ".a", "a..b", "a.", "a b", "a;b", "a:1", "ä.org", "a\r\n", "."] {
+            let cookie = NewCookie { domain: Some(domain), ..NewCookie::new("a", "b") };
+            assert_eq!(cookie.to_value(), Err(BadCookie::Domain), "{domain:?}");
+        }
+    }
+
+    #[test]
+    fn promises_are_kept_or_nothing_is_written() {
+        let usual = |name| NewCookie::new(name, "b");
+        let open = |name| NewCookie { secure: false, ..usual(name) };
+        let scripted = |name| NewCookie { http_only: false, ..usual(name) };
+        let below = |name| NewCookie { path: Some("/x"), ..usual(name) };
+        let wide = |name| NewCookie { domain: Some("a.org"), ..usual(name) };
+        for (cookie, is_kept) in [
+            (usual("__Host-a"), true),
+            (scripted("__Host-a"), true),
+            (below("__Host-a"), false),
+            (wide("__Host-a"), false),
+            (NewCookie { path: None, ..usual("__Host-a") }, false),
+            (open("__HOST-a"), false),
+            (wide("__Secure-a"), true),
+            (open("__Secure-a"), false),
+            (scripted("__Http-a"), false),
+            (below("__Http-a"), true),
+            (scripted("__Host-Http-a"), false),
+        ] {
+            let expected = if is_kept { Ok(()) } else { Err(BadCookie::Prefix) };
+            assert_eq!(cookie.to_value().map(drop), expected, "{cookie:?}");
+        }
+        let embedded = NewCookie { same_site: SameSite::None, ..open("a") };
+        assert_eq!(embedded.to_value(), Err(BadCookie::Insecure));
+        let partitioned = NewCookie { partitioned: true, ..open("a") };
+        assert_eq!(partitioned.to_value(), Err(BadCookie::Insecure));
+    }
+
+    proptest! {
+        /// What is written fits into a field, and a client takes it for the same.
+        #[test]
+        fn what_is_written_is_read(name in ".{1,8}", value in ".{0,8}", path in "(/.{0,6})?") {
+            let path = Some(&path[..]).filter(|path| !path.is_empty());
+            let cookie = NewCookie { path, ..NewCookie::new(&name, &value) };
+            if let Ok(field) = cookie.to_value() {
+                prop_assert!(field.iter().all(|byte| matches!(byte, b' '..=b'~')));
+                let url = UrlParts { is_secure: true, host: "a.org", path: path.unwrap_or("/") };
+                let now = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+                let mut jar = Jar::new(Limits::default());
+                jar.store(now, url, &field).unwrap();
+                let mut sent = Vec::new();
+                prop_assert!(jar.header(now, url, &mut sent));
+                prop_assert_eq!(sent, format!("{name}={value}").into_bytes());
+            }
+        }
+    }
+}

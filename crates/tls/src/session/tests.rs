@@ -1,0 +1,259 @@
+//! What takes hours between real peers, or peers that mean harm.
+
+use aws_lc_rs::aead;
+use rustls::client::ClientConnectionData;
+use rustls::crypto::{CipherSuiteCommon, CryptoProvider, aws_lc_rs as provided};
+use rustls::kernel::KernelConnection;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ConnectionTrafficSecrets, SupportedCipherSuite, Tls12CipherSuite, Tls13CipherSuite};
+
+use super::*;
+use crate::verify::Verifier;
+
+/// Keys may seal so many records: the real limit takes hours to reach.
+const LIMIT: u64 = 20;
+
+fn limited(common: &CipherSuiteCommon) -> CipherSuiteCommon {
+    let (suite, hash_provider) = (common.suite, common.hash_provider);
+    CipherSuiteCommon { suite, hash_provider, confidentiality_limit: LIMIT }
+}
+
+fn tls13() -> SupportedCipherSuite {
+    let suite = provided::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().unwrap();
+    SupportedCipherSuite::Tls13(Box::leak(Box::new(Tls13CipherSuite {
+        common: limited(&suite.common),
+        hkdf_provider: suite.hkdf_provider,
+        aead_alg: suite.aead_alg,
+        quic: None,
+    })))
+}
+
+fn tls12() -> SupportedCipherSuite {
+    match provided::cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 {
+        SupportedCipherSuite::Tls12(suite) => {
+            SupportedCipherSuite::Tls12(Box::leak(Box::new(Tls12CipherSuite {
+                common: limited(&suite.common),
+                kx: suite.kx,
+                sign: suite.sign,
+                prf_provider: suite.prf_provider,
+                aead_alg: suite.aead_alg,
+            })))
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Two ends that stand.
+fn pair(suite: SupportedCipherSuite) -> (ClientSession, ServerSession) {
+    let provider = provided::default_provider();
+    let provider = Arc::new(CryptoProvider { cipher_suites: vec![suite], ..provider });
+    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(signed.signing_key.serialize_der()).unwrap();
+    let server = rustls::ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[suite.version()])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![signed.cert.der().clone()], key)
+        .unwrap();
+    let (chain, pins) = (None, Vec::new());
+    let verifier = Verifier { chain, pins, provider: provider.clone() };
+    let mut client = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[suite.version()])
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    client.enable_secret_extraction = true;
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut client = ClientSession::client(Arc::new(client), name).unwrap();
+    let mut server = ServerSession::server(Arc::new(server)).unwrap();
+    let mut nothing = BytesMut::new();
+    for _ in 0..4 {
+        carry(&mut client, &mut server, &mut nothing).unwrap();
+        carry(&mut server, &mut client, &mut nothing).unwrap();
+    }
+    (client, server)
+}
+
+fn carry(
+    from: &mut impl Layer,
+    to: &mut impl Layer,
+    above: &mut BytesMut,
+) -> Result<(), LayerError> {
+    let Some(transmit) = from.poll_transmit() else { return Ok(()) };
+    let mut wire = BytesMut::from(transmit.inline);
+    from.handle_sent(wire.len() as u64);
+    loop {
+        match to.open(&mut Input::all(&mut wire, false), above)? {
+            Opened::Blocked => return Ok(()),
+            _ => continue,
+        }
+    }
+}
+
+#[test]
+fn worn_keys_are_changed_where_the_version_can() {
+    let (mut client, mut server) = pair(tls13());
+    let mut above = BytesMut::new();
+    for n in 0..10 * LIMIT {
+        let transmit = Transmit { inline: b"ping", segments: &[] };
+        assert!(matches!(client.seal(transmit), Ok(Sealed::Bytes(4))), "{n}");
+        carry(&mut client, &mut server, &mut above).unwrap();
+        let transmit = Transmit { inline: b"pong", segments: &[] };
+        assert!(matches!(server.seal(transmit), Ok(Sealed::Bytes(4))), "{n}");
+        carry(&mut server, &mut client, &mut above).unwrap();
+    }
+    assert_eq!(above.len() as u64, 10 * LIMIT * 8);
+}
+
+#[test]
+fn worn_keys_end_the_connection_where_it_cannot() {
+    let (mut client, mut server) = pair(tls12());
+    let mut above = BytesMut::new();
+    let mut sealed = 0;
+    let error = loop {
+        let transmit = Transmit { inline: b"ping", segments: &[] };
+        match client.seal(transmit) {
+            Ok(_) => sealed += 1,
+            Err(error) => break error,
+        }
+        assert!(sealed <= LIMIT);
+    };
+    assert_eq!(error.downcast_ref(), Some(&TlsError::KeysExhausted));
+    carry(&mut client, &mut server, &mut above).unwrap();
+    assert_eq!(above.len() as u64, sealed * 4, "what was sealed is good");
+}
+
+/// A client with its keys in hand.
+struct Keys {
+    sealing: aead::LessSafeKey,
+    iv: [u8; 12],
+    count: u64,
+}
+
+impl Keys {
+    fn new((count, secrets): (u64, ConnectionTrafficSecrets)) -> Self {
+        let ConnectionTrafficSecrets::Aes128Gcm { key, iv } = secrets else { panic!("as asked") };
+        let key = aead::UnboundKey::new(&aead::AES_128_GCM, key.as_ref()).unwrap();
+        let iv = iv.as_ref().try_into().unwrap();
+        Self { sealing: aead::LessSafeKey::new(key), iv, count }
+    }
+
+    /// A record (RFC 8446 §5.2) with `content` of `kind`.
+    fn seal(&mut self, content: &[u8], kind: u8) -> Vec<u8> {
+        let mut inner = [content, &[kind]].concat();
+        let mut nonce = self.iv;
+        for (byte, count) in nonce[4..].iter_mut().zip(self.count.to_be_bytes()) {
+            *byte ^= count;
+        }
+        self.count += 1;
+        let len = u16::try_from(inner.len() + 16).unwrap().to_be_bytes();
+        let header = [23, 3, 3, len[0], len[1]];
+        let nonce = aead::Nonce::assume_unique_for_key(nonce);
+        self.sealing.seal_in_place_append_tag(nonce, aead::Aad::from(header), &mut inner).unwrap();
+        [&header[..], &inner].concat()
+    }
+}
+
+/// What a server says to records, one at a time, and how many bytes it has opened until then.
+fn opened(server: &mut ServerSession, records: impl Iterator<Item = Vec<u8>>) -> (TlsError, usize) {
+    let mut above = BytesMut::new();
+    let mut taken = 0;
+    for record in records {
+        taken += record.len();
+        let mut wire = BytesMut::from(&record[..]);
+        match server.open(&mut Input::all(&mut wire, false), &mut above) {
+            Ok(Opened::Blocked) => assert!(taken < 1_000_000, "it goes on for ever"),
+            Ok(opened) => panic!("{opened:?}"),
+            Err(error) => {
+                assert!(above.is_empty());
+                return (*error.downcast().unwrap(), taken);
+            }
+        }
+        let queued = server.outbox.size();
+        assert_eq!(queued, 0, "nothing is answered before there is something to say");
+    }
+    panic!("there are no more records")
+}
+
+/// A server that stands, and its client's keys.
+fn harmed() -> (ServerSession, Keys, KernelConnection<ClientConnectionData>) {
+    let (client, server) = pair(tls13());
+    let (secrets, kernel) = client.tls.dangerous_into_kernel_connection().unwrap();
+    (server, Keys::new(secrets.tx), kernel)
+}
+
+const DATA: u8 = 23;
+const HANDSHAKE: u8 = 22;
+const ALERT: u8 = 21;
+/// RFC 8446 §4.6.3: update_requested, so that the server has work and an answer.
+const KEY_UPDATE: [u8; 5] = [24, 0, 0, 1, 1];
+
+#[test]
+fn empty_records_are_few() {
+    let (mut server, mut keys, _) = harmed();
+    let endless = std::iter::from_fn(|| Some(keys.seal(b"", DATA)));
+    let (error, size) = opened(&mut server, endless);
+    assert_eq!(error, TlsError::Flood);
+    assert!(size < 1_000, "{size}");
+}
+
+#[test]
+fn changes_of_keys_are_few() {
+    let (mut server, mut keys, mut kernel) = harmed();
+    let endless = std::iter::from_fn(|| {
+        let record = keys.seal(&KEY_UPDATE, HANDSHAKE);
+        keys = Keys::new(kernel.update_tx_secret().unwrap());
+        Some(record)
+    });
+    let (error, size) = opened(&mut server, endless);
+    assert_eq!(error, TlsError::Flood);
+    assert!(size < 2_000, "{size}");
+}
+
+/// Each begins the count of the other anew.
+#[test]
+fn empty_records_between_changes_of_keys_are_bounded() {
+    let (mut server, mut keys, mut kernel) = harmed();
+    let endless = std::iter::from_fn(|| {
+        let update = keys.seal(&KEY_UPDATE, HANDSHAKE);
+        keys = Keys::new(kernel.update_tx_secret().unwrap());
+        Some([update, keys.seal(b"", DATA)].concat())
+    });
+    let (error, size) = opened(&mut server, endless);
+    assert_eq!(error, TlsError::Flood);
+    assert!((SILENT_SIZE_MAX..SILENT_SIZE_MAX + 100).contains(&size), "{size}");
+}
+
+#[test]
+fn a_warning_is_an_error_where_there_are_none() {
+    let (mut server, mut keys, _) = harmed();
+    let unrecognized_name = [1, 112];
+    let endless = std::iter::from_fn(|| Some(keys.seal(&unrecognized_name, ALERT)));
+    let (_, size) = opened(&mut server, endless);
+    assert!(size < 100, "{size}");
+    let (mut server, mut keys, _) = harmed();
+    let user_canceled = [1, 90];
+    let endless = std::iter::from_fn(|| Some(keys.seal(&user_canceled, ALERT)));
+    let (error, size) = opened(&mut server, endless);
+    assert_eq!(error, TlsError::Flood);
+    assert!(size < 200, "{size}");
+}
+
+#[test]
+fn what_says_something_begins_the_count_anew() {
+    let (mut server, mut keys, mut kernel) = harmed();
+    let mut above = BytesMut::new();
+    let rounds = 2 * SILENT_SIZE_MAX / 50;
+    for _ in 0..rounds {
+        let update = keys.seal(&KEY_UPDATE, HANDSHAKE);
+        keys = Keys::new(kernel.update_tx_secret().unwrap());
+        let mut wire = BytesMut::from(&[update, keys.seal(b"x", DATA)].concat()[..]);
+        while let Opened::Some = server.open(&mut Input::all(&mut wire, false), &mut above).unwrap()
+        {
+        }
+        let size = server.outbox.size();
+        server.handle_sent(size);
+    }
+    assert_eq!(above.len(), rounds);
+}

@@ -1,0 +1,85 @@
+//! Requests as data: `data/bad-requests.txt` and `data/good-requests.txt`.
+
+/// A line of such a file.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The row of the catalogue, and what is special.
+    pub what: String,
+    /// What must come of it.
+    pub expected: String,
+    /// What is sent.
+    pub bytes: Vec<u8>,
+}
+
+/// Requests that must be refused.
+pub fn bad() -> Vec<Case> {
+    read(include_str!("data/bad-requests.txt"))
+}
+
+/// Requests that must be taken.
+pub fn good() -> Vec<Case> {
+    read(include_str!("data/good-requests.txt"))
+}
+
+fn read(text: &str) -> Vec<Case> {
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(case).collect()
+}
+
+fn case(line: &str) -> Case {
+    let parts: Vec<_> = line.splitn(4, " | ").collect();
+    let [row, expected, what, bytes] = parts[..] else { panic!("four columns: {line}") };
+    let bytes = SHORT.iter().fold(bytes.to_owned(), |text, (name, long)| text.replace(name, long));
+    let what = format!("row {row}, {what}");
+    Case { what, expected: expected.to_owned(), bytes: expand(&bytes) }
+}
+
+/// `{N*text}` is the text N times; it may stand in another one.
+fn expand(text: &str) -> Vec<u8> {
+    let Some((before, rest)) = text.split_once('{') else { return unescape(text) };
+    let (repeated, after) = rest.split_at(end_of(rest));
+    let (times, repeated) = repeated.split_once('*').expect("{N*text}");
+    let times = times.parse().expect("a number");
+    [unescape(before), expand(repeated).repeat(times), expand(&after[1..])].concat()
+}
+
+/// Where the brace is that closes the one in front.
+fn end_of(text: &str) -> usize {
+    let mut depth = 1;
+    let closes = |char| {
+        depth += i32::from(char == '{') - i32::from(char == '}');
+        depth == 0
+    };
+    text.find(closes).expect("a closing brace")
+}
+
+fn unescape(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut chars = text.chars();
+    while let Some(char) = chars.next() {
+        if char != '\\' {
+            out.extend(char.to_string().as_bytes());
+            continue;
+        }
+        match chars.next() {
+            Some('r') => out.push(b'\r'),
+            Some('n') => out.push(b'\n'),
+            Some('t') => out.push(b'\t'),
+            Some('0') => out.push(0),
+            Some('\\') => out.push(b'\\'),
+            Some('x') => {
+                let digits: String = chars.by_ref().take(2).collect();
+                out.push(u8::from_str_radix(&digits, 16).expect("two digits"));
+            }
+            other => panic!("not an escape: {other:?} in {text}"),
+        }
+    }
+    out
+}
+
+/// In this order: one is made of another.
+const SHORT: [(&str, &str); 3] = [
+    ("$chunked", r"$postTransfer-Encoding: chunked\r\n\r\n"),
+    ("$post", r"POST /echo HTTP/1.1\r\nHost: h\r\n"),
+    ("$get", r"GET / HTTP/1.1\r\nHost: h\r\n"),
+];

@@ -1,0 +1,135 @@
+//! An application that remembers what it heard, and answers once it has heard all of a request.
+
+use std::any::Any;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use fulmar_engine::{End, ListenerId, SocketId};
+use fulmar_proto::{
+    BodyLen, Connection, Event, Headers, PeerError, Response, Server, ServerConnection,
+};
+use fulmar_semantics::proxy_protocol::Header;
+use fulmar_server::{Application, Context, Layers, Limits, ServerEngine, Stop};
+use fulmar_sys as sys;
+
+use crate::loops::LISTENER;
+
+/// What an application heard, on all of its connections.
+///
+/// `/early` is answered when its head is there, `/continue` is told to go on, `/never` is not
+/// answered; everything else is answered at its end.
+#[derive(Debug, Default)]
+pub struct Heard {
+    /// Heads, as `METHOD target`.
+    pub heads: Vec<String>,
+    /// Requests that were complete, as `METHOD target length-of-body`.
+    pub complete: Vec<String>,
+    /// Connections so far.
+    pub accepted: usize,
+    /// Those whose layers stand.
+    pub established: usize,
+    /// What proxies said of their clients, in order.
+    pub proxied: Vec<Header>,
+    /// How each connection ended.
+    pub gone: Vec<Gone>,
+}
+
+/// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// In order.
+    Closed,
+    /// Its client broke the protocol.
+    Peer(PeerError),
+    /// A layer below it failed.
+    Layer,
+    /// A deadline passed.
+    TimedOut,
+    /// Its socket failed.
+    Failed,
+}
+
+/// The request in hand.
+#[derive(Debug, Default)]
+pub struct Request {
+    head: String,
+    len: usize,
+    early: bool,
+}
+
+impl Application for Heard {
+    type Data = Request;
+    type Message = std::convert::Infallible;
+
+    fn accept(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Request {
+        self.accepted += 1;
+        Request::default()
+    }
+
+    fn handle_replaced(&mut self, _: &mut Context, _: &mut Request, info: &dyn Any) {
+        self.proxied.push(info.downcast_ref::<Header>().expect("no other layer goes").clone());
+    }
+
+    fn handle_established(&mut self, _: &mut Context, _: &mut Request, _: Option<&dyn Any>) {
+        self.established += 1;
+    }
+
+    fn handle(
+        &mut self,
+        _: &mut Context,
+        reply: &mut ServerConnection,
+        request: &mut Request,
+        event: Event<'_, Server>,
+    ) {
+        match event {
+            Event::Head { stream, head, .. } => {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let line = format!("{} {}", text(head.method), text(head.target));
+                self.heads.push(line.clone());
+                *request = Request { head: line, len: 0, early: head.target == b"/early" };
+                if head.target == b"/continue" && head.expects_continue {
+                    let head = Response::new(100, Headers::EMPTY);
+                    reply.send_head(stream, head, BodyLen::Empty).expect("an interim answer");
+                }
+                if request.early {
+                    answer(reply, stream);
+                }
+            }
+            Event::Data { stream, bytes } => {
+                request.len += bytes.len();
+                reply.release(stream, bytes.len());
+            }
+            Event::End { stream, .. } => {
+                self.complete.push(format!("{} {}", request.head, request.len));
+                if !request.early && request.head != "GET /never" {
+                    answer(reply, stream);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn handle_gone(&mut self, _: Instant, _: SocketId, _: Request, end: &End) {
+        self.gone.push(match end {
+            End::Closed => Gone::Closed,
+            End::Peer(error) => Gone::Peer(*error),
+            End::Layer(_) => Gone::Layer,
+            End::TimedOut(_) => Gone::TimedOut,
+            _ => Gone::Failed,
+        });
+    }
+}
+
+/// A server with this application.
+pub fn server(limits: Limits, layers: Option<Layers>) -> ServerEngine<Heard> {
+    let mut engine = ServerEngine::new(sys::now(), Heard::default(), limits, Stop::new());
+    engine.add_listener(LISTENER, layers);
+    engine
+}
+
+fn answer(reply: &mut ServerConnection, stream: fulmar_proto::StreamId) {
+    let head = Response::new(200, Headers::EMPTY);
+    reply.send_head(stream, head, BodyLen::Exact(3)).expect("the first answer");
+    reply.send_data(stream, b"ok\n"[..].into()).expect("three bytes");
+    reply.send_end(stream, Headers::EMPTY).expect("all of it");
+}

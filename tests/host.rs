@@ -1,0 +1,1 @@
+//! Hosts: listeners, threads, a good end, and the next process.

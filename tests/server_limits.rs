@@ -1,0 +1,294 @@
+//! What a server allows, in virtual time: deadlines, the least rate, places, the end.
+
+use std::time::Duration;
+
+use fulmar_engine::{Rate, SocketId};
+use fulmar_server::{Limits, ServerEngine, Stop};
+use fulmar_tests::app::App;
+use fulmar_tests::loops::LISTENER;
+use fulmar_tests::server_hand::ServerHand;
+
+type Hand = ServerHand<App>;
+
+fn hand(limits: Limits) -> Hand {
+    hand_with(limits, Stop::new())
+}
+
+fn hand_with(limits: Limits, stop: Stop) -> Hand {
+    ServerHand::new(|now| {
+        let mut engine = ServerEngine::new(now, App::default(), limits, stop);
+        engine.add_listener(LISTENER, None);
+        engine
+    })
+}
+
+fn get(target: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n")
+}
+
+fn post(target: &str, len: usize) -> String {
+    format!("POST {target} HTTP/1.1\r\nHost: h\r\nContent-Length: {len}\r\n\r\n")
+}
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// When a connection was closed, in milliseconds.
+fn closed(hand: &mut Hand, socket: SocketId) -> Option<u128> {
+    hand.wire(socket).closed.map(|at| at.as_millis())
+}
+
+/// A late request is answered 408, then the client has a moment to read it.
+#[test]
+fn who_is_late_with_a_request_is_told_so() {
+    for begun in ["G", "GET / HTTP/1.1\r\nHost: h\r\nA: ", &post("/idle", 10), "\r\nG"] {
+        let mut hand = hand(Limits::default());
+        let socket = hand.connect();
+        hand.pass(seconds(5));
+        hand.send(socket, begun);
+        hand.pass(seconds(60));
+        let wire = hand.wire(socket);
+        assert!(wire.text().starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{begun:?}: {wire:?}");
+        assert!(wire.text().contains("\r\nConnection: close\r\n") && wire.finished, "{wire:?}");
+        let body = begun.starts_with("POST");
+        assert_eq!(closed(&mut hand, socket), Some(if body { 37_000 } else { 27_000 }));
+        assert_eq!(hand.server.application().gone, 1);
+    }
+}
+
+/// Between two requests nobody is late, and what has been answered is not answered twice.
+#[test]
+fn nobody_is_told_who_owes_nothing_or_has_an_answer() {
+    let mut hand = hand(Limits::default());
+    let idle = hand.connect();
+    hand.send(idle, get("/status/204"));
+    let answer = hand.wire(idle).sent.clone();
+    let blank = hand.connect();
+    hand.send(blank, "\r\n");
+    let echo = hand.connect();
+    hand.send(echo, post("/echo", 10) + "abc");
+    hand.pass(seconds(100));
+    assert_eq!(hand.wire(idle).sent, answer);
+    assert_eq!((closed(&mut hand, idle), closed(&mut hand, blank)), (Some(75_000), Some(75_000)));
+    assert!(hand.wire(echo).text().starts_with("HTTP/1.1 200") && !hand.wire(echo).finished);
+    assert!(hand.wire(echo).text().ends_with("\r\n\r\nabc"), "and nothing after it");
+    assert_eq!(closed(&mut hand, echo), Some(30_000));
+}
+
+/// A byte now and then keeps nobody alive, however long its body.
+#[test]
+fn a_body_must_come_at_a_rate() {
+    let mut hand = hand(Limits::default());
+    let (slow, steady) = (hand.connect(), hand.connect());
+    for socket in [slow, steady] {
+        hand.send(socket, post("/idle", 1_000_000));
+    }
+    for _ in 0..300 {
+        hand.pass(seconds(1));
+        hand.send(slow, "x");
+        hand.send(steady, [b'y'; 300]);
+    }
+    let late = closed(&mut hand, slow).expect("it is over");
+    assert!((30_000..=62_000).contains(&late), "{late}");
+    assert_eq!(closed(&mut hand, steady), None, "who keeps the rate may take his time");
+    hand.pass(seconds(31));
+    assert!(hand.wire(steady).text().starts_with("HTTP/1.1 408"), "but silence ends it");
+}
+
+#[test]
+fn an_answer_must_be_taken_at_a_rate() {
+    let mut hand = hand(Limits::default());
+    let (slow, steady) = (hand.connect(), hand.connect());
+    for socket in [slow, steady] {
+        hand.wire(socket).window = 100;
+        hand.send(socket, get("/bytes/1000000"));
+    }
+    for _ in 0..300 {
+        hand.pass(seconds(1));
+        if hand.wire(slow).closed.is_none() {
+            hand.take(slow, 1);
+        }
+        hand.take(steady, 300);
+    }
+    let late = closed(&mut hand, slow).expect("it is over");
+    assert!((30_000..=62_000).contains(&late), "{late}");
+    assert_eq!(closed(&mut hand, steady), None);
+    assert_eq!(hand.wire(steady).sent.len(), 100 + 300 * 300);
+}
+
+/// The rate is looked at when a deadline comes, and costs no wake-up of its own in between.
+#[test]
+fn looking_at_the_rate_costs_a_wake_up_in_each_period() {
+    let mut hand = hand(Limits::default());
+    let socket = hand.connect();
+    hand.send(socket, post("/idle", 100_000_000));
+    let before = hand.wake_ups;
+    for _ in 0..6_000 {
+        hand.pass(Duration::from_millis(100));
+        hand.send(socket, [b'y'; 1_000]);
+    }
+    // 600 seconds are 20 periods of 30; the wheel is coarse, and takes a few steps to a deadline.
+    assert!(hand.wake_ups - before <= 4 * 20, "{}", hand.wake_ups - before);
+    assert_eq!(closed(&mut hand, socket), None);
+}
+
+#[test]
+fn no_rate_is_asked_for_if_none_is_set() {
+    let mut hand = hand(Limits { rate_min: None, ..Limits::default() });
+    let socket = hand.connect();
+    hand.send(socket, post("/idle", 1_000));
+    for _ in 0..100 {
+        hand.pass(seconds(29));
+        hand.send(socket, "x");
+    }
+    assert_eq!(closed(&mut hand, socket), None);
+}
+
+fn all(timeout: Duration, rate_min: Option<Rate>) -> Limits {
+    Limits {
+        handshake_timeout: timeout,
+        idle_timeout: timeout,
+        head_timeout: timeout,
+        body_timeout: timeout,
+        send_timeout: timeout,
+        abandoned_timeout: timeout,
+        linger_timeout: timeout,
+        drain_timeout: timeout,
+        rate_min,
+        ..Limits::default()
+    }
+}
+
+/// One connection in each phase that a server knows.
+fn one_of_each(hand: &mut Hand) -> Vec<SocketId> {
+    let sockets: Vec<_> = (0..6).map(|_| hand.connect()).collect();
+    hand.send(sockets[1], "GET / HT");
+    hand.send(sockets[2], post("/idle", 10) + "x");
+    hand.wire(sockets[3]).window = 10;
+    hand.send(sockets[3], get("/bytes/1000"));
+    hand.send(sockets[4], get("/idle"));
+    hand.send(sockets[5], "nonsense\r\n\r\n"); // lingers
+    sockets
+}
+
+/// The longest times there are: nothing overflows, nothing is due, nobody is woken.
+#[test]
+fn times_without_end_never_come() {
+    let rate = Rate { bytes_per_second: u32::MAX, grace: Duration::MAX };
+    for max in [Duration::MAX, Duration::from_millis(u64::MAX), seconds(u64::from(u32::MAX))] {
+        let stop = Stop::new();
+        let mut hand = hand_with(all(max, Some(rate)), stop.clone());
+        let sockets = one_of_each(&mut hand);
+        hand.jump(seconds(3_600));
+        hand.jump(seconds(50 * 24 * 3_600)); // a counter of 32 bits has wrapped
+        let before = hand.wake_ups;
+        hand.pass(seconds(24 * 3_600));
+        assert!(hand.wake_ups - before < 100, "{} in a day", hand.wake_ups - before);
+        assert!(sockets.iter().all(|socket| closed(&mut hand, *socket).is_none()));
+        stop.set();
+        hand.wake();
+        hand.pass(seconds(24 * 3_600));
+        assert_eq!(hand.server.connections(), 5, "all but the idle one");
+    }
+}
+
+/// No time at all: everybody ends at the next tick, and that is that.
+#[test]
+fn no_time_at_all_ends_at_once_and_spins_for_nobody() {
+    let rate = Rate { bytes_per_second: u32::MAX, grace: Duration::ZERO };
+    for rate_min in [None, Some(rate)] {
+        let mut hand = hand(all(Duration::ZERO, rate_min));
+        let sockets = one_of_each(&mut hand);
+        hand.pass(seconds(10));
+        assert!(hand.wake_ups < 20, "{}", hand.wake_ups);
+        for (at, socket) in sockets.into_iter().enumerate() {
+            let suspended = at == 4; // the application may take as long as it likes
+            assert_eq!(closed(&mut hand, socket).is_none(), suspended, "{at}");
+        }
+    }
+}
+
+/// A machine that slept: what is overdue ends once, and whoever comes then is served.
+#[test]
+fn a_leap_of_the_clock_is_no_storm() {
+    for leap in [3_600, 50 * 24 * 3_600] {
+        let mut hand = hand(Limits::default());
+        one_of_each(&mut hand);
+        hand.jump(seconds(leap));
+        hand.pass(seconds(3));
+        assert!(hand.wake_ups < 10, "{}", hand.wake_ups);
+        assert_eq!(hand.server.connections(), 1, "who waits for the application");
+        let late = hand.connect();
+        hand.send(late, get("/bytes/3"));
+        assert!(hand.wire(late).text().ends_with("\r\n\r\n012"));
+    }
+}
+
+/// A network has so many places, this machine has more, and a Unix socket is nobody's network.
+#[test]
+fn an_address_has_so_many_places() {
+    let limits =
+        Limits { address_connections_max: 3, loopback_connections_max: 5, ..Limits::default() };
+    let mut hand = hand(limits);
+    let mut count = |peers: &[&str]| {
+        let all: Vec<_> = (0..10).map(|n| peers[n % peers.len()]).collect();
+        all.into_iter().filter_map(|peer| hand.connect_from(peer)).collect::<Vec<_>>()
+    };
+    let one = count(&["192.0.2.1:1", "192.0.2.1:2", "[::ffff:192.0.2.1]:3"]);
+    assert_eq!(one.len(), 3);
+    assert_eq!(count(&["192.0.2.2:1"]).len(), 3, "another one");
+    assert_eq!(count(&["[2001:db8::1]:1", "[2001:db8::2]:1"]).len(), 3, "one network");
+    assert_eq!(count(&["[2001:db8:0:1::1]:1"]).len(), 3);
+    assert_eq!(count(&["127.0.0.1:1"]).len(), 5);
+    assert_eq!(count(&["0.0.0.0:0"]).len(), 10, "a Unix socket");
+    assert_eq!(hand.server.refused(), 4 * 7 + 5);
+    hand.finish(one[1]);
+    assert!(closed(&mut hand, one[1]).is_some());
+    assert!(hand.connect_from("192.0.2.1:9").is_some(), "a place is free again");
+    assert!(hand.connect_from("192.0.2.1:9").is_none());
+}
+
+/// A graceful end: who owes nothing goes at once, who is served is told that it was the last
+/// answer, and at the deadline, to the millisecond, everybody is gone.
+#[test]
+fn a_graceful_end_ends() {
+    let stop = Stop::new();
+    let limits = Limits { drain_timeout: seconds(7), ..Limits::default() };
+    let mut hand = hand_with(limits, stop.clone());
+    let sockets: Vec<_> = (0..7).map(|_| hand.connect()).collect();
+    let [idle, kept, head, body, busy, delayed, suspended] = sockets[..] else { unreachable!() };
+    hand.send(kept, get("/status/204"));
+    hand.send(head, "GET /bytes/3 HT");
+    hand.send(body, post("/echo", 6) + "abc");
+    hand.wire(busy).window = 10;
+    hand.send(busy, get("/bytes/1000") + &get("/bytes/3"));
+    hand.send(delayed, get("/delay/2000") + &get("/bytes/3"));
+    hand.send(suspended, get("/idle"));
+    hand.pass(seconds(1));
+    stop.set();
+    hand.wake();
+    assert!(hand.deaf && !hand.server.is_done());
+    for socket in [idle, kept] {
+        assert_eq!(closed(&mut hand, socket), Some(1_000), "it owed nothing");
+    }
+    hand.send(head, "TP/1.1\r\nHost: h\r\n\r\n");
+    hand.send(body, "def");
+    hand.take(busy, 100);
+    hand.pass(seconds(2));
+    for socket in [head, delayed] {
+        let text = hand.wire(socket).text().to_owned();
+        assert!(text.contains("\r\nConnection: close\r\n"), "{text}");
+        assert_eq!(text.matches("HTTP/1.1").count(), 1, "what waited behind it is not begun");
+        assert!(closed(&mut hand, socket).is_some());
+    }
+    assert!(hand.wire(body).text().ends_with("abcdef"));
+    assert_eq!(closed(&mut hand, body), Some(1_000));
+    hand.pass(seconds(30));
+    for socket in [busy, suspended] {
+        assert_eq!(closed(&mut hand, socket), Some(8_000));
+    }
+    assert!(hand.server.is_done());
+    assert_eq!(hand.server.application().gone, 7, "everybody is told, whatever ended it");
+    assert_eq!(hand.server.refused(), 0);
+}

@@ -1,0 +1,312 @@
+//! What one client can make a server keep, counted by the allocator of the server's thread.
+
+use std::convert::Infallible;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use allocation_counter::{AllocationInfo, measure};
+use bytes::Bytes;
+use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, ServerConnection};
+use fulmar_server::{Application, Context, Limits, ServerEngine, Stop};
+use fulmar_sys as sys;
+use fulmar_tests::app;
+use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::https;
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, client};
+use fulmar_tests::tls_end::TlsEnd;
+use fulmar_tls::ClientTls;
+
+/// Keeps every byte of every body, and gives none back.
+#[derive(Debug, Default)]
+struct Hoarder {
+    kept: Vec<Bytes>,
+}
+
+impl Application for Hoarder {
+    type Data = ();
+    type Message = Infallible;
+
+    fn handle(
+        &mut self,
+        _: &mut Context,
+        reply: &mut ServerConnection,
+        (): &mut (),
+        event: Event<'_, Server>,
+    ) {
+        match event {
+            Event::Data { bytes, .. } => self.kept.push(bytes),
+            Event::End { stream, .. } => {
+                let head = Response::new(204, Headers::EMPTY);
+                reply.send_head(stream, head, BodyLen::Empty).expect("the first answer");
+                reply.send_end(stream, Headers::EMPTY).expect("it is complete");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A server with as little memory for each connection as there can be.
+fn limits() -> Limits {
+    Limits { connection_memory_max: MEMORY, ..Limits::default() }
+}
+
+fn start<A: Application>(engine: ServerEngine<A>) -> (OwnLoop<ServerEngine<A>>, SocketAddr) {
+    OwnLoop::start(engine)
+}
+
+fn hoarder() -> (OwnLoop<ServerEngine<Hoarder>>, SocketAddr) {
+    let mut engine = ServerEngine::new(sys::now(), Hoarder::default(), limits(), Stop::new());
+    engine.add_listener(LISTENER, None);
+    engine.application_mut().kept.reserve(100_000);
+    start(engine)
+}
+
+/// What the server's thread allocates while peers in another one do something, and what they
+/// leave.
+fn beside<A: Application, T: Send>(
+    server: &mut OwnLoop<ServerEngine<A>>,
+    peers: impl FnOnce() -> T + Send,
+) -> (AllocationInfo, T) {
+    std::thread::scope(|scope| {
+        let peers = scope.spawn(peers);
+        let spent = measure(|| server.turn_until(|_| peers.is_finished()));
+        (spent, peers.join().expect("the peers' assertions hold"))
+    })
+}
+
+fn get(target: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n")
+}
+
+/// Sends until nobody takes any more.
+fn flood(stream: &mut TcpStream, bytes: &[u8]) {
+    stream.set_write_timeout(Some(Duration::from_millis(50))).expect("a good time");
+    for _ in 0..100_000 {
+        match stream.write(bytes) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("somebody takes everything");
+}
+
+/// A client that speaks TLS on a blocking socket.
+struct TlsPeer {
+    stream: TcpStream,
+    end: TlsEnd,
+}
+
+impl TlsPeer {
+    fn connect(tls: &ClientTls, address: SocketAddr) -> Self {
+        let stream = client(address);
+        let end = TlsEnd::new(tls.session("localhost").expect("a name"));
+        let mut this = Self { stream, end };
+        while !this.end.established {
+            let bytes = this.end.take();
+            this.stream.write_all(&bytes).expect("room");
+            let mut bytes = [0; 16 * 1024];
+            let n = this.stream.read(&mut bytes).expect("an answer");
+            this.end.wire.extend_from_slice(&bytes[..n]);
+            this.end.open().expect("a server that is trusted");
+        }
+        let bytes = this.end.take();
+        this.stream.write_all(&bytes).expect("room");
+        this
+    }
+
+    /// As records of TLS.
+    fn seal(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.end.say(bytes);
+        self.end.take()
+    }
+}
+
+fn tls_server() -> (OwnLoop<ServerEngine<app::App>>, SocketAddr, ClientTls) {
+    let certs = Certs::new();
+    let tls = https::client_tls(&certs);
+    let (server, address) = start(https::server(https::server_tls(&certs, Who::Server), limits()));
+    (server, address, tls)
+}
+
+/// The least limit there is.
+const MEMORY: usize = 384 * 1024;
+/// What a client leaves unread at most, has given out, or has queued.
+const SHARE: u64 = MEMORY as u64 / 4;
+/// Bookkeeping, and what a layer keeps of its own.
+const REST: u64 = 8 * 1024;
+/// What a thread has beside its connections: a block that arrives, and those for TLS.
+const BLOCKS: u64 = (256 + 64 + 256) * 1024;
+/// Blocks of which somebody keeps a share.
+const SHARED: u64 = 4 * 256 * 1024;
+const CLIENTS: usize = 6;
+
+/// So much for each client and some for the thread, and not so little that nothing was tested.
+fn assert_bounded(spent: &AllocationInfo, each: u64, thread: u64) {
+    let (least, most) = (CLIENTS as u64 * each / 4, CLIENTS as u64 * (each + REST) + thread);
+    assert!((least..=most).contains(&spent.bytes_max), "{spent:?}: not {least} to {most}");
+}
+
+/// A few turns, in which everything is received that is wanted.
+fn turn<A: Application>(server: &mut OwnLoop<ServerEngine<A>>) -> AllocationInfo {
+    measure(|| {
+        for _ in 0..50 {
+            server.turn(Duration::from_millis(1));
+        }
+    })
+}
+
+#[test]
+fn requests_that_wait_for_one_that_is_not_answered_are_few() {
+    let (mut server, address) = start(app::server(limits()));
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| client(address)).collect();
+    for stream in &mut clients {
+        stream.write_all(get("/idle").as_bytes()).expect("room");
+        flood(stream, get("/bytes/1").repeat(1_000).as_bytes());
+    }
+    let spent = turn(&mut server);
+    assert_eq!(server.engine().application().requests, CLIENTS as u64);
+    assert_bounded(&spent, SHARE, 256 * 1024);
+}
+
+#[test]
+fn nor_are_they_more_over_tls() {
+    let (mut server, address, tls) = tls_server();
+    let (_, mut clients) = beside(&mut server, || {
+        (0..CLIENTS).map(|_| TlsPeer::connect(&tls, address)).collect::<Vec<_>>()
+    });
+    for peer in &mut clients {
+        let mut records = peer.seal(get("/idle").as_bytes());
+        for _ in 0..100 {
+            records.extend(peer.seal(get("/bytes/1").repeat(300).as_bytes()));
+        }
+        peer.stream.set_nonblocking(true).expect("a socket");
+        assert!(peer.stream.write(&records).expect("room") > 400_000);
+    }
+    let spent = turn(&mut server);
+    assert_eq!(server.engine().application().requests, CLIENTS as u64);
+    assert_bounded(&spent, SHARE + 32 * 1024, 256 * 1024); // a record is open
+}
+
+#[test]
+fn an_answer_that_nobody_takes_is_not_sealed_ahead() {
+    let (mut server, address, tls) = tls_server();
+    let (spent, clients) = beside(&mut server, || {
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| TlsPeer::connect(&tls, address)).collect();
+        for peer in &mut clients {
+            let request = peer.seal(get("/bytes/100000000").as_bytes());
+            peer.stream.write_all(&request).expect("room");
+        }
+        // Some of it arrives, and nobody reads on.
+        for peer in &mut clients {
+            peer.stream.read_exact(&mut [0; 1_000]).expect("a beginning");
+        }
+        clients
+    });
+    assert_bounded(&spent, 2 * SHARE, BLOCKS); // half of it is sealed; a piece was too long
+    drop(clients);
+}
+
+/// Bodies that an application keeps: their bytes, and a few blocks of the thread.
+#[test]
+fn bodies_that_are_not_given_back_are_not_received() {
+    for chunked in [false, true] {
+        let (mut server, address) = hoarder();
+        let (spent, clients) = beside(&mut server, || {
+            let mut clients: Vec<_> = (0..CLIENTS).map(|_| client(address)).collect();
+            for stream in &mut clients {
+                let framing = if chunked {
+                    "Transfer-Encoding: chunked"
+                } else {
+                    "Content-Length: 1000000000"
+                };
+                let head = format!("POST / HTTP/1.1\r\nHost: h\r\n{framing}\r\n\r\n");
+                stream.write_all(head.as_bytes()).expect("room");
+                let chunk = [b"2000\r\n", &[b'x'; 0x2000][..], b"\r\n"].concat();
+                flood(stream, &chunk);
+            }
+            clients
+        });
+        let kept: usize = server.engine().application().kept.iter().map(Bytes::len).sum();
+        assert!(kept <= CLIENTS * MEMORY / 2, "{kept}");
+        assert_bounded(&spent, 3 * SHARE, BLOCKS + SHARED);
+        drop(clients);
+    }
+}
+
+/// A byte at a time to somebody who keeps each of them: no byte keeps a block.
+#[test]
+fn a_byte_that_is_kept_does_not_keep_a_block() {
+    let (mut server, address) = hoarder();
+    let mut stream = client(address);
+    stream.set_nodelay(true).expect("a TCP socket");
+    let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n";
+    stream.write_all(head.as_bytes()).expect("room");
+    server.turn_until(|server| server.engine().connections() == 1);
+    let spent = measure(|| {
+        for n in 1..=2_000 {
+            stream.write_all(b"x").expect("room");
+            server.turn_until(|server| server.engine().application().kept.len() == n);
+        }
+    });
+    assert!(spent.bytes_max <= BLOCKS + SHARED + 2_000 * 64, "{spent:?}");
+    assert!(spent.bytes_total <= BLOCKS + SHARED + 2_000 * 64, "{spent:?}");
+}
+
+#[test]
+fn nor_does_one_that_came_in_a_record_of_its_own() {
+    let certs = Certs::new();
+    let tls = https::client_tls(&certs);
+    let server_tls = https::server_tls(&certs, Who::Server);
+    let mut engine = ServerEngine::new(sys::now(), Hoarder::default(), limits(), Stop::new());
+    engine.add_listener(LISTENER, Some(https::layers(server_tls)));
+    engine.application_mut().kept.reserve(100_000);
+    let (mut server, address) = start(engine);
+    let (_, mut peer) = beside(&mut server, || TlsPeer::connect(&tls, address));
+    let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n";
+    let records = peer.seal(head.as_bytes());
+    peer.stream.write_all(&records).expect("room");
+    // Records that arrive together are opened into one block, one after the other.
+    for burst in [1, 50] {
+        let before = server.engine().application().kept.len();
+        let mut spent = 0;
+        for n in 1..=1_000 / burst {
+            let records: Vec<u8> = (0..burst).flat_map(|_| peer.seal(b"x")).collect();
+            peer.stream.write_all(&records).expect("room");
+            let all = before + n * burst;
+            let info = measure(|| {
+                server.turn_until(|server| server.engine().application().kept.len() >= all);
+            });
+            spent += info.bytes_max;
+        }
+        assert!(spent <= BLOCKS + SHARED + 1_000 * 1_024, "{spent} for bursts of {burst}");
+    }
+}
+
+/// However a head is cut, and however long what waits behind it, nothing is copied again and
+/// again.
+#[test]
+fn small_pieces_cost_what_they_are() {
+    let (mut server, address, tls) = tls_server();
+    let (_, mut peer) = beside(&mut server, || TlsPeer::connect(&tls, address));
+    let head = format!("GET /bytes/1?{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(6_000));
+    let records: Vec<u8> = head.bytes().flat_map(|byte| peer.seal(&[byte])).collect();
+    let spent = measure(|| {
+        for records in records.chunks(100) {
+            peer.stream.write_all(records).expect("room");
+            server.turn(Duration::from_millis(5));
+        }
+        server.turn_until(|server| server.engine().application().requests == 1);
+    });
+    assert!(spent.bytes_total < 1_000_000, "{spent:?}: quadratic would be 18 MB");
+
+    let (mut server, address) = start(app::server(Limits::default()));
+    let mut stream = client(address);
+    let request = format!("GET /delay/0?{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(400));
+    stream.write_all(request.repeat(300).as_bytes()).expect("room");
+    let spent = measure(|| {
+        server.turn_until(|server| server.engine().application().requests == 300);
+    });
+    assert!(spent.bytes_total < 3_000_000, "{spent:?}: quadratic would be 20 MB");
+}
