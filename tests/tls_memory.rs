@@ -25,8 +25,8 @@ fn connect(server: &mut Server, certs: &Certs, url: &str, connections: usize) ->
     let rate = (2 * connections).to_string();
     let process = Process::start(&mut command(&["--cacert", &ca, "-c", &count, "-R", &rate, url]));
     turn_to(server, connections as u64, |engine| engine.connections() as u64);
-    let requests = server.engine().application().requests + 2 * connections as u64;
-    turn_to(server, requests, |engine| engine.application().requests);
+    let requests = server.engine().application().requests() + 2 * connections as u64;
+    turn_to(server, requests, |engine| engine.application().requests());
     process.pause();
     for _ in 0..50 {
         server.0.try_turn().expect("a turn"); // what was sent before it paused
