@@ -616,6 +616,7 @@ const ALLOWED: &[Edges] = &[
     Edges { name: "host", may: &["drive", "engine", "server", "sys"], tests_may: &["proto"] },
     crate_("web", &["proto", "semantics", "server", "sys"]),
     crate_("observe", &["engine", "proto", "semantics", "server", "sys"]),
+    crate_("http", &["proto", "server"]),
     crate_("serve", &["proto", "semantics", "server", "sys", "web"]),
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
     crate_(
@@ -642,6 +643,7 @@ const ALLOWED: &[Edges] = &[
             "drive",
             "engine",
             "host",
+            "http",
             "names",
             "proto",
             "semantics",
@@ -654,6 +656,7 @@ const ALLOWED: &[Edges] = &[
     ),
     crate_("bench/client", &["client", "drive", "sys", "tls"]),
     crate_("bench/idle", &["drive", "engine", "proto", "sys"]),
+    crate_("bench/server", &[]),
     crate_(
         "tests",
         &[

@@ -217,10 +217,10 @@ struct Entry {
 }
 
 impl Book {
-    const EMPTY: Self = Self {
-        counts: [const { Entry { calls: AtomicU64::new(0), eagain: AtomicU64::new(0) } }; LEN],
-        clock_reads: AtomicU64::new(0),
-    };
+    fn new() -> Self {
+        let entry = |_| Entry { calls: AtomicU64::new(0), eagain: AtomicU64::new(0) };
+        Self { counts: std::array::from_fn(entry), clock_reads: AtomicU64::new(0) }
+    }
 
     fn read(&self) -> Ledger {
         let count = |entry: &Entry| Count {
@@ -238,7 +238,7 @@ fn increase(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-thread_local!(static BOOK: Arc<Book> = Arc::new(Book::EMPTY));
+thread_local!(static BOOK: Arc<Book> = Arc::new(Book::new()));
 
 /// Enters a call and whether it had nothing to do. A thread whose memory is being taken down
 /// enters nothing any more.
