@@ -23,7 +23,8 @@ fn resident() -> u64 {
 fn connect(server: &mut Server, certs: &Certs, url: &str, connections: usize) -> Process {
     let (ca, count) = (certs.ca().display().to_string(), connections.to_string());
     let rate = (2 * connections).to_string();
-    let process = Process::start(&mut command(&["--cacert", &ca, "-c", &count, "-R", &rate, url]));
+    let arguments = ["--cacert", &ca, "-c", &count, "-R", &rate, "-d", "600", url];
+    let process = Process::start(&mut command(&arguments));
     turn_to(server, connections as u64, |engine| engine.connections() as u64);
     let requests = server.engine().application().requests() + 2 * connections as u64;
     turn_to(server, requests, |engine| engine.application().requests());
