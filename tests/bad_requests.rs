@@ -12,18 +12,10 @@ use fulmar_server::{Limits, ServerEngine};
 use fulmar_tests::cases::{Case, bad, good};
 use fulmar_tests::heard::{Gone, Heard, server};
 use fulmar_tests::http::{Client, replies};
-use fulmar_tests::loops::{AppLoop, Bytewise, Edge, Level, Loop, Once, OneShot, OwnLoop};
+use fulmar_tests::loops::{Loop, beside};
+use fulmar_tests::tests_in_every_loop;
 
 type Engine = ServerEngine<Heard>;
-
-/// Turns `driver` in this thread while `peer` talks to it in another.
-fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| {
-        let peer = scope.spawn(peer);
-        driver.turn_until(|_| peer.is_finished());
-        peer.join().unwrap()
-    })
-}
 
 /// Sends what is bad with something good behind it, reads to the end, and asks once more.
 fn refused_by(address: SocketAddr, case: &Case) -> Vec<u8> {
@@ -110,26 +102,6 @@ fn is_short_enough<L: Loop>(case: &Case) -> bool {
     case.bytes.len() * L::SLOWER < 2_000_000
 }
 
-macro_rules! in_every_loop {
-    ($($name:ident),* $(,)?) => {
-        in_every_loop!(@ epoll, OwnLoop<_>, [$($name),*]);
-        in_every_loop!(@ level, AppLoop<_, Level>, [$($name),*]);
-        in_every_loop!(@ edge, AppLoop<_, Edge>, [$($name),*]);
-        in_every_loop!(@ one_shot, AppLoop<_, OneShot>, [$($name),*]);
-        in_every_loop!(@ registered_once, AppLoop<_, Once>, [$($name),*]);
-        in_every_loop!(@ epoll_bytewise, Bytewise<OwnLoop<_>>, [$($name),*]);
-        in_every_loop!(@ level_bytewise, Bytewise<AppLoop<_, Level>>, [$($name),*]);
-        in_every_loop!(@ edge_bytewise, Bytewise<AppLoop<_, Edge>>, [$($name),*]);
-        in_every_loop!(@ one_shot_bytewise, Bytewise<AppLoop<_, OneShot>>, [$($name),*]);
-    };
-    (@ $world:ident, $loop:ty, [$($name:ident),*]) => {
-        mod $world {
-            use super::*;
-            $(#[test] fn $name() { super::$name::<$loop>(); })*
-        }
-    };
-}
-
-in_every_loop!(bad_requests_are_refused, good_neighbours_are_taken);
+tests_in_every_loop!(at_any_pace: [bad_requests_are_refused, good_neighbours_are_taken]);
 
 const SMUGGLED: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n";

@@ -247,8 +247,9 @@ fn another_thread_answers<L: Loop<Engine = Engine>>() {
     beside(&mut driver, move || {
         let (mut one, mut two) = (Client::connect(address), Client::connect(address));
         one.send_get("/later");
+        let first = suspended.recv().expect("one");
         two.send(post("/later", b"a body that waits"));
-        let (first, second) = (suspended.recv().expect("one"), suspended.recv().expect("two"));
+        let second = suspended.recv().expect("two");
         second.resume(|call| call.collect(SMALL, |call, body| call.text(200, body.to_vec())));
         first.reply(Answer::text(201, "made elsewhere"));
         let (a, b) = (one.read_reply().expect("a reply"), two.read_reply().expect("a reply"));
@@ -256,7 +257,11 @@ fn another_thread_answers<L: Loop<Engine = Engine>>() {
         bodies.sort();
         assert_eq!(bodies, [b"a body that waits".to_vec(), b"made elsewhere".to_vec()]);
         one.send_get("/later");
-        drop(suspended.recv().expect("a third"));
+        let third = suspended.recv().expect("a third");
+        third.resume(|call| call.collect(SMALL, |call, body| call.text(200, body.to_vec())));
+        assert_eq!(one.read_reply().expect("a reply").body, b"", "there was none to collect");
+        one.send_get("/later");
+        drop(suspended.recv().expect("a fourth"));
         assert_eq!(one.read_reply().expect("a reply").status, 500, "it was forgotten");
         assert_eq!(one.get("/text").status, 200);
     });

@@ -12,7 +12,8 @@ use fulmar_proto::{
 use fulmar_server::{Limits, ServerEngine};
 use fulmar_sys as sys;
 use fulmar_tests::app::{App, server};
-use fulmar_tests::loops::{AppLoop, Bytewise, Edge, Level, Loop, Once, OneShot, OwnLoop, client};
+use fulmar_tests::loops::{AppLoop, Level, Loop, beside, client};
+use fulmar_tests::tests_in_every_loop;
 
 fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: test\r\n\r\n")
@@ -31,15 +32,6 @@ fn answer(stream: &mut TcpStream) -> Vec<u8> {
     let mut body = vec![0; length.expect("a length").parse().expect("a number")];
     stream.read_exact(&mut body).expect("a whole body");
     body
-}
-
-/// Turns `driver` in this thread while `peer` talks to it in another.
-fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| {
-        let peer = scope.spawn(peer);
-        driver.turn_until(|_| peer.is_finished());
-        peer.join().expect("the peer's assertions hold")
-    })
 }
 
 /// Trap 3: the descriptor of a connection that is closed while its event waits in the same batch.
@@ -233,7 +225,7 @@ fn nobody_spins_on_a_peer_that_left<L: Loop<Engine = ServerEngine<App>>>(reset: 
     let (mut driver, address) = L::start(server(Limits::default()));
     let mut stream = client(address);
     stream.write_all(get("/idle").as_bytes()).expect("room");
-    driver.turn_until(|driver| driver.engine().application().requests == 1);
+    driver.turn_until(|driver| driver.engine().application().requests() == 1);
     let before = driver.stats();
     if reset {
         // Bytes that nobody has read turn a close into a reset.
@@ -286,7 +278,7 @@ fn everyone_is_gone_exactly_once<L: Loop<Engine = ServerEngine<App>>>() {
         driver.turn(Duration::ZERO);
     }
     driver.turn_until(|driver| driver.engine().connections() == 0);
-    assert_eq!(driver.engine().application().gone, 60);
+    assert_eq!(driver.engine().application().handler().gone(), 60);
 }
 
 /// Trap 15: no exchange waits for a delayed acknowledgement (40 ms on Linux).
@@ -329,31 +321,11 @@ fn a_slow_head_is_given_up<L: Loop<Engine = ServerEngine<App>>>() {
         stream.read_to_end(&mut rest).expect("the end");
         rest
     });
-    driver.turn_until(|driver| driver.engine().application().gone == 1);
+    driver.turn_until(|driver| driver.engine().application().handler().gone() == 1);
     assert!(rest.starts_with(b"HTTP/1.1 408 "), "{rest:?}");
 }
 
-macro_rules! under_all {
-    (@ $world:ident, $loop:ty, [$($name:ident),*]) => {
-        mod $world {
-            use super::*;
-            $(#[test] fn $name() { super::$name::<$loop>(); })*
-        }
-    };
-    (at_any_pace: [$($name:ident),* $(,)?], at_full_speed: [$($fast:ident),* $(,)?] $(,)?) => {
-        under_all!(@ epoll, OwnLoop<_>, [$($name,)* $($fast),*]);
-        under_all!(@ level, AppLoop<_, Level>, [$($name,)* $($fast),*]);
-        under_all!(@ edge, AppLoop<_, Edge>, [$($name,)* $($fast),*]);
-        under_all!(@ one_shot, AppLoop<_, OneShot>, [$($name,)* $($fast),*]);
-        under_all!(@ registered_once, AppLoop<_, Once>, [$($name,)* $($fast),*]);
-        under_all!(@ epoll_bytewise, Bytewise<OwnLoop<_>>, [$($name),*]);
-        under_all!(@ level_bytewise, Bytewise<AppLoop<_, Level>>, [$($name),*]);
-        under_all!(@ edge_bytewise, Bytewise<AppLoop<_, Edge>>, [$($name),*]);
-        under_all!(@ one_shot_bytewise, Bytewise<AppLoop<_, OneShot>>, [$($name),*]);
-    };
-}
-
-under_all!(
+tests_in_every_loop!(
     at_any_pace: [
         a_stale_event_reaches_nobody,
         nobody_is_put_where_somebody_still_is,
@@ -386,9 +358,9 @@ fn an_abandoned_exchange_ends<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut patient, mut gone) = (client(address), client(address));
     patient.write_all(get("/idle").as_bytes()).expect("room");
     gone.write_all(get("/idle").as_bytes()).expect("room");
-    driver.turn_until(|driver| driver.engine().application().requests == 2);
+    driver.turn_until(|driver| driver.engine().application().requests() == 2);
     drop(gone);
-    driver.turn_until(|driver| driver.engine().application().gone == 1);
+    driver.turn_until(|driver| driver.engine().application().handler().gone() == 1);
     assert_eq!(driver.engine().connections(), 1, "who waits may wait");
 }
 

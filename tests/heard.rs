@@ -1,5 +1,6 @@
 //! An application that remembers what it heard, and answers once it has heard all of a request.
 
+use std::any::Any;
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -7,6 +8,7 @@ use fulmar_engine::{End, ListenerId, SocketId};
 use fulmar_proto::{
     BodyLen, Connection, Event, Headers, PeerError, Response, Server, ServerConnection,
 };
+use fulmar_semantics::proxy_protocol::Header;
 use fulmar_server::{Application, Context, Layers, Limits, ServerEngine, Stop};
 use fulmar_sys as sys;
 
@@ -14,8 +16,8 @@ use crate::loops::LISTENER;
 
 /// What an application heard, on all of its connections.
 ///
-/// `/early` is answered when its head is there, `/continue` is told to go on; everything else is
-/// answered at its end.
+/// `/early` is answered when its head is there, `/continue` is told to go on, `/never` is not
+/// answered; everything else is answered at its end.
 #[derive(Debug, Default)]
 pub struct Heard {
     /// Heads, as `METHOD target`.
@@ -24,6 +26,10 @@ pub struct Heard {
     pub complete: Vec<String>,
     /// Connections so far.
     pub accepted: usize,
+    /// Those whose layers stand.
+    pub established: usize,
+    /// What proxies said of their clients, in order.
+    pub proxied: Vec<Header>,
     /// How each connection ended.
     pub gone: Vec<Gone>,
 }
@@ -35,8 +41,12 @@ pub enum Gone {
     Closed,
     /// Its client broke the protocol.
     Peer(PeerError),
-    /// Otherwise.
-    Otherwise,
+    /// A layer below it failed.
+    Layer,
+    /// A deadline passed.
+    TimedOut,
+    /// Its socket failed.
+    Failed,
 }
 
 /// The request in hand.
@@ -54,6 +64,14 @@ impl Application for Heard {
     fn accept(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Request {
         self.accepted += 1;
         Request::default()
+    }
+
+    fn handle_replaced(&mut self, _: &mut Context, _: &mut Request, info: &dyn Any) {
+        self.proxied.push(info.downcast_ref::<Header>().expect("no other layer goes").clone());
+    }
+
+    fn handle_established(&mut self, _: &mut Context, _: &mut Request, _: Option<&dyn Any>) {
+        self.established += 1;
     }
 
     fn handle(
@@ -83,7 +101,7 @@ impl Application for Heard {
             }
             Event::End { stream, .. } => {
                 self.complete.push(format!("{} {}", request.head, request.len));
-                if !request.early {
+                if !request.early && request.head != "GET /never" {
                     answer(reply, stream);
                 }
             }
@@ -95,7 +113,9 @@ impl Application for Heard {
         self.gone.push(match end {
             End::Closed => Gone::Closed,
             End::Peer(error) => Gone::Peer(*error),
-            _ => Gone::Otherwise,
+            End::Layer(_) => Gone::Layer,
+            End::TimedOut(_) => Gone::TimedOut,
+            _ => Gone::Failed,
         });
     }
 }

@@ -1,13 +1,15 @@
 //! What `load` may cost, asserted from its ledger against an embedded server.
 
 use std::alloc::System;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use fulmar_host::{Host, Listen, Running};
 use fulmar_load::{Options, Report, Until};
-use fulmar_serve::{App, AppOptions, RunOptions, Running};
-use fulmar_server::Limits;
+use fulmar_serve::endpoints::Endpoints;
+use fulmar_server::{Calls, Limits};
+use fulmar_sys as sys;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -16,24 +18,17 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 /// Allocations are counted for the whole process: one test at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn serve() -> Running {
-    let app = AppOptions {
-        root: ".".into(),
-        site: fulmar_serve::Options::default(),
-        test_endpoints: true,
-    };
-    let options = RunOptions {
-        listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        threads: 1,
-        limits: Limits { drain_timeout: Duration::from_millis(100), ..Limits::default() },
-    };
-    let make_app = move || App::open(&app, None, |_| ());
-    Running::start(&options, make_app, || ()).expect("a server on loopback")
+fn serve() -> Running<()> {
+    Host::new(|_| Ok(Calls::new(Endpoints::new(), sys::now(), sys::wall_clock)))
+        .listen(Listen::tcp((Ipv4Addr::LOCALHOST, 0).into()))
+        .limits(Limits { drain_timeout: Duration::from_millis(100), ..Limits::default() })
+        .start()
+        .expect("a server on loopback")
 }
 
-fn load(options: Options) -> (Report, Running) {
+fn load(options: Options) -> (Report, Running<()>) {
     let server = serve();
-    let urls = vec![format!("http://{}/bytes/128", server.address())];
+    let urls = vec![format!("http://{}/bytes/128", server.addresses()[0])];
     let running = fulmar_load::start(&Options { urls, ..options }).expect("good options");
     (running.finish().expect("a report"), server)
 }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use allocation_counter::measure;
 use fulmar_engine::SocketId;
 use fulmar_proto::Layer;
-use fulmar_serve::{App, AppOptions, Options};
-use fulmar_server::{Limits, ServerEngine, Stop};
+use fulmar_serve::{Files, FilesOptions, Options};
+use fulmar_server::{Calls, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::asker::Asker;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https::{self, Https, client_tls, layers, server_tls};
 use fulmar_tests::loops::{AppLoop, LISTENER, Loop, OwnLoop};
-use fulmar_tests::tls_end::TlsEnd;
+use fulmar_tests::tls_end::{TlsEnd, TlsPeer};
 use fulmar_tls::ClientTls;
 
 type Client = OwnLoop<Asker>;
@@ -85,12 +85,13 @@ fn files_reach_the_client_through_tls() {
     }
 }
 
-fn files(root: &Path, certs: &Certs) -> (OwnLoop<ServerEngine<App>>, std::net::SocketAddr) {
-    let options =
-        AppOptions { root: root.to_owned(), site: Options::default(), test_endpoints: false };
-    let app = App::open(&options, None, |_| ()).expect("a directory");
+fn files(root: &Path, certs: &Certs) -> (FileServer, std::net::SocketAddr) {
+    let site = Options { revalidate_after: Duration::from_secs(3600), ..Options::default() };
+    let options = FilesOptions { site, test_endpoints: true, ..FilesOptions::new(root) };
+    let files = Files::open(&options).expect("a directory");
+    let calls = Calls::new(files, sys::now(), sys::wall_clock);
     let tls = server_tls(certs, Who::Server);
-    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
+    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, Some(layers(tls)));
     OwnLoop::start(engine)
 }
@@ -160,4 +161,182 @@ fn an_application_loop_serves_tls_too() {
         !client.engine().holds(socket)
     });
     server.turn_until(|server| server.engine().connections() == 0);
+}
+
+/// A client that stands.
+fn peer(certs: &Certs, server: &mut FileServer, address: std::net::SocketAddr) -> TlsPeer {
+    let mut peer = TlsPeer::connect(&client_tls(certs), address);
+    while !peer.end.established {
+        turn(&mut peer, server);
+    }
+    peer
+}
+
+fn turn(peer: &mut TlsPeer, server: &mut FileServer) {
+    peer.turn();
+    server.0.try_turn().expect("a turn");
+    peer.turn();
+}
+
+/// Asks, and turns until `len` bytes have come.
+fn exchange(peer: &mut TlsPeer, server: &mut FileServer, request: &[u8], len: usize) {
+    peer.end.say(request);
+    peer.end.above.clear();
+    while peer.end.above.len() < len {
+        turn(peer, server);
+    }
+    assert_eq!(peer.end.above.len(), len);
+}
+
+/// How long an answer is: asked once, before anything is counted.
+fn answer_len(peer: &mut TlsPeer, server: &mut FileServer, request: &[u8]) -> usize {
+    peer.end.say(request);
+    peer.end.above.clear();
+    for _ in 0..40 {
+        turn(peer, server);
+    }
+    peer.end.above.len()
+}
+
+type FileServer = OwnLoop<ServerEngine<Calls<Files>>>;
+
+const LARGE: usize = 104 * 1024;
+const HUGE: usize = 1 << 20;
+
+fn root() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (name, len) in [("tiny", 128), ("large", LARGE), ("huge", HUGE)] {
+        std::fs::write(dir.path().join(name), vec![b'x'; len]).expect("room");
+    }
+    dir
+}
+
+/// What 100 requests for `target` cost a server, on a connection that is kept.
+fn spent_on(certs: &Certs, root: &Path, target: &str) -> Ledger {
+    let (mut server, address) = files(root, certs);
+    let mut peer = peer(certs, &mut server, address);
+    let request = format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n").into_bytes();
+    let len = answer_len(&mut peer, &mut server, &request);
+    let before = Ledger::here();
+    for _ in 0..100 {
+        exchange(&mut peer, &mut server, &request, len);
+    }
+    Ledger::here() - before
+}
+
+/// One call of each of these for a request, and nothing else.
+fn assert_only(spent: &Ledger, calls: &[Call]) {
+    for call in calls {
+        assert_eq!(spent.count(*call).calls, 100, "{}", call.name());
+    }
+    assert_eq!(spent.total(), 100 * calls.len() as u64, "nothing else");
+    assert_eq!(spent.eagain(), 0);
+}
+
+/// Three calls with one connection; those who share a turn share its wait.
+#[test]
+fn a_small_answer_is_one_record_and_one_send() {
+    let (certs, root) = (Certs::new(), root());
+    for target in ["/bytes/128", "/tiny"] {
+        let spent = spent_on(&certs, root.path(), target);
+        assert_only(&spent, &[Call::recv, Call::send, Call::epoll_wait]);
+        assert_eq!(spent.clock_reads(), 100, "of our clock; rustls asks for none");
+    }
+}
+
+#[test]
+fn a_large_file_is_read_once_and_sent_once() {
+    let (certs, root) = (Certs::new(), root());
+    let spent = spent_on(&certs, root.path(), "/large");
+    assert_only(&spent, &[Call::recv, Call::pread64, Call::sendmsg, Call::epoll_wait]);
+}
+
+#[test]
+fn a_huge_file_costs_a_read_and_a_send_for_each_128_kb() {
+    let (certs, root) = (Certs::new(), root());
+    let spent = spent_on(&certs, root.path(), "/huge");
+    let pieces = (HUGE / (128 * 1024)) as u64 * 100;
+    assert_eq!(spent.count(Call::pread64).calls, pieces);
+    let sends = spent.count(Call::sendmsg).calls + spent.count(Call::send).calls;
+    assert!((pieces..=pieces + 100).contains(&sends), "a socket may be full once: {sends}");
+    assert!(spent.total() <= 27 * 100, "{}", spent.total());
+    assert!(spent.eagain() <= 1, "{}", spent.eagain());
+}
+
+/// Hello, flight, request, answer, and the end: nothing is sent apart, not even the ticket.
+#[test]
+fn a_handshake_with_a_request_costs_a_few_calls() {
+    let (certs, root) = (Certs::new(), root());
+    let (mut server, address) = files(root.path(), &certs);
+    let request = b"GET /tiny HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+    let before = Ledger::here();
+    for _ in 0..100 {
+        let mut peer = TlsPeer::connect(&client_tls(&certs), address);
+        peer.turn();
+        server.0.turn().expect("a turn");
+        peer.turn();
+        peer.end.say(request);
+        peer.turn();
+        while !peer.end.eof {
+            server.0.turn().expect("a turn");
+            peer.turn();
+        }
+        assert_eq!(peer.answers(), 1);
+        drop(peer);
+        while server.engine().connections() > 0 {
+            server.0.turn().expect("a turn");
+        }
+    }
+    let spent = Ledger::here() - before;
+    for (call, wanted) in [
+        (Call::accept4, 100),
+        (Call::epoll_ctl, 100),
+        (Call::recv, 200),
+        (Call::send, 200),
+        (Call::epoll_wait, 200),
+    ] {
+        assert_eq!(spent.count(call).calls, wanted, "{}", call.name());
+    }
+    assert!(spent.total() <= 910, "9 each, and the file was opened once: {}", spent.total());
+    assert_eq!(spent.eagain(), 0);
+}
+
+#[test]
+fn connections_that_share_a_turn_share_its_wait() {
+    let (certs, root) = (Certs::new(), root());
+    let (mut server, address) = files(root.path(), &certs);
+    let mut peers: Vec<_> = (0..32).map(|_| peer(&certs, &mut server, address)).collect();
+    let request = b"GET /tiny HTTP/1.1\r\nHost: t\r\n\r\n";
+    for peer in &mut peers {
+        answer_len(peer, &mut server, request);
+    }
+    let before = Ledger::here();
+    for _ in 0..50 {
+        for peer in &mut peers {
+            peer.end.above.clear();
+            peer.end.say(request);
+            peer.turn();
+        }
+        server.0.try_turn().expect("a turn");
+        peers.iter_mut().for_each(TlsPeer::turn);
+        assert!(peers.iter().all(|peer| peer.answers() == 1));
+    }
+    let spent = Ledger::here() - before;
+    assert_eq!(spent.total(), 50 * (32 + 32 + 1), "2.03 for each request");
+    assert_eq!(spent.eagain(), 0);
+}
+
+/// Sixteen at once are answered at once.
+#[test]
+fn pipelined_requests_share_their_calls() {
+    let (certs, root) = (Certs::new(), root());
+    let (mut server, address) = files(root.path(), &certs);
+    let mut peer = peer(&certs, &mut server, address);
+    let requests = "GET /bytes/128 HTTP/1.1\r\nHost: t\r\n\r\n".repeat(16).into_bytes();
+    let len = answer_len(&mut peer, &mut server, &requests);
+    let before = Ledger::here();
+    for _ in 0..100 {
+        exchange(&mut peer, &mut server, &requests, len);
+    }
+    assert_only(&(Ledger::here() - before), &[Call::recv, Call::send, Call::epoll_wait]);
 }

@@ -1,8 +1,13 @@
-//! One end of TLS without a driver, moved by hand.
+//! One end of TLS, moved by hand: without a driver, or on a socket.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 
 use bytes::BytesMut;
 use fulmar_proto::{Input, Layer, LayerError, Opened, Sealed, Segment, Transmit};
 use fulmar_tls::{ClientTls, Info, ServerTls};
+
+use crate::loops::client;
 
 /// One end, and the wire that leads to it.
 #[derive(Debug)]
@@ -86,6 +91,54 @@ impl TlsEnd {
     /// It does not stand.
     pub fn info(&self) -> Info<'_> {
         Info::of(self.layer.info().expect("TLS tells")).expect("it stands")
+    }
+}
+
+/// A client of TLS on a socket, which the test turns: none of its calls is in the ledger.
+#[derive(Debug)]
+pub struct TlsPeer {
+    /// The session.
+    pub end: TlsEnd,
+    /// The socket, which never waits.
+    pub stream: TcpStream,
+    block: Vec<u8>,
+}
+
+impl TlsPeer {
+    /// Connects, and has not said anything.
+    ///
+    /// # Panics
+    /// Nobody listens.
+    pub fn connect(tls: &ClientTls, address: SocketAddr) -> Self {
+        let stream = client(address);
+        stream.set_nonblocking(true).expect("a socket");
+        let end = TlsEnd::new(tls.session("localhost").expect("a name"));
+        Self { end, stream, block: vec![0; 1 << 20] }
+    }
+
+    /// Sends what it has to say, and hears what has come.
+    ///
+    /// # Panics
+    /// The server says something wrong.
+    pub fn turn(&mut self) {
+        self.stream.write_all(&self.end.take()).expect("room");
+        while !self.end.eof
+            && let Ok(n) = self.stream.read(&mut self.block)
+        {
+            self.end.eof = n == 0;
+            self.end.wire.extend_from_slice(&self.block[..n]);
+            self.end.open().expect("nothing is wrong");
+        }
+    }
+
+    /// Asks for something.
+    pub fn get(&mut self, target: &str) {
+        self.end.say(format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes());
+    }
+
+    /// How many heads have come that are good.
+    pub fn answers(&self) -> usize {
+        String::from_utf8_lossy(&self.end.above).matches("HTTP/1.1 200 OK").count()
     }
 }
 

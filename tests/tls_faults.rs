@@ -16,47 +16,8 @@ use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https::{self, client_tls, server_tls};
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::{LISTENER, Loop, client};
-use fulmar_tests::tls_end::TlsEnd;
+use fulmar_tests::tls_end::{TlsEnd, TlsPeer};
 use fulmar_tls::{TlsError, Version};
-
-/// A client of TLS on a socket, which the test turns.
-struct Peer {
-    end: TlsEnd,
-    stream: TcpStream,
-}
-
-impl Peer {
-    fn new(certs: &Certs, address: SocketAddr) -> Self {
-        let stream = client(address);
-        stream.set_nonblocking(true).expect("a socket");
-        let session = client_tls(certs).session("localhost").expect("a name");
-        Self { end: TlsEnd::new(session), stream }
-    }
-
-    /// Sends what it has to say, and hears what has come.
-    fn turn(&mut self) {
-        self.stream.write_all(&self.end.take()).expect("little");
-        let mut bytes = [0; 65_536];
-        match self.stream.read(&mut bytes) {
-            Ok(n) => {
-                self.end.eof = n == 0;
-                self.end.wire.extend_from_slice(&bytes[..n]);
-                self.end.open().expect("nothing is wrong");
-            }
-            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
-        }
-    }
-
-    /// Asks for something small.
-    fn ask(&mut self) {
-        self.end.say(b"GET /bytes/10 HTTP/1.1\r\nHost: t\r\n\r\n");
-    }
-
-    /// How many bodies have come.
-    fn answers(&self) -> usize {
-        String::from_utf8_lossy(&self.end.above).matches("HTTP/1.1 200 OK").count()
-    }
-}
 
 /// What a client says first.
 fn hello(certs: &Certs) -> Vec<u8> {
@@ -130,12 +91,12 @@ fn a_client_that_stalls_in_its_handshake_costs_nothing() {
             })
             .collect();
         let mut received = 0;
-        let mut good = Peer::new(&certs, address);
+        let mut good = TlsPeer::connect(&client_tls(&certs), address);
         server.turn_until(|_| {
             good.turn();
             good.end.established
         });
-        good.ask();
+        good.get("/bytes/10");
         server.turn_until(|_| {
             good.turn();
             good.answers() == 1
@@ -289,6 +250,59 @@ fn a_hello_in_the_smallest_records_is_taken() {
     assert_eq!(server.info().version, Version::Tls13);
 }
 
+/// What a server says to `wire`, which arrives in pieces as `cut` says, and what of it.
+fn answer(
+    server: &fulmar_tls::ServerTls,
+    wire: &[u8],
+    mut cut: impl FnMut(usize) -> usize,
+) -> (Option<TlsError>, usize) {
+    let mut end = TlsEnd::new(server.session().expect("a session"));
+    let mut error = None;
+    let mut left = wire;
+    while error.is_none() && !end.eof {
+        let (piece, rest) = left.split_at(cut(left.len()));
+        end.wire.extend_from_slice(piece);
+        end.eof = rest.is_empty();
+        left = rest;
+        error = end.open().err();
+    }
+    assert!(!end.established, "nobody agreed to anything");
+    let error = error.map(|error| *error.downcast::<TlsError>().expect("an error of TLS"));
+    (error, end.take().len())
+}
+
+#[test]
+fn any_garbage_is_refused_alike_in_any_split() {
+    let certs = Certs::new();
+    let server = server_tls(&certs, Who::Server);
+    let hello = hello(&certs);
+    for seed in 0..400 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut wire = Vec::new();
+        if seed % 2 == 0 {
+            wire.clone_from(&hello);
+            for _ in 0..random.usize(1..4) {
+                let at = random.usize(..wire.len());
+                wire[at] = random.u8(..);
+            }
+        }
+        for _ in 0..random.usize(1..6) {
+            let content: Vec<u8> = (0..random.usize(..300)).map(|_| random.u8(..)).collect();
+            let len = u16::try_from(content.len()).expect("short").to_be_bytes();
+            wire.extend_from_slice(&[random.u8(19..26), 3, random.u8(..5), len[0], len[1]]);
+            wire.extend_from_slice(&content);
+        }
+        let whole = answer(&server, &wire, |n| n);
+        assert!(whole.0.is_some(), "seed {seed}: it ends in the middle of a handshake");
+        let bytes = answer(&server, &wire, |_| 1);
+        let pieces = answer(&server, &wire, |n| random.usize(1..=n));
+        for (error, said) in [bytes, pieces] {
+            assert_eq!(error, whole.0, "seed {seed}");
+            assert!(said.abs_diff(whole.1) <= 4, "seed {seed}: a signature varies by so much");
+        }
+    }
+}
+
 #[test]
 fn a_server_that_is_cut_off_in_the_handshake_ends_without_noise() {
     fn check<L: Loop<Engine = ServerEngine<App>>>() {
@@ -315,9 +329,10 @@ fn garbage_after_a_handshake_ends_that_connection_alone() {
         let certs = Certs::new();
         let (mut server, address) =
             L::start(https::server(server_tls(&certs, Who::Server), Limits::default()));
-        let mut peers: Vec<_> = (0..2).map(|_| Peer::new(&certs, address)).collect();
+        let mut peers: Vec<_> =
+            (0..2).map(|_| TlsPeer::connect(&client_tls(&certs), address)).collect();
         server.turn_until(|_| {
-            peers.iter_mut().for_each(Peer::turn);
+            peers.iter_mut().for_each(TlsPeer::turn);
             peers.iter().all(|peer| peer.end.established)
         });
         // A hello in the clear, where everything is encrypted.
@@ -325,7 +340,7 @@ fn garbage_after_a_handshake_ends_that_connection_alone() {
         bad.stream.write_all(&hello(&certs)).expect("room");
         server.turn_until(|server| server.engine().connections() == 1);
         let good = &mut peers[0];
-        good.ask();
+        good.get("/bytes/10");
         server.turn_until(|_| {
             good.turn();
             good.answers() == 1

@@ -1,9 +1,9 @@
 //! TLS with other people's implementations: OpenSSL, curl, nginx.
 #![forbid(unsafe_code)]
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
-use std::process::Stdio;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio};
 
 use fulmar_engine::{End, SocketId};
 use fulmar_tests::asker::Asker;
@@ -165,5 +165,177 @@ fn nginx_keeps_the_connection_and_resumes_the_session() {
         client.turn_until(|client| !client.engine().holds(socket));
         let end = client.engine().book.ends.pop();
         assert!(matches!(end, Some(End::Closed)), "{end:?}");
+    }
+}
+
+/// `openssl s_client`, to be spoken to.
+struct SClient {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl SClient {
+    fn start(certs: &Certs, address: SocketAddr, arguments: &[&str]) -> Self {
+        let mut command = peer("openssl");
+        command.args(["s_client", "-verify_return_error", "-connect", &address.to_string()]);
+        command.arg("-CAfile").arg(certs.ca()).args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let stdin = child.stdin.take().expect("piped");
+        let stdout = child.stdout.take().expect("piped");
+        let stderr = BufReader::new(child.stderr.take().expect("piped"));
+        Self { child, stdin, stdout, stderr }
+    }
+
+    fn say(&mut self, line: &str) {
+        self.stdin.write_all(line.as_bytes()).expect("it listens");
+    }
+
+    /// Gives a command, and waits until it is carried out.
+    fn command(&mut self, line: &str, done: &str) {
+        self.say(line);
+        let mut all = String::new();
+        while !all.contains(done) {
+            let n = self.stderr.read_line(&mut all).expect("text");
+            assert!(n > 0, "{done:?} does not come: {all}");
+        }
+    }
+
+    /// What it still writes.
+    fn rest(&mut self) -> String {
+        let mut all = String::new();
+        self.stdout.read_to_string(&mut all).expect("text");
+        all
+    }
+
+    /// Asks, says that this is the end, and reads to it.
+    fn ask(mut self) -> String {
+        self.say("GET /bytes/10 HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n");
+        let all = self.rest();
+        assert!(all.contains("HTTP/1.1 200 OK"), "{all}");
+        all
+    }
+}
+
+impl Drop for SClient {
+    fn drop(&mut self) {
+        let _ended_already = self.child.kill();
+        self.child.wait().expect("it is ours");
+    }
+}
+
+/// Of the groups it offers it sends a key for the first only, which we do not have: it is asked
+/// for another one (RFC 8446 §4.1.4).
+#[test]
+fn openssl_says_hello_again() {
+    let certs = Certs::new();
+    let identities = vec![certs.issue("a", &["a.example"]), certs.identity(Who::Server)];
+    let tls = ServerTls::new(ServerOptions { identities, ..ServerOptions::default() });
+    let server = Https::start_with(tls.expect("files"));
+    let names = ["-servername", "localhost", "-verify_hostname", "localhost"];
+    let groups = ["-groups", "P-521:P-256", "-msg"];
+    let said = SClient::start(&certs, server.address, &[&names[..], &groups].concat()).ask();
+    assert_eq!(said.matches("ClientHello").count(), 2, "{said}");
+}
+
+#[test]
+fn openssl_resumes_what_it_has_saved() {
+    let certs = Certs::new();
+    let server = Https::start(&certs, Who::Server);
+    let saved = certs.path().join("session").display().to_string();
+    for flag in ["-tls1_2", "-tls1_3"] {
+        let names = ["-servername", "localhost", flag];
+        let first = [&names[..], &["-sess_out", &saved]].concat();
+        let said = SClient::start(&certs, server.address, &first).ask();
+        assert!(said.contains("New, "), "{said}");
+        for _ in 0..2 {
+            let again = [&names[..], &["-sess_in", &saved, "-sess_out", &saved]].concat();
+            let said = SClient::start(&certs, server.address, &again).ask();
+            assert!(said.contains("Reused, "), "{said}");
+        }
+    }
+    // A request may not come with the first words, since anybody may say them again.
+    let request = certs.path().join("request");
+    std::fs::write(&request, "GET /bytes/1 HTTP/1.1\r\nHost: t\r\n\r\n").expect("room");
+    let request = request.display().to_string();
+    let early = ["-servername", "localhost", "-sess_in", &saved, "-early_data", &request];
+    let said = SClient::start(&certs, server.address, &early).ask();
+    assert!(said.contains("Reused, ") && said.contains("Early data was not sent"), "{said}");
+    assert_eq!(said.matches("HTTP/1.1 200 OK").count(), 1);
+    // It connects, and then five times more with the same session.
+    let arguments = ["-servername", "localhost", "-tls1_2", "-reconnect"];
+    let said = SClient::start(&certs, server.address, &arguments).ask();
+    assert_eq!(said.matches("Reused, ").count(), 5, "{said}");
+}
+
+#[test]
+fn openssl_changes_its_keys_and_may_not_begin_anew() {
+    let certs = Certs::new();
+    let server = Https::start(&certs, Who::Server);
+    let mut client = SClient::start(&certs, server.address, &["-servername", "localhost"]);
+    for _ in 0..3 {
+        client.command("K\n", "KEYUPDATE"); // and asks us to change ours
+        client.command("k\n", "KEYUPDATE");
+    }
+    client.ask();
+
+    let arguments = ["-servername", "localhost", "-tls1_2"];
+    let mut client = SClient::start(&certs, server.address, &arguments);
+    client.command("R\n", "RENEGOTIATING");
+    let rest = client.rest(); // it gives up when it is refused
+    assert!(!rest.contains("HTTP/1.1"), "{rest}");
+    SClient::start(&certs, server.address, &arguments).ask(); // and the server goes on
+}
+
+#[test]
+fn curl_is_shown_the_certificate_of_the_name_it_asks_for() {
+    let certs = Certs::new();
+    let identities = vec![
+        certs.identity(Who::Server),
+        certs.issue("a", &["a.example"]),
+        certs.issue_rsa("b", &["*.b.example", "b.example"]),
+    ];
+    let tls = ServerTls::new(ServerOptions { identities, ..ServerOptions::default() });
+    let tls = tls.expect("files");
+    let server = Https::start_with(tls.clone());
+    let ca = certs.ca().display().to_string();
+    let port = server.address.port();
+    let fetch = |host: &str, more: &[&str]| {
+        let resolve = format!("{host}:{port}:127.0.0.1");
+        let url = format!("https://{host}:{port}/bytes/7");
+        let mut command = plain();
+        command.args(["--cacert", &ca, "--resolve", &resolve, &url]).args(more);
+        command.output().expect("curl runs").status.code()
+    };
+    for host in ["localhost", "a.example", "A.EXAMPLE", "b.example", "www.b.example"] {
+        assert_eq!(fetch(host, &[]), Some(0), "{host}");
+        assert_eq!(fetch(host, &["--tls-max", "1.2"]), Some(0), "{host}");
+    }
+    assert_eq!(fetch("c.example", &[]), Some(60), "no certificate has that name");
+    // It is served from now on, by all threads.
+    let mut options = tls.options();
+    options.identities.push(certs.issue("c", &["c.example"]));
+    tls.replace(options).expect("files");
+    assert_eq!(fetch("c.example", &[]), Some(0));
+}
+
+/// Two certificates for a name: who knows no elliptic curves is shown the one with RSA.
+#[test]
+fn a_client_is_shown_a_key_that_it_can_check() {
+    let certs = Certs::new();
+    let identities =
+        vec![certs.issue("ec", &["localhost"]), certs.issue_rsa("rsa", &["localhost"])];
+    let tls = ServerTls::new(ServerOptions { identities, ..ServerOptions::default() });
+    let server = Https::start_with(tls.expect("files"));
+    for name in [&["-servername", "localhost"][..], &["-noservername"]] {
+        for (algorithms, kind) in
+            [("ECDSA+SHA256:RSA-PSS+SHA256", "ECDSA"), ("RSA-PSS+SHA256", "RSA-PSS")]
+        {
+            let arguments = [name, &["-sigalgs", algorithms]].concat();
+            let said = SClient::start(&certs, server.address, &arguments).ask();
+            assert!(said.contains(&format!("Peer signature type: {kind}")), "{said}");
+        }
     }
 }

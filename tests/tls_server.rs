@@ -189,6 +189,30 @@ fn a_reload_that_fails_leaves_all_as_it_was() {
     assert_eq!(tls.options(), options);
 }
 
+/// Certificate and key are of one kind at every moment, on every thread.
+#[test]
+fn threads_shake_hands_while_certificates_change() {
+    let certs = Certs::new();
+    let one = ServerOptions::from(certs.issue("one", &["localhost"]));
+    let other = ServerOptions::from(certs.issue("other", &["localhost"]));
+    let tls = server(one.clone());
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let (client, server) = (client_tls(&certs), tls.clone());
+                scope.spawn(move || (0..50).for_each(|_| drop(stand(&client, &server))))
+            })
+            .collect();
+        let mut turns = 0;
+        while turns < 50 || threads.iter().any(|thread| !thread.is_finished()) {
+            turns += 1;
+            let next = if turns % 2 == 0 { &one } else { &other };
+            tls.replace(next.clone()).expect("files");
+        }
+        threads.into_iter().for_each(|thread| thread.join().expect("all agree"));
+    });
+}
+
 /// True if the second of two sessions resumes the first.
 fn resumes(client: &ClientTls, server: &ServerTls, between: impl FnOnce()) -> bool {
     let (first, _) = stand(client, server);

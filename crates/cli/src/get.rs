@@ -11,7 +11,7 @@ use fulmar_fetch::{FetchError, Options, Progress, Proxy, Report, Running, Source
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
 
 use crate::output::{Failure, complain, say};
-use crate::signals::{self, INTERRUPTED, Interrupt};
+use crate::signals::{self, INTERRUPTED};
 use crate::{descriptors, durations, fields, table};
 
 /// Fetch many URLs into files.
@@ -115,7 +115,8 @@ enum News {
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let options = options(&arguments)?;
     let (sender, news) = mpsc::channel();
-    signals::watch(sender, |_: Interrupt| News::Interrupt)
+    // Nobody listens any more: the end is near.
+    signals::watch(move |_| drop(sender.send(News::Interrupt)))
         .map_err(|error| Failure::new("cannot wait for signals", error))?;
     let bar = bar(&options);
     let on_fault = complaints(&arguments, &bar);

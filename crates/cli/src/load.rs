@@ -1,21 +1,22 @@
 //! `fulmar load`: arguments, a progress line, the report.
 
 use std::io::{self, IsTerminal, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use clap::Args;
+use fulmar_host::{Host, Listen, Outcome, Running};
 use fulmar_load::tls::{ClientOptions, Identity, Roots, Verify};
 use fulmar_load::{Options, Progress, Report, Sources, Until};
-use fulmar_serve::{App, AppOptions, Outcome, RunOptions, Running};
-use fulmar_server::Limits;
+use fulmar_serve::endpoints::Endpoints;
+use fulmar_server::{Calls, Limits};
 use fulmar_sys as sys;
 
 use crate::output::{Failure, complain, say};
-use crate::signals::{self, INTERRUPTED, Interrupt};
+use crate::signals::{self, INTERRUPTED};
 use crate::{descriptors, durations, fields, table};
 
 /// Load a server, and say what limits it.
@@ -123,7 +124,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     options.check().map_err(|error| Failure::Usage(error.to_string()))?;
     fit(&mut options, embedded.is_some())?;
     let (sender, news) = mpsc::channel();
-    signals::watch(sender, |_: Interrupt| News::Interrupt)
+    // Nobody listens any more: the end is near.
+    signals::watch(move |_| drop(sender.send(News::Interrupt)))
         .map_err(|error| Failure::new("cannot wait for signals", error))?;
     let running = fulmar_load::start(&options).map_err(|e| Failure::Message(e.to_string()))?;
     let interrupted = watch(&running, &news, &options);
@@ -237,7 +239,11 @@ fn draw(before: &Progress, now: &Progress, options: &Options) {
     ); // progress that cannot be shown harms nobody
 }
 
-fn print(arguments: &Arguments, report: &Report, served: Option<&Outcome>) -> Result<(), Failure> {
+fn print(
+    arguments: &Arguments,
+    report: &Report,
+    served: Option<&Outcome<u64>>,
+) -> Result<(), Failure> {
     if arguments.json {
         return say(&(report.json() + "\n"));
     }
@@ -245,11 +251,11 @@ fn print(arguments: &Arguments, report: &Report, served: Option<&Outcome>) -> Re
     if arguments.ledger {
         say(&format!("\nsystem calls of the load\n{}", report.ledger_text()))?;
         if let Some(outcome) = served {
-            let (stats, requests) = (outcome.stats, outcome.counts.requests);
+            let (stats, requests) = (outcome.usage.stats, outcome.report);
             say(&format!(
                 "\nsystem calls of the embedded server\n{}\n  driven by       epoll: {} turns, \
                  {:.1} events per turn\n",
-                table::of(&outcome.ledger, requests, "per request"),
+                table::of(&outcome.usage.ledger, requests, "per request"),
                 stats.turns,
                 table::ratio(stats.events, stats.turns),
             ))?;
@@ -259,37 +265,32 @@ fn print(arguments: &Arguments, report: &Report, served: Option<&Outcome>) -> Re
 }
 
 /// A server in this process, for a first look without another machine.
-struct Embedded(Running);
+struct Embedded(Running<u64>);
 
 impl Embedded {
     fn start(options: &mut Options) -> Result<Self, Failure> {
-        let app = AppOptions {
-            root: "/".into(), // no file is asked for: the endpoints answer
-            site: fulmar_serve::Options::default(),
-            test_endpoints: true,
-        };
-        let run_options = RunOptions {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            threads: 1,
-            limits: Limits { drain_timeout: Duration::from_secs(1), ..Limits::default() },
-        };
         let (ours, its) = share_cpus();
-        let make_app = move || {
+        let host = Host::new(move |_| {
             its.as_deref().map_or(Ok(()), sys::run_on_cpus)?;
-            App::open(&app, None, |_| ())
-        };
-        let running = Running::start(&run_options, make_app, || ())
+            Ok(Calls::new(Endpoints::new(), sys::now(), sys::wall_clock))
+        });
+        let running = host
+            .listen(Listen::tcp((Ipv4Addr::LOCALHOST, 0).into()))
+            .limits(Limits { drain_timeout: Duration::from_secs(1), ..Limits::default() })
+            .at_end(|calls| calls.requests())
+            .start()
             .map_err(|error| Failure::new("cannot start the embedded server", error))?;
         if let Some(cpus) = ours {
             sys::run_on_cpus(&cpus).map_err(|error| Failure::new("processors", error))?;
         }
-        options.urls.push(format!("http://{}/bytes/128", running.address()));
+        options.urls.push(format!("http://{}/bytes/128", running.addresses()[0]));
         Ok(Self(running))
     }
 
-    fn finish(self) -> Result<Outcome, Failure> {
+    fn finish(self) -> Result<Outcome<u64>, Failure> {
         self.0.stop();
-        self.0.join().map_err(|error| Failure::new("the embedded server", error))
+        let outcomes = self.0.join().map_err(|error| Failure::new("the embedded server", error))?;
+        Ok(outcomes.into_iter().next().expect("it has one thread"))
     }
 }
 

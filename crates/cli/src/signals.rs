@@ -1,10 +1,9 @@
-//! SIGINT and SIGTERM as messages.
+//! SIGINT and SIGTERM as calls.
 
 use std::io;
-use std::sync::mpsc::Sender;
 use std::thread;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// Somebody wants us to end.
@@ -16,12 +15,9 @@ pub(crate) enum Interrupt {
     Terminate,
 }
 
-/// Sends a message for each signal from now on, on a thread of its own; a second signal ends the
-/// process at once, whatever it is waiting for.
-pub(crate) fn watch<M: Send + 'static>(
-    to: Sender<M>,
-    message: impl Fn(Interrupt) -> M + Send + 'static,
-) -> io::Result<()> {
+/// Calls `act` at a signal from now on, on a thread of its own; a second signal ends the process at
+/// once, whatever it is waiting for.
+pub(crate) fn watch(act: impl Fn(Interrupt) + Send + 'static) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let body = move || {
         let mut seen = signals.forever();
@@ -29,12 +25,17 @@ pub(crate) fn watch<M: Send + 'static>(
             if count > 0 {
                 signal_hook::low_level::exit(INTERRUPTED.into());
             }
-            let interrupt =
-                if signal == SIGINT { Interrupt::Interrupt } else { Interrupt::Terminate };
-            let _ = to.send(message(interrupt)); // nobody listens any more: the end is near
+            act(if signal == SIGINT { Interrupt::Interrupt } else { Interrupt::Terminate });
         }
     };
     thread::Builder::new().name("signals".into()).spawn(body).map(drop)
+}
+
+/// Calls `act` at each SIGHUP from now on, on a thread of its own.
+pub(crate) fn on_hangup(act: impl Fn() + Send + 'static) -> io::Result<()> {
+    let mut signals = Signals::new([SIGHUP])?;
+    let body = move || signals.forever().for_each(|_| act());
+    thread::Builder::new().name("hang-ups".into()).spawn(body).map(drop)
 }
 
 /// The status of a tool that was interrupted.

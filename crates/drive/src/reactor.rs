@@ -15,12 +15,13 @@ use fulmar_sys::{self as sys, PollEntry};
 
 use crate::changes::{Change, Changes};
 use crate::direct::Op;
-use crate::epoll::{Epoll, Until};
+use crate::epoll::Epoll;
 use crate::listener::Listener;
 use crate::pipe::Pipe;
+use crate::poll::Poll;
 use crate::portions::{Portions, Throttle};
 use crate::receive::BLOCK_SIZE;
-use crate::selector::{Interest, Ready, Selector, Tag};
+use crate::selector::{Interest, Ready, Selector, Tag, Until, Waiter};
 use crate::socket::{Birth, Socket, Sockets};
 use crate::waker::Waker;
 use crate::watch::Foreign;
@@ -334,7 +335,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Action::Unlisten { listener } => {
                 let at = listener.0 as usize;
                 if let Some(listener) = self.listeners.get_mut(at).and_then(Option::take) {
-                    self.selector.retire(listener.fd);
+                    self.selector.retire_shared(listener.fd);
                 }
             }
         }
@@ -419,7 +420,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 }
 
-impl<E: Engine> Reactor<E, Epoll> {
+impl<E: Engine, W: Waiter> Reactor<E, W> {
     /// Waits once, until something is ready or a deadline has come, and handles all of it.
     ///
     /// Timeouts are reckoned from the last turn's clock: call it in a loop, without long work
@@ -429,6 +430,15 @@ impl<E: Engine> Reactor<E, Epoll> {
     /// The wait itself failed, which no working system does.
     pub fn turn(&mut self) -> io::Result<()> {
         let until = if self.has_work() { Until::Now } else { Until::Deadline };
+        self.turn_until(until)
+    }
+
+    /// As [`Reactor::turn`], for at most so long.
+    ///
+    /// # Errors
+    /// As [`Reactor::turn`].
+    pub fn turn_within(&mut self, max: Duration) -> io::Result<()> {
+        let until = if self.has_work() { Until::Now } else { Until::Moment(self.clock + max) };
         self.turn_until(until)
     }
 
@@ -451,6 +461,13 @@ impl<E: Engine> Reactor<E, Epoll> {
         }
         self.perform(now);
         Ok(())
+    }
+}
+
+impl<E> Reactor<E, Poll> {
+    /// The descriptors that are watched.
+    pub fn descriptors(&self) -> impl Iterator<Item = RawFd> {
+        self.selector.descriptors()
     }
 }
 

@@ -110,7 +110,7 @@ impl Partial {
         let result = match sys::rename_new(dir, from, to) {
             // The file system cannot rename without replacing: two names, then one.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                sys::link(dir, from, to).and_then(|()| sys::unlink_at(dir, from))
+                sys::link((dir, from), (dir, to)).and_then(|()| sys::unlink_at(dir, from))
             }
             other => other,
         };

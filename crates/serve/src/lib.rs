@@ -1,8 +1,8 @@
-//! A static file server: an application of `fulmar-server`, and the threads that run it.
+//! A static file server: a handler of `fulmar-server`.
 //!
 //! A [`Site`] is a directory and what is known of its files; [`Site::answer`] turns a request
 //! head into an [`Answer`]: status, fields, and a body that lies in memory or in an open file.
-//! An [`App`] sends it and writes the log; [`Running`] is a server with its threads.
+//! [`Files`] is the handler that sends it.
 //!
 //! The modules stand in reading order: from the request target to the file, from the file to
 //! the answer, and what is written about it afterwards.
@@ -22,18 +22,15 @@ pub mod file;
 pub mod precompressed;
 pub mod respond;
 pub mod site;
-
-pub mod log;
+pub mod upload;
 
 pub mod endpoints;
 pub mod ledger;
 
-pub mod app;
-pub mod run;
+pub mod files;
 
-pub use app::{App, AppOptions, Counts};
-pub use log::AccessLog;
+pub use files::{Files, FilesOptions};
 pub use options::Options;
 pub use respond::{Answer, Body};
-pub use run::{Outcome, RunOptions, Running};
 pub use site::Site;
+pub use upload::UploadOptions;

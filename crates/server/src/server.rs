@@ -12,6 +12,7 @@ use fulmar_engine::{Action, End, Engine, Exchange, Handler, Links, ListenerId, S
 use fulmar_proto::{
     Connection, Event, FileRange, Input, Server, ServerConnection, StreamId, Transmit,
 };
+use fulmar_semantics::proxy_protocol::Header;
 
 use crate::addresses::{Addresses, Origin};
 use crate::application::{Application, Context};
@@ -24,15 +25,14 @@ use crate::mailbox::Mailbox;
 pub struct ServerEngine<A: Application> {
     links: Links<ServerConnection, A::Data>,
     lent: Lent<A>,
-    limits: Limits,
     shares: Shares,
     listeners: Vec<Listener>,
     accepting: bool,
     stop: Stop,
-    ending: Option<Instant>, // the deadline of a graceful stop
+    ending: Option<Instant>,    // the deadline of a graceful stop
+    newcomers: Option<Instant>, // and that of a first request
     actions: VecDeque<Action>,
     accept_failures: u64,
-    refused: u64,
     mailbox: Mailbox<A::Message>,
     letters: Vec<(Exchange, A::Message)>, // empty between two wake-ups
 }
@@ -63,19 +63,19 @@ impl<A: Application> ServerEngine<A> {
     pub fn new(now: Instant, mut application: A, limits: Limits, stop: Stop) -> Self {
         let mailbox = Mailbox::new();
         application.start(mailbox.clone());
+        let (timers, addresses) = (Vec::new(), Addresses::default());
         Self {
             links: Links::new(now, limits.timeouts(), 0, 1),
-            lent: Lent { application, timers: Vec::new(), addresses: Addresses::default() },
-            limits,
+            lent: Lent { application, timers, addresses, limits, refused: 0, ending: false },
             shares: limits.shares(),
             listeners: Vec::new(),
             accepting: true,
             stop,
             ending: None,
+            newcomers: None,
             actions: VecDeque::new(),
             accept_failures: 0,
             mailbox,
-            refused: 0,
             letters: Vec::new(),
         }
     }
@@ -112,9 +112,10 @@ impl<A: Application> ServerEngine<A> {
         self.accept_failures
     }
 
-    /// Connections that were closed because their address had too many.
+    /// Connections that were closed because their address had too many. Behind a proxy whose
+    /// header is believed, it is the client's address that counts, as soon as it is told.
     pub fn refused(&self) -> u64 {
-        self.refused
+        self.lent.refused
     }
 
     /// True once a stop was asked for and the last connection is gone.
@@ -123,28 +124,28 @@ impl<A: Application> ServerEngine<A> {
     }
 
     /// Ends gracefully: nobody is accepted any more, idle connections close, others finish what
-    /// they are about and say that it is the last.
+    /// they are about and say that it is the last. Who has not asked for anything yet may have
+    /// been accepted in this very turn, with a request on its way: it has a moment.
     fn begin_to_end(&mut self, now: Instant) {
-        self.ending = Some(now + self.limits.drain_timeout.min(FOREVER));
+        self.ending = Some(now + self.lent.limits.drain_timeout.min(FOREVER));
+        self.newcomers = Some(now + NEWCOMER_TIMEOUT);
+        self.lent.ending = true;
         for listener in self.listeners.drain(..) {
             self.actions.push_back(Action::Unlisten { listener: listener.id });
         }
-        for socket in self.links.sockets() {
-            if let Some((connection, _)) = self.links.get_mut(socket) {
-                connection.close_after();
-            }
-            self.links.touch(now, socket, &mut self.lent);
-        }
+        self.close_after(now, |connection| !connection.is_new());
     }
 
-    /// True if one more may connect from there.
-    fn has_place(&self, origin: Origin) -> bool {
-        let max = match origin {
-            Origin::Network(_) => self.limits.address_connections_max,
-            Origin::Loopback(_) => self.limits.loopback_connections_max,
-            Origin::Unnamed => return true,
-        };
-        max == usize::MAX || self.lent.addresses.count(origin) < max
+    /// What these connections are about is the last that they do.
+    fn close_after(&mut self, now: Instant, whose: impl Fn(&ServerConnection) -> bool) {
+        for socket in self.links.sockets() {
+            if let Some((connection, _)) = self.links.get_mut(socket)
+                && whose(connection)
+            {
+                connection.close_after();
+                self.links.touch(now, socket, &mut self.lent);
+            }
+        }
     }
 
     fn set_accepting(&mut self, on: bool) {
@@ -176,8 +177,8 @@ impl<A: Application> ServerEngine<A> {
         for (socket, deadline) in self.lent.timers.drain(..) {
             self.links.set_timer(socket, deadline);
         }
-        let room = self.limits.connections_max.saturating_sub(self.links.len());
-        if !self.accepting && room > self.limits.connections_max / ROOM_SHARE {
+        let room = self.lent.limits.connections_max.saturating_sub(self.links.len());
+        if !self.accepting && room > self.lent.limits.connections_max / ROOM_SHARE {
             self.set_accepting(true);
         }
     }
@@ -191,8 +192,7 @@ impl<A: Application> Engine for ServerEngine<A> {
         peer: SocketAddr,
     ) -> Option<SocketId> {
         let origin = Origin::of(peer.ip());
-        if !self.has_place(origin) {
-            self.refused += 1;
+        if !self.lent.has_place(origin) {
             return None;
         }
         let known = self.listeners.iter().find(|known| known.id == listener);
@@ -208,7 +208,7 @@ impl<A: Application> Engine for ServerEngine<A> {
         }
         let socket = self.links.insert(now, layer, connection, data, &mut self.lent);
         self.lent.addresses.enter(self.links.position(socket), origin);
-        if self.links.len() >= self.limits.connections_max {
+        if self.links.len() >= self.lent.limits.connections_max {
             self.set_accepting(false);
         }
         Some(socket)
@@ -255,6 +255,10 @@ impl<A: Application> Engine for ServerEngine<A> {
         if self.lent.application.poll_timeout().is_some_and(|due| due <= now) {
             self.lent.application.handle_timeout(now);
         }
+        if self.newcomers.is_some_and(|deadline| deadline <= now) {
+            self.newcomers = None;
+            self.close_after(now, ServerConnection::is_new);
+        }
         if self.ending.is_some_and(|deadline| deadline <= now) {
             for socket in self.links.sockets() {
                 self.links.cut(now, socket, &mut self.lent);
@@ -278,12 +282,17 @@ impl<A: Application> Engine for ServerEngine<A> {
         self.links.poll_transmit(socket)
     }
 
+    fn is_last(&self, socket: SocketId) -> bool {
+        self.links.is_last(socket)
+    }
+
     fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
         self.links.poll_load(socket)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let ending = self.ending.filter(|_| !self.links.is_empty());
+        let ending = [self.ending, self.newcomers].into_iter().flatten().min();
+        let ending = ending.filter(|_| !self.links.is_empty());
         let own = [self.links.poll_timeout(), self.lent.application.poll_timeout(), ending];
         own.into_iter().flatten().min()
     }
@@ -295,9 +304,24 @@ struct Lent<A> {
     application: A,
     timers: Vec<(SocketId, Option<Instant>)>,
     addresses: Addresses,
+    limits: Limits,
+    refused: u64,
+    ending: bool,
 }
 
 impl<A> Lent<A> {
+    /// True if one more may connect from there; counted otherwise.
+    fn has_place(&mut self, origin: Origin) -> bool {
+        let max = match origin {
+            Origin::Network(_) => self.limits.address_connections_max,
+            Origin::Loopback(_) => self.limits.loopback_connections_max,
+            Origin::Unnamed => return true,
+        };
+        let has = max == usize::MAX || self.addresses.count(origin) < max;
+        self.refused += u64::from(!has);
+        has
+    }
+
     fn note(&mut self, context: &Context) {
         if let Some(deadline) = context.timer {
             self.timers.push((context.exchange.socket, deadline));
@@ -322,9 +346,18 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
         &mut self,
         now: Instant,
         socket: SocketId,
-        (_, data): (&mut ServerConnection, &mut A::Data),
+        (connection, data): (&mut ServerConnection, &mut A::Data),
         info: &dyn Any,
     ) {
+        if let Some(source) = info.downcast_ref::<Header>().and_then(Header::source) {
+            self.addresses.leave(socket.index);
+            let origin = Origin::of(source.ip());
+            if self.has_place(origin) {
+                self.addresses.enter(socket.index, origin);
+            } else {
+                connection.close_after(); // it is at rest: this is its end
+            }
+        }
         let mut context = Context::new(now, Exchange { socket, stream: StreamId::default() });
         self.application.handle_replaced(&mut context, data, info);
         self.note(&context);
@@ -337,6 +370,9 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
         (connection, data): (&mut ServerConnection, &mut A::Data),
         event: Event<'_, Server>,
     ) {
+        if self.ending && matches!(event, Event::Head { .. }) {
+            connection.close_after(); // a first request after the end has begun is the last
+        }
         let mut context = Context::new(now, Exchange { socket, stream: event.stream() });
         self.application.handle(&mut context, connection, data, event);
         self.note(&context);
@@ -363,5 +399,7 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
 const SHED_MAX: usize = 64;
 /// Longer than any server runs; far more than this cannot be added to a moment.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+/// From a graceful stop to the first request of who was just accepted: some round trips.
+const NEWCOMER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Accepting begins again when one connection in so many is free: not at every close.
 const ROOM_SHARE: usize = 64;

@@ -216,10 +216,12 @@ impl<S: Side> Session<S> {
         error.into()
     }
 
-    /// Room for so many bytes of plaintext.
+    /// Room for so many bytes of plaintext. A head that waits for its body takes none of it, so
+    /// that large bodies are cut as files are read.
     fn room(&self) -> usize {
         let queued = usize::try_from(self.outbox.size()).unwrap_or(usize::MAX);
         match self.queue_max.saturating_sub(queued) {
+            _ if queued < RECORD_SIZE => self.queue_max,
             room if room < RECORD_SIZE => 0,
             room => room,
         }
@@ -385,7 +387,7 @@ fn begins_with_record(bytes: &[u8]) -> bool {
 const RECORD_SIZE: usize = 16 * 1024;
 /// Header, nonce, tag, content type and slack: what a record adds.
 const RECORD_OVERHEAD: usize = 64;
-/// Ciphertext that waits for the socket, unless somebody sets another limit.
+/// Ciphertext that waits for the socket, and a record more, unless somebody sets another limit.
 const QUEUE_MAX: usize = 128 * 1024;
 /// What says nothing is tickets, changes of keys and padding: no peer sends more of it at a time.
 const SILENT_SIZE_MAX: usize = 32 * 1024;

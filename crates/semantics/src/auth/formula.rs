@@ -46,6 +46,12 @@ impl Algorithm {
         all.find(|known| name.eq_ignore_ascii_case(known.name.as_bytes())).copied()
     }
 
+    /// What a server that offers a scheme names. `None` if the scheme is not Digest's.
+    pub(super) fn of_scheme(scheme: Scheme) -> Option<Self> {
+        let mut all = ALGORITHMS.iter().filter(|known| !known.is_session);
+        all.find(|known| known.scheme() == scheme).copied()
+    }
+
     pub(super) fn scheme(self) -> Scheme {
         match self.hash {
             Hash::Md5 => Scheme::DigestMd5,

@@ -25,17 +25,21 @@
 //! [`Session::handle_challenges`] with the [`Attempt`] that it answers, `Authentication-Info` to
 //! [`Session::handle_info`]. How often one transfer tries is the caller's to bound.
 //!
-//! On the server's side, [`Authorization`] is what a client sent, to be verified.
+//! On the server's side, a [`Gate`] asks for Basic or Digest and knows whom to admit;
+//! [`Authorization`] is what a client sent, for those who verify it themselves.
 
 mod challenge;
 mod credentials;
 mod digest;
 mod formula;
+mod gate;
 mod hash;
+mod nonces;
 mod proof;
 mod session;
 
 pub use challenge::{Challenge, challenges};
 pub use credentials::{BadCredentials, Credentials};
+pub use gate::{BadGate, Decision, Gate, GateOptions, Users, is_same_secret};
 pub use proof::{Authorization, DigestProof};
 pub use session::{Attempt, Request, Scheme, Session, Unsigned, Verdict};

@@ -1,7 +1,7 @@
 //! The server's side: what a client sent as `Authorization`, and whether it is right.
 //!
 //! Only the proof is judged here. Which nonces are ours, how old they may be and which counts
-//! were seen is the server's memory, not ours; nor whether what Digest did not cover matters.
+//! were seen is `gate`'s memory, not ours; nor whether what Digest did not cover matters.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -92,24 +92,35 @@ impl<'a> DigestProof<'a> {
         self.param("uri")
     }
 
+    /// Who made it, by their own account. `None` if they do not say, say it twice, or say a hash of
+    /// it only: see [`DigestProof::is_of`].
+    pub fn user(&self) -> Option<Cow<'_, [u8]>> {
+        if self.is_user_hashed() { None } else { self.name() }
+    }
+
     /// True if it was made by somebody who is called so.
     pub fn is_of(&self, user: &str) -> bool {
-        let name: Cow<'_, [u8]> = match (self.params.get("username"), self.params.get("username*"))
-        {
-            (Some(name), None) => name.into(),
-            (None, Some(name)) => match name.split_at_checked(EXTENDED.len()) {
-                Some((start, rest)) if start.eq_ignore_ascii_case(EXTENDED) => {
-                    percent_decode(rest).into()
-                }
-                _ => return false,
-            },
-            _ => return false,
-        };
-        if self.params.get("userhash").is_some_and(|flag| flag.eq_ignore_ascii_case(b"true")) {
+        let Some(name) = self.name() else { return false };
+        if self.is_user_hashed() {
             let hash = self.algorithm.hash.of(&[user.as_bytes(), self.param("realm")]);
             return name.eq_ignore_ascii_case(hash.as_bytes());
         }
         *name == *user.as_bytes()
+    }
+
+    fn name(&self) -> Option<Cow<'_, [u8]>> {
+        match (self.params.get("username"), self.params.get("username*")) {
+            (Some(name), None) => Some(name.into()),
+            (None, Some(name)) => {
+                let (start, rest) = name.split_at_checked(EXTENDED.len())?;
+                start.eq_ignore_ascii_case(EXTENDED).then(|| percent_decode(rest).into())
+            }
+            _ => None,
+        }
+    }
+
+    fn is_user_hashed(&self) -> bool {
+        self.params.get("userhash").is_some_and(|flag| flag.eq_ignore_ascii_case(b"true"))
     }
 
     /// True if it was made with this password, in this realm, for this request. Takes as long for

@@ -1,0 +1,73 @@
+//! What a program needs around a server engine: listeners, threads, and a good end.
+//!
+//! A [`Host`] runs an [`Application`](fulmar_server::Application) in threads of its own, each with
+//! a reactor, until it is told to stop:
+//!
+//! ```
+//! use fulmar_host::{Host, Listen};
+//! # use fulmar_proto::{Event, Server, ServerConnection};
+//! # use fulmar_server::{Application, Context};
+//! # struct Hello;
+//! # impl Application for Hello {
+//! #     type Data = ();
+//! #     type Message = std::convert::Infallible;
+//! #     fn handle(
+//! #         &mut self,
+//! #         _: &mut Context,
+//! #         _: &mut ServerConnection,
+//! #         _: &mut (),
+//! #         _: Event<'_, Server>,
+//! #     ) {
+//! #     }
+//! # }
+//!
+//! let running = Host::new(|_| Ok(Hello))
+//!     .listen(Listen::tcp("127.0.0.1:0".parse().unwrap()))
+//!     .threads(2)
+//!     .start()?;
+//! println!("listening on {}", running.addresses()[0]);
+//! running.stop(); // at a signal, say: see `Running::stopper`
+//! let outcomes = running.join()?;
+//! assert_eq!(outcomes.len(), 2);
+//! # Ok::<(), fulmar_host::Error>(())
+//! ```
+//!
+//! **What is listened on.** [`Listen`] is a TCP address, a Unix socket, or a socket that this
+//! process was given: by its parent, or by systemd ([`Activation`]). With several threads each
+//! has a TCP listener of its own (`SO_REUSEPORT`), and the kernel spreads the connections. A socket
+//! that cannot be had more than once is shared: all threads that are idle are woken for a connection,
+//! one gets it, and each of the others has asked in vain once. `EPOLLEXCLUSIVE` would wake
+//! fewer, but who is woken and then may not accept (its connections are at their limit, it
+//! is ending) would leave the connection to nobody until another one comes.
+//!
+//! **The end** is graceful, with a deadline: [`Running::stop`]. No signal is handled here: a
+//! program decides what its signals mean.
+//!
+//! **A new version of the program** takes the listeners over without losing a connection that
+//! waits to be accepted: [`Host::hand_over`].
+//!
+//! An engine in the application's own loop needs no host: it takes what [`Listen::open`] returns.
+#![forbid(unsafe_code)]
+
+mod address;
+mod error;
+mod file;
+mod listen;
+
+mod activation;
+
+mod host;
+mod outcome;
+mod running;
+mod worker;
+
+mod handover;
+
+pub use activation::{Activation, ActivationError};
+pub use address::Address;
+pub use error::Error;
+pub use host::Host;
+pub use listen::{Listen, Opened};
+pub use outcome::{Outcome, Usage};
+pub use running::{Running, Stopper};
+pub use worker::Worker;

@@ -1,0 +1,202 @@
+//! What to listen on, and the sockets that come of it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+
+use fulmar_drive::{ListenOptions, UnixListenOptions, listen, listen_unix};
+use fulmar_server::Layers;
+use fulmar_sys as sys;
+
+use crate::address::Address;
+use crate::error::Error;
+use crate::file::SocketFile;
+use crate::handover::Taken;
+
+/// What to listen on.
+///
+/// ```
+/// use fulmar_host::Listen;
+/// let public = Listen::tcp("[::]:8080".parse().unwrap()).backlog(4_096);
+/// let local = Listen::unix("/run/example.sock").permissions(0o660);
+/// ```
+#[derive(Debug)]
+pub struct Listen {
+    source: Source,
+    layers: Option<Layers>,
+    backlog: Option<u16>,
+    permissions: u32,
+}
+
+#[derive(Debug)]
+enum Source {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+    Inherited(Vec<OwnedFd>),
+}
+
+impl Listen {
+    /// On an address; port 0 asks for a free one.
+    pub fn tcp(address: SocketAddr) -> Self {
+        Self::new(Source::Tcp(address))
+    }
+
+    /// On a Unix socket; after an `@`, on a name in the abstract namespace. A file that nobody
+    /// answers on any more is replaced, and it is removed at the end.
+    pub fn unix(path: impl Into<PathBuf>) -> Self {
+        Self::new(Source::Unix(path.into()))
+    }
+
+    /// On a socket that listens already. Every process that has it has to agree that calls on it
+    /// do not wait.
+    pub fn inherited(socket: OwnedFd) -> Self {
+        Self::new(Source::Inherited(vec![socket]))
+    }
+
+    /// On all of these, which are bound to one address.
+    pub(crate) fn inherited_all(sockets: Vec<OwnedFd>) -> Self {
+        Self::new(Source::Inherited(sockets))
+    }
+
+    fn new(source: Source) -> Self {
+        let permissions = UnixListenOptions::default().permissions;
+        Self { source, layers: None, backlog: None, permissions }
+    }
+
+    /// With a layer below each connection, such as TLS.
+    #[must_use]
+    pub fn layers(self, layers: Layers) -> Self {
+        Self { layers: Some(layers), ..self }
+    }
+
+    /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+    #[must_use]
+    pub fn backlog(self, backlog: u16) -> Self {
+        Self { backlog: Some(backlog), ..self }
+    }
+
+    /// Who may connect to the file of a Unix socket: those who may write to it. Only its owner, if
+    /// nothing else is said.
+    #[must_use]
+    pub fn permissions(self, permissions: u32) -> Self {
+        Self { permissions, ..self }
+    }
+
+    /// Listens, for one thread: for an engine in a loop of the application's. Each socket goes to
+    /// [`fulmar_drive::Reactor::listen`], and what that returns, with the layers, to
+    /// [`fulmar_server::ServerEngine::add_listener`].
+    ///
+    /// # Errors
+    /// [`Error::Listen`].
+    pub fn open(self) -> Result<Opened, Error> {
+        self.open_for(1, &mut Taken::default())
+    }
+
+    /// Takes over what a process before us has listened on, or listens.
+    pub(crate) fn open_for(self, threads: usize, taken: &mut Taken) -> Result<Opened, Error> {
+        let asked = match &self.source {
+            Source::Tcp(address) => Some(Address::Tcp(*address)),
+            Source::Unix(path) => Some(Address::Unix(path.clone())),
+            Source::Inherited(_) => None,
+        };
+        if let Some(asked) = &asked
+            && let Some(mut opened) = taken.take(asked)
+        {
+            opened.layers = self.layers;
+            return Ok(opened);
+        }
+        let layers = self.layers.clone();
+        match self.sockets(threads) {
+            Ok((address, sockets)) => {
+                let file = asked.as_ref().and_then(Address::file).cloned();
+                let (file, asked) =
+                    (file.map(SocketFile::armed), asked.unwrap_or_else(|| address.clone()));
+                Ok(Opened { address, sockets, layers, asked, file })
+            }
+            Err(error) => Err(Error::Listen { address: asked, error }),
+        }
+    }
+
+    fn sockets(self, threads: usize) -> io::Result<(Address, Vec<OwnedFd>)> {
+        match self.source {
+            Source::Tcp(address) => {
+                let defaults = ListenOptions::default();
+                let options = ListenOptions {
+                    backlog: self.backlog.unwrap_or(defaults.backlog),
+                    reuse_port: threads > 1,
+                    defer_accept: true,
+                };
+                let (first, address) = listen(address, options)?;
+                let mut sockets = vec![first];
+                for _ in 1..threads {
+                    sockets.push(listen(address, options)?.0);
+                }
+                Ok((Address::Tcp(address), sockets))
+            }
+            Source::Unix(path) => {
+                let defaults = UnixListenOptions::default();
+                let backlog = self.backlog.unwrap_or(defaults.backlog);
+                let options = UnixListenOptions { backlog, permissions: self.permissions };
+                Ok((Address::Unix(path.clone()), vec![listen_unix(&path, options)?]))
+            }
+            Source::Inherited(sockets) => {
+                let mut address = None;
+                for socket in &sockets {
+                    let found = adopt(socket)?;
+                    if address.get_or_insert_with(|| found.clone()) != &found {
+                        let why = "sockets of one name are bound to several addresses";
+                        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+                    }
+                }
+                let address = address.ok_or(io::ErrorKind::NotFound)?;
+                Ok((address, sockets))
+            }
+        }
+    }
+}
+
+/// Has a socket that somebody else made behave as ours do.
+fn adopt(socket: &OwnedFd) -> io::Result<Address> {
+    if !sys::accepts(socket.as_fd())? {
+        let why = "the socket does not listen: whoever made it has to call listen(2)";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    let address = Address::of(socket.as_fd())?;
+    sys::set_nonblocking(socket.as_fd())?; // who loses a race for a connection must not wait
+    if address.tcp().is_some() {
+        sys::set_nodelay(socket.as_fd())?;
+        sys::set_defer_accept(socket.as_fd(), 1)?;
+    }
+    Ok(address)
+}
+
+/// Listening sockets of one address. The file of a Unix socket is removed when this is dropped.
+#[derive(Debug)]
+pub struct Opened {
+    /// Where they are bound; a free port is known now.
+    pub address: Address,
+    /// One or more: connections come to each of them, so none may be left unheard.
+    pub sockets: Vec<OwnedFd>,
+    /// What lies below each connection.
+    pub layers: Option<Layers>,
+    pub(crate) asked: Address,
+    pub(crate) file: Option<SocketFile>,
+}
+
+impl Opened {
+    /// Deals the sockets out: every thread has one at least, and every socket is some thread's.
+    /// Where there are fewer sockets than threads, they share them.
+    pub(crate) fn deal(&self, threads: usize) -> io::Result<Vec<Vec<OwnedFd>>> {
+        let mut hands: Vec<Vec<OwnedFd>> = (0..threads).map(|_| Vec::new()).collect();
+        for at in 0..threads.max(self.sockets.len()) {
+            hands[at % threads].push(share(&self.sockets[at % self.sockets.len()])?);
+        }
+        Ok(hands)
+    }
+}
+
+/// Another descriptor for the same socket.
+pub(crate) fn share(socket: &OwnedFd) -> io::Result<OwnedFd> {
+    sys::duplicate(socket.as_raw_fd())
+}

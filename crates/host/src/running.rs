@@ -1,0 +1,172 @@
+//! Threads that run, until they are told to stop.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use fulmar_drive::Waker;
+use fulmar_server::Stop;
+
+use crate::address::Address;
+use crate::error::Error;
+use crate::file::SocketFile;
+use crate::outcome::Outcome;
+
+/// A host that is running. Dropping it stops it without waiting for its end.
+#[derive(Debug)]
+#[must_use = "dropping it stops it"]
+pub struct Running<R> {
+    addresses: Vec<Address>,
+    stopper: Stopper,
+    threads: Vec<Thread<R>>,
+    desk: Option<JoinHandle<Result<(), Error>>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Thread<R> {
+    pub(crate) number: usize,
+    pub(crate) thread: JoinHandle<io::Result<Option<Outcome<R>>>>,
+}
+
+impl<R> Running<R> {
+    pub(crate) fn new(
+        addresses: Vec<Address>,
+        stopper: Stopper,
+        threads: Vec<Thread<R>>,
+        desk: Option<JoinHandle<Result<(), Error>>>,
+    ) -> Self {
+        Self { addresses, stopper, threads, desk }
+    }
+
+    /// Where it listens, in the order in which it was told to.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// Ends it gracefully: nobody new is accepted, idle connections are closed, the others finish
+    /// what they are about. What is left at [`fulmar_server::Limits::drain_timeout`] is closed.
+    pub fn stop(&self) {
+        self.stopper.stop();
+    }
+
+    /// The same, for another thread.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// True once all threads have ended, asked or not.
+    pub fn is_finished(&self) -> bool {
+        self.threads.iter().all(|thread| thread.thread.is_finished())
+    }
+
+    /// Waits for the end: because it was stopped, because a new process has taken over, or
+    /// because a thread failed, which stops the others.
+    ///
+    /// # Errors
+    /// [`Error::Thread`] or [`Error::Panic`], once all threads have ended; the first of them, if
+    /// several failed.
+    pub fn join(mut self) -> Result<Vec<Outcome<R>>, Error> {
+        let outcomes = join(std::mem::take(&mut self.threads));
+        match self.desk.take().map(JoinHandle::join) {
+            None | Some(Ok(Ok(()))) => outcomes,
+            Some(Ok(Err(error))) => outcomes.and(Err(error)),
+            Some(Err(panic)) => std::panic::resume_unwind(panic), // ours: no application runs there
+        }
+    }
+}
+
+impl<R> Drop for Running<R> {
+    fn drop(&mut self) {
+        self.stopper.stop();
+    }
+}
+
+/// Waits for the end of all; what they did, or why the first that failed has.
+pub(crate) fn join<R>(threads: Vec<Thread<R>>) -> Result<Vec<Outcome<R>>, Error> {
+    let mut outcomes = Vec::new();
+    let mut failure = None;
+    for Thread { number, thread } in threads {
+        match thread.join() {
+            Ok(Ok(outcome)) => outcomes.extend(outcome),
+            Ok(Err(error)) => {
+                failure.get_or_insert(Error::Thread { number, error });
+            }
+            Err(panic) => {
+                let said = panic.downcast_ref::<&str>().copied();
+                let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+                let message = said.unwrap_or("it did not say why").into();
+                failure.get_or_insert(Error::Panic { number, message });
+            }
+        }
+    }
+    failure.map_or(Ok(outcomes), Err)
+}
+
+/// Ends a host gracefully, from any thread; see [`Running::stop`].
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: Stop,
+    wakers: Mutex<Vec<Waker>>,
+    files: Mutex<Vec<SocketFile>>,
+    quit: Mutex<Option<OwnedFd>>,
+}
+
+impl Stopper {
+    pub(crate) fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    /// From now on. Files of Unix sockets are gone when this returns, so that another server
+    /// may take their place at once.
+    pub fn stop(&self) {
+        lock(&self.0.files).clear();
+        lock(&self.0.quit).take();
+        self.0.stop.set();
+        lock(&self.0.wakers).iter().for_each(Waker::wake);
+    }
+
+    pub(crate) fn engine_stop(&self) -> Stop {
+        self.0.stop.clone()
+    }
+
+    /// Whoever was stopped before it had wakers hears of it now.
+    pub(crate) fn set_wakers(&self, wakers: Vec<Waker>) {
+        let mut known = lock(&self.0.wakers);
+        *known = wakers;
+        if self.0.stop.is_set() {
+            known.iter().for_each(Waker::wake);
+        }
+    }
+
+    /// These are removed at the end; when `quit` is closed, whoever hands over stops.
+    pub(crate) fn keep(&self, files: impl Iterator<Item = SocketFile>, quit: Option<OwnedFd>) {
+        lock(&self.0.files).extend(files);
+        *lock(&self.0.quit) = quit;
+        if self.0.stop.is_set() {
+            self.stop();
+        }
+    }
+
+    /// Another process has taken our place: the files are its own now.
+    pub(crate) fn leave_files(&self) {
+        lock(&self.0.files).drain(..).for_each(|mut file| file.disarm());
+    }
+}
+
+/// Nothing that may panic is done while one of them is held.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whichever thread ends, asked or not, ends the others.
+pub(crate) struct EndsAll(pub(crate) Stopper);
+
+impl Drop for EndsAll {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}

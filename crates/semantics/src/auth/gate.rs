@@ -1,0 +1,371 @@
+//! Who may in: a server's realm, its users, and what it asks of them (RFC 9110 §11).
+//!
+//! ```text
+//! no or wrong credentials ─▶ 401 with challenges     a right proof, its nonce used up ─▶ stale=true
+//! right ones ─▶ the user's name
+//! ```
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use super::digest::quote;
+use super::formula::Algorithm;
+use super::nonces::Nonces;
+use super::proof::{Authorization, DigestProof};
+use super::session::{Request, Scheme};
+
+/// Lets users in, and nobody else. Clones share what they know: give one to each thread.
+///
+/// ```
+/// use fulmar_semantics::auth::{Decision, Gate, GateOptions, Request};
+///
+/// let users = |user: &str| (user == "Aladdin").then(|| "open sesame".to_owned());
+/// let secret = [7; 32]; // random, in a program
+/// let gate = Gate::new(GateOptions::basic("WallyWorld"), users, secret)?;
+/// let request = Request { method: b"GET", target: b"/", body: None };
+/// let sent: &[u8] = b"Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==";
+/// assert_eq!(gate.decide(0, request, [sent]), Decision::Admitted("Aladdin".into()));
+/// let asked = vec!["Basic realm=\"WallyWorld\", charset=\"UTF-8\"".into()];
+/// assert_eq!(gate.decide(0, request, []), Decision::Refused(asked));
+/// # Ok::<(), fulmar_semantics::auth::BadGate>(())
+/// ```
+#[derive(Clone)]
+pub struct Gate {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    options: GateOptions,
+    users: Box<dyn Users + Send + Sync>,
+    nonces: Nonces,
+}
+
+/// What a gate asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateOptions {
+    /// What clients show to their users, and tell places by. Without control characters.
+    pub realm: String,
+    /// What is offered, in the order in which it is: some clients take the first they know. Basic
+    /// sends the password itself, so it needs TLS. Of [`Scheme::DigestMd5`], only that it does not
+    /// can be said for it.
+    pub schemes: Vec<Scheme>,
+    /// How long a nonce is good for. A client whose nonce is too old is told so, and does not ask
+    /// its user again.
+    pub nonce_lifetime: Duration,
+    /// How many nonces in use are remembered; some 50 bytes each. Beyond it, the oldest have to be
+    /// replaced.
+    pub nonces_max: usize,
+}
+
+impl GateOptions {
+    /// Basic.
+    pub fn basic(realm: &str) -> Self {
+        Self {
+            realm: realm.to_owned(),
+            schemes: vec![Scheme::Basic],
+            nonce_lifetime: NONCE_LIFETIME_USUAL,
+            nonces_max: NONCES_USUAL,
+        }
+    }
+
+    /// Digest with SHA-256, and with MD5 for those who know nothing else.
+    pub fn digest(realm: &str) -> Self {
+        let schemes = vec![Scheme::DigestSha256, Scheme::DigestMd5];
+        Self { schemes, ..Self::basic(realm) }
+    }
+}
+
+/// Who the users are. Any function from a name to a password is one.
+pub trait Users {
+    /// The password of a user, as Digest needs it. `None` if there is no such user, or only a hash
+    /// of the password is known.
+    fn password(&self, user: &str) -> Option<Cow<'_, str>>;
+
+    /// True if this is the user's password: for Basic. What overrides it takes care to take as long
+    /// for users that are not there.
+    fn verify(&self, user: &str, password: &str) -> bool {
+        let known = self.password(user);
+        let is_same = is_same_secret(known.as_deref().unwrap_or_default(), password);
+        known.is_some() && is_same
+    }
+}
+
+impl<F: Fn(&str) -> Option<String>> Users for F {
+    fn password(&self, user: &str) -> Option<Cow<'_, str>> {
+        self(user).map(Cow::Owned)
+    }
+}
+
+/// Compares secrets in a time that tells nothing of them, not even their length.
+pub fn is_same_secret(ours: &str, theirs: &str) -> bool {
+    Sha256::digest(ours).ct_eq(&Sha256::digest(theirs)).into()
+}
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// This user.
+    Admitted(String),
+    /// Nobody we know: 401, with a `WWW-Authenticate` field for each of these values.
+    Refused(Vec<String>),
+}
+
+/// Why there can be no such gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadGate {
+    /// The realm has a control character.
+    Realm,
+    /// No scheme is offered, or Bearer, which is not about users.
+    Schemes,
+}
+
+impl fmt::Display for BadGate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Realm => "the realm must be without control characters",
+            Self::Schemes => "offer Basic, Digest, or both",
+        })
+    }
+}
+
+impl std::error::Error for BadGate {}
+
+impl Gate {
+    /// A gate for these users. `secret` are random bytes, by which nonces are known for our own; the
+    /// same for all processes that serve one place, if there are several.
+    ///
+    /// # Errors
+    /// The variant says what is wrong with the options.
+    pub fn new(
+        options: GateOptions,
+        users: impl Users + Send + Sync + 'static,
+        secret: [u8; 32],
+    ) -> Result<Self, BadGate> {
+        if options.realm.chars().any(char::is_control) {
+            return Err(BadGate::Realm);
+        }
+        if options.schemes.is_empty() || options.schemes.contains(&Scheme::Bearer) {
+            return Err(BadGate::Schemes);
+        }
+        let nonces = Nonces::new(secret, options.nonce_lifetime.as_secs(), options.nonces_max);
+        Ok(Self { shared: Arc::new(Shared { options, users: Box::new(users), nonces }) })
+    }
+
+    /// Decides on a request with these `Authorization` fields. More than one, or one that is
+    /// malformed, is none.
+    pub fn decide<'a>(
+        &self,
+        unix_now: i64,
+        request: Request<'_>,
+        fields: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Decision {
+        let mut fields = fields.into_iter();
+        let field = fields.next().filter(|_| fields.next().is_none());
+        match field.and_then(Authorization::parse) {
+            Some(Authorization::Basic { user, password }) => self.basic(unix_now, &user, &password),
+            Some(Authorization::Digest(proof)) => self.digest(unix_now, request, &proof),
+            Some(Authorization::Bearer(_)) | None => self.refuse(unix_now, false),
+        }
+    }
+
+    fn basic(&self, unix_now: i64, user: &[u8], password: &[u8]) -> Decision {
+        let (Ok(user), Ok(password)) = (str::from_utf8(user), str::from_utf8(password)) else {
+            return self.refuse(unix_now, false);
+        };
+        if self.offers(Scheme::Basic) && self.shared.users.verify(user, password) {
+            return Decision::Admitted(user.to_owned());
+        }
+        self.refuse(unix_now, false)
+    }
+
+    /// The proof comes first: whoever has none learns nothing of nonces, and uses up no memory.
+    fn digest(&self, unix_now: i64, request: Request<'_>, proof: &DigestProof<'_>) -> Decision {
+        let Shared { options, users, nonces } = &*self.shared;
+        let user = proof.user().and_then(|user| String::from_utf8(user.into_owned()).ok());
+        let (Some(user), Some(count)) = (user, proof.count()) else {
+            return self.refuse(unix_now, false);
+        };
+        let known = users.password(&user);
+        let password = known.as_deref().unwrap_or_default();
+        let is_right = proof.verify(&options.realm, &user, password, request);
+        if !is_right || known.is_none() || !self.offers(proof.scheme()) {
+            return self.refuse(unix_now, false);
+        }
+        if nonces.take(unix_now, proof.nonce(), count) {
+            return Decision::Admitted(user);
+        }
+        self.refuse(unix_now, true)
+    }
+
+    fn offers(&self, scheme: Scheme) -> bool {
+        self.shared.options.schemes.contains(&scheme)
+    }
+
+    fn refuse(&self, unix_now: i64, is_stale: bool) -> Decision {
+        let mut realm = Vec::new();
+        quote(self.shared.options.realm.as_bytes(), &mut realm);
+        let realm = String::from_utf8_lossy(&realm);
+        let challenge = |scheme: &Scheme| match Algorithm::of_scheme(*scheme) {
+            None => format!("Basic realm={realm}, charset=\"UTF-8\""),
+            Some(algorithm) => {
+                let nonce = self.shared.nonces.issue(unix_now);
+                let stale = if is_stale { ", stale=true" } else { "" };
+                let name = algorithm.name;
+                format!(
+                    "Digest realm={realm}, qop=\"auth\", algorithm={name}, nonce=\"{nonce}\", \
+                     charset=UTF-8{stale}"
+                )
+            }
+        };
+        Decision::Refused(self.shared.options.schemes.iter().map(challenge).collect())
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").field("options", &self.shared.options).finish_non_exhaustive()
+    }
+}
+
+/// Long enough for a user's visit, short enough that a nonce is not worth keeping.
+const NONCE_LIFETIME_USUAL: Duration = Duration::from_secs(300);
+/// Some 200 KB.
+const NONCES_USUAL: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::{Credentials, Session, challenges};
+
+    const REQUEST: Request<'_> = Request { method: b"GET", target: b"/a", body: None };
+
+    fn gate(options: GateOptions) -> Gate {
+        let users = |user: &str| (user == "Zoë").then(|| "pass:wörd".to_owned());
+        Gate::new(options, users, [7; 32]).unwrap()
+    }
+
+    fn refused(decision: Decision) -> Vec<String> {
+        match decision {
+            Decision::Refused(challenges) => challenges,
+            Decision::Admitted(user) => panic!("{user} was admitted"),
+        }
+    }
+
+    /// Our own client's answer to a refusal.
+    fn begin(refusal: &[String], password: &str) -> Session {
+        let asked = challenges(refusal.iter().map(String::as_bytes));
+        let credentials = Credentials::password("Zoë", password).unwrap();
+        Session::begin(&asked, &credentials, Scheme::Basic, [3; 16]).unwrap()
+    }
+
+    fn authorize(session: &mut Session) -> Vec<u8> {
+        let mut value = Vec::new();
+        session.authorize(REQUEST, &mut value).unwrap();
+        value
+    }
+
+    fn admitted() -> Decision {
+        Decision::Admitted("Zoë".to_owned())
+    }
+
+    #[test]
+    fn our_client_is_admitted_with_every_scheme() {
+        for schemes in [
+            &[Scheme::Basic][..],
+            &[Scheme::DigestMd5],
+            &[Scheme::DigestSha256],
+            &[Scheme::DigestSha512],
+            &[Scheme::DigestSha256, Scheme::DigestMd5, Scheme::Basic],
+        ] {
+            let options =
+                GateOptions { schemes: schemes.to_vec(), ..GateOptions::basic("a \"b\"") };
+            let gate = gate(options);
+            let refusal = refused(gate.decide(5, REQUEST, []));
+            assert_eq!(refusal.len(), schemes.len());
+            let mut session = begin(&refusal, "pass:wörd");
+            assert_eq!(session.scheme(), schemes[0]);
+            for _ in 0..3 {
+                let value = authorize(&mut session);
+                assert_eq!(gate.clone().decide(5, REQUEST, [&value[..]]), admitted());
+            }
+            let value = authorize(&mut begin(&refusal, "password"));
+            let again = refused(gate.decide(5, REQUEST, [&value[..]]));
+            assert!(again.iter().all(|challenge| !challenge.contains("stale")), "{again:?}");
+        }
+    }
+
+    #[test]
+    fn a_proof_counts_once_and_for_a_while_and_for_its_request() {
+        let gate = gate(GateOptions::digest("r"));
+        let refusal = refused(gate.decide(100, REQUEST, []));
+        let mut session = begin(&refusal, "pass:wörd");
+        let value = authorize(&mut session);
+        let decide = |now, request, value: &[u8]| gate.decide(now, request, [value]);
+        let is_stale = |decision| refused(decision)[0].ends_with(", stale=true");
+        for other in [Request { method: b"PUT", ..REQUEST }, Request { target: b"/b", ..REQUEST }] {
+            assert!(!is_stale(decide(100, other, &value)));
+        }
+        assert_eq!(decide(100, REQUEST, &value), admitted());
+        assert!(is_stale(decide(100, REQUEST, &value)), "sent again by somebody");
+        let value = authorize(&mut session);
+        assert!(is_stale(decide(401, REQUEST, &value)), "too old");
+        // As a client does: with the new nonce, without asking its user.
+        let next = refused(decide(401, REQUEST, &value));
+        let mut session = begin(&next, "pass:wörd");
+        assert_eq!(decide(401, REQUEST, &authorize(&mut session)), admitted());
+        // After a restart with another secret.
+        let other = Gate::new(GateOptions::digest("r"), |_: &str| Some("x".to_owned()), [8; 32]);
+        let value = authorize(&mut begin(&refusal, "x"));
+        assert!(is_stale(other.unwrap().decide(100, REQUEST, [&value[..]])));
+    }
+
+    #[test]
+    fn what_is_not_offered_is_not_taken() {
+        let basic = authorize(&mut begin(&["Basic realm=r".into()], "pass:wörd"));
+        let digest = gate(GateOptions::digest("r"));
+        refused(digest.decide(0, REQUEST, [&basic[..]]));
+        let sha_only =
+            GateOptions { schemes: vec![Scheme::DigestSha256], ..GateOptions::digest("r") };
+        let refusal = refused(digest.decide(0, REQUEST, []));
+        let md5 = authorize(&mut begin(&refusal[1..], "pass:wörd"));
+        refused(gate(sha_only).decide(0, REQUEST, [&md5[..]]));
+        let nonce = refusal[0].split('"').nth(5).unwrap();
+        let legacy = format!("Digest realm=r, nonce=\"{nonce}\", algorithm=SHA-256");
+        let legacy = authorize(&mut begin(&[legacy], "pass:wörd"));
+        refused(digest.decide(0, REQUEST, [&legacy[..]]));
+    }
+
+    #[test]
+    fn bad_credentials_are_none() {
+        let gate = gate(GateOptions::basic("r"));
+        let good = authorize(&mut begin(&["Basic realm=r".into()], "pass:wörd"));
+        assert_eq!(gate.decide(0, REQUEST, [&good[..]]), admitted());
+        refused(gate.decide(0, REQUEST, [&good[..], &good[..]]));
+        for bad in
+            ["", "Basic", "Basic !", "Basic Og==", "Bearer x", "Basic //86/w==", "Digest a=b"]
+        {
+            assert_eq!(refused(gate.decide(0, REQUEST, [bad.as_bytes()])).len(), 1, "{bad}");
+        }
+    }
+
+    #[test]
+    fn gates_that_cannot_be() {
+        let of = |options| Gate::new(options, |_: &str| None, [0; 32]).map(drop).unwrap_err();
+        assert_eq!(of(GateOptions::basic("a\r\nb")), BadGate::Realm);
+        assert_eq!(of(GateOptions { schemes: vec![], ..GateOptions::basic("") }), BadGate::Schemes);
+        let schemes = vec![Scheme::Basic, Scheme::Bearer];
+        assert_eq!(of(GateOptions { schemes, ..GateOptions::basic("") }), BadGate::Schemes);
+    }
+
+    #[test]
+    fn secrets_are_compared() {
+        assert!(is_same_secret("", "") && is_same_secret("ab", "ab"));
+        assert!(!is_same_secret("ab", "abc") && !is_same_secret("ab", "aB"));
+    }
+}

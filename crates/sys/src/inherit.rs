@@ -1,0 +1,119 @@
+//! Sockets that somebody else made: left open by who started this process, or about to be shared.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use crate::ledger::syscall;
+use crate::socket::len_of;
+
+/// `fcntl(2)`, `F_GETFD` and `F_SETFD`: takes over a descriptor that who started this process left
+/// open for it. From now on it is closed on `execve(2)`, so it can be taken over once.
+///
+/// # Errors
+/// `EBADF` if nothing is open under this number; `InvalidInput` if it is a standard stream, or was
+/// taken over already, or was opened by this process.
+pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    if number <= libc::STDERR_FILENO {
+        let why = "the standard streams are not handed over";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    // SAFETY: the command takes no pointers.
+    let flags = syscall!(fcntl, unsafe { libc::fcntl(number, libc::F_GETFD) })?;
+    if flags & libc::FD_CLOEXEC != 0 {
+        let why = format!("descriptor {number} has an owner in this process already");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    let flags = flags | libc::FD_CLOEXEC;
+    // SAFETY: the command takes no pointers.
+    syscall!(fcntl, unsafe { libc::fcntl(number, libc::F_SETFD, flags) })?;
+    // SAFETY: it is open, and was not opened here: what this process opens, in Rust, is closed on
+    // execve from its beginning, and what is taken over here is from then on. So it has no owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Removes variables from the environment, if that is safe: no other thread may be reading it. So
+/// nothing is done, and false returned, if there is one, or if `/proc` does not tell.
+pub fn forget_environment(names: &[&str]) -> bool {
+    // A directory's links are its parent's, its own and those of its entries: one a thread.
+    let alone = std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() == 3);
+    if alone {
+        for name in names {
+            // SAFETY: this is the only thread, so nobody reads or writes the environment now.
+            unsafe { std::env::remove_var(name) };
+        }
+    }
+    alone
+}
+
+/// `getsockopt(2)`, `SO_ACCEPTCONN`: true if it listens.
+///
+/// # Errors
+/// As the manual page says; `ENOTSOCK` if it is no socket.
+pub fn accepts(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut listens: libc::c_int = 0;
+    let mut len = len_of::<libc::c_int>();
+    // SAFETY: `listens` has room for `len` bytes, which is what the kernel may write.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ACCEPTCONN,
+            (&raw mut listens).cast(),
+            &raw mut len,
+        )
+    };
+    syscall!(getsockopt, result)?;
+    Ok(listens != 0)
+}
+
+/// `ioctl(2)`, `FIONBIO`: calls on this open file do not wait, in whatever process.
+///
+/// # Errors
+/// As the manual page says.
+pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let mut on: libc::c_int = 1;
+    // SAFETY: `on` is a live int, which is what FIONBIO reads.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONBIO, &raw mut on) };
+    syscall!(ioctl, result).map(drop)
+}
+
+/// `getsockname(2)` of a Unix socket: its path, or its abstract name after an `@`.
+///
+/// # Errors
+/// As the manual page says; `Unsupported` if it is no Unix socket, or has no name.
+pub fn local_path(fd: BorrowedFd<'_>) -> io::Result<PathBuf> {
+    // SAFETY: sockaddr_un is plain data; all-zero is a valid value of it.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    let mut len = len_of::<libc::sockaddr_un>();
+    // SAFETY: `address` has room for `len` bytes, which is what the kernel may write.
+    let result =
+        unsafe { libc::getsockname(fd.as_raw_fd(), (&raw mut address).cast(), &raw mut len) };
+    syscall!(getsockname, result)?;
+    let path_at = std::mem::offset_of!(libc::sockaddr_un, sun_path);
+    let name_len = usize::try_from(len).unwrap_or(0).saturating_sub(path_at);
+    let bytes = address.sun_path.iter().take(name_len).map(|byte| *byte as u8);
+    let mut name: Vec<u8> = bytes.collect();
+    if i32::from(address.sun_family) != libc::AF_UNIX || name.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "a socket without a path"));
+    }
+    match name[0] {
+        0 => name[0] = b'@',
+        _ => name.truncate(name.iter().position(|byte| *byte == 0).unwrap_or(name.len())),
+    }
+    Ok(PathBuf::from(OsStr::from_bytes(&name)))
+}
+
+/// `geteuid(2)`: the user as whom this process acts.
+///
+/// # Errors
+/// None: it always succeeds.
+pub fn user() -> io::Result<u32> {
+    // SAFETY: geteuid(2) takes nothing.
+    let user = unsafe { libc::geteuid() };
+    syscall!(geteuid, i64::from(user))?;
+    Ok(user)
+}

@@ -1,0 +1,141 @@
+//! Descriptors passed to another process over a Unix socket (`unix(7)`, `SCM_RIGHTS`).
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::ledger::syscall;
+use crate::platform::{NO_SIGNAL, RECEIVE_CLOSED_ON_EXEC};
+use crate::process::close_on_exec;
+
+/// `sendmsg(2)`: bytes, of which there must be some, and a descriptor that travels with the first.
+///
+/// # Errors
+/// As the manual page says; `EPIPE` if the peer is gone.
+pub fn send_passing(fd: BorrowedFd<'_>, bytes: &[u8], passed: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut control = Control::empty();
+    let mut vector =
+        libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let message = control.message(&mut vector);
+    // SAFETY: `message` names a live control buffer that is large and aligned enough for a header.
+    let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    // SAFETY: CMSG_LEN computes from its argument only.
+    let len = unsafe { libc::CMSG_LEN(RIGHTS_LEN) };
+    // SAFETY: `header` points into the control buffer, which has room for a header.
+    unsafe {
+        header.write(libc::cmsghdr {
+            cmsg_len: len as _,
+            cmsg_level: libc::SOL_SOCKET,
+            cmsg_type: libc::SCM_RIGHTS,
+        });
+    }
+    // SAFETY: the data of a message begin behind its header, within the control buffer.
+    let data = unsafe { libc::CMSG_DATA(header) }.cast::<RawFd>();
+    // SAFETY: there is room for one descriptor; the buffer need not be aligned for it.
+    unsafe { data.write_unaligned(passed.as_raw_fd()) };
+    // SAFETY: `message` names live bytes, which the call only reads.
+    let result = unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const message, NO_SIGNAL) };
+    Ok(syscall!(sendmsg, result)?.unsigned_abs())
+}
+
+/// `recvmsg(2)`: bytes into `buffer`, and the descriptor that came with the first of them, if one
+/// did; 0 bytes at the end. More than one descriptor do not fit, and the kernel closes the rest.
+///
+/// # Errors
+/// As the manual page says.
+pub fn receive_passed(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+) -> io::Result<(usize, Option<OwnedFd>)> {
+    let mut control = Control::empty();
+    let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut message = control.message(&mut vector);
+    // SAFETY: `message` names live buffers, which the kernel may write up to their lengths.
+    let result = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, RECEIVE_CLOSED_ON_EXEC) };
+    let n = syscall!(recvmsg, result)?.unsigned_abs();
+    // SAFETY: the kernel has set the length of what it wrote to the control buffer.
+    let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    if header.is_null() {
+        return Ok((n, None));
+    }
+    // SAFETY: a header that is not null lies in the control buffer, whole.
+    let told = unsafe { header.read() };
+    // SAFETY: CMSG_LEN computes from its argument only.
+    let len = unsafe { libc::CMSG_LEN(RIGHTS_LEN) };
+    let is_rights = told.cmsg_level == libc::SOL_SOCKET && told.cmsg_type == libc::SCM_RIGHTS;
+    if !is_rights || told.cmsg_len < len as _ {
+        return Ok((n, None));
+    }
+    // SAFETY: the data of a message begin behind its header, within the control buffer.
+    let data = unsafe { libc::CMSG_DATA(header) }.cast::<RawFd>();
+    // SAFETY: the length says that a descriptor is there; it need not be aligned.
+    let passed = unsafe { data.read_unaligned() };
+    // SAFETY: the kernel has made a new descriptor for us, which nobody else owns.
+    let passed = unsafe { OwnedFd::from_raw_fd(passed) };
+    if RECEIVE_CLOSED_ON_EXEC == 0 {
+        close_on_exec(&passed)?;
+    }
+    Ok((n, Some(passed)))
+}
+
+/// Room for a header and one descriptor.
+#[repr(C)]
+union Control {
+    bytes: [MaybeUninit<u8>; CONTROL_SIZE],
+    aligned: libc::cmsghdr,
+}
+
+impl Control {
+    fn empty() -> Self {
+        Self { bytes: [MaybeUninit::zeroed(); CONTROL_SIZE] }
+    }
+
+    /// A message of these bytes and this control buffer; both must outlive it.
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "some systems count some bytes with 32 bits"
+    )]
+    fn message(&mut self, vector: &mut libc::iovec) -> libc::msghdr {
+        // SAFETY: msghdr is plain data; all-zero is a valid value of it.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = vector;
+        message.msg_iovlen = 1;
+        message.msg_control = (&raw mut *self).cast();
+        message.msg_controllen = CONTROL_SIZE as _;
+        message
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a descriptor has four bytes")]
+const RIGHTS_LEN: u32 = size_of::<RawFd>() as u32;
+// SAFETY: CMSG_SPACE computes from its argument only.
+const CONTROL_SIZE: usize = unsafe { libc::CMSG_SPACE(RIGHTS_LEN) } as usize;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_descriptor_arrives_with_its_bytes_and_opens_the_same_file() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (mut reader, mut writer) = UnixStream::pair().unwrap();
+        assert_eq!(send_passing(ours.as_fd(), b"one", reader.as_fd()).unwrap(), 3);
+        (&ours).write_all(b"two").unwrap();
+        let mut buffer = [0; 16];
+        let (n, passed) = receive_passed(theirs.as_fd(), &mut buffer).unwrap();
+        assert_eq!(&buffer[..n], b"one");
+        let mut passed = UnixStream::from(passed.expect("it travelled with the bytes"));
+        writer.write_all(b"x").unwrap();
+        passed.read_exact(&mut buffer[..1]).unwrap();
+        assert_eq!(buffer[0], b'x');
+        reader.set_nonblocking(true).unwrap();
+        assert!(reader.read(&mut buffer).is_err(), "it was read on the other descriptor");
+        let (n, none) = receive_passed(theirs.as_fd(), &mut buffer).unwrap();
+        assert_eq!((&buffer[..n], none.is_none()), (&b"two"[..], true));
+        drop(ours);
+        assert_eq!(receive_passed(theirs.as_fd(), &mut buffer).unwrap().0, 0);
+    }
+}

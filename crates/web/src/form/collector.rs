@@ -1,0 +1,255 @@
+//! From the bytes of a body to a form, without a connection.
+
+use std::{fmt, io};
+
+use bytes::{Bytes, BytesMut};
+use fulmar_proto::{BodyLen, Headers};
+use fulmar_semantics::form::{Event, Limits, Parser, ParserError, PartHead, URLENCODED, fields};
+
+use super::{Content, Field, File, Files, Form, Options, Value};
+
+/// A form that is coming in.
+#[derive(Debug)]
+pub struct Collector {
+    syntax: Syntax,
+    options: Options,
+    form: Form,
+    /// The one in hand.
+    field: Option<Field>,
+    /// Bytes of the body so far.
+    received: u64,
+    /// Bytes kept so far, in `form` and in `syntax`.
+    held: usize,
+}
+
+#[derive(Debug)]
+enum Syntax {
+    /// What has come of it: it is taken apart when it is whole.
+    Urlencoded(BytesMut),
+    Multipart(Box<Parser>),
+}
+
+impl Collector {
+    /// For the body of a request with these fields, which is so long.
+    ///
+    /// # Errors
+    /// It is no form, or longer than allowed.
+    pub fn new(headers: Headers<'_>, len: BodyLen, options: Options) -> Result<Self, FormError> {
+        let mut types = headers.get_all("Content-Type");
+        let (Some(media), None) = (types.next(), types.next()) else {
+            return Err(FormError::OtherType);
+        };
+        if headers.get_all("Content-Encoding").any(|how| !how.eq_ignore_ascii_case(b"identity")) {
+            return Err(FormError::Coded);
+        }
+        let essence = media.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let syntax = if essence.eq_ignore_ascii_case(URLENCODED.as_bytes()) {
+            Syntax::Urlencoded(BytesMut::new())
+        } else if essence.eq_ignore_ascii_case(b"multipart/form-data") {
+            let limits = Limits { parts_max: options.fields_max, ..Limits::default() };
+            Syntax::Multipart(Box::new(Parser::new(media, limits)?))
+        } else {
+            return Err(FormError::OtherType);
+        };
+        if matches!(len, BodyLen::Exact(len) if len > options.body_size_max) {
+            return Err(FormError::TooLarge(Part::Body));
+        }
+        Ok(Self { syntax, options, form: Form::default(), field: None, received: 0, held: 0 })
+    }
+
+    /// More of the body. After an error there is no use in more.
+    ///
+    /// # Errors
+    /// The variant says what is wrong.
+    pub fn push(&mut self, bytes: Bytes) -> Result<(), FormError> {
+        self.received += bytes.len() as u64;
+        if self.received > self.options.body_size_max {
+            return Err(FormError::TooLarge(Part::Body));
+        }
+        match &mut self.syntax {
+            Syntax::Multipart(parser) => parser.push(bytes),
+            Syntax::Urlencoded(text) => {
+                text.extend_from_slice(&bytes);
+                self.hold(bytes.len())?;
+            }
+        }
+        while let Syntax::Multipart(parser) = &mut self.syntax {
+            match parser.poll_event()? {
+                None => break,
+                Some(Event::Part(head)) => self.begin(head)?,
+                Some(Event::Data(data)) => self.enter(&data)?,
+                Some(Event::PartEnd) => self.form.fields.extend(self.field.take()),
+                Some(Event::End) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The body is complete.
+    ///
+    /// # Errors
+    /// The form is not, or has too much.
+    pub fn finish(mut self) -> Result<Form, FormError> {
+        match self.syntax {
+            Syntax::Multipart(parser) => parser.finish()?,
+            Syntax::Urlencoded(text) => {
+                for (name, value) in fields(&text) {
+                    if self.form.fields.len() >= self.options.fields_max as usize {
+                        return Err(FormError::TooLarge(Part::Fields));
+                    }
+                    if value.len() > self.options.text_size_max {
+                        return Err(FormError::TooLarge(Part::Text));
+                    }
+                    let value = Value::Text(value.into_owned());
+                    self.form.fields.push(Field { name: name.into_owned(), value });
+                }
+            }
+        }
+        Ok(self.form)
+    }
+
+    fn begin(&mut self, head: PartHead) -> Result<(), FormError> {
+        let PartHead { name, filename, content_type } = head;
+        let said = [Some(&name), filename.as_ref(), content_type.as_ref()];
+        self.hold(said.into_iter().flatten().map(Vec::len).sum())?;
+        let value = match filename {
+            None => Value::Text(Vec::new()),
+            Some(_) if matches!(self.options.files, Files::Refuse) => return Err(FormError::File),
+            // A temporary file is made with its first byte: a field that was left empty needs none.
+            Some(filename) => {
+                Value::File(File { filename, content_type, content: Content::Memory(Vec::new()) })
+            }
+        };
+        self.field = Some(Field { name, value });
+        Ok(())
+    }
+
+    fn enter(&mut self, data: &[u8]) -> Result<(), FormError> {
+        let field = self.field.as_mut().expect("data come between the head and the end of a part");
+        let text = match &mut field.value {
+            Value::Text(text) => {
+                if text.len() + data.len() > self.options.text_size_max {
+                    return Err(FormError::TooLarge(Part::Text));
+                }
+                text
+            }
+            Value::File(file) => {
+                if file.content.len() + data.len() as u64 > self.options.file_size_max {
+                    return Err(FormError::TooLarge(Part::File));
+                }
+                match (&mut file.content, &self.options.files) {
+                    (Content::Temporary(file), _) => {
+                        return file.write_all(data).map_err(FormError::Storage);
+                    }
+                    (content, Files::Temporary(place)) => {
+                        let mut file = place.create().map_err(FormError::Storage)?;
+                        file.write_all(data).map_err(FormError::Storage)?;
+                        *content = Content::Temporary(file);
+                        return Ok(());
+                    }
+                    (Content::Memory(bytes), _) => bytes,
+                }
+            }
+        };
+        text.extend_from_slice(data);
+        self.hold(data.len())
+    }
+
+    /// So much more is kept.
+    fn hold(&mut self, size: usize) -> Result<(), FormError> {
+        self.held += size;
+        let is_allowed = self.held <= self.options.memory_max;
+        is_allowed.then_some(()).ok_or(FormError::TooLarge(Part::Memory))
+    }
+}
+
+/// Why there is no form.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FormError {
+    /// `Content-Type` says nothing, or something else.
+    OtherType,
+    /// It is compressed, or otherwise coded.
+    Coded,
+    /// The body is not what `Content-Type` says.
+    Malformed(ParserError),
+    /// It has a file, and must not.
+    File,
+    /// Something is larger than allowed.
+    TooLarge(Part),
+    /// A file could not be made or written.
+    Storage(io::Error),
+}
+
+/// What of a form is too large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// [`Options::body_size_max`].
+    Body,
+    /// [`Options::fields_max`].
+    Fields,
+    /// [`Options::text_size_max`].
+    Text,
+    /// [`Options::memory_max`].
+    Memory,
+    /// [`Options::file_size_max`].
+    File,
+}
+
+impl FormError {
+    /// What to answer: 400, 413, 415, 500, or 507 where the disk is full (RFC 4918 §11.5).
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::OtherType | Self::Coded => 415,
+            Self::Malformed(ParserError::HeadTooLarge | ParserError::TooManyParts)
+            | Self::TooLarge(_) => 413,
+            Self::Malformed(_) | Self::File => 400,
+            Self::Storage(error) if is_full(error) => 507,
+            Self::Storage(_) => 500,
+        }
+    }
+}
+
+/// True if there is no room on the disk, or none for us.
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
+}
+
+impl From<ParserError> for FormError {
+    fn from(error: ParserError) -> Self {
+        Self::Malformed(error)
+    }
+}
+
+impl fmt::Display for FormError {
+    /// For the client: of our own troubles it says no more than that there are some.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherType => f.write_str("a form is wanted here"),
+            Self::Coded => f.write_str("a form without a content coding is wanted here"),
+            Self::Malformed(error) => error.fmt(f),
+            Self::File => f.write_str("no files are taken here"),
+            Self::TooLarge(Part::Body) => f.write_str("the form is too large"),
+            Self::TooLarge(Part::Fields) => f.write_str("the form has too many fields"),
+            Self::TooLarge(Part::Text) => f.write_str("a field of the form is too large"),
+            Self::TooLarge(Part::Memory) => f.write_str("the fields of the form are too large"),
+            Self::TooLarge(Part::File) => f.write_str("a file of the form is too large"),
+            Self::Storage(error) if is_full(error) => f.write_str("there is no room for the file"),
+            Self::Storage(_) => f.write_str("the file could not be stored"),
+        }
+    }
+}
+
+impl std::error::Error for FormError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Malformed(error) => Some(error),
+            Self::Storage(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! Users and passwords from a file: `user:password`, one on each line, as `htpasswd` makes it.
+//!
+//! A password is bcrypt's hash of it (`htpasswd -B`), or stands there itself, which Digest needs.
+//! Empty lines and those that begin with `#` are left out.
+//!
+//! To find out whether a password is right, bcrypt takes milliseconds on purpose, and the thread
+//! does nothing else meanwhile. So what was right is remembered, and right at once from then on; a
+//! cost above [`COST_MAX`] is refused, and whoever cannot bear that strangers hold a thread up for
+//! so long limits how fast they may ask.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+use std::{fmt, io};
+
+use bcrypt::HashParts;
+use fulmar_semantics::auth::{Users, is_same_secret};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq as _;
+
+/// Users and their passwords.
+pub struct Htpasswd {
+    users: BTreeMap<Box<str>, Password>,
+    /// A hash to be compared with for users that are not there, so that it takes as long.
+    decoy: Option<Box<str>>,
+    salt: [u8; 32],
+    /// Of users whose password was right: its salted hash.
+    right: Mutex<HashMap<Box<str>, [u8; 32]>>,
+}
+
+enum Password {
+    Plain(Box<str>),
+    Bcrypt(Box<str>),
+}
+
+impl Htpasswd {
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// The first line that cannot be used. Nothing of a password is in it.
+    pub fn parse(text: &str) -> Result<Self, HtpasswdError> {
+        let mut users = BTreeMap::new();
+        for (line, number) in text.lines().zip(1..) {
+            if line.trim().is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let bad = |why| HtpasswdError::Line { number, why };
+            let (user, password) = line.split_once(':').ok_or_else(|| bad(BadLine::NoColon))?;
+            if line.chars().any(char::is_control) {
+                return Err(bad(BadLine::Control));
+            }
+            let password = Password::parse(password).map_err(bad)?;
+            if users.insert(user.into(), password).is_some() {
+                return Err(bad(BadLine::Twice));
+            }
+        }
+        let decoy = users.values().find_map(|password| match password {
+            Password::Bcrypt(hash) => Some(hash.clone()),
+            Password::Plain(_) => None,
+        });
+        let salt = crate::auth::secret().map_err(HtpasswdError::Random)?;
+        Ok(Self { users, decoy, salt, right: Mutex::default() })
+    }
+
+    /// How many users there are.
+    pub fn len(&self) -> usize {
+        self.users.len()
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.users.is_empty()
+    }
+
+    fn verify_hash(&self, user: &str, hash: &str, password: &str) -> bool {
+        let salted: [u8; 32] =
+            Sha256::new().chain_update(self.salt).chain_update(password).finalize().into();
+        let right = || self.right.lock().unwrap_or_else(PoisonError::into_inner);
+        if right().get(user).is_some_and(|known| known.ct_eq(&salted).into()) {
+            return true;
+        }
+        let is_right = bcrypt::verify(password, hash).unwrap_or(false);
+        if is_right {
+            right().insert(user.into(), salted);
+        }
+        is_right
+    }
+}
+
+impl Password {
+    fn parse(text: &str) -> Result<Self, BadLine> {
+        if ["$2y$", "$2a$", "$2b$", "$2x$"].iter().any(|prefix| text.starts_with(prefix)) {
+            let parts: HashParts = text.parse().map_err(|_| BadLine::Hash)?;
+            if parts.get_cost() > COST_MAX {
+                return Err(BadLine::Cost);
+            }
+            return Ok(Self::Bcrypt(text.into()));
+        }
+        if text.starts_with('$') || text.starts_with('{') {
+            return Err(BadLine::OtherHash);
+        }
+        Ok(Self::Plain(text.into()))
+    }
+}
+
+impl Users for Htpasswd {
+    fn password(&self, user: &str) -> Option<Cow<'_, str>> {
+        match self.users.get(user)? {
+            Password::Plain(password) => Some(Cow::Borrowed(password)),
+            Password::Bcrypt(_) => None,
+        }
+    }
+
+    fn verify(&self, user: &str, password: &str) -> bool {
+        match (self.users.get(user), &self.decoy) {
+            (Some(Password::Plain(known)), _) => is_same_secret(known, password),
+            (Some(Password::Bcrypt(hash)), _) => self.verify_hash(user, hash, password),
+            (None, Some(hash)) => {
+                let _ = bcrypt::verify(password, hash);
+                false
+            }
+            (None, None) => false,
+        }
+    }
+}
+
+/// Without any password.
+impl fmt::Debug for Htpasswd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Htpasswd").field("users", &self.users.len()).finish_non_exhaustive()
+    }
+}
+
+/// Why there are no users.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HtpasswdError {
+    /// A line cannot be used.
+    Line {
+        /// Which, from 1 on.
+        number: usize,
+        /// Why.
+        why: BadLine,
+    },
+    /// The kernel has no random bytes.
+    Random(io::Error),
+}
+
+/// Why a line cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadLine {
+    /// No colon stands between user and password.
+    NoColon,
+    /// It has a control character.
+    Control,
+    /// The user stands there before.
+    Twice,
+    /// It begins as a hash of bcrypt, and is none.
+    Hash,
+    /// A hash of another kind than bcrypt's.
+    OtherHash,
+    /// bcrypt's cost is above [`COST_MAX`].
+    Cost,
+}
+
+impl fmt::Display for HtpasswdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line { number, why } => write!(f, "line {number}: {why}"),
+            Self::Random(error) => write!(f, "random bytes: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for HtpasswdError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Line { .. } => None,
+            Self::Random(error) => Some(error),
+        }
+    }
+}
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoColon => f.write_str("write user:password"),
+            Self::Control => f.write_str("a control character"),
+            Self::Twice => f.write_str("the user stands there before"),
+            Self::Hash => f.write_str("this hash is damaged; make it anew with htpasswd -B"),
+            Self::OtherHash => f.write_str("a hash of an old kind; make it anew with htpasswd -B"),
+            Self::Cost => {
+                write!(f, "checking this hash takes too long; use htpasswd -B -C {COST_MAX}")
+            }
+        }
+    }
+}
+
+/// bcrypt's cost: some 50 ms.
+pub const COST_MAX: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `secret`, with a cost of 4.
+    fn hash() -> String {
+        bcrypt::hash("secret", 4).unwrap().replacen("$2b$", "$2y$", 1)
+    }
+
+    #[test]
+    fn passwords_are_plain_or_hashed() {
+        let text = format!("# users\n\nme:open:sesame\r\nyou:{}\nZoë:\n", hash());
+        let users = Htpasswd::parse(&text).unwrap();
+        assert_eq!(users.len(), 3);
+        assert_eq!(format!("{users:?}"), "Htpasswd { users: 3, .. }");
+        for (user, password, is_right) in [
+            ("me", "open:sesame", true),
+            ("me", "open", false),
+            ("you", "secret", true),
+            ("you", "secret", true),
+            ("you", "Secret", false),
+            ("you", "", false),
+            ("Zoë", "", true),
+            ("nobody", "secret", false),
+            ("nobody", "", false),
+            ("", "", false),
+        ] {
+            assert_eq!(users.verify(user, password), is_right, "{user}:{password}");
+        }
+        assert_eq!(users.password("me").as_deref(), Some("open:sesame"));
+        assert_eq!(users.password("you"), None, "Digest needs the password itself");
+    }
+
+    #[test]
+    fn a_right_password_is_right_at_once_from_then_on() {
+        let users = Htpasswd::parse(&format!("you:{}", hash())).unwrap();
+        assert!(users.right.lock().unwrap().is_empty());
+        assert!(!users.verify("you", "wrong") && users.right.lock().unwrap().is_empty());
+        assert!(users.verify("you", "secret"));
+        assert!(users.right.lock().unwrap().contains_key("you"));
+        assert!(users.verify_hash("you", "no hash at all", "secret"), "nothing is hashed again");
+        assert!(!users.verify_hash("you", "no hash at all", "wrong"));
+    }
+
+    #[test]
+    fn bad_lines_are_named_without_what_they_say() {
+        let slow = hash().replacen("$04$", "$11$", 1);
+        for (text, number, why) in [
+            ("a:b\nsecret", 2, BadLine::NoColon),
+            ("a:b\u{7}", 1, BadLine::Control),
+            ("a:b\na:c", 2, BadLine::Twice),
+            ("\n\na:$2y$05$short", 3, BadLine::Hash),
+            ("a:$apr1$x$y", 1, BadLine::OtherHash),
+            ("a:{SHA}x", 1, BadLine::OtherHash),
+            (&format!("a:{slow}"), 1, BadLine::Cost),
+        ] {
+            let error = Htpasswd::parse(text).unwrap_err();
+            let HtpasswdError::Line { number: line, why: because } = &error else {
+                panic!("{error}")
+            };
+            assert_eq!((*line, *because), (number, why), "{text}");
+            assert!(!error.to_string().contains("secret"));
+        }
+    }
+}

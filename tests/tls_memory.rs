@@ -1,0 +1,60 @@
+//! What an idle connection with TLS costs a server: memory from the system, and from the heap.
+#![forbid(unsafe_code)]
+
+use allocation_counter::measure;
+use fulmar_server::{Limits, ServerEngine};
+use fulmar_tests::app::App;
+use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::https::{self, server_tls};
+use fulmar_tests::load::command;
+use fulmar_tests::loops::{Loop, OwnLoop};
+use fulmar_tests::process::Process;
+
+type Server = OwnLoop<ServerEngine<App>>;
+
+/// Pages of this process that are in memory (proc_pid_statm(5)), in bytes.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("there is a /proc");
+    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.expect("a number") * 4096
+}
+
+/// `connections` of another process, each with a few requests; they stay until it is dropped.
+fn connect(server: &mut Server, certs: &Certs, url: &str, connections: usize) -> Process {
+    let (ca, count) = (certs.ca().display().to_string(), connections.to_string());
+    let rate = (2 * connections).to_string();
+    let process = Process::start(&mut command(&["--cacert", &ca, "-c", &count, "-R", &rate, url]));
+    let requests = server.engine().application().requests;
+    server.turn_until(|server| server.engine().connections() == connections / 2);
+    server.turn_until(|server| server.engine().connections() == connections);
+    server.turn_until(|server| {
+        server.engine().application().requests >= requests + 3 * connections as u64
+    });
+    process.pause();
+    for _ in 0..50 {
+        server.0.try_turn().expect("a turn"); // what was sent before it paused
+    }
+    process
+}
+
+#[test]
+fn an_idle_connection_is_small() {
+    let certs = Certs::new();
+    let (mut server, address) =
+        Server::start(https::server(server_tls(&certs, Who::Server), Limits::default()));
+    let url = format!("https://localhost:{}/bytes/128", address.port());
+    let first = connect(&mut server, &certs, &url, 16); // what belongs to the thread comes
+    drop(first);
+    server.turn_until(|server| server.engine().connections() == 0);
+    let before = resident();
+    let mut process = None;
+    let heap = measure(|| process = Some(connect(&mut server, &certs, &url, CONNECTIONS)));
+    let grown = (resident() - before) / CONNECTIONS as u64;
+    let heap = heap.bytes_current.unsigned_abs() / CONNECTIONS as u64;
+    println!("idle, with TLS: {grown} bytes of memory, {heap} of the heap");
+    // Beside ours, the TLS library's C has two keys of 700 bytes.
+    assert!(heap <= 3_200, "{heap} bytes of the heap");
+    assert!(grown <= 5_000, "{grown} bytes of memory");
+}
+
+const CONNECTIONS: usize = 1_000;
