@@ -9,7 +9,7 @@ use fulmar_drive::{Epoll, ListenOptions, Reactor, listen};
 use fulmar_engine::Rate;
 use fulmar_server::{Limits, ServerEngine, Stop};
 use fulmar_sys as sys;
-use fulmar_tests::app::App;
+use fulmar_tests::app::app;
 use fulmar_tests::http::Client;
 use fulmar_tests::loops::LISTENER;
 use fulmar_tests::process::{Process, Serve, eventually};
@@ -90,7 +90,7 @@ fn serve() {
         rate_min,
         ..Limits::default()
     };
-    let mut engine = ServerEngine::new(sys::now(), App::default(), limits, Stop::new());
+    let mut engine = ServerEngine::new(sys::now(), app(), limits, Stop::new());
     engine.add_listener(LISTENER, None);
     let mut reactor = Reactor::new(engine, Epoll::new().expect("a descriptor"));
     reactor.listen(listener).expect("a listener");

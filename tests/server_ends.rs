@@ -84,6 +84,8 @@ fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send) -> 
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const EXCHANGES: usize = 60;
+/// By how much a busy machine may be late.
+const LATE: Duration = Duration::from_millis(500);
 
 /// The median of all but the first: the kernel acknowledges that one at once.
 fn assert_quick(mut times: Vec<Duration>) {
@@ -181,7 +183,7 @@ fn rest(mut stream: TcpStream) -> String {
 /// A graceful stop with a client in every state: each ends as it should, all of them in time.
 #[test]
 fn a_graceful_stop_ends_for_everybody() {
-    let drain_timeout = Duration::from_millis(400);
+    let drain_timeout = Duration::from_millis(1_500); // who is new has a second
     let (engine, stop) = engine(Limits { drain_timeout, ..Limits::default() }, None);
     let (mut server, address) = OwnLoop::start(engine);
     let certs = Certs::new();
@@ -219,7 +221,7 @@ fn a_graceful_stop_ends_for_everybody() {
     assert!(sys::now() - start < drain_timeout, "who can end ends before the deadline");
     server.turn_until(|server| server.engine().is_done());
     let took = sys::now() - start;
-    assert!((drain_timeout..2 * drain_timeout).contains(&took), "{took:?}");
+    assert!((drain_timeout..drain_timeout + LATE).contains(&took), "{took:?}");
     let apart = server.engine().application();
     assert_eq!((apart.gone, apart.cut), (6, 2));
 
