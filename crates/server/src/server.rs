@@ -102,12 +102,6 @@ impl<A: Application> ServerEngine<A> {
         self.mailbox.clone()
     }
 
-    /// Looks into `mailbox` from now on: for an application that has to know it before it is part
-    /// of an engine.
-    pub fn set_mailbox(&mut self, mailbox: Mailbox<A::Message>) {
-        self.mailbox = mailbox;
-    }
-
     /// Connections at the moment.
     pub fn connections(&self) -> usize {
         self.links.len()
@@ -223,6 +217,7 @@ impl<A: Application> Engine for ServerEngine<A> {
     fn handle_accept_failed(&mut self, now: Instant, _: ListenerId, _: &io::Error) {
         self.accept_failures += 1;
         self.lent.application.handle_exhausted(now);
+        self.links.close_idle(now, SHED_MAX, &mut self.lent);
     }
 
     fn handle_connected(&mut self, _: Instant, _: SocketId) {} // a server connects to nobody
@@ -396,6 +391,8 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
     }
 }
 
+/// Idle connections closed at a time to make room for others.
+const SHED_MAX: usize = 64;
 /// Longer than any server runs; far more than this cannot be added to a moment.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 /// From a graceful stop to the first request of who was just accepted: some round trips.
