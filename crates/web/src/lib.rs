@@ -1,4 +1,4 @@
-//! What handlers of web programs use: forms, uploaded files, users.
+//! What handlers of web programs use: forms, uploaded files, users, pages of elsewhere.
 //!
 //! Everything here goes on with a [`fulmar_server::Call`], on the thread that it belongs to. System
 //! calls are made for files only, and stand in the ledger.
@@ -9,4 +9,5 @@ pub mod temporary;
 pub mod form;
 
 pub mod auth;
+pub mod cors;
 pub mod htpasswd;
