@@ -32,11 +32,12 @@ fn start<L: Loop<Engine = Engine>>(root: &Path, tls: Option<ServerTls>) -> (L, S
 
 fn every_way<L: Loop<Engine = Engine>>(tls: bool) {
     let (tree, certs) = (Tree::new(), Certs::new());
-    let len = if L::SLOWER == 1 { 4_000_000 } else { 30_000 };
+    let len = if L::SLOWER == 1 { 4_000_000 } else { 20_000 };
     let large = noise(len);
     tree.file("large", &large);
     tree.file("small", noise(200));
-    tree.file("upload", &large);
+    let body = &large[..len / 4]; // in chunks of a byte it is six times as much
+    tree.file("upload", body);
     let (mut driver, address) =
         start::<L>(&tree.root(), tls.then(|| server_tls(&certs, Who::Server)));
     let scheme = if tls { "https" } else { "http" };
@@ -52,8 +53,8 @@ fn every_way<L: Loop<Engine = Engine>>(tls: bool) {
     assert!(whole.status == 200 && whole.body == large, "from a file");
     let small = ask("/small", &[]);
     assert!(small.status == 200 && small.body == noise(200), "from memory, with its head");
-    let part = ask("/large", &["-H", "Range: bytes=1000-20999"]);
-    assert!(part.status == 206 && part.body == large[1_000..21_000], "a part of a file");
+    let part = ask("/large", &["-H", "Range: bytes=1000-10999"]);
+    assert!(part.status == 206 && part.body == large[1_000..11_000], "a part of a file");
     let parts = ask("/large", &["-H", "Range: bytes=0-9999,15000-15999,-5"]);
     assert_eq!(parts.status, 206);
     for span in [0..10_000, 15_000..16_000, len - 5..len] {
@@ -63,9 +64,9 @@ fn every_way<L: Loop<Engine = Engine>>(tls: bool) {
     let endpoint = ask(&format!("/bytes/{len}"), &[]);
     assert!(endpoint.status == 200 && endpoint.body.len() == len, "piece by piece from memory");
     let sized = ask("/echo", &["--data-binary", &upload]);
-    assert!(sized.status == 200 && sized.body == large, "a body comes in and goes out");
+    assert!(sized.status == 200 && sized.body == body, "a body comes in and goes out");
     let chunked = ask("/echo", &["--data-binary", &upload, "-H", "Transfer-Encoding: chunked"]);
-    assert!(chunked.status == 200 && chunked.body == large, "the same in chunks");
+    assert!(chunked.status == 200 && chunked.body == body, "the same in chunks");
     assert_eq!(chunked.field("transfer-encoding"), Some("chunked"));
     assert_eq!(ask("/delay/5", &[]).body, b"delayed\n", "later");
     assert_eq!(ask("/nothing", &[]).status, 404);
