@@ -46,7 +46,7 @@ fn start<L: Loop<Engine = Engine>>(upload: Option<UploadOptions>) -> Bench<L> {
 }
 
 fn taking<L: Loop<Engine = Engine>>() -> Bench<L> {
-    start(Some(UploadOptions { size_max: SIZE_MAX }))
+    start(Some(UploadOptions { size_max: size_max::<L>() as u64 }))
 }
 
 impl<L: Loop<Engine = Engine>> Bench<L> {
@@ -87,13 +87,15 @@ fn put(client: &mut Client, target: &str, field: &str, body: &[u8]) -> Reply {
     client.read_reply().expect("a reply")
 }
 
-/// Of one file.
-const SIZE_MAX: u64 = 100_000;
+/// As large as a file may be.
+fn size_max<L: Loop>() -> usize {
+    100_000 / L::SLOWER
+}
 
 fn a_file_is_made_and_replaced_and_seen_at_once<L: Loop<Engine = Engine>>() {
     let mut bench = taking::<L>();
     fs::create_dir(bench.path("sub")).unwrap();
-    let large: Vec<u8> = (0..20_000_u32).flat_map(u32::to_le_bytes).collect();
+    let large: Vec<u8> = (0..=255).cycle().take(size_max::<L>()).collect();
     bench.beside(|address| {
         let mut client = Client::connect(address);
         assert_eq!(client.get("/sub/a%20b.txt").status, 404);
@@ -169,18 +171,19 @@ fn what_cannot_be_put_is_refused<L: Loop<Engine = Engine>>() {
 
 fn a_file_that_is_too_large_is_refused<L: Loop<Engine = Engine>>() {
     let mut bench = taking::<L>();
+    let max = size_max::<L>();
     bench.beside(|address| {
         let mut client = Client::connect(address);
-        client.send(head("/a", "Expect: 100-continue\r\n", 100_001));
+        client.send(head("/a", "Expect: 100-continue\r\n", max + 1));
         assert_eq!(client.read_head().expect("a head").status, 413, "it is not asked for");
         let mut client = Client::connect(address);
-        client.send(head("/a", "Expect: 100-continue\r\n", 100_000));
+        client.send(head("/a", "Expect: 100-continue\r\n", max));
         assert_eq!(client.read_head().expect("a head").status, 100);
-        client.send(vec![b'x'; 100_000]);
+        client.send(vec![b'x'; max]);
         assert_eq!(client.read_reply().expect("a reply").status, 201);
         let mut client = Client::connect(address);
         client.send("PUT /b HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
-        client.send(["186a1\r\n".as_bytes(), &[b'x'; 100_001], b"\r\n"].concat());
+        client.send(format!("{:x}\r\n{}\r\n", max + 1, "x".repeat(max + 1)));
         assert_eq!(client.read_reply().expect("a reply").status, 413);
     });
     assert_eq!(bench.names(), ["a"]);
@@ -191,8 +194,8 @@ fn a_client_that_leaves_leaves_nothing<L: Loop<Engine = Engine>>() {
     fs::write(bench.path("a"), "old").unwrap();
     let before = Ledger::here();
     let mut client = Client::connect(bench.address);
-    client.send(head("/a", "", 1000));
-    client.send([b'x'; 999]);
+    client.send(head("/a", "", 100));
+    client.send([b'x'; 99]);
     let written = |_: &mut L| (Ledger::here() - before).count(System::pwrite64).calls > 0;
     bench.driver.turn_until(written);
     drop(client);
