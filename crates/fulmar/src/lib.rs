@@ -85,3 +85,8 @@ pub use fulmar_web as web;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/client.md")]
 mod client_page {}
+
+/// So does the code on the page of hosts.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/host.md")]
+mod host_page {}
