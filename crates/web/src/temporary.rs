@@ -168,15 +168,12 @@ fn hidden_name() -> io::Result<CString> {
     Ok(CString::new(format!(".fulmar-{random:016x}")).expect("a number has no NUL"))
 }
 
-/// `openat(2)`, "BUGS": a file system says `EOPNOTSUPP`, a kernel that does not know the flag
-/// `EISDIR` or `EINVAL`.
+/// A file system says `EOPNOTSUPP`, a kernel that does not know the flag `EISDIR` or `EINVAL`
+/// (`openat(2)`, "BUGS"); other systems have no such call.
 fn is_unsupported(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(EOPNOTSUPP | EISDIR | EINVAL))
+    use io::ErrorKind::{InvalidInput, IsADirectory, Unsupported};
+    matches!(error.kind(), Unsupported | IsADirectory | InvalidInput)
 }
-
-const EISDIR: i32 = 21;
-const EINVAL: i32 = 22;
-const EOPNOTSUPP: i32 = 95;
 
 #[cfg(test)]
 mod tests {
@@ -244,6 +241,15 @@ mod tests {
             bench.file(b"", is_nameless).keep(bench.place.as_fd(), c"b").unwrap();
             assert_eq!((bench.names().len(), bench.text("b")), (2, String::new()));
         }
+    }
+
+    #[test]
+    fn a_file_system_without_nameless_files_is_known() {
+        for (number, is_one) in [(95, true), (21, true), (22, true), (13, false), (28, false)] {
+            let error = io::Error::from_raw_os_error(number);
+            assert_eq!(is_unsupported(&error), is_one, "{error}");
+        }
+        assert!(is_unsupported(&io::ErrorKind::Unsupported.into()));
     }
 
     #[test]
