@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::SystemTime;
 
 use fulmar_proto::Request;
 use fulmar_serve::{Options, Site, UploadOptions};
@@ -54,10 +53,8 @@ fn inside() {
     let upload = Some(UploadOptions::default());
     let options = Options { upload, ..Options::default() };
     let disk = Path::new(DISK);
-    let program = Program {
-        site: Site::open(disk, options, SystemTime::now(), sys::now()).unwrap(),
-        place: Place::open(disk).unwrap(),
-    };
+    let program =
+        Program { site: Site::open(disk, options).unwrap(), place: Place::open(disk).unwrap() };
     let calls = Calls::new(program, sys::now(), sys::wall_clock);
     let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, None);

@@ -615,9 +615,27 @@ const ALLOWED: &[Edges] = &[
     crate_("server", &["engine", "proto", "semantics"]),
     Edges { name: "host", may: &["drive", "engine", "server", "sys"], tests_may: &["proto"] },
     crate_("web", &["proto", "semantics", "server", "sys"]),
-    crate_("serve", &["engine", "proto", "semantics", "server", "sys", "web"]),
+    crate_("observe", &["engine", "proto", "semantics", "server", "sys"]),
+    crate_("http", &["proto", "server"]),
+    crate_("serve", &["proto", "semantics", "server", "sys", "web"]),
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
-    crate_("cli", &["client", "fetch", "host", "load", "serve", "server", "sys"]),
+    crate_(
+        "cli",
+        &[
+            "client",
+            "fetch",
+            "host",
+            "load",
+            "observe",
+            "proto",
+            "semantics",
+            "serve",
+            "server",
+            "sys",
+            "tls",
+            "web",
+        ],
+    ),
     crate_(
         "fulmar",
         &[
@@ -625,6 +643,7 @@ const ALLOWED: &[Edges] = &[
             "drive",
             "engine",
             "host",
+            "http",
             "names",
             "proto",
             "semantics",
@@ -637,6 +656,7 @@ const ALLOWED: &[Edges] = &[
     ),
     crate_("bench/client", &["client", "drive", "sys", "tls"]),
     crate_("bench/idle", &["drive", "engine", "proto", "sys"]),
+    crate_("bench/server", &[]),
     crate_(
         "tests",
         &[
@@ -680,6 +700,7 @@ const PURE: &[(&str, &str, &str)] = &[
     ("process", "total", "a sum"),
     ("ledger", "name", "a constant"),
     ("ledger", "here", "the ledger itself, in this thread's memory"),
+    ("ledger", "read", "a ledger, in this process's memory"),
     ("ledger", "count", "a field"),
     ("ledger", "iter", "fields"),
     ("ledger", "total", "a sum"),

@@ -25,11 +25,13 @@ pub(crate) struct Op {
     result: i64,
     /// It was not tried: [`crate::Portions`].
     pub(crate) refused: bool,
+    /// Of a send: the end of the connection follows in this turn, and leaves with it.
+    pub(crate) is_last: bool,
 }
 
 impl Op {
     pub(crate) fn new(socket: SocketId, len: usize) -> Self {
-        Self { socket, len, result: 0, refused: false }
+        Self { socket, len, result: 0, refused: false, is_last: false }
     }
 
     /// How many bytes there were.
@@ -76,7 +78,10 @@ pub(crate) fn send(
         let (bytes, rest) = buffer.split_at(op.len);
         buffer = rest;
         let portion = portion(throttle, Way::Send, bytes.len());
-        op.note(portion.and_then(|n| sys::send(sockets.fd(op.socket), &bytes[..n], false)));
+        op.note(portion.and_then(|n| {
+            let more = op.is_last && n == bytes.len();
+            sys::send(sockets.fd(op.socket), &bytes[..n], more)
+        }));
     }
 }
 

@@ -53,6 +53,7 @@ impl AsFd for Epoll {
 impl Selector for Epoll {
     const REPEATS: bool = true;
     const WATCHES_ALL: bool = true; // every edge
+    const CLOSES: bool = true;
 
     fn name(&self) -> &'static str {
         "epoll"

@@ -80,6 +80,10 @@ pub trait Selector {
     /// of it is no news then.
     const WATCHES_ALL: bool;
 
+    /// True if a descriptor is closed as soon as it is retired: then the end of a connection
+    /// leaves in the turn in which its last bytes do, and may go in one packet with them.
+    const CLOSES: bool;
+
     /// What drove the loop, for reports.
     fn name(&self) -> &'static str;
 

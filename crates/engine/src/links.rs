@@ -171,6 +171,15 @@ impl<C: Connection, T> Link<C, T> {
         }
     }
 
+    /// True if all there will ever be to send is queued, and the peer has said everything too.
+    fn is_last(&self) -> bool {
+        let finished = match &self.between {
+            Some(between) => between.is_finished(),
+            None => self.connection.is_finished(),
+        };
+        finished && self.connection.is_heard_out()
+    }
+
     /// Turns what is wanted now into actions and a deadline. False: the link is over.
     #[inline(always)]
     fn settle<H: Handler<C, T>>(
@@ -637,6 +646,11 @@ impl<C: Connection, T> Links<C, T> {
     /// What may be sent on `socket`.
     pub fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
         self.slots.get_mut(socket)?.poll_transmit()
+    }
+
+    /// True if that is all there will ever be, and nothing is expected of the peer either.
+    pub fn is_last(&self, socket: SocketId) -> bool {
+        self.slots.get(socket).is_some_and(Link::is_last)
     }
 
     /// The part of a file that a layer has to see.

@@ -65,6 +65,8 @@ pub use fulmar_engine as engine;
 #[doc(inline)]
 pub use fulmar_host as host;
 #[doc(inline)]
+pub use fulmar_http as http;
+#[doc(inline)]
 pub use fulmar_names as names;
 #[doc(inline)]
 pub use fulmar_proto as proto;

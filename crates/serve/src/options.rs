@@ -19,6 +19,9 @@ pub struct Options {
     /// Clients may put files into directories that are there; without it, they may not. Whoever is
     /// admitted may: see `fulmar_web::auth`.
     pub upload: Option<UploadOptions>,
+    /// Answer with the root's index file where there is nothing by the name that was asked for and
+    /// the name has no extension: for applications of a single page that make names up.
+    pub single_page: bool,
     /// How names are kept below the root.
     pub lookup: Lookup,
     /// Files and directories remembered at a time.
@@ -36,6 +39,7 @@ impl Default for Options {
             list: false,
             precompressed: false,
             upload: None,
+            single_page: false,
             lookup: Lookup::Probe,
             entries_max: 1024,
             contents_size_max: 64 << 20,

@@ -282,6 +282,10 @@ impl<A: Application> Engine for ServerEngine<A> {
         self.links.poll_transmit(socket)
     }
 
+    fn is_last(&self, socket: SocketId) -> bool {
+        self.links.is_last(socket)
+    }
+
     fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
         self.links.poll_load(socket)
     }
