@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 
 use fulmar_proto::Request;
+use fulmar_serve::root::Lookup;
 use fulmar_serve::{Options, Site, UploadOptions};
 use fulmar_server::{Call, Calls, Handler, Limits, Outcome, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call as System, Ledger};
@@ -34,8 +35,11 @@ struct Bench<L> {
 }
 
 fn start<L: Loop<Engine = Engine>>(upload: Option<UploadOptions>) -> Bench<L> {
+    start_with(Options { upload, list: true, ..Options::default() })
+}
+
+fn start_with<L: Loop<Engine = Engine>>(options: Options) -> Bench<L> {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { upload, list: true, ..Options::default() };
     let site = Site::open(dir.path(), options).unwrap();
     let calls = Calls::new(Program(site), sys::now(), sys::wall_clock);
     let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
@@ -332,6 +336,26 @@ fn an_upload_costs_nine_calls_and_two_more_if_it_replaces() {
             assert_eq!(made.count(call).calls, times, "{}, {status}", call.name());
         }
     }
+}
+
+/// Where the kernel cannot hold names below a directory.
+#[test]
+fn without_openat2_it_is_the_same() {
+    let upload = Some(UploadOptions::default());
+    let mut bench: Bench<OwnLoop<_>> =
+        start_with(Options { upload, lookup: Lookup::Walk, ..Options::default() });
+    fs::create_dir(bench.path("sub")).unwrap();
+    symlink("sub", bench.path("link")).unwrap();
+    bench.beside(|address| {
+        for (target, status) in
+            [("/a", 201), ("/a", 204), ("/sub/b", 201), ("/link/c", 409), ("/link", 403)]
+        {
+            let reply = put(&mut Client::connect(address), target, "", b"x");
+            assert_eq!(reply.status, status, "{target}");
+        }
+    });
+    assert_eq!((bench.text("a"), bench.text("sub/b")), ("x".into(), "x".into()));
+    assert_eq!(bench.names(), ["a", "link", "sub"]);
 }
 
 #[test]
