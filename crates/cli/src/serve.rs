@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         stopper.stop();
     })
     .map_err(|error| Failure::new("cannot wait for signals", error))?;
-    Reload::new(log.clone(), doors.tls()).watch()?;
+    Reload::new(log, doors.tls()).watch()?;
     let shown = metrics.map(|metrics| watch::show(&arguments, metrics)).transpose()?;
     let running = host.start().map_err(failure)?;
     greet(&arguments, &doors, &running, shown.as_ref())?;

@@ -205,16 +205,17 @@ struct Book {
     clock_reads: AtomicU64,
 }
 
+#[derive(Default)]
 struct Entry {
     calls: AtomicU64,
     eagain: AtomicU64,
 }
 
 impl Book {
-    const EMPTY: Self = Self {
-        counts: [const { Entry { calls: AtomicU64::new(0), eagain: AtomicU64::new(0) } }; LEN],
-        clock_reads: AtomicU64::new(0),
-    };
+    fn new() -> Self {
+        let counts = std::array::from_fn(|_| Entry::default());
+        Self { counts, clock_reads: AtomicU64::new(0) }
+    }
 
     fn read(&self) -> Ledger {
         let count = |entry: &Entry| Count {
@@ -232,7 +233,7 @@ fn increase(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-thread_local!(static BOOK: Arc<Book> = Arc::new(Book::EMPTY));
+thread_local!(static BOOK: Arc<Book> = Arc::new(Book::new()));
 
 /// Enters a call and whether it had nothing to do. A thread whose memory is being taken down
 /// enters nothing any more.
