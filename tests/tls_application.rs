@@ -2,17 +2,16 @@
 #![forbid(unsafe_code)]
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::time::Instant;
 
 use bytes::Bytes;
 use fulmar_engine::{End, SocketId};
-use fulmar_proto::{
-    BodyLen, Connection, Event, Headers, Layer, Response, Server, ServerConnection,
-};
+use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, ServerConnection};
 use fulmar_server::{Application, Context, Limits, ServerEngine, Stop};
 use fulmar_sys as sys;
 use fulmar_tests::certs::{Certs, Who};
-use fulmar_tests::https::{client_tls, trusting};
+use fulmar_tests::https::{client_tls, layers, trusting};
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::{LISTENER, Loop};
 use fulmar_tests::tls_end::TlsPeer;
@@ -28,14 +27,9 @@ struct Doorman {
 
 impl Application for Doorman {
     type Data = String;
+    type Message = Infallible;
 
-    fn handle_established(
-        &mut self,
-        _: Instant,
-        _: SocketId,
-        known: &mut String,
-        layer: Option<&dyn Any>,
-    ) {
+    fn handle_established(&mut self, _: &mut Context, known: &mut String, layer: Option<&dyn Any>) {
         let info = layer.and_then(Info::of).expect("there is TLS, and it stands");
         let name = b"client.example";
         let named = |der: &[u8]| der.windows(name.len()).any(|window| window == name);
@@ -72,9 +66,8 @@ impl Application for Doorman {
 
 fn server(tls: ServerTls) -> ServerEngine<Doorman> {
     let stop = Stop::new();
-    let mut engine = ServerEngine::new(sys::now(), Doorman::default(), Limits::default(), stop)
-        .with_layers(move || Some(Box::new(tls.session().ok()?) as Box<dyn Layer>));
-    engine.add_listener(LISTENER);
+    let mut engine = ServerEngine::new(sys::now(), Doorman::default(), Limits::default(), stop);
+    engine.add_listener(LISTENER, Some(layers(tls)));
     engine
 }
 

@@ -26,8 +26,10 @@ class Limit:
         if self.of == "none":
             return "-"
         sign = "x" if self.of == "ratio" else ""
-        if self.low > -math.inf:
+        if self.low > -math.inf and self.high < math.inf:
             return f"{number(self.low)}{sign} to {number(self.high)}{sign}"
+        if self.low > -math.inf:
+            return f">= {number(self.low)}{sign}"
         return f"<= {number(self.high)}{sign}"
 
 
@@ -37,6 +39,11 @@ NO_LIMIT = Limit("none")
 def at_most(high: float) -> Limit:
     """A limit of the value."""
     return Limit("value", high=high)
+
+
+def at_least(low: float) -> Limit:
+    """A limit of the value, from below."""
+    return Limit("value", low=low)
 
 
 def at_most_times(high: float) -> Limit:
@@ -56,6 +63,7 @@ class Bar:
     peer_name: str = ""
     note: str = ""
     commands: list[str] = field(default_factory=list)
+    others: dict[str, list[float]] = field(default_factory=dict)  # peers that it is not held against
 
     @property
     def value(self) -> float | None:
@@ -84,6 +92,15 @@ class Bar:
         self.commands += [line for line in commands if line not in self.commands]
         return self
 
+    def against(self, samples: dict[str, list[float]], name: str | None = None) -> Bar:
+        """Holds it against one of several peers: the named one, or else the best, which has least."""
+        chosen = name or min(samples, key=lambda peer: median(samples[peer]))
+        self.peer_name, self.peer = chosen, samples[chosen]
+        self.others = {peer: found for peer, found in samples.items() if peer != chosen}
+        told = [f"{peer} {number(median(found))}" for peer, found in self.others.items()]
+        self.note = "; ".join(part for part in (self.note, ", ".join(told)) if part)
+        return self
+
     def as_json(self) -> dict:
         """For machines."""
         limit = {key: value for key, value in asdict(self.limit).items()
@@ -92,7 +109,8 @@ class Bar:
             "bar": self.name, "unit": self.unit, "peer": self.peer_name,
             "peer_median": self.peer_value, "fulmar_median": self.value, "ratio": self.ratio,
             "limit": limit, "met": self.met, "note": self.note,
-            "peer_samples": self.peer, "fulmar_samples": self.fulmar, "commands": self.commands,
+            "peer_samples": self.peer, "other_samples": self.others,
+            "fulmar_samples": self.fulmar, "commands": self.commands,
         }
 
 

@@ -34,6 +34,8 @@ def facts(root: Path) -> dict[str, str]:
         "load_average": " ".join(f"{load:.2f}" for load in os.getloadavg()),
         "commit": output(["git", "-C", str(root), "describe", "--always", "--dirty"]),
         "nginx": output(["nginx", "-v"]),
+        "h2o": output(["h2o", "-v"]),
+        "libmicrohttpd": output(["dpkg-query", "-W", "-f", "${Version}", "libmicrohttpd-dev"]),
         "wrk": output(["wrk", "-v"]).split(" Copyright")[0],
         "libcurl": output(["curl-config", "--version"]),
         "valgrind": output(["valgrind", "--version"]),

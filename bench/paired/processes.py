@@ -25,6 +25,7 @@ class Process:
                  shown: list[str] | None = None) -> None:
         self.command = ["taskset", "-c", cores, *command]
         self.line = show(["taskset", "-c", cores, *(shown or command)])
+        self.directory = directory
         number = len(list(directory.glob("out-*")))
         self._out = directory / f"out-{number}"
         self._err = directory / f"err-{number}"
@@ -108,8 +109,22 @@ def cpu_s(pid: int) -> float:
 
 def rss_bytes(pid: int) -> int:
     """Resident memory of a process."""
+    return _memory(pid, "VmRSS")
+
+
+def peak_bytes(pid: int) -> int:
+    """The most that a process had resident, since its start or `reset_peak`."""
+    return _memory(pid, "VmHWM")
+
+
+def reset_peak(pid: int) -> None:
+    """The peak is what is resident now (proc(5): clear_refs)."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def _memory(pid: int, field: str) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024
     raise Failed(f"process {pid} has no memory any more")
 

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import time
 from dataclasses import dataclass
@@ -17,9 +18,11 @@ from pathlib import Path
 from .machine import BOTH_CORES, CLIENT_CORE, SERVER_CORE
 from .processes import Failed, Process, children, until
 
-PEERS = ("nginx", "wrk", "curl", "strace", "valgrind", "taskset", "cc", "openssl")
+PEERS = ("nginx", "h2o", "wrk", "h2load", "curl", "strace", "valgrind", "taskset", "cc", "openssl")
 BODY = b"x" * 128
+FILE_64K = 64 * 1024
 FILE_104K = 104 * 1024
+FILE_1M = 1024 * 1024
 
 
 def check_peers() -> None:
@@ -32,7 +35,7 @@ def check_peers() -> None:
 def build(root: Path) -> Path:
     """Builds the release binaries; the directory that they are in."""
     cargo = ["cargo", "build", "--release", "--quiet", "-p", "fulmar-cli", "-p", "fulmar-bench",
-             "-p", "fulmar-bench-client"]
+             "-p", "fulmar-bench-client", "-p", "fulmar-bench-server"]
     if subprocess.run(cargo, cwd=root).returncode:
         raise Failed("the build failed")
     metadata = subprocess.run(["cargo", "metadata", "--no-deps", "--format-version", "1"],
@@ -41,11 +44,13 @@ def build(root: Path) -> Path:
 
 
 def make_site(directory: Path) -> Path:
-    """The files that both servers serve."""
+    """The files that all servers serve; those who can answer `/tiny` and `/modest` from memory do."""
     site = directory / "site"
     site.mkdir()
-    (site / "128").write_bytes(BODY)
-    (site / "104k").write_bytes(b"y" * FILE_104K)
+    for name in ("128", "tiny"):
+        (site / name).write_bytes(BODY)
+    for name, size in (("modest", FILE_64K), ("104k", FILE_104K), ("1m", FILE_1M)):
+        (site / name).write_bytes(b"y" * size)
     return site
 
 
@@ -61,10 +66,26 @@ class Server:
     process: Process
     port: int
     pid: int
+    scheme = "http"
 
     def url(self, path: str) -> str:
         """Where `path` is."""
-        return f"http://127.0.0.1:{self.port}{path}"
+        return f"{self.scheme}://127.0.0.1:{self.port}{path}"
+
+    def connection(self) -> http.client.HTTPConnection:
+        """To ask it something."""
+        if self.scheme == "http":
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        anybody = ssl._create_unverified_context()  # the certificate is our own
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=anybody)
+
+    def trace(self, cores: str = CLIENT_CORE) -> Process:
+        """Counts its system calls from now on, until the tracer is interrupted."""
+        command = ["strace", "-c", "-f", "-p"]
+        tracer = Process([*command, str(self.pid)], cores, self.process.directory,
+                         shown=[*command, "SERVER"])
+        until(lambda: "attached" in tracer.errors(), tracer, 5.0)
+        return tracer
 
     def stop(self) -> str:
         """Ends it; what it printed."""
@@ -72,24 +93,30 @@ class Server:
 
 
 class Nginx(Server):
-    """nginx with its own configuration: one worker, the site of the run and an address for this
-    machine only, unless the bar wants other ones."""
+    """nginx with its own configuration: one worker, the site of the run, an address for this
+    machine only, no TLS and no TCP_DEFER_ACCEPT, unless the bar wants other ones. Its status is
+    never behind TLS."""
 
     def __init__(self, directory: Path, workers: int = 1, cores: str = SERVER_CORE, *,
-                 address: str = "127.0.0.1", root: Path | None = None) -> None:
+                 address: str = "127.0.0.1", root: Path | None = None,
+                 tls: Path | None = None, deferred: bool = False) -> None:
         self.port = free_port()
-        self._directory = directory
         prefix = directory / f"nginx-{self.port}"
         prefix.mkdir()
         config = prefix / "nginx.conf"
-        config.write_text(nginx_config(f"{address}:{self.port}", workers,
-                                       root or directory / "site", prefix))
+        defer = " deferred" if deferred else ""
+        listen = f"listen {address}:{self.port} backlog=16384{defer};"
+        status = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        if tls is not None:
+            self.scheme, self.port = "https", free_port()
+            listen += nginx_tls(f"{address}:{self.port}", tls)
+        config.write_text(nginx_config(listen, workers, root or directory / "site", prefix))
         command = ["nginx", "-e", str(prefix / "error.log"), "-p", str(prefix), "-c", str(config)]
         self.process = Process(command, cores, directory)
         until(lambda: answers(self.port), self.process, 5.0)
         self.workers = until(lambda: children(self.process.pid), self.process, 5.0)
         self.pid = self.workers[0]
-        self._status = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        self._status = status
         self.status()
 
     def status(self) -> tuple[int, int]:
@@ -104,13 +131,6 @@ class Nginx(Server):
         os.kill(self.pid, signal.SIGSTOP)
         time.sleep(seconds)
         os.kill(self.pid, signal.SIGCONT)
-
-    def trace(self, cores: str = CLIENT_CORE) -> Process:
-        """Counts the worker's system calls from now on, until it is interrupted."""
-        command = ["strace", "-c", "-p", str(self.pid)]
-        tracer = Process(command, cores, self._directory, shown=["strace", "-c", "-p", "WORKER"])
-        until(lambda: "attached" in tracer.errors(), tracer, 5.0)
-        return tracer
 
 
 def nginx_config(listen: str, workers: int, site: Path, prefix: Path) -> str:
@@ -135,13 +155,22 @@ http {{
     open_file_cache_valid 1h;
     {paths}
     server {{
-        listen {listen} backlog=16384;
+        {listen}
         root {site};
         location = /tiny {{ return 200 "{BODY.decode()}"; }}
         location = /status {{ stub_status; }}
     }}
 }}
 """
+
+
+def nginx_tls(address: str, key: Path) -> str:
+    """What makes it listen for TLS 1.3."""
+    return f"""
+        listen {address} ssl backlog=16384;
+        ssl_certificate {key.with_suffix(".crt")};
+        ssl_certificate_key {key};
+        ssl_protocols TLSv1.3;"""
 
 
 def answers(port: int) -> bool:
@@ -166,13 +195,14 @@ class Serve(Server):
             raise Failed(f"no port in {greeting!r}")
         self.port, self.pid = int(port.group(1)), self.process.pid
 
-    def ledger(self) -> dict:
-        """Requests and system calls so far."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        connection.request("GET", "/.ledger")
-        answer = json.loads(connection.getresponse().read())
-        connection.close()
-        return answer
+
+def ledger(server: Server) -> dict:
+    """Requests and system calls of one of ours so far."""
+    connection = server.connection()
+    connection.request("GET", "/.ledger")
+    answer = json.loads(connection.getresponse().read())
+    connection.close()
+    return answer
 
 
 @dataclass(frozen=True)
@@ -181,18 +211,21 @@ class Calls:
 
     total: float
     by_name: dict[str, float]
+    eagain: float
 
     @staticmethod
     def between(before: dict, after: dict) -> Calls:
         """From two answers of the ledger; asking itself (a connection) is not a benchmark's."""
         requests = max(after["requests"] - before["requests"] - 1, 1)
         ours = {"accept4": 2, "epoll_ctl": 1, "recv": 2, "send": 1, "close": 1}
-        by_name = {}
+        by_name, eagain = {}, 0
         for name, count in after["syscalls"].items():
-            calls = count["calls"] - before["syscalls"].get(name, {"calls": 0})["calls"]
+            earlier = before["syscalls"].get(name, {"calls": 0, "eagain": 0})
+            calls = count["calls"] - earlier["calls"]
+            eagain += count["eagain"] - earlier["eagain"]
             if calls > ours.get(name, 0):
                 by_name[name] = calls / requests
-        return Calls(sum(by_name.values()), by_name)
+        return Calls(sum(by_name.values()), by_name, eagain / requests)
 
     def __str__(self) -> str:
         parts = sorted(self.by_name.items(), key=lambda part: -part[1])

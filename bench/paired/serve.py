@@ -13,7 +13,7 @@ from pathlib import Path
 from .bars import NO_LIMIT, Bar, Limit, at_most, at_most_times
 from .context import Context, interleave
 from .processes import Failed, cpu_s, rss_bytes
-from .programs import Calls, Nginx, Serve, Server, Wrk, strace_total
+from .programs import Calls, Nginx, Serve, Server, Wrk, ledger, strace_total
 
 DEPTH = 16
 IDLE = 8000
@@ -51,9 +51,9 @@ def measure(case: Case, context: Context) -> list[Bar]:
         bar.with_commands(wrk.process.line)
 
     def sample_ours() -> None:
-        before = serve.ledger()
+        before = ledger(serve)
         sample(serve, case.ours, bar.fulmar)
-        calls = Calls.between(before, serve.ledger())
+        calls = Calls.between(before, ledger(serve))
         timed.fulmar.append(calls.total)
         timed.note = str(calls)
 
@@ -78,10 +78,10 @@ def count_calls(case: Case, context: Context, serve: Serve, nginx: Nginx) -> Bar
     bar = Bar(f"serve, {case.name}, saturated: system calls per {case.per}", "", case.calls,
               peer_name="nginx (strace)")
     for _ in range(min(context.rounds, 3)):
-        before = serve.ledger()
+        before = ledger(serve)
         wrk = start_wrk(case, context, serve.url(case.ours), context.seconds, threads=2)
         wrk.requests()
-        calls = Calls.between(before, serve.ledger())
+        calls = Calls.between(before, ledger(serve))
         bar.fulmar.append(calls.total)
         bar.note = str(calls)
         bar.with_commands(wrk.process.line)
@@ -105,7 +105,14 @@ def tiny(connections: int, context: Context) -> list[Bar]:
 
 def pipelined(context: Context) -> list[Bar]:
     """Sixteen requests at a time on every connection."""
-    script = context.directory / "pipeline.lua"
+    script = pipelining(context.directory)
+    return measure(Case(f"{DEPTH} requests pipelined, 64 connections", "/bytes/128", "/tiny", 64,
+                        at_most_times(0.25), at_most(0.2), script=script), context)
+
+
+def pipelining(directory: Path) -> Path:
+    """Has wrk ask for so many at a time."""
+    script = directory / "pipeline.lua"
     script.write_text(f"""\
 function init(args)
   local requests = {{}}
@@ -114,8 +121,7 @@ function init(args)
 end
 function request() return all end
 """)
-    return measure(Case(f"{DEPTH} requests pipelined, 64 connections", "/bytes/128", "/tiny", 64,
-                        at_most_times(0.25), at_most(0.2), script=script), context)
+    return script
 
 
 def file_104k(context: Context) -> list[Bar]:
@@ -136,7 +142,7 @@ def idle(context: Context) -> list[Bar]:
 
     def sample(server: Server, target: str, sizes: list[float]) -> None:
         before = rss_bytes(server.pid)
-        held = [ask_once(server.port, target) for _ in range(IDLE)]
+        held = [ask_once(server, target) for _ in range(IDLE)]
         time.sleep(0.2)
         sizes.append((rss_bytes(server.pid) - before) / IDLE)
         for connection in held:
@@ -151,9 +157,11 @@ def idle(context: Context) -> list[Bar]:
     return [bar.with_commands("one request on each, one after the other; all are kept open")]
 
 
-def ask_once(port: int, target: str) -> socket.socket:
+def ask_once(server: Server, target: str) -> socket.socket:
     """A connection that has had its answer."""
-    connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    asking = server.connection()
+    asking.connect()
+    connection = asking.sock
     connection.sendall(f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
     text = b""
     while True:

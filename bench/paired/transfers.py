@@ -11,6 +11,7 @@ from .processes import Failed, Process, children, show, until
 from .programs import Server, answers, free_port
 
 OURS = "fulmar-bench-client"
+KEYS = {"P-256": ("ec", "-pkeyopt", "ec_paramgen_curve:P-256"), "RSA-2048": ("rsa:2048",)}
 
 
 class Clients:
@@ -126,10 +127,10 @@ http {{
 """
 
 
-def make_certificate(directory: Path) -> Path:
-    """A key for 127.0.0.1; its certificate, signed by itself, is beside it (`.crt`)."""
-    key = directory / "tls.key"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+def make_certificate(directory: Path, kind: str = "P-256") -> Path:
+    """A key of that kind for 127.0.0.1; its certificate, signed by itself, is beside it (`.crt`)."""
+    key = directory / f"{kind}.key"
+    command = ["openssl", "req", "-x509", "-newkey", *KEYS[kind],
                "-nodes", "-days", "30", "-subj", "/CN=bench", "-addext",
                "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE",
                "-keyout", str(key), "-out", str(key.with_suffix(".crt"))]

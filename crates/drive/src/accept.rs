@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use fulmar_engine::{Engine, ListenerId};
 use fulmar_sys as sys;
+use fulmar_sys::errno::{EMFILE, ENFILE, ENOBUFS, ENOMEM};
 
 use crate::listener::REST;
 use crate::reactor::{READ, Reactor, earliest};
@@ -13,51 +14,75 @@ use crate::selector::{Interest, Selector, Tag};
 use crate::socket::{Birth, Socket};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
-    /// One connection per event: an `accept4` that finds nobody costs more than one that does,
-    /// and a level-triggered listener tells again. One that does not is due in the next turn.
+    /// Accepts from the listeners with somebody waiting, as many as [`Crowd`] says: an `accept4`
+    /// that finds nobody costs more than one that does, and a level-triggered listener tells
+    /// again. One that does not is due in the next turn.
     pub(crate) fn accept(&mut self, now: Instant) {
         self.wake_listeners(now);
         let told = self.arrivals.len();
         for at in 0..told {
             let id = self.arrivals[at];
-            self.act(now); // a place that the engine has freed is not free before its `Close`
-            let Some(listener) = self.listeners.get_mut(id.0 as usize).and_then(Option::as_mut)
-            else {
-                continue;
+            let wanted = match &self.listeners[id.0 as usize] {
+                Some(listener) if S::REPEATS => listener.crowd.size(),
+                _ => 1,
             };
-            if !listener.watching {
-                continue; // an event from before
-            }
-            match sys::accept(listener.fd.as_fd()) {
-                Ok((fd, peer)) => {
-                    let likely = listener.prediction.is_ready();
-                    if !S::REPEATS {
-                        self.arrivals.push(id);
-                    }
-                    self.count_accepted();
-                    let Some(socket) = self.engine.handle_accepted(now, id, peer) else {
-                        self.selector.retire(fd);
-                        continue;
-                    };
-                    let mut admitted = Socket::new(socket, fd, Birth::Accepted(id));
-                    admitted.readable = likely;
-                    self.admit(admitted);
-                    self.list(socket);
+            let mut accepted = 0;
+            let found = loop {
+                match self.accept_one(now, id) {
+                    Found::Somebody if accepted + 1 < wanted => accepted += 1,
+                    found => break found,
                 }
-                Err(error) if is_exhaustion(&error) => {
-                    listener.resting = Some(now + REST);
-                    self.rest_until = earliest(self.rest_until, listener.resting);
-                    self.engine.handle_accept_failed(now, id, &error);
-                    self.watch_listener(id);
+            };
+            if let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize) {
+                match found {
+                    Found::Somebody => listener.crowd.handle_more(wanted),
+                    Found::Nobody => listener.crowd.handle_end(accepted),
+                    Found::Closed => {}
                 }
-                // The peer gave up while it waited; others may wait behind it.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted && !S::REPEATS => {
-                    self.arrivals.push(id);
-                }
-                Err(_) => {} // nobody is there any more
             }
         }
         self.arrivals.drain(..told);
+    }
+
+    fn accept_one(&mut self, now: Instant, id: ListenerId) -> Found {
+        self.act(now); // a place that the engine has freed is not free before its `Close`
+        let listener = self.listeners.get_mut(id.0 as usize).and_then(Option::as_mut);
+        let Some(listener) = listener.filter(|listener| listener.watching) else {
+            return Found::Closed; // an event from before
+        };
+        match sys::accept(listener.fd.as_fd()) {
+            Ok((fd, peer)) => {
+                let likely = listener.prediction.is_ready();
+                if !S::REPEATS {
+                    self.arrivals.push(id);
+                }
+                self.count_accepted();
+                let Some(socket) = self.engine.handle_accepted(now, id, peer) else {
+                    self.selector.retire(fd);
+                    return Found::Somebody;
+                };
+                let mut admitted = Socket::new(socket, fd, Birth::Accepted(id));
+                admitted.readable = likely;
+                self.admit(admitted);
+                self.list(socket);
+                Found::Somebody
+            }
+            Err(error) if is_exhaustion(&error) => {
+                listener.resting = Some(now + REST);
+                self.rest_until = earliest(self.rest_until, listener.resting);
+                self.engine.handle_accept_failed(now, id, &error);
+                self.watch_listener(id);
+                Found::Closed
+            }
+            // The peer gave up while it waited; others may wait behind it.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {
+                if !S::REPEATS {
+                    self.arrivals.push(id);
+                }
+                Found::Closed
+            }
+            Err(_) => Found::Nobody,
+        }
     }
 
     pub(crate) fn set_accepting(&mut self, id: ListenerId, on: bool) {
@@ -99,13 +124,17 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 }
 
+/// Who waited at a listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Somebody,
+    /// Not any more.
+    Nobody,
+    /// Nobody is to be accepted now.
+    Closed,
+}
+
 /// Descriptors or memory are used up: the connection stays in the queue, and so would the event.
 fn is_exhaustion(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOBUFS | ENOMEM))
 }
-
-/// `errno(3)` on Linux.
-const ENOMEM: i32 = 12;
-const ENFILE: i32 = 23;
-const EMFILE: i32 = 24;
-const ENOBUFS: i32 = 105;

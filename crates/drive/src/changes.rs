@@ -160,6 +160,7 @@ impl Changes {
 impl Selector for Changes {
     const REPEATS: bool = false; // the application's loop may be edge-triggered
     const WATCHES_ALL: bool = false;
+    const CLOSES: bool = false; // the application hears of it first
 
     fn name(&self) -> &'static str {
         "changes"

@@ -10,6 +10,7 @@ use bytes::BytesMut;
 use fulmar_engine::SocketId;
 use fulmar_proto::{Abilities, Part, Run, Step, Transmit};
 use fulmar_sys as sys;
+use fulmar_sys::errno::EIO;
 
 use crate::portions::{Throttle, Way, portion};
 use crate::socket::Sockets;
@@ -20,15 +21,17 @@ pub(crate) struct Op {
     pub(crate) socket: SocketId,
     /// Bytes wanted: to be sent, or to be received at most.
     pub(crate) len: usize,
-    /// How many there were, or a negated `errno(3)`.
+    /// How many there were, or a negated `errno(3)`; `EIO` for errors that have no number.
     result: i64,
     /// It was not tried: [`crate::Portions`].
     pub(crate) refused: bool,
+    /// Of a send: the end of the connection follows in this turn, and leaves with it.
+    pub(crate) is_last: bool,
 }
 
 impl Op {
     pub(crate) fn new(socket: SocketId, len: usize) -> Self {
-        Self { socket, len, result: 0, refused: false }
+        Self { socket, len, result: 0, refused: false, is_last: false }
     }
 
     /// How many bytes there were.
@@ -75,7 +78,10 @@ pub(crate) fn send(
         let (bytes, rest) = buffer.split_at(op.len);
         buffer = rest;
         let portion = portion(throttle, Way::Send, bytes.len());
-        op.note(portion.and_then(|n| sys::send(sockets.fd(op.socket), &bytes[..n], false)));
+        op.note(portion.and_then(|n| {
+            let more = op.is_last && n == bytes.len();
+            sys::send(sockets.fd(op.socket), &bytes[..n], more)
+        }));
     }
 }
 
@@ -129,7 +135,10 @@ fn send_whole(fd: BorrowedFd<'_>, step: Step<'_>, memory: &mut Vec<u8>) -> io::R
         }
         Step::Read { run, part, more } => {
             let bytes = read(part, memory)?;
-            sys::send_vectored(fd, run.slices().chain([bytes]), more)?
+            match run.is_empty() {
+                true => sys::send(fd, bytes, more)?,
+                false => sys::send_vectored(fd, run.slices().chain([bytes]), more)?,
+            }
         }
     };
     Ok(n as u64)
@@ -172,6 +181,4 @@ fn some_of_file(n: usize) -> io::Result<usize> {
     }
 }
 
-/// `errno(3)` on Linux: for errors that have no number.
-const EIO: i32 = 5;
 pub(crate) const SHRUNK: &str = "the file became shorter while it was sent";

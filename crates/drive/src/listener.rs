@@ -16,8 +16,8 @@ pub struct ListenOptions {
     /// Several listeners share the port, one a thread (`SO_REUSEPORT`).
     pub reuse_port: bool,
     /// A connection is told when its first bytes are there, or after a second without any
-    /// (`TCP_DEFER_ACCEPT`): for protocols in which the client speaks first. It saves a wait and
-    /// the `epoll_ctl` of a short connection.
+    /// (`TCP_DEFER_ACCEPT`, where there is such an option): for protocols in which the client
+    /// speaks first. It saves a wait and the `epoll_ctl` of a short connection.
     pub defer_accept: bool,
 }
 
@@ -40,13 +40,21 @@ pub fn listen(address: SocketAddr, options: ListenOptions) -> io::Result<(OwnedF
         sys::set_reuse_port(socket.as_fd())?;
     }
     if options.defer_accept {
-        sys::set_defer_accept(socket.as_fd(), 1)?;
+        optional(sys::set_defer_accept(socket.as_fd(), 1))?;
     }
     sys::set_nodelay(socket.as_fd())?;
     sys::bind(socket.as_fd(), address)?;
     sys::listen(socket.as_fd(), options.backlog)?;
     let address = sys::local_address(socket.as_fd())?;
     Ok((socket, address))
+}
+
+/// What only saves calls is done where it can be.
+pub(crate) fn optional(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        result => result,
+    }
 }
 
 /// How to listen on a Unix socket.
@@ -116,42 +124,133 @@ pub(crate) struct Listener {
     pub(crate) resting: Option<Instant>,
     pub(crate) watching: bool,
     pub(crate) prediction: Prediction,
+    pub(crate) crowd: Crowd,
 }
 
 impl Listener {
     pub(crate) fn new(fd: OwnedFd) -> Self {
-        let prediction = Prediction::default();
-        Self { fd, wanted: true, resting: None, watching: true, prediction }
+        let (prediction, crowd) = (Prediction::default(), Crowd::default());
+        Self { fd, wanted: true, resting: None, watching: true, prediction, crowd }
     }
 }
 
 /// Whether the first bytes of what is accepted are likely to be there already.
 ///
 /// If they are, receiving at once saves a turn and often the `epoll_ctl`; if not, it costs an
-/// EAGAIN. So it is done while it succeeds, and tried again once in a while.
-#[derive(Debug, Default)]
+/// EAGAIN. So there is a guess to spare for so many connections, and only wrong ones are spent.
+#[derive(Debug)]
 pub(crate) struct Prediction {
-    misses: u8,
-    skipped: u8,
+    spare: u16,
+}
+
+impl Default for Prediction {
+    fn default() -> Self {
+        Self { spare: SPARE_MAX }
+    }
 }
 
 impl Prediction {
     pub(crate) fn is_ready(&mut self) -> bool {
-        if self.misses < MISSES_MAX {
-            return true;
-        }
-        self.skipped = self.skipped.wrapping_add(1);
-        self.skipped.is_multiple_of(TRIAL_EVERY)
+        self.spare = (self.spare + 1).min(SPARE_MAX);
+        self.spare >= GUESS_EVERY
     }
 
     pub(crate) fn learn(&mut self, ready: bool) {
-        self.misses = if ready { 0 } else { (self.misses + 1).min(MISSES_MAX) };
+        if !ready {
+            self.spare = self.spare.saturating_sub(GUESS_EVERY);
+        }
     }
 }
 
-/// Wrong guesses in a row after which guessing stops.
-const MISSES_MAX: u8 = 2;
-/// One accept in so many is a trial while guessing does not pay.
-const TRIAL_EVERY: u8 = 64;
+/// How many connections to accept for one event of a level-triggered listener.
+///
+/// One more is tried once in so many accepts. If there was one less, no more than there were are
+/// tried from then on: what has been gained is lost with each EAGAIN, so there are not more of
+/// these than trials.
+#[derive(Debug)]
+pub(crate) struct Crowd {
+    size: u16,
+    accepted: u16, // since the size changed
+}
+
+impl Default for Crowd {
+    fn default() -> Self {
+        Self { size: 1, accepted: 0 }
+    }
+}
+
+impl Crowd {
+    pub(crate) fn size(&self) -> u16 {
+        self.size
+    }
+
+    /// There were as many as were tried, and perhaps more.
+    pub(crate) fn handle_more(&mut self, accepted: u16) {
+        self.accepted = self.accepted.saturating_add(accepted);
+        if self.accepted >= GUESS_EVERY && self.size < CROWD_SIZE_MAX {
+            *self = Self { size: self.size + 1, accepted: 0 };
+        }
+    }
+
+    /// There were only so many.
+    pub(crate) fn handle_end(&mut self, accepted: u16) {
+        *self = Self { size: accepted.max(1), accepted: 0 };
+    }
+}
+
+/// A guess that may cost an EAGAIN is made for one connection in so many: two kinds of them
+/// together stay below one in a hundred.
+const GUESS_EVERY: u16 = 256;
+/// Wrong guesses in a row before that.
+const SPARE_MAX: u16 = 2 * GUESS_EVERY;
+/// A burst of connections does not keep those that stand from their turn.
+const CROWD_SIZE_MAX: u16 = 64;
 /// How long a listener rests when descriptors have run out.
 pub(crate) const REST: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wrong guesses over so many connections, of which one in `ready_every` is ready at once.
+    fn misses(connections: u32, ready_every: u32) -> u32 {
+        let mut prediction = Prediction::default();
+        let guesses = (1..=connections).filter(|number| {
+            let is_ready = number.is_multiple_of(ready_every);
+            let guessed = prediction.is_ready();
+            if guessed {
+                prediction.learn(is_ready);
+            }
+            guessed && !is_ready
+        });
+        guesses.count().try_into().unwrap()
+    }
+
+    #[test]
+    fn wrong_guesses_are_few_however_clients_behave() {
+        assert_eq!(misses(10_000, 1), 0);
+        for ready_every in [2, 3, 1_000, 100_000] {
+            let misses = misses(10_000, ready_every);
+            assert!((2..=2 + 10_000 / 256).contains(&misses), "{misses} with {ready_every}");
+        }
+    }
+
+    #[test]
+    fn a_crowd_is_accepted_at_once_and_a_lull_costs_little() {
+        let mut crowd = Crowd::default();
+        let (mut accepted, mut ends) = (0_u32, 0);
+        for turn in 0..60_000_u16 {
+            let waiting = if turn / 10_000 % 2 == 0 { 1 } else { 5 + turn % 40 };
+            let n = crowd.size().min(waiting);
+            accepted += u32::from(n);
+            if n < crowd.size() {
+                ends += 1;
+                crowd.handle_end(n);
+            } else {
+                crowd.handle_more(n);
+            }
+        }
+        assert!(ends * 256 <= accepted, "{ends} EAGAIN for {accepted}");
+        assert!(accepted > 150_000, "{accepted}");
+    }
+}

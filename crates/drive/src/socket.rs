@@ -160,10 +160,24 @@ impl Sockets {
 
     pub(crate) fn remove(&mut self, id: SocketId) -> Option<Socket> {
         self.get_mut(id)?;
-        self.entries[id.index as usize].take()
+        let socket = self.entries[id.index as usize].take();
+        while self.entries.pop_if(|entry| entry.is_none()).is_some() {}
+        socket
+    }
+
+    /// Gives memory back that a crowd has left; false if there was none to speak of.
+    pub(crate) fn shrink(&mut self) -> bool {
+        let crowded = self.entries.capacity() > 4 * self.entries.len().max(KEPT_LEN);
+        if crowded {
+            self.entries.shrink_to(2 * self.entries.len());
+        }
+        crowded
     }
 
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Socket> {
         self.entries.drain(..).flatten()
     }
 }
+
+/// So many places are not worth giving back.
+const KEPT_LEN: usize = 256;

@@ -33,6 +33,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         else {
             return;
         };
+        let is_last = S::CLOSES && self.abilities.more && self.engine.is_last(id);
         let Some(transmit) = self.engine.poll_transmit(id) else {
             return self.update_interest(id); // it stands, and that is no longer waited for
         };
@@ -45,7 +46,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Some(bytes) if bytes.len() <= COPY_SIZE_MAX => {
                 self.buffer.extend_from_slice(bytes);
                 socket.leaving = true;
-                self.sends.push(Op::new(id, bytes.len()));
+                let mut op = Op::new(id, bytes.len());
+                op.is_last = is_last;
+                self.sends.push(op);
                 if self.sends.len() == LIST_LEN_MAX {
                     self.send_list(now);
                 }

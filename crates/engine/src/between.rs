@@ -199,7 +199,7 @@ impl Between {
     /// What layer and connection want together, if the connection alone wants what `above` says.
     pub(crate) fn wishes(&mut self, above: Wishes) -> Wishes {
         let sends = self.layer.poll_transmit().is_some();
-        let finished = matches!(self.stage, Stage::Finished { .. });
+        let finished = self.is_finished();
         let closed = match &self.stage {
             // Open and closed: given up midway, which must not look like an end.
             Stage::Opening | Stage::Open => above.closed,
@@ -213,6 +213,11 @@ impl Between {
             (_, phase) => phase,
         };
         Wishes { phase, sends, finished, closed, ..above }
+    }
+
+    /// True once the layer has said that nothing more comes.
+    pub(crate) fn is_finished(&self) -> bool {
+        matches!(self.stage, Stage::Finished { .. })
     }
 
     /// What the end really is, if it came as `end`.

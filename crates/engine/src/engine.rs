@@ -184,6 +184,13 @@ pub trait Engine {
     /// What may be sent on `socket`; asking again without `handle_sent` gives the same answer.
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>>;
 
+    /// True if nothing will follow what may be sent on `socket` now, and nothing is expected of the
+    /// peer: once it has left, `Shutdown` or `Close` is the next thing to do. So its last packet
+    /// may take the FIN along.
+    fn is_last(&self, _socket: SocketId) -> bool {
+        false
+    }
+
     /// Where the connection that `Action::Connect` asked for goes to.
     fn poll_endpoint(&mut self, _socket: SocketId) -> Option<Endpoint> {
         None

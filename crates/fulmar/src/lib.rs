@@ -65,19 +65,30 @@ pub use fulmar_engine as engine;
 #[doc(inline)]
 pub use fulmar_host as host;
 #[doc(inline)]
+pub use fulmar_http as http;
+#[doc(inline)]
 pub use fulmar_names as names;
 #[doc(inline)]
 pub use fulmar_proto as proto;
 #[doc(inline)]
 pub use fulmar_semantics as semantics;
 #[doc(inline)]
+pub use fulmar_serve as serve;
+#[doc(inline)]
 pub use fulmar_server as server;
 #[doc(inline)]
 pub use fulmar_sys as sys;
 #[doc(inline)]
 pub use fulmar_tls as tls;
+#[doc(inline)]
+pub use fulmar_web as web;
 
 /// The code on the client's page compiles and runs.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/client.md")]
 mod client_page {}
+
+/// So does the code on the page of hosts.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/host.md")]
+mod host_page {}

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use fulmar_drive::Waker;
-use fulmar_server::{Application, Limits};
+use fulmar_server::{Application, Calls, Errand, Handler, Limits};
 use fulmar_sys as sys;
 
 use crate::address::Address;
@@ -31,15 +31,12 @@ pub struct Host<A: Application, R = ()> {
     stopper: Stopper,
 }
 
-pub(crate) type Make<A> =
-    Arc<dyn Fn(&Worker<<A as Application>::Message>) -> io::Result<A> + Send + Sync>;
+pub(crate) type Make<A> = Arc<dyn Fn(&Worker) -> io::Result<A> + Send + Sync>;
 pub(crate) type AtEnd<A, R> = Arc<dyn Fn(&mut A) -> R + Send + Sync>;
 
 impl<A: Application + 'static> Host<A> {
     /// `make` is called once in each thread, so an application need not know of the others.
-    pub fn new(
-        make: impl Fn(&Worker<A::Message>) -> io::Result<A> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn new(make: impl Fn(&Worker) -> io::Result<A> + Send + Sync + 'static) -> Self {
         Self {
             make: Arc::new(make),
             at_end: Arc::new(|_| ()),
@@ -49,6 +46,15 @@ impl<A: Application + 'static> Host<A> {
             hand_over: None,
             stopper: Stopper::new(),
         }
+    }
+}
+
+impl<H: Handler> Host<Calls<H>> {
+    /// The same for a handler of requests; `make` is called once in each thread.
+    pub fn of(
+        make: impl Fn(&Worker<Errand>) -> io::Result<H> + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(move |worker| Ok(Calls::new(make(worker)?, sys::now(), sys::wall_clock)))
     }
 }
 

@@ -110,7 +110,8 @@ impl Listen {
         match self.sockets(threads) {
             Ok((address, sockets)) => {
                 let file = asked.as_ref().and_then(Address::file).cloned();
-                let (file, asked) = (file.map(SocketFile::armed), asked.unwrap_or(address.clone()));
+                let (file, asked) =
+                    (file.map(SocketFile::armed), asked.unwrap_or_else(|| address.clone()));
                 Ok(Opened { address, sockets, layers, asked, file })
             }
             Err(error) => Err(Error::Listen { address: asked, error }),

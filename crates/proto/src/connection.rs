@@ -108,6 +108,12 @@ pub trait Connection {
     /// memory with the input.
     fn handle_sent(&mut self, bytes: u64);
 
+    /// True if the peer has said that it will send no more than the message in hand. Of anybody
+    /// else something may be on its way, and a close that meets it takes back what has not left.
+    fn is_heard_out(&self) -> bool {
+        false
+    }
+
     /// What it wants now of whoever owns its socket and the clock.
     fn wishes(&self) -> Wishes;
 

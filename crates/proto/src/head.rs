@@ -304,12 +304,35 @@ pub(crate) fn is_tchar(byte: u8) -> bool {
 /// `field-value` (RFC 9110 §5.5): no control characters but HTAB, no blanks around it.
 pub(crate) fn is_field_value(bytes: &[u8]) -> bool {
     let is_blank = |b: Option<&u8>| matches!(b, Some(b' ' | b'\t'));
-    bytes.iter().all(|b| is_text(*b)) && !is_blank(bytes.first()) && !is_blank(bytes.last())
+    text_len(bytes) == bytes.len() && !is_blank(bytes.first()) && !is_blank(bytes.last())
 }
 
 /// A byte of a field value, reason phrase or quoted string: HTAB, SP, VCHAR or obs-text.
 pub(crate) fn is_text(byte: u8) -> bool {
     matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
+}
+
+/// How many bytes of text ([`is_text`]) stand in front. Eight at a time: these are most of a head.
+#[inline(always)]
+pub(crate) fn text_len(bytes: &[u8]) -> usize {
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (at, word) in (0..).step_by(8).zip(words) {
+        let marks = unusual(u64::from_le_bytes(*word));
+        if marks != 0 {
+            let first = marks.trailing_zeros() as usize / 8;
+            if let Some(n) = word[first..].iter().position(|b| !is_text(*b)) {
+                return at + first + n;
+            }
+        }
+    }
+    let len = rest.iter().position(|b| !is_text(*b)).unwrap_or(rest.len());
+    bytes.len() - rest.len() + len
+}
+
+/// Marks, in the highest bit of each, bytes that are not from SP to `~`: the lowest mark is
+/// right. Those above it may not be, as a byte that is marked can borrow or carry.
+fn unusual(word: u64) -> u64 {
+    (word.wrapping_sub(BYTES * 0x20) | word.wrapping_add(BYTES) | word) & (BYTES * 0x80)
 }
 
 /// Without the optional whitespace around it, which is SP and HTAB and nothing else
@@ -324,6 +347,9 @@ pub(crate) fn trim_ows(mut bytes: &[u8]) -> &[u8] {
 pub(crate) fn slice<'a>(block: &'a [u8], range: &Range<u32>) -> &'a [u8] {
     &block[range.start as usize..range.end as usize]
 }
+
+/// One in each byte of a word.
+const BYTES: u64 = 0x0101_0101_0101_0101;
 
 const TCHAR: [bool; 256] = {
     let mut table = [false; 256];
@@ -340,3 +366,20 @@ const TCHAR: [bool; 256] = {
     }
     table
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_of_a_value_is_text_at_any_place_of_a_word() {
+        for byte in 0..=u8::MAX {
+            for at in 0..20 {
+                let mut value = [b'v'; 20];
+                value[at] = byte;
+                let len = if is_text(byte) { value.len() } else { at };
+                assert_eq!(text_len(&value), len, "{byte:#04x} at {at}");
+            }
+        }
+    }
+}

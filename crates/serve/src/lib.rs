@@ -22,6 +22,7 @@ pub mod file;
 pub mod precompressed;
 pub mod respond;
 pub mod site;
+pub mod upload;
 
 pub mod endpoints;
 pub mod ledger;
@@ -32,3 +33,4 @@ pub use files::{Files, FilesOptions};
 pub use options::Options;
 pub use respond::{Answer, Body};
 pub use site::Site;
+pub use upload::UploadOptions;

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use fulmar_proto::head::Added;
 use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Headers, Response, Segment};
 
-use fulmar_semantics::conditional::{Conditions, Verdict};
-use fulmar_semantics::range::{Multipart, Selection, Span, select};
+use fulmar_semantics::conditional::{Conditions, Selected};
+use fulmar_semantics::range::{Multipart, Selection, Span};
 use fulmar_semantics::range::{write_content_range, write_unsatisfied_range};
 
 use fulmar_server::{Call, Outcome};
@@ -138,25 +138,17 @@ fn send_file<'a>(
     file: &'a File,
     stage: Stage<'a>,
 ) -> Answer<'a> {
-    let whole = || Answer::full(200, file.headers.as_headers(), file.whole());
+    let is_get = method == Method::Get;
     let conditions = Conditions::of(headers);
-    if conditions.is_empty() {
-        return whole();
-    }
-    match conditions.evaluate(&file.validators) {
-        Verdict::Failed => return stage.error(412),
-        Verdict::NotModified => {
-            return Answer::empty(304, file.unchanged.as_headers());
+    match conditions.select(is_get, &file.validators, file.len(), stage.unix_now) {
+        Selected::Failed => stage.error(412),
+        Selected::NotModified => Answer::empty(304, file.unchanged.as_headers()),
+        Selected::Content(Selection::Whole) => {
+            Answer::full(200, file.headers.as_headers(), file.whole())
         }
-        Verdict::Proceed => {}
-    }
-    // Ranges mean something with GET only (§14.2).
-    let range = conditions.range(&file.validators, stage.unix_now);
-    match range.filter(|_| method == Method::Get).map(|value| select(value, file.len())) {
-        None | Some(Selection::Whole) => whole(),
-        Some(Selection::One(span)) => send_part(file, span, stage),
-        Some(Selection::Several(spans)) => send_parts(file, &spans, stage),
-        Some(Selection::Unsatisfiable) => refuse_range(file, stage),
+        Selected::Content(Selection::One(span)) => send_part(file, span, stage),
+        Selected::Content(Selection::Several(spans)) => send_parts(file, &spans, stage),
+        Selected::Content(Selection::Unsatisfiable) => refuse_range(file, stage),
     }
 }
 

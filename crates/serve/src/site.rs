@@ -19,6 +19,7 @@ use crate::path::Name;
 use crate::precompressed::{self, Precompressed};
 use crate::respond::{Answer, Method, Refusal, Scratch, Stage, respond};
 use crate::root::{OpenError, Root};
+use crate::upload::{self, Changed, UploadOptions};
 
 /// A directory that is served, and what is known of it: one per thread.
 ///
@@ -31,6 +32,29 @@ use crate::root::{OpenError, Root};
 /// let request = Request::new(b"GET", b"/Cargo.toml", Headers::EMPTY);
 /// assert_eq!(site.answer(now, 784_111_777, &request).status, 200);
 /// ```
+///
+/// In a handler, with whatever else it answers:
+///
+/// ```
+/// use fulmar_proto::Request;
+/// use fulmar_serve::Site;
+/// use fulmar_server::{Call, Handler, Outcome};
+///
+/// struct Program { site: Site }
+///
+/// impl Handler for Program {
+///     fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+///         match request.target {
+///             b"/version" => call.text(200, "1\n"),
+///             _ => self.site.serve(call, request),
+///         }
+///     }
+///
+///     fn exhausted(&mut self) {
+///         self.site.cache().shed(); // a remembered file is worth less than a client that waits
+///     }
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Site {
     root: Root,
@@ -42,6 +66,8 @@ pub struct Site {
     /// Seconds since 1970, at the request in hand.
     unix_now: i64,
     scratch: Scratch,
+    /// Uploaded since the last request.
+    changed: Changed,
 }
 
 impl Site {
@@ -53,21 +79,42 @@ impl Site {
         Ok(Self {
             root: Root::open(path, options.lookup)?,
             cache: Cache::new(&options),
+            pages: Pages::new(options.upload.is_some()),
             options,
-            pages: Pages::new(),
             name: Name::new(),
             unix_now: 0,
             scratch: Scratch::default(),
+            changed: Changed::default(),
         })
     }
 
-    /// Answers a request with `call`.
+    /// Answers a request with `call`, and receives files if [`Options::upload`] says so.
     ///
     /// # Errors
     /// Passed on from `call`.
     pub fn serve(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+        for key in self.changed.take() {
+            self.cache.remove(&key);
+        }
+        if let Some(options) = self.options.upload.filter(|_| request.method == b"PUT") {
+            return self.receive(call, request, options);
+        }
         let (now, unix_now) = (call.now(), call.clock().unix());
         self.answer(now, unix_now, request).send(call)
+    }
+
+    fn receive(
+        &mut self,
+        call: &mut Call<'_>,
+        request: &Request<'_>,
+        options: UploadOptions,
+    ) -> Outcome {
+        match self.name.read(request.target, self.options.hidden) {
+            Ok(()) => {}
+            Err(error) if error.is_malformed() => return upload::refuse(call, 400),
+            Err(_) => return upload::refuse(call, 403),
+        }
+        upload::receive(call, request, (&self.root, &self.name), options, &self.changed)
     }
 
     /// Answers a request. It is `unix_now` seconds since 1970. A body that came with the request is

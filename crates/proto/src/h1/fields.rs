@@ -4,7 +4,7 @@
 //! mean is noted by `parse`. Nothing is repaired: no blank before the colon, no folded line, no
 //! line end but CR LF.
 
-use crate::head::{is_tchar, is_text};
+use crate::head::{is_tchar, text_len};
 
 /// A field line, taken apart.
 #[derive(Clone, Copy, Debug)]
@@ -64,32 +64,6 @@ fn token_len(bytes: &[u8]) -> usize {
     let len = rest.iter().position(|b| !is_tchar(*b)).unwrap_or(rest.len());
     bytes.len() - rest.len() + len
 }
-
-/// How many bytes of text ([`is_text`]) stand in front. Eight at a time: these are most of a head.
-#[inline(always)]
-pub(super) fn text_len(bytes: &[u8]) -> usize {
-    let (words, rest) = bytes.as_chunks::<8>();
-    for (at, word) in (0..).step_by(8).zip(words) {
-        let marks = unusual(u64::from_le_bytes(*word));
-        if marks != 0 {
-            let first = marks.trailing_zeros() as usize / 8;
-            if let Some(n) = word[first..].iter().position(|b| !is_text(*b)) {
-                return at + first + n;
-            }
-        }
-    }
-    let len = rest.iter().position(|b| !is_text(*b)).unwrap_or(rest.len());
-    bytes.len() - rest.len() + len
-}
-
-/// Marks, in the highest bit of each, bytes that are not from SP to `~`: the lowest mark is
-/// right. Those above it may not be, as a byte that is marked can borrow or carry.
-fn unusual(word: u64) -> u64 {
-    (word.wrapping_sub(BYTES * 0x20) | word.wrapping_add(BYTES) | word) & (BYTES * 0x80)
-}
-
-/// One in each byte of a word.
-const BYTES: u64 = 0x0101_0101_0101_0101;
 
 #[cfg(test)]
 mod tests {
@@ -174,18 +148,6 @@ mod tests {
             section[at] = byte;
             section[other] = another;
             prop_assert_eq!(ours(&section), theirs(&section));
-        }
-    }
-
-    #[test]
-    fn every_byte_of_a_value_is_text_at_any_place_of_a_word() {
-        for byte in 0..=u8::MAX {
-            for at in 0..20 {
-                let mut value = [b'v'; 20];
-                value[at] = byte;
-                let len = if is_text(byte) { value.len() } else { at };
-                assert_eq!(text_len(&value), len, "{byte:#04x} at {at}");
-            }
         }
     }
 }

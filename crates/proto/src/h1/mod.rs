@@ -177,6 +177,8 @@ struct Exchange {
     http10: bool,
     /// Server: the peer may be waiting for a 100.
     waiting: bool,
+    /// Server: the peer has said that it is its last one.
+    last: bool,
 }
 
 /// Whether a request asked for something else than messages.
@@ -569,6 +571,10 @@ impl<S: Side> Connection for H1<S> {
     }
 
     #[inline(always)]
+    fn is_heard_out(&self) -> bool {
+        S::SERVER && self.exchange.last
+    }
+
     fn wishes(&self) -> Wishes {
         let sends = !self.outbox.is_empty();
         let finished = self.send == Send::Closed;

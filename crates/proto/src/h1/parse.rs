@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use crate::connection::PeerError;
-use crate::head::{Header, Version, is_hop, is_protected, is_tchar, slice, trim_ows};
+use crate::head::{Header, Version, is_hop, is_protected, is_tchar, slice, text_len, trim_ows};
 
 use super::fields::{self, Piece};
 use super::framing::{Coding, Length};
@@ -220,7 +220,7 @@ fn status_line(bytes: &[u8]) -> Result<StatusLine, PeerError> {
         }
         _ => return Err(PeerError::BadStartLine),
     };
-    let size = fields::text_len(reason);
+    let size = text_len(reason);
     let is_reason = matches!(reason, [b' ' | b'\r', ..]) && reason[size..].starts_with(b"\r\n");
     let len = VERSION_SIZE + " 200".len() + size + 2;
     if is_reason { Ok(StatusLine { version, status, len }) } else { Err(PeerError::BadStartLine) }

@@ -176,9 +176,10 @@ impl<S: Side> H1<S> {
             _ if upgrade => Handover::Upgrade,
             _ => Handover::Nothing,
         };
-        self.exchange = Exchange { asked, http10, waiting };
+        let last = !keeps_alive(version, fields);
+        self.exchange = Exchange { asked, http10, waiting, last };
         self.heads = u64::from(method == b"HEAD");
-        if !keeps_alive(version, fields) {
+        if last {
             self.reuse = Reuse::No;
         }
         self.send = Send::Head;

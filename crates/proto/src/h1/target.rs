@@ -68,7 +68,6 @@ pub(super) fn is_host(value: &[u8]) -> bool {
 /// Names are of letters, digits and `-._~`: the sub-delimiters and escapes that `reg-name` also
 /// allows have no use in names that exist.
 fn is_authority(value: &[u8], port: Port) -> bool {
-    let is_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
     let is_address = |b: &u8| b.is_ascii_hexdigit() || matches!(b, b':' | b'.');
     let (host, rest) = match value {
         [b'[', inner @ ..] => {
@@ -79,7 +78,7 @@ fn is_authority(value: &[u8], port: Port) -> bool {
             (&inner[..end], &inner[end + 1..])
         }
         _ => {
-            let end = value.iter().position(|b| !is_name(b)).unwrap_or(value.len());
+            let end = value.iter().position(|b| !IN_NAME[usize::from(*b)]).unwrap_or(value.len());
             value.split_at(end)
         }
     };
@@ -99,6 +98,17 @@ fn is_port(digits: &[u8]) -> bool {
 }
 
 const PORT_MAX: u32 = 65_535;
+/// Bytes of a name: looked up, as every request has one.
+const IN_NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0u8;
+    while byte < 128 {
+        let is_mark = matches!(byte, b'-' | b'.' | b'_' | b'~');
+        table[byte as usize] = is_mark || byte.is_ascii_alphanumeric();
+        byte += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {
