@@ -116,8 +116,7 @@ fn handshake(key: &[u8]) -> Result<HeaderBuf, Misuse> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned());
-    let running =
-        Host::of(|_| Ok(websocket)).listen(Listen::tcp(address.parse()?)).start()?;
+    let running = Host::of(|_| Ok(websocket)).listen(Listen::tcp(address.parse()?)).start()?;
     println!("listening on ws://{}/", running.addresses()[0]);
     running.join()?;
     Ok(())

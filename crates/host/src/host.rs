@@ -51,9 +51,7 @@ impl<A: Application + 'static> Host<A> {
 
 impl<H: Handler> Host<Calls<H>> {
     /// The same for a handler of requests; `make` is called once in each thread.
-    pub fn of(
-        make: impl Fn(&Worker<Errand>) -> io::Result<H> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn of(make: impl Fn(&Worker<Errand>) -> io::Result<H> + Send + Sync + 'static) -> Self {
         Self::new(move |worker| Ok(Calls::new(make(worker)?, sys::now(), sys::wall_clock)))
     }
 }
