@@ -40,6 +40,7 @@ impl Poll {
 impl Selector for Poll {
     const REPEATS: bool = true;
     const WATCHES_ALL: bool = false;
+    const CLOSES: bool = true;
 
     fn name(&self) -> &'static str {
         "poll"

@@ -211,7 +211,6 @@ struct Book {
     clock_reads: AtomicU64,
 }
 
-#[derive(Default)]
 struct Entry {
     calls: AtomicU64,
     eagain: AtomicU64,
@@ -219,8 +218,8 @@ struct Entry {
 
 impl Book {
     fn new() -> Self {
-        let counts = std::array::from_fn(|_| Entry::default());
-        Self { counts, clock_reads: AtomicU64::new(0) }
+        let entry = |_| Entry { calls: AtomicU64::new(0), eagain: AtomicU64::new(0) };
+        Self { counts: std::array::from_fn(entry), clock_reads: AtomicU64::new(0) }
     }
 
     fn read(&self) -> Ledger {

@@ -12,14 +12,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// What is waited for.
 #[derive(Default)]
-pub struct Waits {
+pub(crate) struct Waits {
     watched: BTreeMap<RawFd, Interest>,
     deadline: Option<Instant>,
 }
 
 impl Waits {
     /// Hears what has changed.
-    pub fn update<E: Engine>(&mut self, reactor: &mut Reactor<E, Changes>) {
+    pub(crate) fn update<E: Engine>(&mut self, reactor: &mut Reactor<E, Changes>) {
         while let Some(change) = reactor.poll_change() {
             match change {
                 Change::Watch { fd, interest, .. } => drop(self.watched.insert(fd, interest)),
@@ -31,7 +31,7 @@ impl Waits {
 
     /// Waits for the reactor's descriptors, for its deadline, and for whether one of the
     /// application's own can be read, and has the reactor do its part; true if that one can.
-    pub fn turn<E: Engine>(
+    pub(crate) fn turn<E: Engine>(
         &mut self,
         reactor: &mut Reactor<E, Changes>,
         own: Option<BorrowedFd<'_>>,
@@ -56,7 +56,7 @@ impl Waits {
         &self,
         reactor: &Reactor<E, Changes>,
         own: Option<BorrowedFd<'_>>,
-    ) -> Result<(Vec<(RawFd, Ready)>, bool), Box<dyn Error>> {
+    ) -> Result<(Events, bool), Box<dyn Error>> {
         let descriptors = self.watched.iter().filter_map(|(fd, interest)| {
             let open = reactor.descriptor(*fd)?;
             Some((*fd, PollFd::from_borrowed_fd(open, flags(*interest))))
@@ -71,6 +71,9 @@ impl Waits {
         Ok((events.filter(|(_, ready)| *ready != Ready::default()).collect(), own))
     }
 }
+
+/// What is ready.
+type Events = Vec<(RawFd, Ready)>;
 
 fn flags(interest: Interest) -> PollFlags {
     let of = |wanted: bool, flags| if wanted { flags } else { PollFlags::empty() };
