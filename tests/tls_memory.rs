@@ -24,11 +24,11 @@ fn connect(server: &mut Server, certs: &Certs, url: &str, connections: usize) ->
     let (ca, count) = (certs.ca().display().to_string(), connections.to_string());
     let rate = (2 * connections).to_string();
     let process = Process::start(&mut command(&["--cacert", &ca, "-c", &count, "-R", &rate, url]));
-    let requests = server.engine().application().requests;
+    let requests = server.engine().application().requests();
     server.turn_until(|server| server.engine().connections() == connections / 2);
     server.turn_until(|server| server.engine().connections() == connections);
     server.turn_until(|server| {
-        server.engine().application().requests >= requests + 3 * connections as u64
+        server.engine().application().requests() >= requests + 3 * connections as u64
     });
     process.pause();
     for _ in 0..50 {

@@ -5,7 +5,6 @@ use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::SystemTime;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -113,7 +112,7 @@ fn start<L: Loop<Engine = Engine>>() -> Bench<L> {
     let users = || Htpasswd::parse(&hashed()).expect("what htpasswd makes");
     let plain = |user: &str| (user == "Zoë").then(|| "pass:word".to_owned());
     let program = Program {
-        site: Site::open(site.path(), options, SystemTime::now(), sys::now()).unwrap(),
+        site: Site::open(site.path(), options).unwrap(),
         basic: Gate::new(GateOptions::basic("a \"b\""), users(), [1; 32]).unwrap(),
         digest: Gate::new(GateOptions::digest("a \"b\""), plain, [2; 32]).unwrap(),
         place: Place::open(uploads.path()).unwrap(),
