@@ -7,7 +7,8 @@ use std::time::{Instant, SystemTime};
 
 use fulmar_engine::{End, ListenerId, SocketId};
 use fulmar_proto::{
-    BodyLen, Connection, Event, HeaderBuf, Headers, PeerError, Request, Server, ServerConnection, StreamId,
+    BodyLen, Connection, Event, HeaderBuf, Headers, PeerError, Request, Server, ServerConnection,
+    StreamId,
 };
 use fulmar_semantics::proxy_protocol::Header;
 
