@@ -104,12 +104,11 @@ impl<H: Handler> Calls<H> {
         mut outcome: Outcome,
         request: Option<&Request<'_>>,
     ) {
-        loop {
+        while outcome.is_err() || (task.fresh && !task.over) {
             let mut call = lent.call(&mut self.desk, &mut task);
+            call.task.fresh = false;
             if outcome.is_err() {
                 fail(&mut call);
-            }
-            if call.task.over || !std::mem::take(&mut call.task.fresh) {
                 break;
             }
             outcome = tell(&mut call, |work, call| work.ready(call));
