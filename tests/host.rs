@@ -32,7 +32,7 @@ fn any() -> Listen {
 
 /// The test endpoints; at the end, how many requests they answered.
 fn endpoints() -> Host<App, u64> {
-    Host::new(|_| Ok(app())).at_end(|app| app.requests)
+    Host::new(|_| Ok(app())).at_end(|app| app.requests())
 }
 
 fn tcp<R>(running: &Running<R>, at: usize) -> SocketAddr {

@@ -256,7 +256,7 @@ fn a_client_behind_a_proxy_has_so_many_places() {
     let limits = Limits { address_connections_max: 3, ..Limits::default() };
     let layers = Layers::new(|_| Some(Box::new(ProxyProtocol::new(None))));
     let mut hand = ServerHand::new(|now| {
-        let mut engine = ServerEngine::new(now, App::default(), limits, Stop::new());
+        let mut engine = ServerEngine::new(now, app(), limits, Stop::new());
         engine.add_listener(LISTENER, Some(layers));
         engine
     });

@@ -166,7 +166,7 @@ fn requests_that_wait_for_one_that_is_not_answered_are_few() {
         flood(stream, get("/bytes/1").repeat(1_000).as_bytes());
     }
     let spent = turn(&mut server);
-    assert_eq!(server.engine().application().requests, CLIENTS as u64);
+    assert_eq!(server.engine().application().requests(), CLIENTS as u64);
     assert_bounded(&spent, SHARE, 256 * 1024);
 }
 
@@ -185,7 +185,7 @@ fn nor_are_they_more_over_tls() {
         assert!(peer.stream.write(&records).expect("room") > 400_000);
     }
     let spent = turn(&mut server);
-    assert_eq!(server.engine().application().requests, CLIENTS as u64);
+    assert_eq!(server.engine().application().requests(), CLIENTS as u64);
     assert_bounded(&spent, SHARE + 32 * 1024, 256 * 1024); // a record is open
 }
 
@@ -217,7 +217,7 @@ fn an_answer_that_nobody_takes_stays_where_it_is() {
         stream.write_all(get("/bytes/100000000").as_bytes()).expect("room");
     }
     let spent = turn(&mut server);
-    assert_eq!(server.engine().application().requests, CLIENTS as u64);
+    assert_eq!(server.engine().application().requests(), CLIENTS as u64);
     assert!(spent.bytes_max < 256 * 1024 + CLIENTS as u64 * 4_096, "{spent:?}");
 }
 
@@ -310,7 +310,7 @@ fn small_pieces_cost_what_they_are() {
             peer.stream.write_all(records).expect("room");
             server.turn(Duration::from_millis(5));
         }
-        server.turn_until(|server| server.engine().application().requests == 1);
+        server.turn_until(|server| server.engine().application().requests() == 1);
     });
     assert!(spent.bytes_total < 1_000_000, "{spent:?}: quadratic would be 18 MB");
 
@@ -319,7 +319,7 @@ fn small_pieces_cost_what_they_are() {
     let request = format!("GET /delay/0?{} HTTP/1.1\r\nHost: h\r\n\r\n", "x".repeat(400));
     stream.write_all(request.repeat(300).as_bytes()).expect("room");
     let spent = measure(|| {
-        server.turn_until(|server| server.engine().application().requests == 300);
+        server.turn_until(|server| server.engine().application().requests() == 300);
     });
     assert!(spent.bytes_total < 3_000_000, "{spent:?}: quadratic would be 20 MB");
 }

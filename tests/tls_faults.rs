@@ -68,7 +68,7 @@ fn what_is_not_tls_hears_an_alert_and_the_end() {
                 assert_eq!(said.len(), 7, "a fatal alert");
             }
         }
-        assert_eq!(server.engine().application().requests, 0);
+        assert_eq!(server.engine().application().requests(), 0);
     }
     in_every_loop!(check);
 }
@@ -149,7 +149,7 @@ fn a_handshake_must_end_in_its_time() {
             accepted && server.engine().connections() == 0
         });
         assert!(sys::now() - begin >= limit);
-        assert_eq!(server.engine().application().gone, 20);
+        assert_eq!(server.engine().application().handler().gone(), 20);
     }
     in_every_loop!(check);
 }
@@ -176,7 +176,7 @@ fn the_deadline_of_a_handshake_is_one_for_all_of_it() {
     assert_eq!(engine.connections(), 1);
     engine.handle_timeout(start + Duration::from_millis(20_100));
     assert_eq!(engine.connections(), 0);
-    assert_eq!(engine.application().gone, 1);
+    assert_eq!(engine.application().handler().gone(), 1);
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn a_server_that_is_cut_off_in_the_handshake_ends_without_noise() {
             stream.write_all(&hello[..len]).expect("room");
             drop(stream); // what it has not read resets the connection
             server.turn_until(|server| {
-                server.engine().application().gone == round as u64 + 1
+                server.engine().application().handler().gone() == round as u64 + 1
                     && server.engine().connections() == 0
             });
         }

@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::mpsc;
-use std::time::SystemTime;
 
 use fulmar_proto::Request;
 use fulmar_serve::{Options, Site, UploadOptions};
@@ -37,7 +36,7 @@ struct Bench<L> {
 fn start<L: Loop<Engine = Engine>>(upload: Option<UploadOptions>) -> Bench<L> {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { upload, list: true, ..Options::default() };
-    let site = Site::open(dir.path(), options, SystemTime::now(), sys::now()).unwrap();
+    let site = Site::open(dir.path(), options).unwrap();
     let calls = Calls::new(Program(site), sys::now(), sys::wall_clock);
     let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, None);
