@@ -7,10 +7,10 @@ ifneq ($(filter /%,$(TARGET_DIR)),)
 FULMAR      := $(TARGET_DIR)/release/fulmar
 endif
 
-.PHONY: help demo test bench build fmt lint cargo tools
+.PHONY: help demo test bench build fmt lint platforms cargo tools
 
 help: ## What can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: build ## An embedded server, 1,000 connections, 5 seconds, both ledgers
 	$(FULMAR) load -c 1000 -d 5 --ledger
@@ -33,6 +33,9 @@ lint: tools ## What CI checks besides the tests
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps
+
+platforms: cargo ## Check the library for FreeBSD, NetBSD and macOS (installs their standard libraries)
+	scripts/check-platforms
 
 tools: cargo
 	@scripts/setup-build

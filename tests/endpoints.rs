@@ -17,7 +17,7 @@ use fulmar_server::{Limits, ServerEngine};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::app::{App, server};
 use fulmar_tests::fetch::Fetch;
-use fulmar_tests::loops::{AppLoop, Bytewise, Edge, Level, Loop, OneShot, OwnLoop};
+use fulmar_tests::loops::{AppLoop, Bytewise, Edge, Level, Loop, OneShot, OwnLoop, PollLoop};
 use rustix::net::sockopt;
 
 fn unix(path: &Path) -> Endpoint {
@@ -65,6 +65,7 @@ fn a_unix_socket_is_as_good_as_tcp<L: Loop<Engine = Fetch>>() {
 #[test]
 fn a_unix_socket_in_our_loop() {
     a_unix_socket_is_as_good_as_tcp::<OwnLoop<_>>();
+    a_unix_socket_is_as_good_as_tcp::<PollLoop<_>>();
     a_unix_socket_is_as_good_as_tcp::<Bytewise<OwnLoop<_>>>();
 }
 

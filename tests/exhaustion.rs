@@ -1,14 +1,18 @@
 //! Descriptors run out while connections are made. Alone in its process, whose limit it changes.
 
 use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
+use std::time::Duration;
 
 use fulmar_drive::{Epoll, Reactor};
 use fulmar_engine::{End, Endpoint, Peer};
+use fulmar_server::{Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
+use fulmar_tests::app::App;
 use fulmar_tests::fetch::Fetch;
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, client};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// The engine hears which error it was, in the same turn, and nothing spins: so it can let others
@@ -69,11 +73,40 @@ fn a_body_reaches_its_file_without_a_pipe(dir: &Path) {
     assert_eq!((spent.count(Call::splice).calls, client.engine.spliced), (0, 0));
 }
 
+/// No descriptor is left for who connects: the listener rests, ten times a second somebody looks,
+/// and whoever has been idle for a second makes room.
+fn a_server_without_descriptors_rests_and_recovers() {
+    let mut engine = ServerEngine::new(sys::now(), App::default(), Limits::default(), Stop::new());
+    engine.add_listener(LISTENER, None);
+    let (mut server, address) = OwnLoop::start(engine);
+    let mut idle = client(address);
+    server.turn_until(|server| server.engine().connections() == 1);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let mut late = client(address); // it waits in the queue from now on
+    late.write_all(b"GET /bytes/3 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").expect("room");
+    let hoard = hoard(&listener);
+    let (start, before) = (sys::now(), Ledger::here());
+    server.turn_until(|server| server.engine().connections() == 0 && server.stats().accepted == 2);
+    let (took, spent) = (sys::now() - start, Ledger::here() - before);
+    assert!(took >= Duration::from_millis(900), "the other one is idle only after a second");
+    let failures = server.engine().accept_failures();
+    assert!((9..=13).contains(&failures), "{failures} in {took:?}");
+    assert_eq!(spent.count(Call::accept4).calls, failures + 1);
+    let waits = spent.count(Call::epoll_wait).calls; // every 20 ms, since that is how a test turns
+    assert!(spent.total() - waits <= 3 * failures + 6, "an accept, off and on: {spent:?}");
+    let mut answer = Vec::new();
+    late.read_to_end(&mut answer).expect("an answer, and the end");
+    assert!(answer.ends_with(b"\r\n\r\n012"));
+    assert_eq!(idle.read(&mut [0]).expect("the end"), 0);
+    drop(hoard);
+}
+
 #[test]
 fn running_out_of_descriptors_is_told_and_passes() {
     let dir = tempfile::tempdir().expect("a directory");
     connecting_without_descriptors_is_told_as_that_and_passes();
     a_body_reaches_its_file_without_a_pipe(dir.path());
+    a_server_without_descriptors_rests_and_recovers();
 }
 
 /// Takes all descriptors that are left.

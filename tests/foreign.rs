@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fulmar_drive::{Answer, Interest, Ready, Resolver, Watch};
 use fulmar_engine::LookupId;
-use fulmar_tests::loops::{AppLoop, Loop, OwnLoop};
+use fulmar_tests::loops::{AppLoop, Loop, OwnLoop, PollLoop};
 use fulmar_tests::resolving::Asker;
 
 /// Has two sockets; when one is ready it closes the other and opens a third, which gets its number.
@@ -84,6 +84,7 @@ impl Resolver for Swapper {
 #[test]
 fn late_news_of_a_number_is_not_news_of_its_next_owner() {
     swap::<OwnLoop<Asker>>();
+    swap::<PollLoop<Asker>>();
     swap::<AppLoop<Asker>>();
 }
 

@@ -1,5 +1,5 @@
-//! One engine in two worlds: our own loop, and an application's loop around its own epoll, which
-//! may be level-triggered, edge-triggered or one-shot.
+//! One engine in two worlds: our own loops, epoll's and poll's, and an application's loop around its
+//! own epoll, which may be level-triggered, edge-triggered or one-shot.
 //!
 //! Both run in the thread of the test, a turn at a time, so that nothing has to be waited for.
 
@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fulmar_drive::{
-    Change, Changes, Epoll, Interest, ListenOptions, Portions, Reactor, Ready, Resolver, Stats,
-    Waker, listen,
+    Change, Changes, Epoll, Interest, ListenOptions, Poll, Portions, Reactor, Ready, Resolver,
+    Stats, Waker, listen,
 };
 use fulmar_engine::{Engine, ListenerId};
 use fulmar_sys as sys;
@@ -142,6 +142,59 @@ impl<E: Engine> Loop for OwnLoop<E> {
         let number = |line: &str| line.split_whitespace().next()?.parse().ok();
         let fds: Vec<RawFd> = lines.filter_map(number).collect();
         assert!(fds.iter().all(|fd| identity(*fd).is_some()), "a registration outlives its number");
+        fds
+    }
+}
+
+/// Our own loop where there is no epoll: `poll(2)`, level-triggered.
+#[derive(Debug)]
+pub struct PollLoop<E>(pub Reactor<E, Poll>);
+
+impl<E: Engine> Loop for PollLoop<E> {
+    type Engine = E;
+
+    fn start(engine: E) -> (Self, SocketAddr) {
+        let (listener, address) = loopback();
+        let mut reactor = Reactor::new(engine, Poll::new());
+        reactor.listen(listener).expect("a listener");
+        (Self(reactor), address)
+    }
+
+    fn engine(&mut self) -> &mut E {
+        &mut self.0.engine
+    }
+
+    fn with<O>(&mut self, act: impl FnOnce(&mut E, Instant) -> O) -> O {
+        self.0.with(act)
+    }
+
+    fn turn(&mut self, max: Duration) {
+        self.0.turn_within(max).expect("a turn");
+    }
+
+    fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+
+    fn set_portions(&mut self, portions: Portions) {
+        self.0.set_portions(portions);
+    }
+
+    fn waker(&mut self) -> Waker {
+        self.0.waker().expect("a descriptor")
+    }
+
+    fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
+        self.0.set_resolver(resolver);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.deadline()
+    }
+
+    fn watched(&self) -> Vec<RawFd> {
+        let fds: Vec<_> = self.0.descriptors().collect();
+        assert!(fds.iter().all(|fd| identity(*fd).is_some()), "a place outlives its number");
         fds
     }
 }
@@ -425,11 +478,13 @@ macro_rules! tests_in_every_loop {
     };
     (at_any_pace: [$($name:ident),* $(,)?], at_full_speed: [$($fast:ident),* $(,)?] $(,)?) => {
         $crate::tests_in_every_loop!(@ epoll, OwnLoop<_>, [$($name,)* $($fast),*]);
+        $crate::tests_in_every_loop!(@ poll, PollLoop<_>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ level, AppLoop<_, Level>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ edge, AppLoop<_, Edge>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ one_shot, AppLoop<_, OneShot>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ registered_once, AppLoop<_, Once>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ epoll_bytewise, Bytewise<OwnLoop<_>>, [$($name),*]);
+        $crate::tests_in_every_loop!(@ poll_bytewise, Bytewise<PollLoop<_>>, [$($name),*]);
         $crate::tests_in_every_loop!(@ level_bytewise, Bytewise<AppLoop<_, Level>>, [$($name),*]);
         $crate::tests_in_every_loop!(@ edge_bytewise, Bytewise<AppLoop<_, Edge>>, [$($name),*]);
         $crate::tests_in_every_loop!(@ one_shot_bytewise, Bytewise<AppLoop<_, OneShot>>, [$($name),*]);
@@ -437,7 +492,9 @@ macro_rules! tests_in_every_loop {
     (@ $world:ident, $loop:ty, [$($name:ident),* $(,)?]) => {
         mod $world {
             #[allow(unused_imports, reason = "each world names one or two of them")]
-            use $crate::loops::{AppLoop, Bytewise, Edge, Level, Once, OneShot, OwnLoop};
+            use $crate::loops::{
+                AppLoop, Bytewise, Edge, Level, Once, OneShot, OwnLoop, PollLoop,
+            };
             $(#[test] fn $name() { super::$name::<$loop>(); })*
         }
     };

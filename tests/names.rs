@@ -14,7 +14,7 @@ use fulmar_engine::{LookupId, ResolveError};
 use fulmar_names::{Family, Names, Options, Overrides};
 use fulmar_sys as sys;
 use fulmar_tests::dns::{self, A, AAAA, Dns, Heard, Say, address_of, alias};
-use fulmar_tests::loops::{AppLoop, Loop, OwnLoop};
+use fulmar_tests::loops::{AppLoop, Loop, OwnLoop, PollLoop};
 use fulmar_tests::resolving::{Answer, Asker};
 use tempfile::TempDir;
 
@@ -73,6 +73,7 @@ fn in_both(
         assert_eq!(driver.deadline(), None, "nobody waits, and there is no deadline");
     }
     run::<OwnLoop<Asker>>(&Dns::start(script.clone()), &change, &act);
+    run::<PollLoop<Asker>>(&Dns::start(script.clone()), &change, &act);
     run::<AppLoop<Asker>>(&Dns::start(script), &change, &act);
 }
 

@@ -29,6 +29,14 @@ pub fn examples() -> &'static [PathBuf] {
     BINARIES.get_or_init(|| build(&["-p", "fulmar", "--examples"]))
 }
 
+/// Where the example of hosts lies, as [`fulmar`].
+pub fn hello() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        build(&["-p", "fulmar-host", "--example", "hello"]).pop().expect("cargo names it")
+    })
+}
+
 fn build(what: &[&str]) -> Vec<PathBuf> {
     let here = std::env::current_exe().expect("a running test has a path");
     let profile = here.ancestors().nth(2).and_then(Path::file_name).expect("PROFILE/deps/TEST");
@@ -117,7 +125,15 @@ impl Process {
     /// # Panics
     /// It does not start.
     pub fn start(command: &mut Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self::start_with(command, Stdio::null())
+    }
+
+    /// Starts it with this standard input.
+    ///
+    /// # Panics
+    /// It does not start.
+    pub fn start_with(command: &mut Command, stdin: Stdio) -> Self {
+        command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let stdout = Lines::of(child.stdout.take().expect("piped"));
         let stderr = Lines::of(child.stderr.take().expect("piped"));
@@ -150,6 +166,11 @@ impl Process {
         self.stdout.wait_end();
         self.stderr.wait_end();
         panic!("no line with {part:?}; {}\n{}", self.stdout.seen, self.stderr.seen)
+    }
+
+    /// Ends its standard input, if it was piped.
+    pub fn close_stdin(&mut self) {
+        self.child.stdin.take();
     }
 
     /// Sends a signal.

@@ -77,8 +77,8 @@ fn running_out_of_descriptors_costs_no_time_and_is_recovered_from() {
     let tree = Tree::new();
     tree.file("f", "inside");
     let serve = Serve::start(&tree.root(), &["--ledger"]);
-    let mut first = Client::connect(serve.address);
-    first.get("/f");
+    let mut first = beginning(&serve);
+    let _ = Client::connect(serve.address).get("/f");
     limit(&serve, serve.process.next_descriptor() + 4);
     let clients: Vec<_> = (0..20).map(|_| beginning(&serve)).collect();
     let mut last = Client::connect(serve.address);
@@ -86,13 +86,35 @@ fn running_out_of_descriptors_costs_no_time_and_is_recovered_from() {
     let ticks = ticks_while_waiting(&serve, &mut last, Duration::from_secs(1));
     assert!(ticks < 5, "{ticks} ticks");
     // Those that stand are served meanwhile.
-    assert_eq!(first.get("/f").body, b"inside");
+    first.send("f HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!(first.read_reply().unwrap().body, b"inside");
     drop(clients);
     last.socket().set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     assert_eq!(last.read_reply().unwrap().body, b"inside");
     let ended = serve.end(Signal::TERM);
     assert_eq!(ended.status.code(), Some(0));
     assert!(ended.stderr.contains("descriptors or memory ran out"), "{}", ended.stderr);
+}
+
+/// Who keeps a connection and asks nothing makes room for who asks.
+#[test]
+fn idle_clients_are_closed_when_descriptors_run_out() {
+    let tree = Tree::new();
+    tree.file("f", "inside");
+    let serve = Serve::start(&tree.root(), &[]);
+    let idle: Vec<_> = (0..20)
+        .map(|_| {
+            let mut client = Client::connect(serve.address);
+            assert_eq!(client.get("/f").body, b"inside");
+            client
+        })
+        .collect();
+    limit(&serve, serve.process.next_descriptor());
+    let mut last = Client::connect(serve.address);
+    assert_eq!(last.get("/f").body, b"inside", "though all others stay");
+    let closed = idle.into_iter().map(|mut client| client.read_to_end().unwrap()).count();
+    assert_eq!(closed, 20);
+    assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use fulmar_engine::{Rate, SocketId};
-use fulmar_server::{Limits, ServerEngine, Stop};
+use fulmar_semantics::proxy_protocol::ProxyProtocol;
+use fulmar_server::{Layers, Limits, ServerEngine, Stop};
 use fulmar_tests::app::App;
 use fulmar_tests::loops::LISTENER;
 use fulmar_tests::server_hand::ServerHand;
@@ -249,6 +250,35 @@ fn an_address_has_so_many_places() {
     assert!(hand.connect_from("192.0.2.1:9").is_none());
 }
 
+/// Behind a proxy it is the client that has so many places, and not the proxy.
+#[test]
+fn a_client_behind_a_proxy_has_so_many_places() {
+    let limits = Limits { address_connections_max: 3, ..Limits::default() };
+    let layers = Layers::new(|_| Some(Box::new(ProxyProtocol::new(None))));
+    let mut hand = ServerHand::new(|now| {
+        let mut engine = ServerEngine::new(now, App::default(), limits, Stop::new());
+        engine.add_listener(LISTENER, Some(layers));
+        engine
+    });
+    let mut ask = |client: &str| {
+        let socket = hand.connect_from("192.0.2.1:1")?;
+        let get = "GET /bytes/1 HTTP/1.1\r\nHost: h\r\n\r\n";
+        hand.send(socket, format!("PROXY TCP4 {client} 198.51.100.1 4711 80\r\n{get}"));
+        let wire = hand.wire(socket);
+        assert_eq!(wire.sent.is_empty(), wire.closed.is_some(), "answered, or closed at once");
+        wire.closed.is_none().then_some(socket)
+    };
+    let one: Vec<_> = (0..10).filter_map(|_| ask("203.0.113.1")).collect();
+    let others = (2..10).filter_map(|n| ask(&format!("203.0.113.{n}"))).count();
+    assert_eq!((one.len(), others), (3, 8));
+    assert_eq!(hand.server.refused(), 7);
+    hand.finish(one[0]);
+    assert!(closed(&mut hand, one[0]).is_some());
+    assert_eq!(hand.server.connections(), 10);
+    let silent = (0..10).filter_map(|_| hand.connect_from("192.0.2.1:1")).count();
+    assert_eq!(silent, 3, "who has not said it is the proxy itself");
+}
+
 /// A graceful end: who owes nothing goes at once, who is served is told that it was the last
 /// answer, and at the deadline, to the millisecond, everybody is gone.
 #[test]
@@ -269,13 +299,13 @@ fn a_graceful_end_ends() {
     stop.set();
     hand.wake();
     assert!(hand.deaf && !hand.server.is_done());
-    for socket in [idle, kept] {
-        assert_eq!(closed(&mut hand, socket), Some(1_000), "it owed nothing");
-    }
+    assert_eq!(closed(&mut hand, kept), Some(1_000), "it owed nothing");
+    assert_eq!(closed(&mut hand, idle), None, "it may have come in this very turn, and has a moment");
     hand.send(head, "TP/1.1\r\nHost: h\r\n\r\n");
     hand.send(body, "def");
     hand.take(busy, 100);
     hand.pass(seconds(2));
+    assert_eq!(closed(&mut hand, idle), Some(2_000));
     for socket in [head, delayed] {
         let text = hand.wire(socket).text().to_owned();
         assert!(text.contains("\r\nConnection: close\r\n"), "{text}");

@@ -204,8 +204,21 @@ fn an_answer_that_nobody_takes_is_not_sealed_ahead() {
         }
         clients
     });
-    assert_bounded(&spent, 2 * SHARE, BLOCKS); // half of it is sealed; a piece was too long
+    assert_bounded(&spent, SHARE / 2, BLOCKS);
     drop(clients);
+}
+
+/// Nor is a body in memory copied for who does not take it.
+#[test]
+fn an_answer_that_nobody_takes_stays_where_it_is() {
+    let (mut server, address) = start(app::server(limits()));
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| client(address)).collect();
+    for stream in &mut clients {
+        stream.write_all(get("/bytes/100000000").as_bytes()).expect("room");
+    }
+    let spent = turn(&mut server);
+    assert_eq!(server.engine().application().requests, CLIENTS as u64);
+    assert!(spent.bytes_max < 256 * 1024 + CLIENTS as u64 * 4_096, "{spent:?}");
 }
 
 /// Bodies that an application keeps: their bytes, and a few blocks of the thread.

@@ -15,7 +15,7 @@ use fulmar_sim::{Faults, Sim};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::app::{App, server};
 use fulmar_tests::fetch::Fetch;
-use fulmar_tests::loops::{AppLoop, Bytewise, Edge, Level, Loop, Once, OneShot, OwnLoop};
+use fulmar_tests::loops::{AppLoop, Bytewise, Edge, Level, Loop, Once, OneShot, OwnLoop, PollLoop};
 
 type Server = OwnLoop<ServerEngine<App>>;
 
@@ -130,6 +130,7 @@ under_all!(
     edge: AppLoop<_, Edge>,
     one_shot: AppLoop<_, OneShot>,
     registered_once: AppLoop<_, Once>,
+    poll: PollLoop<_>,
     epoll_bytewise: Bytewise<OwnLoop<_>>,
     level_bytewise: Bytewise<AppLoop<_, Level>>,
     edge_bytewise: Bytewise<AppLoop<_, Edge>>,

@@ -262,6 +262,69 @@ fn a_huge_file_costs_a_read_and_a_send_for_each_128_kb() {
     assert!(spent.eagain() <= 1, "{}", spent.eagain());
 }
 
+/// Hello, flight, request, answer, and the end: nothing is sent apart, not even the ticket.
+#[test]
+fn a_handshake_with_a_request_costs_a_few_calls() {
+    let (certs, root) = (Certs::new(), root());
+    let (mut server, address) = files(root.path(), &certs);
+    let request = b"GET /tiny HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
+    let before = Ledger::here();
+    for _ in 0..100 {
+        let mut peer = TlsPeer::connect(&client_tls(&certs), address);
+        peer.turn();
+        server.0.turn().expect("a turn");
+        peer.turn();
+        peer.end.say(request);
+        peer.turn();
+        while !peer.end.eof {
+            server.0.turn().expect("a turn");
+            peer.turn();
+        }
+        assert_eq!(peer.answers(), 1);
+        drop(peer);
+        while server.engine().connections() > 0 {
+            server.0.turn().expect("a turn");
+        }
+    }
+    let spent = Ledger::here() - before;
+    for (call, wanted) in [
+        (Call::accept4, 100),
+        (Call::epoll_ctl, 100),
+        (Call::recv, 200),
+        (Call::send, 200),
+        (Call::epoll_wait, 200),
+    ] {
+        assert_eq!(spent.count(call).calls, wanted, "{}", call.name());
+    }
+    assert!(spent.total() <= 910, "9 each, and the file was opened once: {}", spent.total());
+    assert_eq!(spent.eagain(), 0);
+}
+
+#[test]
+fn connections_that_share_a_turn_share_its_wait() {
+    let (certs, root) = (Certs::new(), root());
+    let (mut server, address) = files(root.path(), &certs);
+    let mut peers: Vec<_> = (0..32).map(|_| peer(&certs, &mut server, address)).collect();
+    let request = b"GET /tiny HTTP/1.1\r\nHost: t\r\n\r\n";
+    for peer in &mut peers {
+        answer_len(peer, &mut server, request);
+    }
+    let before = Ledger::here();
+    for _ in 0..50 {
+        for peer in &mut peers {
+            peer.end.above.clear();
+            peer.end.say(request);
+            peer.turn();
+        }
+        server.0.try_turn().expect("a turn");
+        peers.iter_mut().for_each(TlsPeer::turn);
+        assert!(peers.iter().all(|peer| peer.answers() == 1));
+    }
+    let spent = Ledger::here() - before;
+    assert_eq!(spent.total(), 50 * (32 + 32 + 1), "2.03 for each request");
+    assert_eq!(spent.eagain(), 0);
+}
+
 /// Sixteen at once are answered at once.
 #[test]
 fn pipelined_requests_share_their_calls() {

@@ -250,6 +250,59 @@ fn a_hello_in_the_smallest_records_is_taken() {
     assert_eq!(server.info().version, Version::Tls13);
 }
 
+/// What a server says to `wire`, which arrives in pieces as `cut` says, and what of it.
+fn answer(
+    server: &fulmar_tls::ServerTls,
+    wire: &[u8],
+    mut cut: impl FnMut(usize) -> usize,
+) -> (Option<TlsError>, usize) {
+    let mut end = TlsEnd::new(server.session().expect("a session"));
+    let mut error = None;
+    let mut left = wire;
+    while error.is_none() && !end.eof {
+        let (piece, rest) = left.split_at(cut(left.len()));
+        end.wire.extend_from_slice(piece);
+        end.eof = rest.is_empty();
+        left = rest;
+        error = end.open().err();
+    }
+    assert!(!end.established, "nobody agreed to anything");
+    let error = error.map(|error| *error.downcast::<TlsError>().expect("an error of TLS"));
+    (error, end.take().len())
+}
+
+#[test]
+fn any_garbage_is_refused_alike_in_any_split() {
+    let certs = Certs::new();
+    let server = server_tls(&certs, Who::Server);
+    let hello = hello(&certs);
+    for seed in 0..400 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut wire = Vec::new();
+        if seed % 2 == 0 {
+            wire.clone_from(&hello);
+            for _ in 0..random.usize(1..4) {
+                let at = random.usize(..wire.len());
+                wire[at] = random.u8(..);
+            }
+        }
+        for _ in 0..random.usize(1..6) {
+            let content: Vec<u8> = (0..random.usize(..300)).map(|_| random.u8(..)).collect();
+            let len = u16::try_from(content.len()).expect("short").to_be_bytes();
+            wire.extend_from_slice(&[random.u8(19..26), 3, random.u8(..5), len[0], len[1]]);
+            wire.extend_from_slice(&content);
+        }
+        let whole = answer(&server, &wire, |n| n);
+        assert!(whole.0.is_some(), "seed {seed}: it ends in the middle of a handshake");
+        let bytes = answer(&server, &wire, |_| 1);
+        let pieces = answer(&server, &wire, |n| random.usize(1..=n));
+        for (error, said) in [bytes, pieces] {
+            assert_eq!(error, whole.0, "seed {seed}");
+            assert!(said.abs_diff(whole.1) <= 4, "seed {seed}: a signature varies by so much");
+        }
+    }
+}
+
 #[test]
 fn a_server_that_is_cut_off_in_the_handshake_ends_without_noise() {
     fn check<L: Loop<Engine = ServerEngine<App>>>() {

@@ -226,6 +226,20 @@ impl Drop for SClient {
     }
 }
 
+/// Of the groups it offers it sends a key for the first only, which we do not have: it is asked
+/// for another one (RFC 8446 §4.1.4).
+#[test]
+fn openssl_says_hello_again() {
+    let certs = Certs::new();
+    let identities = vec![certs.issue("a", &["a.example"]), certs.identity(Who::Server)];
+    let tls = ServerTls::new(ServerOptions { identities, ..ServerOptions::default() });
+    let server = Https::start_with(tls.expect("files"));
+    let names = ["-servername", "localhost", "-verify_hostname", "localhost"];
+    let groups = ["-groups", "P-521:P-256", "-msg"];
+    let said = SClient::start(&certs, server.address, &[&names[..], &groups].concat()).ask();
+    assert_eq!(said.matches("ClientHello").count(), 2, "{said}");
+}
+
 #[test]
 fn openssl_resumes_what_it_has_saved() {
     let certs = Certs::new();
@@ -242,6 +256,14 @@ fn openssl_resumes_what_it_has_saved() {
             assert!(said.contains("Reused, "), "{said}");
         }
     }
+    // A request may not come with the first words, since anybody may say them again.
+    let request = certs.path().join("request");
+    std::fs::write(&request, "GET /bytes/1 HTTP/1.1\r\nHost: t\r\n\r\n").expect("room");
+    let request = request.display().to_string();
+    let early = ["-servername", "localhost", "-sess_in", &saved, "-early_data", &request];
+    let said = SClient::start(&certs, server.address, &early).ask();
+    assert!(said.contains("Reused, ") && said.contains("Early data was not sent"), "{said}");
+    assert_eq!(said.matches("HTTP/1.1 200 OK").count(), 1);
     // It connects, and then five times more with the same session.
     let arguments = ["-servername", "localhost", "-tls1_2", "-reconnect"];
     let said = SClient::start(&certs, server.address, &arguments).ask();

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fulmar_fuzz::client_connection(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fulmar_fuzz::proto::client_connection(data));

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fulmar_fuzz::server_connection(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fulmar_fuzz::proto::server_connection(data));

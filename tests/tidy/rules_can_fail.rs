@@ -44,6 +44,16 @@ fn clock_reads() {
 }
 
 #[test]
+fn systems() {
+    let text = "#[cfg(target_os = \"linux\")] fn a() {}";
+    assert_eq!(systems_outside_sys(&rust(text)).len(), 1);
+    assert!(systems_outside_sys(&rust("// target_os")).is_empty());
+    for path in ["crates/sys/src/bsd/mod.rs", "crates/proto/src/plan.rs"] {
+        assert!(systems_outside_sys(&file(path, text)).is_empty());
+    }
+}
+
+#[test]
 fn unfinished_work() {
     for text in ["thread::sleep(a)", "#[ignore]", "#[ignore = \"a\"]", "todo!()", "dbg!(a)"] {
         assert_eq!(unfinished(&rust(text)).len(), 1, "{text}");
@@ -61,6 +71,7 @@ fn calls_past_the_ledger() {
     assert_eq!(check(&format!("{good} pub fn other() {{ libc::send(1) }}")), 2);
     assert_eq!(check(&format!("{good} pub fn other() {{ self.send() }}")), 1);
     assert_eq!(check("pub fn len() { 1 }"), 1);
+    assert_eq!(check("pub fn other() { Err(unsupported(1)) }"), 0);
     assert_eq!(check("fn len() { libc::sysconf(1) }"), 0);
     assert_eq!(uncounted(&[], &[("a", "gone", "")]).len(), 1);
 }

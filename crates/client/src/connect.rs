@@ -311,15 +311,16 @@ fn host(address: IpAddr) -> Host<&'static str> {
 
 /// True if the process or the machine has no room for another socket.
 fn is_exhausted(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOBUFS | ENOMEM))
+    matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOBUFS | ENOBUFS_BSD | ENOMEM))
 }
 
 /// Addresses that are tried at a time for one connection.
 const RACING_MAX: usize = 8;
-// Linux, errno(3).
+// errno(3): the same everywhere but for `ENOBUFS`; what means one there is no socket's elsewhere.
 const ENOMEM: i32 = 12;
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 const ENOBUFS: i32 = 105;
+const ENOBUFS_BSD: i32 = 55;
 /// How long nothing is opened when descriptors have run out.
 const EXHAUSTED_REST: std::time::Duration = std::time::Duration::from_millis(100);

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use fulmar_engine::{Engine, ListenerId};
 use fulmar_sys as sys;
+use fulmar_sys::errno::{EMFILE, ENFILE, ENOBUFS, ENOMEM};
 
 use crate::listener::REST;
 use crate::reactor::{READ, Reactor, earliest};
@@ -137,9 +138,3 @@ enum Found {
 fn is_exhaustion(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOBUFS | ENOMEM))
 }
-
-/// `errno(3)` on Linux.
-const ENOMEM: i32 = 12;
-const ENFILE: i32 = 23;
-const EMFILE: i32 = 24;
-const ENOBUFS: i32 = 105;

@@ -8,8 +8,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{Endpoint, Engine, KeepAlive, Peer, SocketId};
+use fulmar_sys::errno::{ENODEV, EPERM};
 use fulmar_sys::{self as sys, Connect};
 
+use crate::listener::optional;
 use crate::reactor::Reactor;
 use crate::selector::Selector;
 use crate::socket::{Birth, Socket};
@@ -55,7 +57,7 @@ fn connect_ip(fd: BorrowedFd<'_>, peer: SocketAddr, endpoint: &Endpoint) -> io::
         sys::set_interface(fd, name).map_err(|error| of_interface(error, name))?;
     }
     if let Some(local) = endpoint.local {
-        sys::set_bind_address_no_port(fd)?;
+        optional(sys::set_bind_address_no_port(fd))?;
         sys::bind(fd, local).map_err(|error| with(error, format_args!("local address {local}")))?;
     }
     if let Some(keep_alive) = endpoint.keep_alive {
@@ -104,9 +106,6 @@ const BACKLOG_FULL: &str =
 /// `MAX_TCP_KEEPIDLE`, `MAX_TCP_KEEPINTVL` and `MAX_TCP_KEEPCNT` of Linux.
 const SECONDS_MAX: u16 = 32_767;
 const PROBES_MAX: u8 = 127;
-/// `errno(3)` on Linux.
-const EPERM: i32 = 1;
-const ENODEV: i32 = 19;
 
 #[cfg(test)]
 mod tests {

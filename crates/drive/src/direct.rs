@@ -10,6 +10,7 @@ use bytes::BytesMut;
 use fulmar_engine::SocketId;
 use fulmar_proto::{Abilities, Part, Run, Step, Transmit};
 use fulmar_sys as sys;
+use fulmar_sys::errno::EIO;
 
 use crate::portions::{Throttle, Way, portion};
 use crate::socket::Sockets;
@@ -20,7 +21,7 @@ pub(crate) struct Op {
     pub(crate) socket: SocketId,
     /// Bytes wanted: to be sent, or to be received at most.
     pub(crate) len: usize,
-    /// How many there were, or a negated `errno(3)`.
+    /// How many there were, or a negated `errno(3)`; `EIO` for errors that have no number.
     result: i64,
     /// It was not tried: [`crate::Portions`].
     pub(crate) refused: bool,
@@ -134,7 +135,10 @@ fn send_whole(fd: BorrowedFd<'_>, step: Step<'_>, memory: &mut Vec<u8>) -> io::R
         }
         Step::Read { run, part, more } => {
             let bytes = read(part, memory)?;
-            sys::send_vectored(fd, run.slices().chain([bytes]), more)?
+            match run.is_empty() {
+                true => sys::send(fd, bytes, more)?,
+                false => sys::send_vectored(fd, run.slices().chain([bytes]), more)?,
+            }
         }
     };
     Ok(n as u64)
@@ -177,6 +181,4 @@ fn some_of_file(n: usize) -> io::Result<usize> {
     }
 }
 
-/// `errno(3)` on Linux: for errors that have no number.
-const EIO: i32 = 5;
 pub(crate) const SHRUNK: &str = "the file became shorter while it was sent";

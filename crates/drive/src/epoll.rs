@@ -2,12 +2,12 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fulmar_engine::{ListenerId, SocketId};
 use fulmar_sys::{self as sys, EpollEvent, Events};
 
-use crate::selector::{Interest, Ready, Selector, Tag};
+use crate::selector::{Interest, Ready, Selector, Tag, Until, Waiter};
 
 /// Edge-triggered epoll for connections, level-triggered for listeners and foreign descriptors.
 #[derive(Debug)]
@@ -21,37 +21,27 @@ impl Epoll {
     /// A new epoll instance.
     ///
     /// # Errors
-    /// Descriptors or memory are used up.
+    /// Descriptors or memory are used up; `Unsupported` on other systems than Linux, where there
+    /// is [`crate::Poll`].
     pub fn new() -> io::Result<Self> {
         let events = Box::new([EpollEvent::EMPTY; EVENTS_LEN]);
         Ok(Self { fd: sys::epoll_create()?, deadline: None, events })
     }
+}
 
-    /// Waits from `now` until something is ready, the deadline, or not at all; a signal ends the
-    /// wait with no event.
-    pub(crate) fn wait(&mut self, now: Instant, until: Until) -> io::Result<usize> {
-        let timeout = match until {
-            Until::Now => Some(Duration::ZERO),
-            Until::Deadline => self.deadline.map(|time| time.saturating_duration_since(now)),
-        };
+impl Waiter for Epoll {
+    fn wait(&mut self, now: Instant, until: Until) -> io::Result<usize> {
+        let timeout = until.timeout(now, self.deadline);
         match sys::epoll_wait(self.fd.as_fd(), &mut self.events[..], timeout) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
             result => result,
         }
     }
 
-    /// One event of the last wait.
-    pub(crate) fn event(&self, at: usize) -> (Tag, Ready) {
+    fn event(&self, at: usize) -> (Tag, Ready) {
         let event = &self.events[at];
         (from_bits(event.tag()), event.events().into())
     }
-}
-
-/// How long to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
-    Now,
-    Deadline,
 }
 
 impl AsFd for Epoll {
@@ -99,12 +89,10 @@ impl Selector for Epoll {
 }
 
 fn events(tag: Tag, interest: Interest) -> Events {
-    if matches!(tag, Tag::Socket(_)) {
-        return Events::EDGES;
+    match tag {
+        Tag::Socket(_) => Events::EDGES,
+        Tag::Listener(_) | Tag::Waker | Tag::Foreign(_) => interest.events(),
     }
-    let read = if interest.read { Events::READABLE } else { Events::NONE };
-    let write = if interest.write { Events::WRITABLE } else { Events::NONE };
-    read | write
 }
 
 fn to_bits(tag: Tag) -> u64 {

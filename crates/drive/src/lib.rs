@@ -1,8 +1,8 @@
 //! Drivers: from an engine to the kernel, in our own loop or in the application's.
 //!
 //! A [`Reactor`] owns descriptors and turns readiness into an engine's inputs and its actions into
-//! system calls. Who waits for the descriptors is its [`Selector`]: [`Epoll`] waits for itself,
-//! [`Changes`] tells the application's loop what to wait for. It knows [`fulmar_engine::Engine`],
+//! system calls. Who waits for the descriptors is its [`Selector`]: [`Epoll`] waits for itself, and
+//! [`Poll`] where there is no epoll; [`Changes`] tells the application's loop what to wait for. It knows [`fulmar_engine::Engine`],
 //! and nothing of HTTP.
 #![forbid(unsafe_code)]
 
@@ -28,14 +28,16 @@ mod watch;
 pub mod application;
 mod changes;
 mod epoll;
+mod poll;
 mod waker;
 
 pub use application::Ending;
 pub use changes::{Change, Changes};
 pub use epoll::Epoll;
 pub use listener::{ListenOptions, UnixListenOptions, listen, listen_unix};
+pub use poll::Poll;
 pub use portions::Portions;
 pub use reactor::{Reactor, Stats};
-pub use selector::{Interest, Ready, Selector, Tag};
+pub use selector::{Interest, Ready, Selector, Tag, Until, Waiter};
 pub use waker::Waker;
 pub use watch::{Answer, Resolver, Watch};

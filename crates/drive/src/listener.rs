@@ -16,8 +16,8 @@ pub struct ListenOptions {
     /// Several listeners share the port, one a thread (`SO_REUSEPORT`).
     pub reuse_port: bool,
     /// A connection is told when its first bytes are there, or after a second without any
-    /// (`TCP_DEFER_ACCEPT`): for protocols in which the client speaks first. It saves a wait and
-    /// the `epoll_ctl` of a short connection.
+    /// (`TCP_DEFER_ACCEPT`, where there is such an option): for protocols in which the client
+    /// speaks first. It saves a wait and the `epoll_ctl` of a short connection.
     pub defer_accept: bool,
 }
 
@@ -40,13 +40,21 @@ pub fn listen(address: SocketAddr, options: ListenOptions) -> io::Result<(OwnedF
         sys::set_reuse_port(socket.as_fd())?;
     }
     if options.defer_accept {
-        sys::set_defer_accept(socket.as_fd(), 1)?;
+        optional(sys::set_defer_accept(socket.as_fd(), 1))?;
     }
     sys::set_nodelay(socket.as_fd())?;
     sys::bind(socket.as_fd(), address)?;
     sys::listen(socket.as_fd(), options.backlog)?;
     let address = sys::local_address(socket.as_fd())?;
     Ok((socket, address))
+}
+
+/// What only saves calls is done where it can be.
+pub(crate) fn optional(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        result => result,
+    }
 }
 
 /// How to listen on a Unix socket.

@@ -17,8 +17,12 @@ pub(crate) struct Pipe {
 impl Pipe {
     pub(crate) fn open() -> io::Result<Self> {
         let (reader, writer) = sys::pipe()?;
-        // Refused to users whose pipes have much memory already: a smaller one does as well.
-        let _ = sys::set_pipe_size(writer.as_fd(), PIPE_SIZE);
+        match sys::set_pipe_size(writer.as_fd(), PIPE_SIZE) {
+            // A system without this has no `splice` either.
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => return Err(error),
+            // Refused to users whose pipes have much memory already: a smaller one does as well.
+            _ => {}
+        }
         Ok(Self { reader, writer })
     }
 

@@ -6,6 +6,7 @@
 use std::io;
 
 use fastrand::Rng;
+use fulmar_sys::errno::EAGAIN;
 
 /// How little one call does. By default as much as it can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +64,6 @@ pub(crate) fn portion(
         Way::Send => throttle.portions.send,
     }))
 }
-
-/// `errno(3)` on Linux.
-const EAGAIN: i32 = 11;
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, Engine, ListenerId, SocketId};
 use fulmar_proto::{Abilities, Block, Signals};
@@ -15,12 +15,13 @@ use fulmar_sys::{self as sys, PollEntry};
 
 use crate::changes::{Change, Changes};
 use crate::direct::Op;
-use crate::epoll::{Epoll, Until};
+use crate::epoll::Epoll;
 use crate::listener::Listener;
 use crate::pipe::Pipe;
+use crate::poll::Poll;
 use crate::portions::{Portions, Throttle};
 use crate::receive::BLOCK_SIZE;
-use crate::selector::{Interest, Ready, Selector, Tag};
+use crate::selector::{Interest, Ready, Selector, Tag, Until, Waiter};
 use crate::socket::{Birth, Socket, Sockets};
 use crate::waker::Waker;
 use crate::watch::Foreign;
@@ -37,17 +38,18 @@ pub struct Reactor<E, S> {
     woken: bool,
     pub(crate) foreign: Foreign,
     pub(crate) rest_until: Option<Instant>, // when the first resting listener wakes
-    pub(crate) arrivals: Vec<ListenerId>,   // listeners with somebody waiting
-    stood: Vec<SocketId>,                   // connections that stand now
-    hung: Vec<SocketId>,                    // sockets whose peer ended with nobody reading
-    failed: Vec<SocketId>,                  // sockets that failed with nobody reading
-    pub(crate) due: Vec<SocketId>,          // sockets to be read in the next receive
-    pub(crate) reading: Vec<SocketId>,      // and in this one
-    pub(crate) resumed: Vec<SocketId>,      // of those: to be asked again without reading
-    pub(crate) splices: Vec<SocketId>,      // of those: whose bytes go into files
-    pub(crate) sending: Vec<SocketId>,      // sockets to be written in this turn
-    pub(crate) later: Vec<SocketId>,        // sockets with a new transmit
-    pub(crate) fresh: Vec<SocketId>,        // sockets that the selector does not know yet
+    trim_at: Option<Instant>, // when memory goes back to the system that a crowd has left
+    pub(crate) arrivals: Vec<ListenerId>, // listeners with somebody waiting
+    stood: Vec<SocketId>,     // connections that stand now
+    hung: Vec<SocketId>,      // sockets whose peer ended with nobody reading
+    failed: Vec<SocketId>,    // sockets that failed with nobody reading
+    pub(crate) due: Vec<SocketId>, // sockets to be read in the next receive
+    pub(crate) reading: Vec<SocketId>, // and in this one
+    pub(crate) resumed: Vec<SocketId>, // of those: to be asked again without reading
+    pub(crate) splices: Vec<SocketId>, // of those: whose bytes go into files
+    pub(crate) sending: Vec<SocketId>, // sockets to be written in this turn
+    pub(crate) later: Vec<SocketId>, // sockets with a new transmit
+    pub(crate) fresh: Vec<SocketId>, // sockets that the selector does not know yet
     pub(crate) receives: Vec<Op>,
     pub(crate) sends: Vec<Op>,
     pub(crate) block: Block, // every receive of a turn goes here; idle sockets keep nothing
@@ -88,6 +90,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             woken: false,
             foreign: Foreign::default(),
             rest_until: None,
+            trim_at: None,
             arrivals: Vec::new(),
             stood: Vec::new(),
             hung: Vec::new(),
@@ -247,6 +250,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.flush(now);
         self.act(now); // what sending led to; what it wants sent waits for the next turn
         self.watch_fresh(now);
+        if self.trim_at.is_some_and(|time| time <= now) {
+            self.trim_at = None;
+            sys::trim_memory();
+        }
         self.tell_deadline(now);
     }
 
@@ -319,6 +326,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Action::Close { socket } => {
                 if let Some(socket) = self.sockets.remove(socket) {
                     self.selector.retire(socket.fd);
+                    if self.sockets.shrink() && self.trim_at.is_none() {
+                        self.trim_at = Some(now + TRIM_AFTER);
+                    }
                 }
             }
             Action::Accept { listener, on } => self.set_accepting(listener, on),
@@ -386,6 +396,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             true => Some(now),
             false => {
                 let ours = earliest(self.rest_until, self.foreign.poll_timeout());
+                let ours = earliest(self.trim_at, ours);
                 earliest(self.engine.poll_timeout(), ours)
             }
         };
@@ -409,7 +420,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 }
 
-impl<E: Engine> Reactor<E, Epoll> {
+impl<E: Engine, W: Waiter> Reactor<E, W> {
     /// Waits once, until something is ready or a deadline has come, and handles all of it.
     ///
     /// Timeouts are reckoned from the last turn's clock: call it in a loop, without long work
@@ -419,6 +430,15 @@ impl<E: Engine> Reactor<E, Epoll> {
     /// The wait itself failed, which no working system does.
     pub fn turn(&mut self) -> io::Result<()> {
         let until = if self.has_work() { Until::Now } else { Until::Deadline };
+        self.turn_until(until)
+    }
+
+    /// As [`Reactor::turn`], for at most so long.
+    ///
+    /// # Errors
+    /// As [`Reactor::turn`].
+    pub fn turn_within(&mut self, max: Duration) -> io::Result<()> {
+        let until = if self.has_work() { Until::Now } else { Until::Moment(self.clock + max) };
         self.turn_until(until)
     }
 
@@ -441,6 +461,13 @@ impl<E: Engine> Reactor<E, Epoll> {
         }
         self.perform(now);
         Ok(())
+    }
+}
+
+impl<E> Reactor<E, Poll> {
+    /// The descriptors that are watched.
+    pub fn descriptors(&self) -> impl Iterator<Item = RawFd> {
+        self.selector.descriptors()
     }
 }
 
@@ -516,4 +543,7 @@ pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant
     }
 }
 
+/// How long after a crowd began to leave its memory is given back: most of it is gone by then, and
+/// it does not happen more often.
+const TRIM_AFTER: Duration = Duration::from_secs(2);
 pub(crate) const READ: Interest = Interest { read: true, write: false, hangup: false };

@@ -1,11 +1,13 @@
-//! Who waits for descriptors: our epoll, or the application's own loop.
+//! Who waits for descriptors: our epoll, our `poll(2)`, or the application's own loop.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fulmar_engine::{ListenerId, SocketId};
 use fulmar_sys::Events;
+
+use crate::reactor::earliest;
 
 /// What a watched descriptor is to the reactor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +29,20 @@ pub struct Interest {
     pub read: bool,
     /// Room to send, or that a connection stands.
     pub write: bool,
-    /// The peer's end of its side, also while nothing is read (`EPOLLRDHUP`). Not any more once
-    /// it has been told: waiting for a level that stays would never be quiet.
+    /// The peer's end of its side, also while nothing is read (`EPOLLRDHUP`, where there is such a
+    /// thing). Not any more once it has been told: waiting for a level that stays would never be
+    /// quiet.
     pub hangup: bool,
+}
+
+impl Interest {
+    /// As the kernel is told.
+    pub(crate) fn events(self) -> Events {
+        let when = |wanted, events| if wanted { events } else { Events::NONE };
+        when(self.read, Events::READABLE)
+            | when(self.write, Events::WRITABLE)
+            | when(self.hangup, Events::HANGUP)
+    }
 }
 
 /// Readiness that was reported.
@@ -105,4 +118,40 @@ pub trait Selector {
     /// The next moment `handle_timeout` is due. Called when it moves earlier, is gone, or the one
     /// told last has passed; a later one is no news.
     fn set_deadline(&mut self, deadline: Option<Instant>);
+}
+
+/// A selector that waits for itself: [`crate::Reactor::turn`] is for these.
+pub trait Waiter: Selector {
+    /// Waits from `now` until something is ready or the time has come; a signal ends the wait with
+    /// no event. How many events there are.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    fn wait(&mut self, now: Instant, until: Until) -> io::Result<usize>;
+
+    /// One event of the last wait.
+    fn event(&self, at: usize) -> (Tag, Ready);
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Not at all.
+    Now,
+    /// Until the deadline that was told last, and for ever if there is none.
+    Deadline,
+    /// Until the deadline, but no longer than this moment.
+    Moment(Instant),
+}
+
+impl Until {
+    /// How long that is from `now` on.
+    pub(crate) fn timeout(self, now: Instant, deadline: Option<Instant>) -> Option<Duration> {
+        let until = match self {
+            Self::Now => return Some(Duration::ZERO),
+            Self::Deadline => deadline,
+            Self::Moment(moment) => earliest(deadline, Some(moment)),
+        };
+        until.map(|time| time.saturating_duration_since(now))
+    }
 }

@@ -161,22 +161,17 @@ impl Sockets {
     pub(crate) fn remove(&mut self, id: SocketId) -> Option<Socket> {
         self.get_mut(id)?;
         let socket = self.entries[id.index as usize].take();
-        if id.index as usize + 1 == self.entries.len() {
-            self.give_up_the_end();
-        }
+        while self.entries.pop_if(|entry| entry.is_none()).is_some() {}
         socket
     }
 
-    /// Vacant places at the end are given up, so that a crowd that has left keeps no memory. Each
-    /// is looked at once for every time that it was made.
-    fn give_up_the_end(&mut self) {
-        while self.entries.len() > KEPT_LEN
-            && self.entries.pop_if(|entry| entry.is_none()).is_some()
-        {}
-        let len = self.entries.len().max(KEPT_LEN);
-        if self.entries.capacity() > 4 * len {
-            self.entries.shrink_to(2 * len);
+    /// Gives memory back that a crowd has left; false if there was none to speak of.
+    pub(crate) fn shrink(&mut self) -> bool {
+        let crowded = self.entries.capacity() > 4 * self.entries.len().max(KEPT_LEN);
+        if crowded {
+            self.entries.shrink_to(2 * self.entries.len());
         }
+        crowded
     }
 
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Socket> {
@@ -186,30 +181,3 @@ impl Sockets {
 
 /// So many places are not worth giving back.
 const KEPT_LEN: usize = 256;
-
-#[cfg(test)]
-mod tests {
-    use std::fs::File;
-
-    use super::*;
-
-    #[test]
-    fn a_crowd_that_has_left_keeps_no_memory() {
-        const STANDING: u32 = 600;
-        let mut sockets = Sockets::default();
-        let id = |index| SocketId { index, generation: 0 };
-        for index in 0..2_000 {
-            let fd = OwnedFd::from(File::open("/dev/null").unwrap());
-            sockets.insert(Socket::new(id(index), fd, Birth::Standing));
-            if index >= STANDING {
-                sockets.remove(id(index)).unwrap();
-            }
-        }
-        assert_eq!(sockets.entries.len(), STANDING as usize);
-        for index in 0..STANDING {
-            sockets.remove(id(index)).unwrap();
-        }
-        assert!(sockets.entries.len() <= KEPT_LEN);
-        assert!(sockets.entries.capacity() <= 4 * KEPT_LEN);
-    }
-}

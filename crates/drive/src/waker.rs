@@ -1,12 +1,12 @@
 //! Waking a reactor from another thread; many wake-ups cost one write.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Wake;
 
-use fulmar_sys as sys;
+use fulmar_sys::Wakeup;
 
 /// Wakes one reactor: its engine hears `handle_wake` in its next turn.
 #[derive(Clone, Debug)]
@@ -16,13 +16,13 @@ pub struct Waker {
 
 #[derive(Debug)]
 struct Shared {
-    fd: OwnedFd,
+    wakeup: Wakeup,
     woken: AtomicBool,
 }
 
 impl Waker {
     pub(crate) fn new() -> io::Result<Self> {
-        let shared = Shared { fd: sys::eventfd()?, woken: AtomicBool::new(false) };
+        let shared = Shared { wakeup: Wakeup::new()?, woken: AtomicBool::new(false) };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -33,7 +33,7 @@ impl Waker {
 
     /// Answers a wake-up: later ones are news again.
     pub(crate) fn answer(&self) {
-        let _ = sys::eventfd_drain(self.shared.fd.as_fd()); // EAGAIN: it was answered already
+        let _ = self.shared.wakeup.drain(); // EAGAIN: it was answered already
         // What was left before a wake-up that comes too early to be one is seen from here on.
         self.shared.woken.swap(false, Ordering::AcqRel);
     }
@@ -46,8 +46,8 @@ impl Wake for Shared {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.woken.swap(true, Ordering::AcqRel) {
-            // An eventfd that is only ever set to 1 has room: the write cannot fail.
-            let _ = sys::eventfd_wake(self.fd.as_fd());
+            // Nobody writes twice before it is answered: there is room, the write cannot fail.
+            let _ = self.wakeup.wake();
         }
     }
 }
@@ -61,6 +61,6 @@ impl From<Waker> for std::task::Waker {
 
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.shared.fd.as_fd()
+        self.shared.wakeup.as_fd()
     }
 }

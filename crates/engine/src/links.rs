@@ -9,7 +9,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use fulmar_proto::{
@@ -103,6 +103,7 @@ pub struct Links<C, T> {
     scratch: Scratch,
     opened: Block, // what a layer opens, on its way to the connection
     due: Vec<u32>,
+    swept: u32, // the place that `close_idle` looks at next
 }
 
 /// Where links leave what driver and clock have to know.
@@ -329,6 +330,7 @@ impl<C: Connection, T> Links<C, T> {
             scratch: Scratch::default(),
             opened: Block::new(OPENED_SIZE),
             due: Vec::new(),
+            swept: 0,
         }
     }
 
@@ -457,6 +459,7 @@ impl<C: Connection, T> Links<C, T> {
     /// Gives a connection up: nothing more is sent, and nobody hears of it.
     pub fn close(&mut self, socket: SocketId) -> Option<T> {
         let link = self.slots.remove(socket)?;
+        self.desk.wheel.keep(self.slots.places());
         self.desk.actions.push_back(Action::Close { socket });
         Some(link.data)
     }
@@ -464,6 +467,30 @@ impl<C: Connection, T> Links<C, T> {
     /// As [`Links::close`], and the handler hears of it.
     pub fn cut(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
         self.end(now, socket, End::Cut, on);
+    }
+
+    /// Closes up to `max` connections on which nothing has happened for a while, and looks at no
+    /// more than a bounded number: room for others, whenever it is asked for. Their peers have to
+    /// expect that (RFC 9112 §9.5). How many there were.
+    pub fn close_idle(&mut self, now: Instant, max: usize, on: &mut impl Handler<C, T>) -> usize {
+        let (places, tick) = (self.slots.places(), self.desk.wheel.tick(now));
+        let is_idle = |link: &Link<C, T>| {
+            link.phase == Some(Phase::Idle) && tick.since(link.since) >= IDLE_MIN.into()
+        };
+        let mut closed = 0;
+        for _ in 0..places.min(SWEPT_MAX) {
+            self.swept = if self.swept < places { self.swept } else { 0 };
+            let socket = self.slots.key(self.swept);
+            self.swept += 1;
+            if self.slots.get(socket).is_some_and(is_idle) {
+                self.cut(now, socket, on);
+                closed += 1;
+                if closed == max {
+                    break;
+                }
+            }
+        }
+        closed
     }
 
     /// The socket stands; so does the connection, unless a layer has to be opened first.
@@ -604,7 +631,11 @@ impl<C: Connection, T> Links<C, T> {
 
     /// The next thing to do.
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.desk.actions.pop_front()
+        let action = self.desk.actions.pop_front();
+        if action.is_none() && self.desk.actions.capacity() > ACTIONS_CAPACITY_MAX {
+            self.desk.actions = VecDeque::new(); // many ended at once
+        }
+        action
     }
 
     /// Where the connection that was asked for goes to.
@@ -669,6 +700,13 @@ impl<C: Connection, T> Links<C, T> {
         }
     }
 }
+
+/// Room for actions that is kept.
+const ACTIONS_CAPACITY_MAX: usize = 4_096;
+/// Who has just connected, or was just answered, may be about to ask.
+const IDLE_MIN: Duration = Duration::from_secs(1);
+/// Places that are looked at for connections to close.
+const SWEPT_MAX: u32 = 4_096;
 
 #[cfg(test)]
 mod tests {

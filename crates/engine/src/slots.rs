@@ -51,7 +51,7 @@ impl<T> Slots<T> {
             }
         }
         self.entries.push(Entry { generation: self.born, value: None });
-        u32::try_from(self.entries.len() - 1).expect("fewer sockets than 2^32")
+        self.places() - 1
     }
 
     /// The value of `key`, if it is still there.
@@ -115,6 +115,11 @@ impl<T> Slots<T> {
     /// The position of `key` in this slab: small numbers, fit to index a table.
     pub fn position(&self, key: SocketId) -> u32 {
         key.index / self.lanes
+    }
+
+    /// Positions that have been given out so far: all that have a value are below.
+    pub fn places(&self) -> u32 {
+        u32::try_from(self.entries.len()).expect("fewer sockets than 2^32")
     }
 
     /// The keys of all values. Walks the slab: for ends and reports, not for a turn.

@@ -114,6 +114,21 @@ impl Wheel {
         self.look_ahead();
     }
 
+    /// There are only so many slots now: entries of others are forgotten, and so is their memory,
+    /// if it is much.
+    pub fn keep(&mut self, slots: u32) {
+        let kept = slots.max(KEPT_LEN) as usize;
+        if self.nodes.len() > 4 * kept {
+            let from = slots as usize;
+            for at in from..self.nodes.len() {
+                self.unlink(u32::try_from(at).expect("slots are numbered by a word"));
+            }
+            self.nodes.truncate(from);
+            self.nodes.shrink_to(2 * kept);
+            self.look_ahead();
+        }
+    }
+
     /// Slots whose entry came due; the caller arms those again that are not really due.
     pub fn expire(&mut self, now: Instant, due: &mut Vec<u32>) {
         let until = self.tick(now).0;
@@ -223,6 +238,8 @@ const LEVELS: usize = 4;
 /// Deadlines further away come due early, and are armed again.
 const SPAN: u64 = 1 << (LEVELS * BITS);
 const UNARMED: u64 = u64::MAX;
+/// So many nodes are not worth giving back.
+const KEPT_LEN: u32 = 256;
 const NIL: u32 = u32::MAX;
 
 #[cfg(test)]
@@ -254,6 +271,21 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "a test needs some moment to start from")]
     fn wheel() -> Wheel {
         Wheel::new(Instant::now())
+    }
+
+    #[test]
+    fn a_crowd_that_left_is_forgotten() {
+        let mut wheel = wheel();
+        let deadlines = vec![75_000; 10_000];
+        for slot in 0..10_000 {
+            wheel.arm(slot, Tick(75_000));
+        }
+        wheel.keep(10);
+        assert!(wheel.nodes.capacity() <= 512);
+        wheel.arm(20, Tick(75_000));
+        let due = (0..10).chain([20]).collect::<Vec<_>>();
+        assert_eq!(expired(&mut wheel, &deadlines, 75_000), due);
+        assert_eq!(wheel.next(), None);
     }
 
     #[test]

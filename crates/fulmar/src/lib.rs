@@ -71,13 +71,22 @@ pub use fulmar_proto as proto;
 #[doc(inline)]
 pub use fulmar_semantics as semantics;
 #[doc(inline)]
+pub use fulmar_serve as serve;
+#[doc(inline)]
 pub use fulmar_server as server;
 #[doc(inline)]
 pub use fulmar_sys as sys;
 #[doc(inline)]
 pub use fulmar_tls as tls;
+#[doc(inline)]
+pub use fulmar_web as web;
 
 /// The code on the client's page compiles and runs.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/client.md")]
 mod client_page {}
+
+/// So does the code on the page of hosts.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/host.md")]
+mod host_page {}

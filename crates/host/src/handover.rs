@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! new: "fulmar hand-over 1\n"
-//! old: messages: length of what follows, kind, whether the file is ours, address as it was asked
+//! old: the same, then messages: length of what follows, kind, whether the file is ours, address as it was asked
 //!      for; a descriptor (SCM_RIGHTS) with all but the last, whose kind is `End`
 //! new: "ready\n"       or nothing, and the connection ends: then nothing has happened
 //! old: "done\n"
@@ -84,6 +84,11 @@ impl Arrival {
 
     fn from(path: &Path, mut previous: UnixStream) -> io::Result<Self> {
         previous.write_all(GREETING)?;
+        let mut greeting = [0; GREETING.len()];
+        previous.read_exact(&mut greeting).map_err(missing)?;
+        if greeting != *GREETING {
+            return Err(invalid("it speaks another protocol"));
+        }
         let mut control = None;
         let mut offers = Vec::new();
         loop {
@@ -203,6 +208,7 @@ impl Desk {
         if !self.hear(&mut successor, GREETING, PATIENCE)? {
             return Ok(false);
         }
+        successor.write_all(GREETING)?;
         Message::send(&successor, Kind::Control, false, b"", Some(self.control.as_fd()))?;
         for offer in &self.offers {
             let (kind, text) = match &offer.asked {
@@ -285,16 +291,13 @@ impl Message {
 
     fn receive(from: &UnixStream) -> io::Result<Self> {
         let mut len = [0];
-        let (n, socket) = sys::receive_passed(from.as_fd(), &mut len).map_err(late)?;
+        let (n, socket) = sys::receive_passed(from.as_fd(), &mut len).map_err(missing)?;
         if n == 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "it does not hand over to us",
-            ));
+            return Err(missing(io::ErrorKind::UnexpectedEof.into()));
         }
         let mut bytes = vec![0; len[0].into()];
         let mut from = from;
-        from.read_exact(&mut bytes).map_err(late)?;
+        from.read_exact(&mut bytes).map_err(missing)?;
         Self::parse(&bytes, socket)
     }
 
@@ -309,7 +312,7 @@ impl Message {
                 Some(Address::Tcp(address.ok_or_else(|| invalid("that is no address"))?))
             }
             b'u' => Some(Address::Unix(OsStr::from_bytes(text).into())),
-            _ => return Err(invalid("it speaks another protocol")),
+            _ => return Err(invalid("a message of an unknown kind")),
         };
         let socket = socket.ok_or_else(|| invalid("a message came without its socket"))?;
         if !sys::accepts(socket.as_fd())? {
@@ -326,9 +329,12 @@ fn invalid(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// A time limit of a socket shows as `EAGAIN`.
-fn late(error: io::Error) -> io::Error {
+/// Why what was expected did not come; a time limit of a socket shows as `EAGAIN`.
+fn missing(error: io::Error) -> io::Error {
     match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            io::Error::new(io::ErrorKind::UnexpectedEof, "it does not hand over to us")
+        }
         io::ErrorKind::WouldBlock => {
             io::Error::new(io::ErrorKind::TimedOut, "it is there, but does not answer")
         }
@@ -391,7 +397,7 @@ mod tests {
             (b"t\x00127.0.0.1:1", None, "without its socket"),
             (b"t\x00127.0.0.1", Some(listener()), "no address"),
             (b"t\x00\xff", Some(listener()), "no address"),
-            (b"x\x00", Some(listener()), "another protocol"),
+            (b"x\x00", Some(listener()), "unknown kind"),
             (b"u\x00/a", no_listener(), "does not listen"),
         ];
         for (bytes, socket, why) in cases {

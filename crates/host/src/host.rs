@@ -31,15 +31,12 @@ pub struct Host<A: Application, R = ()> {
     stopper: Stopper,
 }
 
-pub(crate) type Make<A> =
-    Arc<dyn Fn(&Worker<<A as Application>::Message>) -> io::Result<A> + Send + Sync>;
+pub(crate) type Make<A> = Arc<dyn Fn(&Worker) -> io::Result<A> + Send + Sync>;
 pub(crate) type AtEnd<A, R> = Arc<dyn Fn(&mut A) -> R + Send + Sync>;
 
 impl<A: Application + 'static> Host<A> {
     /// `make` is called once in each thread, so an application need not know of the others.
-    pub fn new(
-        make: impl Fn(&Worker<A::Message>) -> io::Result<A> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn new(make: impl Fn(&Worker) -> io::Result<A> + Send + Sync + 'static) -> Self {
         Self {
             make: Arc::new(make),
             at_end: Arc::new(|_| ()),

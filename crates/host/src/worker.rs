@@ -1,41 +1,33 @@
 //! One thread: an application, its engine, a reactor.
 
-use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender};
 
 use fulmar_drive::{Epoll, Reactor, Waker};
 use fulmar_engine::ListenerId;
-use fulmar_server::{Application, Layers, Limits, Mailbox, ServerEngine, Stop};
+use fulmar_server::{Application, Layers, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Ledger};
 
 use crate::host::{AtEnd, Make};
 use crate::outcome::{Outcome, Usage};
 
 /// One thread of a host, as its application sees it at the beginning.
-pub struct Worker<M> {
+#[derive(Debug)]
+pub struct Worker {
     /// Which one, from 0.
     pub number: usize,
-    /// Where other threads post messages for the application of this one.
-    pub mailbox: Mailbox<M>,
     /// The number of each listener, in the order in which the reactor names them.
     listeners: Vec<usize>,
 }
 
-impl<M> Worker<M> {
+impl Worker {
     /// Which call of [`crate::Host::listen`], from 0, a connection of `listener` is due to. They
     /// are the same number, unless a process before us has handed over more sockets of an
     /// address than there are threads.
     pub fn listen(&self, listener: ListenerId) -> usize {
         let at = usize::try_from(listener.0).expect("few listeners");
         self.listeners[at]
-    }
-}
-
-impl<M> fmt::Debug for Worker<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Worker").field("number", &self.number).finish_non_exhaustive()
     }
 }
 
@@ -64,19 +56,17 @@ pub(crate) struct Share {
 impl<A: Application, R> Seat<A, R> {
     /// Runs until the end; `None` if it was not to begin, since another thread could not.
     pub(crate) fn run(self) -> io::Result<Option<Outcome<R>>> {
-        let mailbox = Mailbox::new();
         let listeners = self.sockets.iter().map(|share| share.listen).collect();
-        let worker = Worker { number: self.number, mailbox: mailbox.clone(), listeners };
-        let mut engine =
-            ServerEngine::new(sys::now(), (self.make)(&worker)?, self.limits, self.stop);
-        engine.set_mailbox(mailbox.clone());
+        let worker = Worker { number: self.number, listeners };
+        let application = (self.make)(&worker)?;
+        let engine = ServerEngine::new(sys::now(), application, self.limits, self.stop);
         let mut reactor = Reactor::new(engine, Epoll::new()?);
         for share in self.sockets {
             let id = reactor.listen(share.socket)?;
             reactor.engine.add_listener(id, share.layers);
         }
         let waker = reactor.waker()?;
-        mailbox.set_waker(waker.clone().into());
+        reactor.engine.mailbox().set_waker(waker.clone().into());
         // Who waits for it is gone only if the host is: then nobody says that we may begin.
         let _ = self.built.send(waker);
         drop(self.built);

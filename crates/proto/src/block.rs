@@ -5,6 +5,8 @@
 //! ever kept that way; as long as they are, what is taken from an input is a copy, and whoever
 //! keeps it keeps its own bytes and no others.
 
+use std::cell::RefCell;
+
 use bytes::{Buf, BytesMut};
 
 use crate::input::Input;
@@ -14,22 +16,48 @@ use crate::input::Input;
 pub struct Block {
     memory: BytesMut,
     size: usize,
-    allocated: bool,
-    shared: Vec<BytesMut>, // somebody kept a share of each; free again when that is dropped
+    place: Option<Place>,           // of the memory, once there is any
+    shared: Vec<(BytesMut, Place)>, // somebody kept a share of each; free again when it is dropped
 }
+
+/// Where a block of this thread lies.
+#[derive(Debug)]
+struct Place(usize);
+
+impl Place {
+    fn of(memory: &BytesMut) -> Self {
+        let start = memory.as_ptr().addr();
+        PLACES.with_borrow_mut(|places| places.push((start, start + memory.capacity())));
+        Self(start)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // The list may be gone before a block is, when a thread ends.
+        let _ = PLACES.try_with(|places| {
+            places.borrow_mut().retain(|(start, _)| *start != self.0);
+        });
+    }
+}
+
+/// True if these bytes share a block of this thread.
+pub(crate) fn is_share(bytes: &[u8]) -> bool {
+    let at = bytes.as_ptr().addr();
+    PLACES.with_borrow(|places| places.iter().any(|(start, end)| (*start..*end).contains(&at)))
+}
+
+thread_local!(static PLACES: RefCell<Vec<(usize, usize)>> = const { RefCell::new(Vec::new()) });
 
 impl Block {
     /// Blocks of `size` bytes; nothing is allocated before it is needed.
     pub fn new(size: usize) -> Self {
-        Self { memory: BytesMut::new(), size, allocated: false, shared: Vec::new() }
+        Self { memory: BytesMut::new(), size, place: None, shared: Vec::new() }
     }
 
     /// Empties it, and has all of it ready for what arrives next.
     pub fn clear(&mut self) -> &mut BytesMut {
-        if self.is_scarce() {
-            let size = self.size;
-            self.shared.retain_mut(|memory| !memory.try_reclaim(size));
-        }
+        self.give_back();
         self.memory.clear();
         if !self.memory.try_reclaim(self.size) {
             self.replace();
@@ -37,18 +65,30 @@ impl Block {
         &mut self.memory
     }
 
+    /// Of many blocks, those that nobody keeps a share of any more are freed.
+    fn give_back(&mut self) {
+        if self.is_scarce() {
+            let size = self.size;
+            self.shared.retain_mut(|(memory, _)| !memory.try_reclaim(size));
+        }
+    }
+
     /// Somebody keeps a share of it, or there is none yet.
     #[cold]
     fn replace(&mut self) {
         let size = self.size;
-        match self.shared.iter_mut().position(|memory| memory.try_reclaim(size)) {
-            Some(free) => std::mem::swap(&mut self.shared[free], &mut self.memory),
+        let free = self.shared.iter_mut().position(|(memory, _)| memory.try_reclaim(size));
+        let (next, place) = match free.map(|free| self.shared.swap_remove(free)) {
+            Some(free) => free,
             None => {
-                let memory = std::mem::replace(&mut self.memory, BytesMut::with_capacity(size));
-                if std::mem::replace(&mut self.allocated, true) && !self.is_scarce() {
-                    self.shared.push(memory);
-                }
+                let memory = BytesMut::with_capacity(size);
+                let place = Place::of(&memory);
+                (memory, place)
             }
+        };
+        let memory = std::mem::replace(&mut self.memory, next);
+        if let Some(place) = self.place.replace(place) {
+            self.shared.push((memory, place));
         }
     }
 
@@ -60,6 +100,7 @@ impl Block {
         if self.memory.capacity() - self.memory.len() < n && !self.memory.try_reclaim(n) {
             let rest = self.split_copy(self.memory.len());
             assert!(rest.len() + n <= self.size, "a block is larger than what is read at a time");
+            self.give_back();
             self.replace();
             self.memory.clear();
             self.memory.extend_from_slice(&rest);
@@ -85,9 +126,9 @@ impl Block {
         copy
     }
 
-    /// True if no further block may be kept.
+    /// True if no further input may keep a block.
     fn is_scarce(&self) -> bool {
-        self.shared.len() == SHARED_LEN_MAX
+        self.shared.len() >= SHARED_LEN_MAX
     }
 }
 

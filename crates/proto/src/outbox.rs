@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::block;
 use crate::spare::{self, Queue};
 use crate::transmit::{Segment, Transmit};
 
@@ -123,10 +124,13 @@ impl Queue {
         }
     }
 
-    /// Copies what still shares the input block, so that no slow reader pins it.
+    /// Copies what still shares a block of inputs, so that no slow reader pins it. What somebody
+    /// else owns stays shared, however slow its readers are.
     fn keep(&mut self) {
         for segment in self.segments.iter_mut().skip(self.kept) {
-            if let Segment::Bytes(bytes) = segment {
+            if let Segment::Bytes(bytes) = segment
+                && block::is_share(bytes)
+            {
                 *bytes = Bytes::copy_from_slice(bytes);
             }
         }

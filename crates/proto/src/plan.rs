@@ -196,7 +196,7 @@ impl<'a> Rest<'a> {
         let (buffers, later) = self.segments.split_at(len);
         let run = Run { inline: std::mem::take(&mut self.inline), buffers };
         self.segments = later;
-        // A head of a file's own would be one buffer too many behind a full run.
+        // A full run leaves no room in its call for the bytes of a file.
         let joins = || on.files != Files::Sendfile && len < GATHER_LEN_MAX;
         if !run.is_empty() && !joins() {
             return Some(Step::Gather { run, more: on.more && !later.is_empty() });
@@ -235,7 +235,7 @@ fn part_of(range: &FileRange) -> Part<'_> {
 
 /// Buffers in one `sendmsg`, besides the inline bytes.
 pub const GATHER_LEN_MAX: usize = 31;
-/// Bytes of a file that are read into memory at a time: what a socket takes at once.
+/// Bytes of a file that are read into memory at a time: about what a socket takes at once.
 pub const READ_SIZE_MAX: u64 = 128 * 1024;
 
 #[cfg(test)]

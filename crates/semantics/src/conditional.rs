@@ -1,12 +1,13 @@
 //! Conditional requests (RFC 9110 §13): what the client has, against what there is.
 //!
 //! Pure: fields and validators in, a verdict out. Only where the answer would otherwise be of the
-//! kind of 200 (§13.2.1): [`Conditions::evaluate`] for GET and HEAD, [`Conditions::evaluate_change`]
-//! for what changes something.
+//! kind of 200 (§13.2.1): [`Conditions::select`] for GET and HEAD, with the ranges that are asked
+//! for, and [`Conditions::evaluate_change`] for what changes something.
 
 use fulmar_proto::Headers;
 
 use crate::date::parse_date;
+use crate::range::{Selection, select};
 
 /// What tells one state of a resource from another (§8.8).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +28,17 @@ pub enum Verdict {
     NotModified,
     /// What the client counts on is not so: 412.
     Failed,
+}
+
+/// What a GET or HEAD is answered with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selected {
+    /// 412.
+    Failed,
+    /// 304.
+    NotModified,
+    /// 200, 206 or 416, as it says.
+    Content(Selection),
 }
 
 /// The fields of a request that ask for less than all, found in one pass.
@@ -83,6 +95,22 @@ impl<'a> Conditions<'a> {
             return Verdict::NotModified;
         }
         Verdict::Proceed
+    }
+
+    /// What of `len` bytes a GET or HEAD is answered with. Ranges mean something with GET only
+    /// (§14.2).
+    pub fn select(&self, is_get: bool, current: &Validators, len: u64, unix_now: i64) -> Selected {
+        if self.is_empty() {
+            return Selected::Content(Selection::Whole);
+        }
+        match self.evaluate(current) {
+            Verdict::Failed => Selected::Failed,
+            Verdict::NotModified => Selected::NotModified,
+            Verdict::Proceed => {
+                let range = self.range(current, unix_now).filter(|_| is_get);
+                Selected::Content(range.map_or(Selection::Whole, |range| select(range, len)))
+            }
+        }
     }
 
     /// Evaluates the preconditions of a method that changes something, such as PUT and DELETE, in the
@@ -223,6 +251,7 @@ fn is_entity_tag(value: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::range::Span;
     use fulmar_proto::HeaderBuf;
 
     const THEN: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -391,6 +420,27 @@ mod tests {
         assert_eq!(Conditions::of(headers.as_headers()).range(&current(), THEN_UNIX), None);
         let headers = fields(&[("Range", "bytes=0-0"), ("Range", "bytes=1-1")]);
         assert_eq!(Conditions::of(headers.as_headers()).range(&current(), THEN_UNIX), None);
+    }
+
+    #[test]
+    fn conditions_come_before_ranges() {
+        let one = Selected::Content(Selection::One(Span { start: 2, len: 8 }));
+        let whole = Selected::Content(Selection::Whole);
+        for (lines, is_get, selected) in [
+            (&[][..], true, whole.clone()),
+            (&[("Range", "bytes=2-")], true, one.clone()),
+            (&[("Range", "bytes=2-")], false, whole.clone()),
+            (&[("Range", "bytes=2-"), ("If-Range", "\"b\"")], true, whole),
+            (&[("Range", "bytes=2-"), ("If-Match", "\"a\"")], true, one),
+            (&[("Range", "bytes=2-"), ("If-None-Match", "*")], true, Selected::NotModified),
+            (&[("Range", "bytes=2-"), ("If-Match", "\"b\"")], true, Selected::Failed),
+            (&[("Range", "bytes=10-")], true, Selected::Content(Selection::Unsatisfiable)),
+        ] {
+            let headers = fields(lines);
+            let conditions = Conditions::of(headers.as_headers());
+            let got = conditions.select(is_get, &current(), 10, THEN_UNIX + 1);
+            assert_eq!(got, selected, "{lines:?}");
+        }
     }
 
     #[test]

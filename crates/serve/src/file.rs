@@ -156,7 +156,7 @@ impl File {
 ///
 /// A time in the future would have to be replaced by that of the message in each of them
 /// (RFC 9110 §8.8.2.1); it is left out.
-fn validators_of(info: &FileInfo, coding: Option<Coding>, unix_now: i64) -> Validators {
+pub(crate) fn validators_of(info: &FileInfo, coding: Option<Coding>, unix_now: i64) -> Validators {
     let (seconds, nanos) = info.modified;
     let modified = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
     let mut etag = format!("\"{:x}-{:x}-{:x}", info.inode, info.len, modified);

@@ -22,6 +22,7 @@ pub mod file;
 pub mod precompressed;
 pub mod respond;
 pub mod site;
+pub mod upload;
 
 pub mod log;
 
@@ -35,3 +36,4 @@ pub use log::AccessLog;
 pub use options::Options;
 pub use respond::{Answer, Body};
 pub use site::Site;
+pub use upload::UploadOptions;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::root::Lookup;
+use crate::upload::UploadOptions;
 
 /// How a directory is served. The defaults are safe on the open internet.
 #[derive(Clone, Debug)]
@@ -15,6 +16,9 @@ pub struct Options {
     /// and not older than what it was made from. Looking for them costs up to three system calls
     /// for each file, as often as [`Options::revalidate_after`] says.
     pub precompressed: bool,
+    /// Clients may put files into directories that are there; without it, they may not. Whoever is
+    /// admitted may: see `fulmar_web::auth`.
+    pub upload: Option<UploadOptions>,
     /// How names are kept below the root.
     pub lookup: Lookup,
     /// Files and directories remembered at a time.
@@ -31,6 +35,7 @@ impl Default for Options {
             hidden: false,
             list: false,
             precompressed: false,
+            upload: None,
             lookup: Lookup::Probe,
             entries_max: 1024,
             contents_size_max: 64 << 20,

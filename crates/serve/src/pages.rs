@@ -19,24 +19,19 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Makes them.
-    pub fn new() -> Self {
+    /// Makes them; of a site that takes uploads, or not.
+    pub fn new(takes_uploads: bool) -> Self {
+        let methods = if takes_uploads { METHODS_WITH_PUT } else { METHODS };
         let mut html = HeaderBuf::new();
         push(&mut html, "Content-Type", b"text/html; charset=utf-8");
         let mut listing = html.clone();
         let policy = b"default-src 'none'; style-src 'unsafe-inline'";
         push(&mut listing, "Content-Security-Policy", policy);
         let mut allow = HeaderBuf::new();
-        push(&mut allow, "Allow", METHODS);
+        push(&mut allow, "Allow", methods);
         let mut html_allow = html.clone();
-        push(&mut html_allow, "Allow", METHODS);
+        push(&mut html_allow, "Allow", methods);
         Self { html, listing, html_allow, allow }
-    }
-}
-
-impl Default for Pages {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -45,11 +40,15 @@ pub fn page(status: u16) -> Bytes {
     Bytes::from_static(match status {
         301 => html!("301 Moved Permanently", "This is a directory; its address ends in a slash."),
         400 => html!("400 Bad Request", "The address is not one that this server understands."),
-        403 => html!("403 Forbidden", "It is there, but not to be seen."),
+        403 => html!("403 Forbidden", "This is not permitted."),
         404 => html!("404 Not Found", "There is nothing by this name."),
-        405 => html!("405 Method Not Allowed", "Files can only be fetched."),
+        405 => html!("405 Method Not Allowed", "This cannot be done with a file."),
+        409 => html!("409 Conflict", "No file can be there."),
         412 => html!("412 Precondition Failed", "It has changed meanwhile."),
+        413 => html!("413 Content Too Large", "The file is larger than this server takes."),
+        415 => html!("415 Unsupported Media Type", "Files are taken without a content coding."),
         416 => html!("416 Range Not Satisfiable", "The file does not reach that far."),
+        507 => html!("507 Insufficient Storage", "There is no room for the file."),
         503 => html!("503 Service Unavailable", "Too much is open; please try again."),
         _ => html!("500 Internal Server Error", "The file could not be read."),
     })
@@ -75,3 +74,4 @@ macro_rules! html {
 use html;
 
 const METHODS: &[u8] = b"GET, HEAD, OPTIONS";
+const METHODS_WITH_PUT: &[u8] = b"GET, HEAD, OPTIONS, PUT";

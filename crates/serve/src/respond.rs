@@ -11,9 +11,11 @@ use bytes::Bytes;
 use fulmar_proto::head::Added;
 use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Headers, Response, Segment};
 
-use fulmar_semantics::conditional::{Conditions, Verdict};
-use fulmar_semantics::range::{Multipart, Selection, Span, select};
+use fulmar_semantics::conditional::{Conditions, Selected};
+use fulmar_semantics::range::{Multipart, Selection, Span};
 use fulmar_semantics::range::{write_content_range, write_unsatisfied_range};
+
+use fulmar_server::{Call, Outcome};
 
 use crate::cache::Found;
 use crate::file::{File, push};
@@ -139,25 +141,17 @@ fn send_file<'a>(
     file: &'a File,
     stage: Stage<'a>,
 ) -> Answer<'a> {
-    let whole = || Answer::full(200, file.headers.as_headers(), stage.date, file.whole());
+    let is_get = method == Method::Get;
     let conditions = Conditions::of(headers);
-    if conditions.is_empty() {
-        return whole();
-    }
-    match conditions.evaluate(&file.validators) {
-        Verdict::Failed => return stage.error(412),
-        Verdict::NotModified => {
-            return Answer::empty(304, file.unchanged.as_headers(), stage.date);
+    match conditions.select(is_get, &file.validators, file.len(), stage.unix_now) {
+        Selected::Failed => stage.error(412),
+        Selected::NotModified => Answer::empty(304, file.unchanged.as_headers(), stage.date),
+        Selected::Content(Selection::Whole) => {
+            Answer::full(200, file.headers.as_headers(), stage.date, file.whole())
         }
-        Verdict::Proceed => {}
-    }
-    // Ranges mean something with GET only (§14.2).
-    let range = conditions.range(&file.validators, stage.unix_now);
-    match range.filter(|_| method == Method::Get).map(|value| select(value, file.len())) {
-        None | Some(Selection::Whole) => whole(),
-        Some(Selection::One(span)) => send_part(file, span, stage),
-        Some(Selection::Several(spans)) => send_parts(file, &spans, stage),
-        Some(Selection::Unsatisfiable) => refuse_range(file, stage),
+        Selected::Content(Selection::One(span)) => send_part(file, span, stage),
+        Selected::Content(Selection::Several(spans)) => send_parts(file, &spans, stage),
+        Selected::Content(Selection::Unsatisfiable) => refuse_range(file, stage),
     }
 }
 
@@ -233,6 +227,22 @@ impl<'a> Answer<'a> {
         let mut head = Response::new(self.status, self.headers);
         head.added = self.added();
         head
+    }
+
+    /// Sends it.
+    ///
+    /// # Errors
+    /// Passed on from `call`.
+    pub fn send(mut self, call: &mut Call<'_>) -> Outcome {
+        let body = std::mem::replace(&mut self.body, Body::Empty);
+        call.send_head(self.head(), self.len)?;
+        match body {
+            Body::Empty => {}
+            Body::Bytes(bytes) => call.send(bytes)?,
+            Body::File(range) => call.send(range)?,
+            Body::Parts(parts) => parts.into_iter().try_for_each(|part| call.send(part))?,
+        }
+        call.end()
     }
 
     /// The fields that belong to this answer alone: `Date`, `Content-Range`.

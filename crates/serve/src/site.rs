@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use fulmar_proto::{HeaderBuf, Request};
 use fulmar_semantics::clock::Clock;
+use fulmar_server::{Call, Outcome};
 use fulmar_sys as sys;
 use fulmar_sys::{FileInfo, FileKind};
 
@@ -19,6 +20,7 @@ use crate::path::Name;
 use crate::precompressed::{self, Precompressed};
 use crate::respond::{Answer, Method, Refusal, Scratch, Stage, respond};
 use crate::root::{OpenError, Root};
+use crate::upload::{self, Changed, UploadOptions};
 
 /// A directory that is served, and what is known of it: one per thread.
 ///
@@ -31,6 +33,29 @@ use crate::root::{OpenError, Root};
 /// let request = Request::new(b"GET", b"/Cargo.toml", Headers::EMPTY);
 /// assert_eq!(site.answer(now, &request).status, 200);
 /// ```
+///
+/// In a handler, with whatever else it answers:
+///
+/// ```
+/// use fulmar_proto::Request;
+/// use fulmar_serve::Site;
+/// use fulmar_server::{Call, Handler, Outcome};
+///
+/// struct Program { site: Site }
+///
+/// impl Handler for Program {
+///     fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+///         match request.target {
+///             b"/version" => call.text(200, "1\n"),
+///             _ => self.site.serve(call, request),
+///         }
+///     }
+///
+///     fn exhausted(&mut self) {
+///         self.site.cache().shed(); // a remembered file is worth less than a client that waits
+///     }
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Site {
     root: Root,
@@ -41,6 +66,8 @@ pub struct Site {
     /// Of the request in hand.
     name: Name,
     scratch: Scratch,
+    /// Uploaded since the last request.
+    changed: Changed,
 }
 
 impl Site {
@@ -52,12 +79,45 @@ impl Site {
         Ok(Self {
             root: Root::open(path, options.lookup)?,
             cache: Cache::new(&options),
-            options,
             clock: Clock::new(wall, now),
-            pages: Pages::new(),
+            pages: Pages::new(options.upload.is_some()),
+            options,
             name: Name::new(),
             scratch: Scratch::default(),
+            changed: Changed::default(),
         })
+    }
+
+    /// Answers a request with `call`, and receives files if [`Options::upload`] says so.
+    ///
+    /// # Errors
+    /// Passed on from `call`.
+    pub fn serve(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+        let now = call.now();
+        if self.clock.wants_resync(now) {
+            self.clock.resync(sys::wall_clock(), now);
+        }
+        for key in self.changed.take() {
+            self.cache.remove(&key);
+        }
+        match self.options.upload.filter(|_| request.method == b"PUT") {
+            Some(options) => self.receive(call, request, options),
+            None => self.answer(now, request).send(call),
+        }
+    }
+
+    fn receive(
+        &mut self,
+        call: &mut Call<'_>,
+        request: &Request<'_>,
+        options: UploadOptions,
+    ) -> Outcome {
+        match self.name.read(request.target, self.options.hidden) {
+            Ok(()) => {}
+            Err(error) if error.is_malformed() => return upload::refuse(call, 400),
+            Err(_) => return upload::refuse(call, 403),
+        }
+        upload::receive(call, request, (&self.root, &self.name), options, &self.changed)
     }
 
     /// Answers a request. A body that came with it is the caller's to drop.

@@ -19,8 +19,7 @@ struct Shared<M> {
 }
 
 impl<M> Mailbox<M> {
-    /// A mailbox of its own, for [`crate::ServerEngine::set_mailbox`].
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let shared = Shared { letters: Mutex::new(Vec::new()), waker: OnceLock::new() };
         Self { shared: Arc::new(shared) }
     }
@@ -54,12 +53,6 @@ impl<M> Mailbox<M> {
     /// Nothing that may panic is done while the lock is held.
     fn letters(&self) -> MutexGuard<'_, Vec<(Exchange, M)>> {
         self.shared.letters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<M> Default for Mailbox<M> {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -12,6 +12,7 @@ use fulmar_engine::{Action, End, Engine, Exchange, Handler, Links, ListenerId, S
 use fulmar_proto::{
     Connection, Event, FileRange, Input, Server, ServerConnection, StreamId, Transmit,
 };
+use fulmar_semantics::proxy_protocol::Header;
 
 use crate::addresses::{Addresses, Origin};
 use crate::application::{Application, Context};
@@ -24,7 +25,6 @@ use crate::mailbox::Mailbox;
 pub struct ServerEngine<A: Application> {
     links: Links<ServerConnection, A::Data>,
     lent: Lent<A>,
-    limits: Limits,
     shares: Shares,
     listeners: Vec<Listener>,
     accepting: bool,
@@ -33,7 +33,6 @@ pub struct ServerEngine<A: Application> {
     newcomers: Option<Instant>, // and that of a first request
     actions: VecDeque<Action>,
     accept_failures: u64,
-    refused: u64,
     mailbox: Mailbox<A::Message>,
     letters: Vec<(Exchange, A::Message)>, // empty between two wake-ups
 }
@@ -64,15 +63,10 @@ impl<A: Application> ServerEngine<A> {
     pub fn new(now: Instant, mut application: A, limits: Limits, stop: Stop) -> Self {
         let mailbox = Mailbox::new();
         application.start(mailbox.clone());
+        let (timers, addresses) = (Vec::new(), Addresses::default());
         Self {
             links: Links::new(now, limits.timeouts(), 0, 1),
-            lent: Lent {
-                application,
-                timers: Vec::new(),
-                addresses: Addresses::default(),
-                ending: false,
-            },
-            limits,
+            lent: Lent { application, timers, addresses, limits, refused: 0, ending: false },
             shares: limits.shares(),
             listeners: Vec::new(),
             accepting: true,
@@ -82,7 +76,6 @@ impl<A: Application> ServerEngine<A> {
             actions: VecDeque::new(),
             accept_failures: 0,
             mailbox,
-            refused: 0,
             letters: Vec::new(),
         }
     }
@@ -109,12 +102,6 @@ impl<A: Application> ServerEngine<A> {
         self.mailbox.clone()
     }
 
-    /// Looks into `mailbox` from now on: for an application that has to know it before it is part
-    /// of an engine.
-    pub fn set_mailbox(&mut self, mailbox: Mailbox<A::Message>) {
-        self.mailbox = mailbox;
-    }
-
     /// Connections at the moment.
     pub fn connections(&self) -> usize {
         self.links.len()
@@ -125,9 +112,10 @@ impl<A: Application> ServerEngine<A> {
         self.accept_failures
     }
 
-    /// Connections that were closed because their address had too many.
+    /// Connections that were closed because their address had too many. Behind a proxy whose
+    /// header is believed, it is the client's address that counts, as soon as it is told.
     pub fn refused(&self) -> u64 {
-        self.refused
+        self.lent.refused
     }
 
     /// True once a stop was asked for and the last connection is gone.
@@ -139,7 +127,7 @@ impl<A: Application> ServerEngine<A> {
     /// they are about and say that it is the last. Who has not asked for anything yet may have
     /// been accepted in this very turn, with a request on its way: it has a moment.
     fn begin_to_end(&mut self, now: Instant) {
-        self.ending = Some(now + self.limits.drain_timeout.min(FOREVER));
+        self.ending = Some(now + self.lent.limits.drain_timeout.min(FOREVER));
         self.newcomers = Some(now + NEWCOMER_TIMEOUT);
         self.lent.ending = true;
         for listener in self.listeners.drain(..) {
@@ -158,16 +146,6 @@ impl<A: Application> ServerEngine<A> {
                 self.links.touch(now, socket, &mut self.lent);
             }
         }
-    }
-
-    /// True if one more may connect from there.
-    fn has_place(&self, origin: Origin) -> bool {
-        let max = match origin {
-            Origin::Network(_) => self.limits.address_connections_max,
-            Origin::Loopback(_) => self.limits.loopback_connections_max,
-            Origin::Unnamed => return true,
-        };
-        max == usize::MAX || self.lent.addresses.count(origin) < max
     }
 
     fn set_accepting(&mut self, on: bool) {
@@ -199,8 +177,8 @@ impl<A: Application> ServerEngine<A> {
         for (socket, deadline) in self.lent.timers.drain(..) {
             self.links.set_timer(socket, deadline);
         }
-        let room = self.limits.connections_max.saturating_sub(self.links.len());
-        if !self.accepting && room > self.limits.connections_max / ROOM_SHARE {
+        let room = self.lent.limits.connections_max.saturating_sub(self.links.len());
+        if !self.accepting && room > self.lent.limits.connections_max / ROOM_SHARE {
             self.set_accepting(true);
         }
     }
@@ -214,8 +192,7 @@ impl<A: Application> Engine for ServerEngine<A> {
         peer: SocketAddr,
     ) -> Option<SocketId> {
         let origin = Origin::of(peer.ip());
-        if !self.has_place(origin) {
-            self.refused += 1;
+        if !self.lent.has_place(origin) {
             return None;
         }
         let known = self.listeners.iter().find(|known| known.id == listener);
@@ -231,7 +208,7 @@ impl<A: Application> Engine for ServerEngine<A> {
         }
         let socket = self.links.insert(now, layer, connection, data, &mut self.lent);
         self.lent.addresses.enter(self.links.position(socket), origin);
-        if self.links.len() >= self.limits.connections_max {
+        if self.links.len() >= self.lent.limits.connections_max {
             self.set_accepting(false);
         }
         Some(socket)
@@ -240,6 +217,7 @@ impl<A: Application> Engine for ServerEngine<A> {
     fn handle_accept_failed(&mut self, now: Instant, _: ListenerId, _: &io::Error) {
         self.accept_failures += 1;
         self.lent.application.handle_exhausted(now);
+        self.links.close_idle(now, SHED_MAX, &mut self.lent);
     }
 
     fn handle_connected(&mut self, _: Instant, _: SocketId) {} // a server connects to nobody
@@ -326,10 +304,24 @@ struct Lent<A> {
     application: A,
     timers: Vec<(SocketId, Option<Instant>)>,
     addresses: Addresses,
+    limits: Limits,
+    refused: u64,
     ending: bool,
 }
 
 impl<A> Lent<A> {
+    /// True if one more may connect from there; counted otherwise.
+    fn has_place(&mut self, origin: Origin) -> bool {
+        let max = match origin {
+            Origin::Network(_) => self.limits.address_connections_max,
+            Origin::Loopback(_) => self.limits.loopback_connections_max,
+            Origin::Unnamed => return true,
+        };
+        let has = max == usize::MAX || self.addresses.count(origin) < max;
+        self.refused += u64::from(!has);
+        has
+    }
+
     fn note(&mut self, context: &Context) {
         if let Some(deadline) = context.timer {
             self.timers.push((context.exchange.socket, deadline));
@@ -354,9 +346,18 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
         &mut self,
         now: Instant,
         socket: SocketId,
-        (_, data): (&mut ServerConnection, &mut A::Data),
+        (connection, data): (&mut ServerConnection, &mut A::Data),
         info: &dyn Any,
     ) {
+        if let Some(source) = info.downcast_ref::<Header>().and_then(Header::source) {
+            self.addresses.leave(socket.index);
+            let origin = Origin::of(source.ip());
+            if self.has_place(origin) {
+                self.addresses.enter(socket.index, origin);
+            } else {
+                connection.close_after(); // it is at rest: this is its end
+            }
+        }
         let mut context = Context::new(now, Exchange { socket, stream: StreamId::default() });
         self.application.handle_replaced(&mut context, data, info);
         self.note(&context);
@@ -394,6 +395,8 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
     }
 }
 
+/// Idle connections closed at a time to make room for others.
+const SHED_MAX: usize = 64;
 /// Longer than any server runs; far more than this cannot be added to a moment.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 /// From a graceful stop to the first request of who was just accepted: some round trips.

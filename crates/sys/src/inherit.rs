@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use crate::ledger::syscall;
+use crate::socket::len_of;
 
 /// `fcntl(2)`, `F_GETFD` and `F_SETFD`: takes over a descriptor that who started this process left
 /// open for it. From now on it is closed on `execve(2)`, so it can be taken over once.
@@ -94,7 +95,7 @@ pub fn local_path(fd: BorrowedFd<'_>) -> io::Result<PathBuf> {
     syscall!(getsockname, result)?;
     let path_at = std::mem::offset_of!(libc::sockaddr_un, sun_path);
     let name_len = usize::try_from(len).unwrap_or(0).saturating_sub(path_at);
-    let bytes = address.sun_path.iter().take(name_len).map(|byte| byte.cast_unsigned());
+    let bytes = address.sun_path.iter().take(name_len).map(|byte| *byte as u8);
     let mut name: Vec<u8> = bytes.collect();
     if i32::from(address.sun_family) != libc::AF_UNIX || name.is_empty() {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "a socket without a path"));
@@ -106,27 +107,6 @@ pub fn local_path(fd: BorrowedFd<'_>) -> io::Result<PathBuf> {
     Ok(PathBuf::from(OsStr::from_bytes(&name)))
 }
 
-/// `getsockopt(2)`, `SO_PEERCRED`: the user who connected to a Unix socket, as of then.
-///
-/// # Errors
-/// As the manual page says.
-pub fn peer_user(fd: BorrowedFd<'_>) -> io::Result<u32> {
-    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut len = len_of::<libc::ucred>();
-    // SAFETY: `peer` has room for `len` bytes, which is what the kernel may write.
-    let result = unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &raw mut len,
-        )
-    };
-    syscall!(getsockopt, result)?;
-    Ok(peer.uid)
-}
-
 /// `geteuid(2)`: the user as whom this process acts.
 ///
 /// # Errors
@@ -136,9 +116,4 @@ pub fn user() -> io::Result<u32> {
     let user = unsafe { libc::geteuid() };
     syscall!(geteuid, i64::from(user))?;
     Ok(user)
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the sizes are of a few bytes")]
-const fn len_of<T>() -> libc::socklen_t {
-    size_of::<T>() as libc::socklen_t
 }

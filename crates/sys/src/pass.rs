@@ -5,6 +5,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::ledger::syscall;
+use crate::platform::{NO_SIGNAL, RECEIVE_CLOSED_ON_EXEC};
+use crate::process::close_on_exec;
 
 /// `sendmsg(2)`: bytes, of which there must be some, and a descriptor that travels with the first.
 ///
@@ -32,7 +34,7 @@ pub fn send_passing(fd: BorrowedFd<'_>, bytes: &[u8], passed: BorrowedFd<'_>) ->
     // SAFETY: there is room for one descriptor; the buffer need not be aligned for it.
     unsafe { data.write_unaligned(passed.as_raw_fd()) };
     // SAFETY: `message` names live bytes, which the call only reads.
-    let result = unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+    let result = unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const message, NO_SIGNAL) };
     Ok(syscall!(sendmsg, result)?.unsigned_abs())
 }
 
@@ -49,7 +51,7 @@ pub fn receive_passed(
     let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut message = control.message(&mut vector);
     // SAFETY: `message` names live buffers, which the kernel may write up to their lengths.
-    let result = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
+    let result = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, RECEIVE_CLOSED_ON_EXEC) };
     let n = syscall!(recvmsg, result)?.unsigned_abs();
     // SAFETY: the kernel has set the length of what it wrote to the control buffer.
     let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
@@ -69,7 +71,11 @@ pub fn receive_passed(
     // SAFETY: the length says that a descriptor is there; it need not be aligned.
     let passed = unsafe { data.read_unaligned() };
     // SAFETY: the kernel has made a new descriptor for us, which nobody else owns.
-    Ok((n, Some(unsafe { OwnedFd::from_raw_fd(passed) })))
+    let passed = unsafe { OwnedFd::from_raw_fd(passed) };
+    if RECEIVE_CLOSED_ON_EXEC == 0 {
+        close_on_exec(&passed)?;
+    }
+    Ok((n, Some(passed)))
 }
 
 /// Room for a header and one descriptor.
@@ -85,6 +91,10 @@ impl Control {
     }
 
     /// A message of these bytes and this control buffer; both must outlive it.
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "some systems count some bytes with 32 bits"
+    )]
     fn message(&mut self, vector: &mut libc::iovec) -> libc::msghdr {
         // SAFETY: msghdr is plain data; all-zero is a valid value of it.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };

@@ -2,12 +2,12 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
 use bytes::BytesMut;
 
 use crate::ledger::syscall;
-use crate::unsupported;
+use crate::platform::{KEEP_IDLE, MORE, NO_SIGNAL, REUSE_PORT, accept_into, stream_socket};
 
 /// `socket(2)`: a non-blocking TCP socket for addresses like `peer`.
 ///
@@ -15,11 +15,7 @@ use crate::unsupported;
 /// As the manual page says; `EMFILE` when descriptors are used up.
 pub fn tcp_socket(peer: SocketAddr) -> io::Result<OwnedFd> {
     let family = if peer.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: socket(2) takes no pointers.
-    let fd = syscall!(socket, unsafe { libc::socket(family, kind, 0) })?;
-    // SAFETY: the call returned a new descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    stream_socket(family)
 }
 
 /// `bind(2)`.
@@ -43,7 +39,8 @@ pub fn listen(fd: BorrowedFd<'_>, backlog: u16) -> io::Result<()> {
     syscall!(listen, result).map(drop)
 }
 
-/// `accept4(2)` with `SOCK_NONBLOCK` and `SOCK_CLOEXEC`: no `fcntl` for what is accepted.
+/// `accept4(2)` with `SOCK_NONBLOCK` and `SOCK_CLOEXEC`: no `fcntl` for what is accepted, where
+/// there is such a call.
 ///
 /// Who connects to a Unix socket has no address: [`UNNAMED`] stands for it.
 ///
@@ -51,15 +48,7 @@ pub fn listen(fd: BorrowedFd<'_>, backlog: u16) -> io::Result<()> {
 /// As the manual page says; `EMFILE` and `ENFILE` leave the connection in the queue.
 pub fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SocketAddr)> {
     let mut storage = empty_storage();
-    let mut len = STORAGE_LEN;
-    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: `storage` has room for `len` bytes, which is what the kernel may write.
-    let result = unsafe {
-        libc::accept4(listener.as_raw_fd(), (&raw mut storage).cast(), &raw mut len, flags)
-    };
-    let fd = syscall!(accept4, result)?;
-    // SAFETY: the call returned a new descriptor that nobody else owns.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let fd = accept_into(listener, &mut storage)?;
     Ok((fd, from_raw(&storage)?))
 }
 
@@ -126,6 +115,15 @@ pub fn socket_error(fd: BorrowedFd<'_>) -> io::Result<Option<io::Error>> {
     Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
 }
 
+/// What the kernel counted on a TCP connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// Packets with data that arrived.
+    pub data_packets_in: u32,
+    /// Packets with data that left.
+    pub data_packets_out: u32,
+}
+
 /// `TCP_NODELAY`: no waiting for acknowledgements (Nagle). What a listener accepts inherits it.
 ///
 /// # Errors
@@ -142,38 +140,13 @@ pub fn set_reuse_address(fd: BorrowedFd<'_>) -> io::Result<()> {
     switch_on(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR)
 }
 
-/// `SO_REUSEPORT`: several listeners share a port, and the kernel spreads connections.
+/// `SO_REUSEPORT`: several listeners share a port, and the kernel spreads connections. On NetBSD
+/// and macOS it does not spread them.
 ///
 /// # Errors
 /// As the manual page says.
 pub fn set_reuse_port(fd: BorrowedFd<'_>) -> io::Result<()> {
-    switch_on(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT)
-}
-
-/// `IP_BIND_ADDRESS_NO_PORT`: a bound source address does not reserve a port until `connect`,
-/// so every address has its own 28,000 ports towards every destination (`ip(7)`).
-///
-/// # Errors
-/// As the manual page says.
-pub fn set_bind_address_no_port(fd: BorrowedFd<'_>) -> io::Result<()> {
-    switch_on(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)
-}
-
-/// `TCP_DEFER_ACCEPT`: a listener tells of a connection when its first bytes are there, or after
-/// about so many seconds without any.
-///
-/// # Errors
-/// As the manual page says.
-pub fn set_defer_accept(fd: BorrowedFd<'_>, seconds: u8) -> io::Result<()> {
-    set_int(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds.into())
-}
-
-/// `SO_NOSIGPIPE`: a send to a connection that is gone raises no signal.
-///
-/// # Errors
-/// `Unsupported` on Linux, where every send says so itself (`MSG_NOSIGNAL`).
-pub fn set_no_signal(_fd: BorrowedFd<'_>) -> io::Result<()> {
-    Err(unsupported("SO_NOSIGPIPE"))
+    switch_on(fd, libc::SOL_SOCKET, REUSE_PORT)
 }
 
 /// `SO_KEEPALIVE`: probes on a silent connection, and its failure if nobody answers.
@@ -189,7 +162,7 @@ pub fn set_keep_alive(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// # Errors
 /// As the manual page says; `EINVAL` if it is not from 1 to 32,767.
 pub fn set_keep_alive_idle(fd: BorrowedFd<'_>, seconds: u16) -> io::Result<()> {
-    set_int(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, seconds.into())
+    set_int(fd, libc::IPPROTO_TCP, KEEP_IDLE, seconds.into())
 }
 
 /// `TCP_KEEPINTVL`: seconds between two probes.
@@ -208,25 +181,15 @@ pub fn set_keep_alive_count(fd: BorrowedFd<'_>, probes: u8) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, probes.into())
 }
 
-/// `SO_BINDTODEVICE`: only through this network interface.
-///
-/// # Errors
-/// As the manual page says; `ENODEV` if there is none of this name, `EPERM` without
-/// `CAP_NET_RAW` on kernels before 5.7, or to change it.
-pub fn set_interface(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
-    let len = libc::socklen_t::try_from(name.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let (level, option) = (libc::SOL_SOCKET, libc::SO_BINDTODEVICE);
-    // SAFETY: `name` is live for `len` bytes; the call only reads them.
-    let result =
-        unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, name.as_ptr().cast(), len) };
-    syscall!(setsockopt, result).map(drop)
-}
-
-fn switch_on(fd: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
+pub(crate) fn switch_on(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+) -> io::Result<()> {
     set_int(fd, level, option, 1)
 }
 
-fn set_int(
+pub(crate) fn set_int(
     fd: BorrowedFd<'_>,
     level: libc::c_int,
     option: libc::c_int,
@@ -292,38 +255,6 @@ pub fn send_vectored<'a>(
     Ok(syscall!(sendmsg, result)?.unsigned_abs())
 }
 
-/// `sendfile(2)`: at most `len` bytes of `file` from `offset` on; 0 when the file ends there.
-///
-/// # Errors
-/// As the manual page says; `EAGAIN` when the peer must read first.
-pub fn send_file(
-    fd: BorrowedFd<'_>,
-    file: BorrowedFd<'_>,
-    offset: u64,
-    len: u64,
-) -> io::Result<usize> {
-    let mut offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let count = usize::try_from(len).unwrap_or(usize::MAX).min(SENDFILE_SIZE_MAX);
-    // SAFETY: `offset` is a live off_t that the kernel may read and write.
-    let result =
-        unsafe { libc::sendfile(fd.as_raw_fd(), file.as_raw_fd(), &raw mut offset, count) };
-    Ok(syscall!(sendfile, result)?.unsigned_abs())
-}
-
-/// `sendfile` with bytes in memory before the file, in one call; 0 bytes of the file are no error.
-///
-/// # Errors
-/// `Unsupported` on Linux, whose `sendfile(2)` sends a file and nothing else.
-pub fn send_file_with_head<'a>(
-    _fd: BorrowedFd<'_>,
-    _head: impl Iterator<Item = &'a [u8]>,
-    _file: BorrowedFd<'_>,
-    _offset: u64,
-    _len: u64,
-) -> io::Result<usize> {
-    Err(unsupported("sendfile with a head"))
-}
-
 /// `shutdown(2)`, `SHUT_WR`: a FIN after what was sent.
 ///
 /// # Errors
@@ -342,7 +273,7 @@ pub fn close(fd: OwnedFd) {
 }
 
 fn flags(more: bool) -> libc::c_int {
-    libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | if more { libc::MSG_MORE } else { 0 }
+    NO_SIGNAL | libc::MSG_DONTWAIT | if more { MORE } else { 0 }
 }
 
 fn empty_storage() -> libc::sockaddr_storage {
@@ -350,28 +281,29 @@ fn empty_storage() -> libc::sockaddr_storage {
     unsafe { std::mem::zeroed() }
 }
 
+/// The kernel's form. The length that addresses begin with on the BSDs is left to the kernel, which
+/// writes the one that it is told with the call.
 fn to_raw(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
     let mut storage = empty_storage();
     let len = match address {
         SocketAddr::V4(v4) => {
-            let raw = libc::sockaddr_in {
-                sin_family: FAMILY_V4,
-                sin_port: v4.port().to_be(),
-                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
-                sin_zero: [0; 8],
-            };
+            // SAFETY: sockaddr_in is plain data; all-zero is a valid value of it.
+            let mut raw: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+            raw.sin_family = FAMILY_V4;
+            raw.sin_port = v4.port().to_be();
+            raw.sin_addr = libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) };
             // SAFETY: a sockaddr_storage is at least as large and as aligned as any address.
             unsafe { (&raw mut storage).cast::<libc::sockaddr_in>().write(raw) };
             len_of::<libc::sockaddr_in>()
         }
         SocketAddr::V6(v6) => {
-            let raw = libc::sockaddr_in6 {
-                sin6_family: FAMILY_V6,
-                sin6_port: v6.port().to_be(),
-                sin6_flowinfo: v6.flowinfo(),
-                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
-                sin6_scope_id: v6.scope_id(),
-            };
+            // SAFETY: as above.
+            let mut raw: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
+            raw.sin6_family = FAMILY_V6;
+            raw.sin6_port = v6.port().to_be();
+            raw.sin6_flowinfo = v6.flowinfo();
+            raw.sin6_addr = libc::in6_addr { s6_addr: v6.ip().octets() };
+            raw.sin6_scope_id = v6.scope_id();
             // SAFETY: as above.
             unsafe { (&raw mut storage).cast::<libc::sockaddr_in6>().write(raw) };
             len_of::<libc::sockaddr_in6>()
@@ -404,15 +336,13 @@ fn from_raw(storage: &libc::sockaddr_storage) -> io::Result<SocketAddr> {
 pub const UNNAMED: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 /// Runs of bytes in one `sendmsg`.
 pub const VECTOR_LEN_MAX: usize = 32;
-/// What one `sendfile` takes (`sendfile(2)`).
-const SENDFILE_SIZE_MAX: usize = 0x7fff_f000;
-const STORAGE_LEN: libc::socklen_t = len_of::<libc::sockaddr_storage>();
+pub(crate) const STORAGE_LEN: libc::socklen_t = len_of::<libc::sockaddr_storage>();
 const INT_LEN: libc::socklen_t = len_of::<libc::c_int>();
 const FAMILY_V4: libc::sa_family_t = family(libc::AF_INET);
 const FAMILY_V6: libc::sa_family_t = family(libc::AF_INET6);
 
 #[expect(clippy::cast_possible_truncation, reason = "the sizes are of a few bytes")]
-const fn len_of<T>() -> libc::socklen_t {
+pub(crate) const fn len_of<T>() -> libc::socklen_t {
     size_of::<T>() as libc::socklen_t
 }
 

@@ -2,23 +2,21 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::ledger::syscall;
+use crate::platform::{ABSTRACT_NAMES, stream_socket};
 use crate::socket::{Connect, connected};
+use crate::unsupported;
 
 /// `socket(2)`: a non-blocking Unix stream socket.
 ///
 /// # Errors
 /// As the manual page says; `EMFILE` when descriptors are used up.
 pub fn unix_socket() -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: socket(2) takes no pointers.
-    let fd = syscall!(socket, unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
-    // SAFETY: the call returned a new descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    stream_socket(libc::AF_UNIX)
 }
 
 /// `bind(2)`: makes the socket's file, or takes the abstract name.
@@ -51,7 +49,7 @@ pub fn connect_unix(fd: BorrowedFd<'_>, path: &Path) -> io::Result<Connect> {
 /// As the manual page says.
 pub fn fchmod(fd: BorrowedFd<'_>, permissions: u32) -> io::Result<()> {
     // SAFETY: fchmod(2) takes no pointers.
-    syscall!(fchmod, unsafe { libc::fchmod(fd.as_raw_fd(), permissions) }).map(drop)
+    syscall!(fchmod, unsafe { libc::fchmod(fd.as_raw_fd(), mode(permissions)) }).map(drop)
 }
 
 /// `fchmodat(2)`: what a file allows to whom.
@@ -61,7 +59,7 @@ pub fn fchmod(fd: BorrowedFd<'_>, permissions: u32) -> io::Result<()> {
 pub fn chmod(path: &Path, permissions: u32) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: `path` ends with a zero byte; the call only reads it.
-    let result = unsafe { libc::fchmodat(libc::AT_FDCWD, path.as_ptr(), permissions, 0) };
+    let result = unsafe { libc::fchmodat(libc::AT_FDCWD, path.as_ptr(), mode(permissions), 0) };
     syscall!(fchmodat, result).map(drop)
 }
 
@@ -91,6 +89,11 @@ pub fn unlink(path: &Path) -> io::Result<()> {
     syscall!(unlinkat, result).map(drop)
 }
 
+#[allow(clippy::cast_possible_truncation, reason = "twelve bits, and some systems have 16")]
+fn mode(permissions: u32) -> libc::mode_t {
+    (permissions & 0o7777) as libc::mode_t
+}
+
 /// The three kinds of address of `unix(7)`, without the unnamed one: an empty path would have
 /// the kernel choose a name.
 fn to_raw(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
@@ -103,16 +106,22 @@ fn to_raw(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
         return invalid("the path of a Unix socket contains a zero byte");
     }
     if name.len() > UNIX_PATH_SIZE_MAX {
-        return invalid("the path of a Unix socket is longer than 107 bytes; use a shorter one");
+        let text = format!(
+            "the path of a Unix socket is longer than {UNIX_PATH_SIZE_MAX} bytes; use a shorter one"
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     // SAFETY: sockaddr_un is plain data; all-zero is a valid value of it.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     address.sun_family = FAMILY;
     for (to, from) in address.sun_path.iter_mut().zip(name) {
-        *to = from.cast_signed();
+        *to = *from as libc::c_char;
     }
     // An abstract name begins with a zero byte and has its length; a path ends with a zero byte.
     let is_abstract = name[0] == b'@';
+    if is_abstract && !ABSTRACT_NAMES {
+        return Err(unsupported("a Unix socket without a file (@name)"));
+    }
     if is_abstract {
         address.sun_path[0] = 0;
     }
@@ -121,8 +130,8 @@ fn to_raw(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
     Ok((address, len))
 }
 
-/// Bytes of a path or an abstract name with its `@` (`unix(7)`).
-pub const UNIX_PATH_SIZE_MAX: usize = 107;
+/// Bytes of a path, or of an abstract name with its `@`: 107 on Linux (`unix(7)`).
+pub const UNIX_PATH_SIZE_MAX: usize = size_of::<libc::sockaddr_un>() - PATH_AT - 1;
 const PATH_AT: usize = std::mem::offset_of!(libc::sockaddr_un, sun_path);
 #[expect(clippy::cast_possible_truncation, reason = "families are small numbers")]
 const FAMILY: libc::sa_family_t = libc::AF_UNIX as libc::sa_family_t;

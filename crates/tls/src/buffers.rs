@@ -3,15 +3,15 @@
 use std::cell::RefCell;
 
 use bytes::{Bytes, BytesMut};
-use fulmar_proto::{Segment, Transmit};
+use fulmar_proto::{Block, Segment, Transmit};
 
 /// What a thread's sessions share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Buffers {
     /// Plaintext on its way into a record.
     plain: Vec<u8>,
     /// Ciphertext is written here and cut off.
-    pub(crate) sealed: BytesMut,
+    pub(crate) sealed: Block,
 }
 
 /// Lends them.
@@ -39,15 +39,17 @@ pub(crate) fn give(plain: Vec<u8>) {
 /// Cuts off what `write` produces, about `guess` bytes; with too little room it says how much it
 /// needs, or that it cannot.
 pub(crate) fn append(
-    out: &mut BytesMut,
+    block: &mut Block,
     guess: usize,
     mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>,
 ) -> Option<Bytes> {
     let mut room = guess;
     loop {
-        if out.capacity() < room {
-            out.reserve(room.max(SEALED_BLOCK_SIZE));
-        }
+        let mut long = BytesMut::new();
+        let out = match room <= SEALED_BLOCK_SIZE {
+            true => block.reserve(room),
+            false => &mut long,
+        };
         out.resize(room, 0);
         match write(out) {
             Ok(n) => {
@@ -63,7 +65,10 @@ pub(crate) fn append(
     }
 }
 
-thread_local!(static BUFFERS: RefCell<Buffers> = RefCell::default());
+thread_local!(static BUFFERS: RefCell<Buffers> = RefCell::new(Buffers {
+    plain: Vec::new(),
+    sealed: Block::new(SEALED_BLOCK_SIZE),
+}));
 
 /// Many small records, or all that may be sealed ahead, share one allocation.
 const SEALED_BLOCK_SIZE: usize = 256 * 1024;

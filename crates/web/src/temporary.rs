@@ -18,8 +18,12 @@ use fulmar_sys as sys;
 /// A directory in which temporary files are made. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Place {
-    dir: Arc<OwnedFd>,
+    dir: Arc<Dir>,
 }
+
+/// Open until it is dropped.
+#[derive(Debug)]
+struct Dir(Option<OwnedFd>);
 
 impl Place {
     /// Opens it.
@@ -32,7 +36,7 @@ impl Place {
 
     /// This open directory.
     pub fn of(dir: OwnedFd) -> Self {
-        Self { dir: Arc::new(dir) }
+        Self { dir: Arc::new(Dir(Some(dir))) }
     }
 
     /// Makes a file.
@@ -40,10 +44,10 @@ impl Place {
     /// # Errors
     /// Those of `openat(2)`: no descriptor is left, or we may not write there.
     pub fn create(&self) -> io::Result<Temporary> {
-        let (file, hidden) = match sys::create_unnamed(self.dir.as_fd()) {
+        let (file, hidden) = match sys::create_unnamed(self.as_fd()) {
             Err(error) if is_unsupported(&error) => {
                 let name = hidden_name()?;
-                (sys::create_new(self.dir.as_fd(), &name)?, Some(name))
+                (sys::create_new(self.as_fd(), &name)?, Some(name))
             }
             result => (result?, None),
         };
@@ -53,7 +57,15 @@ impl Place {
 
 impl AsFd for Place {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.dir.as_fd()
+        self.dir.0.as_ref().expect("it is there until it is dropped").as_fd()
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        if let Some(dir) = self.0.take() {
+            sys::close(dir);
+        }
     }
 }
 

@@ -71,6 +71,13 @@ impl Layer for ProxyProtocol {
 
     fn handle_sent(&mut self, _: u64) {}
 
+    /// It queues nothing itself.
+    fn set_queue_max(&mut self, bytes: usize) {
+        if let Some(next) = &mut self.next {
+            next.set_queue_max(bytes);
+        }
+    }
+
     fn info(&self) -> Option<&dyn Any> {
         self.header.as_ref().map(|header| header as &dyn Any)
     }

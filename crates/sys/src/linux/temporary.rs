@@ -47,7 +47,7 @@ pub fn rename(dir: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
 }
 
 /// As every other file that we make: what the umask leaves of it.
-const FILE_MODE: libc::mode_t = 0o644;
+const FILE_MODE: libc::c_uint = 0o644;
 
 #[cfg(test)]
 mod tests {

@@ -2,67 +2,12 @@
 
 use std::fmt;
 use std::io;
-use std::ops::BitOr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
+use crate::events::Events;
 use crate::ledger::syscall;
-
-/// Which readiness to report, or which was reported.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Events(u32);
-
-impl Events {
-    /// Nothing: the descriptor stays registered and is not reported, but for errors.
-    pub const NONE: Self = Self(0);
-    /// Level-triggered readability: for listeners and foreign descriptors.
-    pub const READABLE: Self = Self(libc::EPOLLIN as u32);
-    /// Level-triggered room to write: for foreign descriptors.
-    pub const WRITABLE: Self = Self(libc::EPOLLOUT as u32);
-    /// Everything about a stream socket, edge-triggered: registered once in its life.
-    pub const EDGES: Self =
-        Self((libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32);
-
-    /// True if nothing was reported.
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// There is something to read: bytes, a connection, the peer's end, or an error.
-    pub fn is_readable(self) -> bool {
-        self.has(libc::EPOLLIN) || self.is_hangup()
-    }
-
-    /// There is room to write.
-    pub fn is_writable(self) -> bool {
-        self.has(libc::EPOLLOUT)
-    }
-
-    /// The peer has closed its side, or the socket failed.
-    pub fn is_hangup(self) -> bool {
-        self.has(libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR)
-    }
-
-    /// Both directions are gone.
-    pub fn is_dead(self) -> bool {
-        self.has(libc::EPOLLHUP | libc::EPOLLERR)
-    }
-
-    pub(crate) fn from_poll(bits: libc::c_short) -> Self {
-        Self(u32::from(bits.cast_unsigned()))
-    }
-
-    fn has(self, bits: i32) -> bool {
-        self.0 & bits.cast_unsigned() != 0
-    }
-}
-
-impl BitOr for Events {
-    type Output = Self;
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
+use crate::poll::millis;
 
 /// One report of `epoll_wait`.
 #[derive(Clone, Copy)]
@@ -80,7 +25,7 @@ impl EpollEvent {
 
     /// What it is ready for.
     pub fn events(&self) -> Events {
-        Events(self.0.events)
+        Events::from_bits(self.0.events)
     }
 }
 
@@ -143,7 +88,7 @@ fn control(
     events: Events,
     tag: u64,
 ) -> io::Result<()> {
-    let mut event = libc::epoll_event { events: events.0, u64: tag };
+    let mut event = libc::epoll_event { events: events.bits(), u64: tag };
     // SAFETY: `event` is a live epoll_event; the call reads it and keeps no pointer.
     let result =
         unsafe { libc::epoll_ctl(epoll.as_raw_fd(), operation, fd.as_raw_fd(), &raw mut event) };
@@ -178,13 +123,6 @@ pub fn epoll_wait(
         libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr().cast(), len, ms)
     })?;
     Ok(n.unsigned_abs() as usize)
-}
-
-/// Rounded up: waking a millisecond early would only mean another wait.
-fn millis(timeout: Duration) -> i32 {
-    let millis = timeout.as_secs().saturating_mul(1_000);
-    let rest = timeout.subsec_nanos().div_ceil(1_000_000);
-    i32::try_from(millis.saturating_add(rest.into())).unwrap_or(i32::MAX)
 }
 
 fn wait_fine(

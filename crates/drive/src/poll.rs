@@ -1,0 +1,123 @@
+//! A selector that waits for itself, for systems without epoll: `poll(2)` over all descriptors.
+//!
+//! Each wait walks all of them, in the kernel and here: it is for some hundred connections.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Instant;
+
+use fulmar_sys::{self as sys, PollSet};
+
+use crate::selector::{Interest, Ready, Selector, Tag, Until, Waiter};
+
+/// Level-triggered `poll(2)`.
+#[derive(Debug, Default)]
+pub struct Poll {
+    set: PollSet,
+    tags: Vec<Tag>,           // of the set's places
+    places: Vec<Option<u32>>, // in the set, by descriptor
+    ready: Vec<u32>,          // places that the last wait reported
+    next: u32,                // the place that is told first: nobody is always last
+    deadline: Option<Instant>,
+}
+
+impl Poll {
+    /// Nothing is watched yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
+        (0..self.set.len()).map(|at| self.set.descriptor(at))
+    }
+
+    fn place(&self, fd: BorrowedFd<'_>) -> Option<usize> {
+        let place = self.places.get(index(fd.as_raw_fd()))?;
+        place.map(|at| at as usize)
+    }
+}
+
+impl Selector for Poll {
+    const REPEATS: bool = true;
+    const WATCHES_ALL: bool = false;
+    const CLOSES: bool = true;
+
+    fn name(&self) -> &'static str {
+        "poll"
+    }
+
+    fn watch(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
+        let (at, index) = (self.set.len(), index(fd.as_raw_fd()));
+        if self.places.len() <= index {
+            self.places.resize(index + 1, None);
+        }
+        self.places[index] = Some(u32::try_from(at).map_err(io::Error::other)?);
+        self.set.push(fd, interest.events());
+        self.tags.push(tag);
+        Ok(())
+    }
+
+    fn set_interest(&mut self, fd: BorrowedFd<'_>, _: Tag, interest: Interest) -> io::Result<()> {
+        if let Some(at) = self.place(fd) {
+            self.set.set(at, interest.events());
+        }
+        Ok(())
+    }
+
+    fn rearm(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
+        self.set_interest(fd, tag, interest) // what is there is told again anyway
+    }
+
+    fn retire(&mut self, fd: OwnedFd) {
+        let number = index(fd.as_raw_fd());
+        if let Some(at) = self.places.get_mut(number).and_then(Option::take) {
+            self.set.swap_remove(at as usize);
+            self.tags.swap_remove(at as usize);
+            if (at as usize) < self.set.len() {
+                let moved = index(self.set.descriptor(at as usize));
+                self.places[moved] = Some(at);
+            }
+        }
+        sys::close(fd);
+    }
+
+    fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
+    }
+}
+
+impl Waiter for Poll {
+    fn wait(&mut self, now: Instant, until: Until) -> io::Result<usize> {
+        self.ready.clear();
+        let mut left = match self.set.wait(until.timeout(now, self.deadline)) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(0),
+            result => result?.min(EVENTS_LEN),
+        };
+        let len = u32::try_from(self.set.len()).map_err(io::Error::other)?;
+        let from = self.next.min(len);
+        for at in (from..len).chain(0..from) {
+            if left == 0 {
+                break;
+            }
+            if !self.set.events(at as usize).is_empty() {
+                self.ready.push(at);
+                self.next = at + 1;
+                left -= 1;
+            }
+        }
+        Ok(self.ready.len())
+    }
+
+    fn event(&self, at: usize) -> (Tag, Ready) {
+        let place = self.ready[at] as usize;
+        (self.tags[place], self.set.events(place).into())
+    }
+}
+
+/// Where a table has what is known of a descriptor.
+fn index(fd: RawFd) -> usize {
+    usize::try_from(fd).expect("open descriptors are not negative")
+}
+
+/// Events of one turn: no reply waits for a thousand reads.
+const EVENTS_LEN: usize = 64;

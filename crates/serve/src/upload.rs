@@ -1,0 +1,249 @@
+//! Files that clients put into the directory (RFC 9110 §9.3.4).
+//!
+//! A file appears when it is complete, all at once, and replaces what had its name; until then it
+//! has no name, and a client that goes away leaves nothing ([`Temporary`]). No directory is made and
+//! no link is followed or replaced. What may be read may not be read half: whoever has the old file
+//! open keeps it.
+//!
+//! Preconditions are held against what is there when the head arrives, and again when the file is
+//! complete; between that look and the new name lies one system call, in which another program may
+//! still change it.
+
+use std::cell::RefCell;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use fulmar_proto::{BodyLen, HeaderBuf, Headers, Request, Response};
+use fulmar_semantics::conditional::{Conditions, Verdict};
+use fulmar_server::{Call, Outcome, Work};
+use fulmar_sys as sys;
+use fulmar_sys::{FileInfo, FileKind};
+use fulmar_web::temporary::{Place, Temporary};
+
+use crate::file::{push, validators_of};
+use crate::pages::page;
+use crate::path::Name;
+use crate::root::{OpenError, Root};
+
+/// What may be uploaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UploadOptions {
+    /// Bytes of one file.
+    pub size_max: u64,
+}
+
+impl Default for UploadOptions {
+    fn default() -> Self {
+        Self { size_max: 1 << 30 }
+    }
+}
+
+/// The names of files that were uploaded, for the cache to forget.
+pub(crate) type Changed = Rc<RefCell<Vec<Box<[u8]>>>>;
+
+/// Receives a file, or says why not.
+pub(crate) fn receive(
+    call: &mut Call<'_>,
+    request: &Request<'_>,
+    (root, name): (&Root, &Name),
+    options: UploadOptions,
+    changed: &Changed,
+) -> Outcome {
+    if matches!(call.body_len(), BodyLen::Exact(len) if len > options.size_max) {
+        return refuse(call, 413);
+    }
+    let unix_now = call.clock().unix();
+    let begun = Target::find(root, name, request.headers, unix_now).and_then(|target| {
+        let file = target.dir.create().map_err(|error| status_of(&error))?;
+        Ok((target, file))
+    });
+    match begun {
+        Err(status) => refuse(call, status),
+        Ok(under_way) => call.attach(Upload {
+            under_way: Some(under_way),
+            size_max: options.size_max,
+            key: name.key().into(),
+            changed: Rc::clone(changed),
+        }),
+    }
+}
+
+/// Where a file is to appear, and what is there.
+struct Target {
+    dir: Place,
+    /// Without a slash.
+    name: CString,
+    there: Option<FileInfo>,
+    is_conditional: bool,
+}
+
+impl Target {
+    /// The error is a status.
+    fn find(root: &Root, name: &Name, headers: Headers<'_>, unix_now: i64) -> Result<Self, u16> {
+        if headers.get("Content-Range").is_some() {
+            return Err(400); // part of a file (RFC 9110 §14.5)
+        }
+        if headers.get("Content-Encoding").is_some() {
+            return Err(415); // it would be sent without saying so
+        }
+        if name.is_directory() {
+            return Err(409);
+        }
+        let (parent, last) = match name.bytes().iter().rposition(|byte| *byte == b'/') {
+            Some(at) => (&name.bytes()[..at], &name.bytes()[at + 1..]),
+            None => (&b"."[..], name.bytes()),
+        };
+        let [parent, last] =
+            [parent, last].map(|text| CString::new(text).expect("a name has no NUL"));
+        let dir = match root.find(&parent) {
+            Ok((dir, info)) if info.kind == FileKind::Directory => Place::of(dir),
+            Ok((file, _)) => {
+                sys::close(file);
+                return Err(409);
+            }
+            Err(OpenError::NotFound) => return Err(409),
+            Err(OpenError::Forbidden) => return Err(403),
+            Err(OpenError::Exhausted) => return Err(503),
+            Err(OpenError::Broken) => return Err(500),
+        };
+        let mut target = Self { dir, name: last, there: None, is_conditional: false };
+        target.there = target.look()?;
+        match target.there.map(|info| info.kind) {
+            None | Some(FileKind::Regular) => {}
+            Some(FileKind::Directory) => return Err(409),
+            Some(FileKind::Link | FileKind::Other) => return Err(403),
+        }
+        let conditions = Conditions::of(headers);
+        target.is_conditional = !conditions.is_empty();
+        let current = target.there.map(|info| validators_of(&info, None, unix_now));
+        match conditions.evaluate_change(current.as_ref()) {
+            Verdict::Proceed => Ok(target),
+            Verdict::Failed | Verdict::NotModified => Err(412),
+        }
+    }
+
+    fn look(&self) -> Result<Option<FileInfo>, u16> {
+        match sys::stat_link(self.dir.as_fd(), &self.name) {
+            Ok(info) => Ok(Some(info)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(status_of(&error)),
+        }
+    }
+
+    /// Gives the file its name, and tells its entity tag and whether it is a new one.
+    fn enter(self, file: Temporary) -> Result<(Option<String>, bool), u16> {
+        if self.is_conditional && self.look()? != self.there {
+            return Err(412);
+        }
+        let info = sys::fstat(file.as_fd()).map_err(|error| status_of(&error))?;
+        let result = match (self.there, self.is_conditional) {
+            (None, true) => file.keep_new(self.dir.as_fd(), &self.name),
+            _ => file.keep(self.dir.as_fd(), &self.name),
+        };
+        match result {
+            Ok(()) => Ok((validators_of(&info, None, i64::MAX).etag, self.there.is_none())),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(412),
+            Err(error) => Err(status_of(&error)),
+        }
+    }
+}
+
+/// A file on its way. Nothing is left of it once it is refused.
+struct Upload {
+    under_way: Option<(Target, Temporary)>,
+    size_max: u64,
+    key: Box<[u8]>,
+    changed: Changed,
+}
+
+impl Upload {
+    /// The cache is to forget the file, and the listing of its directory.
+    fn tell(&self) {
+        let directory = self.key.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
+        let mut changed = self.changed.borrow_mut();
+        changed.extend([self.key.clone(), self.key[..directory].into()]);
+    }
+}
+
+impl Work for Upload {
+    fn data(&mut self, call: &mut Call<'_>, bytes: Bytes) -> Outcome {
+        let Some((_, file)) = &mut self.under_way else { return Ok(()) };
+        let result = match file.len() + bytes.len() as u64 > self.size_max {
+            true => Err(413),
+            false => file.write_all(&bytes).map_err(|error| status_of(&error)),
+        };
+        match result {
+            Ok(()) => Ok(()),
+            Err(status) => {
+                self.under_way = None;
+                refuse(call, status)
+            }
+        }
+    }
+
+    fn end(&mut self, call: &mut Call<'_>, _: Headers<'_>) -> Outcome {
+        let Some((target, file)) = self.under_way.take() else { return Ok(()) };
+        match target.enter(file) {
+            Err(status) => refuse(call, status),
+            Ok((etag, is_new)) => {
+                self.tell();
+                let mut fields = HeaderBuf::new();
+                if let Some(etag) = etag {
+                    push(&mut fields, "ETag", etag.as_bytes());
+                }
+                let status = if is_new { 201 } else { 204 };
+                call.reply(Response::new(status, fields.as_headers()), Bytes::new())
+            }
+        }
+    }
+}
+
+/// Says why not, with a page.
+pub(crate) fn refuse(call: &mut Call<'_>, status: u16) -> Outcome {
+    let mut fields = HeaderBuf::new();
+    push(&mut fields, "Content-Type", b"text/html; charset=utf-8");
+    call.reply(Response::new(status, fields.as_headers()), page(status))
+}
+
+/// What a client is told of an error of the file system.
+fn status_of(error: &io::Error) -> u16 {
+    use io::ErrorKind::{
+        FileTooLarge, InvalidFilename, IsADirectory, PermissionDenied, QuotaExceeded,
+        ReadOnlyFilesystem, StorageFull,
+    };
+    match error.kind() {
+        PermissionDenied | ReadOnlyFilesystem => 403,
+        IsADirectory => 409,
+        FileTooLarge => 413,
+        InvalidFilename => 400, // longer than a name may be
+        StorageFull | QuotaExceeded => 507,
+        _ if OpenError::from(error) == OpenError::Exhausted => 503,
+        _ => 500,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_told_apart() {
+        for (number, status) in [
+            (13, 403),  // EACCES
+            (1, 403),   // EPERM
+            (30, 403),  // EROFS
+            (21, 409),  // EISDIR
+            (27, 413),  // EFBIG
+            (36, 400),  // ENAMETOOLONG
+            (28, 507),  // ENOSPC
+            (122, 507), // EDQUOT
+            (24, 503),  // EMFILE
+            (5, 500),   // EIO
+        ] {
+            assert_eq!(status_of(&io::Error::from_raw_os_error(number)), status, "{number}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Linux's `epoll(7)`, of which there is none: a set for `poll(2)` does.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use crate::events::Events;
+use crate::unsupported;
+
+/// One report of `epoll_wait`: there is none.
+#[derive(Clone, Copy, Debug)]
+pub struct EpollEvent;
+
+impl EpollEvent {
+    /// No event.
+    pub const EMPTY: Self = Self;
+
+    /// What the descriptor was registered with.
+    pub fn tag(&self) -> u64 {
+        0
+    }
+
+    /// What it is ready for.
+    pub fn events(&self) -> Events {
+        Events::NONE
+    }
+}
+
+/// `epoll_create1(2)`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn epoll_create() -> io::Result<OwnedFd> {
+    Err(unsupported("epoll"))
+}
+
+/// `epoll_ctl(2)`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn epoll_add(_: BorrowedFd<'_>, _: BorrowedFd<'_>, _: Events, _: u64) -> io::Result<()> {
+    Err(unsupported("epoll"))
+}
+
+/// `epoll_ctl(2)`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn epoll_modify(_: BorrowedFd<'_>, _: BorrowedFd<'_>, _: Events, _: u64) -> io::Result<()> {
+    Err(unsupported("epoll"))
+}
+
+/// `epoll_ctl(2)`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn epoll_delete(_: BorrowedFd<'_>, _: BorrowedFd<'_>) -> io::Result<()> {
+    Err(unsupported("epoll"))
+}
+
+/// `epoll_wait(2)`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn epoll_wait(
+    _: BorrowedFd<'_>,
+    _: &mut [EpollEvent],
+    _: Option<Duration>,
+) -> io::Result<usize> {
+    Err(unsupported("epoll"))
+}

@@ -1,0 +1,139 @@
+//! FreeBSD 13 and later.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::ledger::syscall;
+use crate::platform::vector::Vector;
+use crate::process::{CpuTimes, usage};
+use crate::socket::STORAGE_LEN;
+use crate::unsupported;
+
+/// `socket(2)`: a non-blocking stream socket.
+pub(crate) fn stream_socket(family: libc::c_int) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: socket(2) takes no pointers.
+    let fd = syscall!(socket, unsafe { libc::socket(family, kind, 0) })?;
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// `accept4(2)`; the peer's address goes into `storage`.
+pub(crate) fn accept_into(
+    listener: BorrowedFd<'_>,
+    storage: &mut libc::sockaddr_storage,
+) -> io::Result<OwnedFd> {
+    let mut len = STORAGE_LEN;
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    let address = std::ptr::from_mut(storage).cast();
+    // SAFETY: `storage` has room for `len` bytes, which is what the kernel may write.
+    let result = unsafe { libc::accept4(listener.as_raw_fd(), address, &raw mut len, flags) };
+    let fd = syscall!(accept4, result)?;
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// `pipe2(2)` with `O_NONBLOCK` and `O_CLOEXEC`: the end to read from, and the end to write to.
+///
+/// # Errors
+/// As the manual page says; `EMFILE` when descriptors are used up.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends: [libc::c_int; 2] = [-1; 2];
+    // SAFETY: `ends` has room for two descriptors, which is what the kernel writes.
+    let result = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_NONBLOCK | libc::O_CLOEXEC) };
+    syscall!(pipe2, result)?;
+    // SAFETY: the call returned two new descriptors that nobody else owns.
+    let [reader, writer] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok((reader, writer))
+}
+
+/// `SO_NOSIGPIPE`.
+///
+/// # Errors
+/// `Unsupported`: every send says so itself (`MSG_NOSIGNAL`).
+pub fn set_no_signal(_: BorrowedFd<'_>) -> io::Result<()> {
+    Err(unsupported("SO_NOSIGPIPE, for which there is MSG_NOSIGNAL"))
+}
+
+/// `sendfile(2)`: at most `len` bytes of `file` from `offset` on; 0 when the file ends there.
+///
+/// # Errors
+/// As the manual page says; `EAGAIN` when the peer must read first.
+pub fn send_file(
+    fd: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: u64,
+) -> io::Result<usize> {
+    send(fd, Vector::new(std::iter::empty()), file, offset, len)
+}
+
+/// `sendfile(2)` with bytes in memory before the file.
+///
+/// # Errors
+/// As the manual page says; `EAGAIN` when the peer must read first.
+pub fn send_file_with_head<'a>(
+    fd: BorrowedFd<'_>,
+    head: impl Iterator<Item = &'a [u8]>,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: u64,
+) -> io::Result<usize> {
+    send(fd, Vector::new(head), file, offset, len)
+}
+
+/// A call that moved something has not failed, whatever it says.
+fn send(
+    fd: BorrowedFd<'_>,
+    mut head: Vector,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: u64,
+) -> io::Result<usize> {
+    let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let len = usize::try_from(len).unwrap_or(usize::MAX);
+    let mut frame = libc::sf_hdtr {
+        headers: head.entries.as_mut_ptr(),
+        hdr_cnt: head.len,
+        trailers: std::ptr::null_mut(),
+        trl_cnt: 0,
+    };
+    let frame = if head.len == 0 { std::ptr::null_mut() } else { &raw mut frame };
+    let mut moved: libc::off_t = 0;
+    let (from, to) = (file.as_raw_fd(), fd.as_raw_fd());
+    // SAFETY: the first `hdr_cnt` entries of `frame`, if it is there, name live bytes that the call
+    // only reads; `moved` is live for the kernel to write.
+    let result = unsafe { libc::sendfile(from, to, offset, len, frame, &raw mut moved, 0) };
+    syscall!(sendfile, if moved > 0 { 0 } else { result })?;
+    usize::try_from(moved).map_err(io::Error::other)
+}
+
+/// `getrusage(2)` of the calling thread.
+///
+/// # Errors
+/// As the manual page says.
+pub fn thread_cpu() -> io::Result<CpuTimes> {
+    usage(libc::RUSAGE_THREAD)
+}
+
+/// Nanoseconds of the time a file was last changed.
+pub(crate) fn modified_nanos(stat: &libc::stat) -> i64 {
+    stat.st_mtime_nsec
+}
+
+pub(crate) fn device(stat: &libc::stat) -> u64 {
+    stat.st_dev
+}
+
+/// A flag of `recvmsg(2)`: descriptors that arrive are closed on `execve(2)`.
+pub(crate) const RECEIVE_CLOSED_ON_EXEC: libc::c_int = libc::MSG_CMSG_CLOEXEC;
+/// A flag of `send(2)`: no `SIGPIPE`.
+pub(crate) const NO_SIGNAL: libc::c_int = libc::MSG_NOSIGNAL;
+/// What `poll(2)` says when the peer has ended its side.
+pub(crate) const RDHUP: libc::c_short = libc::POLLRDHUP;
+/// Several listeners share a port, and connections are spread among them.
+pub(crate) const REUSE_PORT: libc::c_int = libc::SO_REUSEPORT_LB;
+/// Seconds of silence before the first probe.
+pub(crate) const KEEP_IDLE: libc::c_int = libc::TCP_KEEPIDLE;
+/// As many descriptors as the hard limit allows.
+pub(super) const DESCRIPTORS_MAX: Option<libc::rlim_t> = None;

@@ -1,0 +1,159 @@
+//! macOS: what other systems do in one call takes `fcntl(2)` here.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::ledger::syscall;
+use crate::platform::vector::Vector;
+use crate::process::{CpuTimes, close_on_exec};
+use crate::socket::{STORAGE_LEN, switch_on};
+use crate::unsupported;
+
+/// `socket(2)`: a stream socket, made non-blocking.
+pub(crate) fn stream_socket(family: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: socket(2) takes no pointers.
+    let fd = syscall!(socket, unsafe { libc::socket(family, libc::SOCK_STREAM, 0) })?;
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    close_on_exec(&fd)?;
+    never_block(&fd)?;
+    Ok(fd)
+}
+
+/// `accept(2)`; the peer's address goes into `storage`. What is accepted does not block, since its
+/// listener does not.
+pub(crate) fn accept_into(
+    listener: BorrowedFd<'_>,
+    storage: &mut libc::sockaddr_storage,
+) -> io::Result<OwnedFd> {
+    let mut len = STORAGE_LEN;
+    let address = std::ptr::from_mut(storage).cast();
+    // SAFETY: `storage` has room for `len` bytes, which is what the kernel may write.
+    let result = unsafe { libc::accept(listener.as_raw_fd(), address, &raw mut len) };
+    let fd = syscall!(accept, result)?;
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    close_on_exec(&fd)?;
+    Ok(fd)
+}
+
+/// `pipe(2)`, made non-blocking: the end to read from, and the end to write to.
+///
+/// # Errors
+/// As the manual page says; `EMFILE` when descriptors are used up.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends: [libc::c_int; 2] = [-1; 2];
+    // SAFETY: `ends` has room for two descriptors, which is what the kernel writes.
+    let result = unsafe { libc::pipe(ends.as_mut_ptr()) };
+    syscall!(pipe, result)?;
+    // SAFETY: the call returned two new descriptors that nobody else owns.
+    let [reader, writer] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    for end in [&reader, &writer] {
+        close_on_exec(end)?;
+        never_block(end)?;
+    }
+    Ok((reader, writer))
+}
+
+/// A new socket or pipe has no other flag that this could undo.
+fn never_block(fd: &OwnedFd) -> io::Result<()> {
+    // SAFETY: F_SETFL takes an int and no pointers.
+    let result = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+    syscall!(fcntl, result).map(drop)
+}
+
+/// `SO_NOSIGPIPE`: a send to a connection that is gone raises no signal.
+///
+/// # Errors
+/// As the manual page says; `EINVAL` if it is gone already.
+pub fn set_no_signal(fd: BorrowedFd<'_>) -> io::Result<()> {
+    switch_on(fd, libc::SOL_SOCKET, libc::SO_NOSIGPIPE)
+}
+
+/// `sendfile(2)`: at most `len` bytes of `file` from `offset` on; 0 when the file ends there.
+///
+/// # Errors
+/// As the manual page says; `EAGAIN` when the peer must read first.
+pub fn send_file(
+    fd: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: u64,
+) -> io::Result<usize> {
+    send(fd, Vector::new(std::iter::empty()), file, offset, len)
+}
+
+/// `sendfile(2)` with bytes in memory before the file.
+///
+/// # Errors
+/// As the manual page says; `EAGAIN` when the peer must read first.
+pub fn send_file_with_head<'a>(
+    fd: BorrowedFd<'_>,
+    head: impl Iterator<Item = &'a [u8]>,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: u64,
+) -> io::Result<usize> {
+    send(fd, Vector::new(head), file, offset, len)
+}
+
+/// A call that moved something has not failed, whatever it says. The length goes in with the head,
+/// and comes back as what was moved.
+fn send(
+    fd: BorrowedFd<'_>,
+    mut head: Vector,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: u64,
+) -> io::Result<usize> {
+    let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let whole = len.saturating_add(head.size as u64);
+    let mut moved = libc::off_t::try_from(whole).unwrap_or(libc::off_t::MAX);
+    let mut frame = libc::sf_hdtr {
+        headers: head.entries.as_mut_ptr(),
+        hdr_cnt: head.len,
+        trailers: std::ptr::null_mut(),
+        trl_cnt: 0,
+    };
+    let frame = if head.len == 0 { std::ptr::null_mut() } else { &raw mut frame };
+    let (from, to) = (file.as_raw_fd(), fd.as_raw_fd());
+    // SAFETY: the first `hdr_cnt` entries of `frame`, if it is there, name live bytes that the call
+    // only reads; `moved` is live for the kernel to read and write.
+    let result = unsafe { libc::sendfile(from, to, offset, &raw mut moved, frame, 0) };
+    // `EAGAIN` and `EINTR` tell what was moved before; other errors leave the length as it was.
+    let partial =
+        matches!(io::Error::last_os_error().raw_os_error(), Some(libc::EAGAIN | libc::EINTR));
+    let progress = result < 0 && partial && moved > 0;
+    syscall!(sendfile, if progress { 0 } else { result })?;
+    usize::try_from(moved).map_err(io::Error::other)
+}
+
+/// Linux's `RUSAGE_THREAD`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn thread_cpu() -> io::Result<CpuTimes> {
+    Err(unsupported("the processor time of a thread"))
+}
+
+/// Nanoseconds of the time a file was last changed.
+pub(crate) fn modified_nanos(stat: &libc::stat) -> i64 {
+    stat.st_mtime_nsec
+}
+
+pub(crate) fn device(stat: &libc::stat) -> u64 {
+    u64::from(stat.st_dev.cast_unsigned())
+}
+
+/// Not every version knows `MSG_NOSIGNAL`: [`set_no_signal`] is for all of them.
+pub(crate) const NO_SIGNAL: libc::c_int = 0;
+/// No flag of `recvmsg(2)` has received descriptors closed on `execve(2)`.
+pub(crate) const RECEIVE_CLOSED_ON_EXEC: libc::c_int = 0;
+/// `poll(2)` does not say that the peer has ended its side: a read does.
+pub(crate) const RDHUP: libc::c_short = 0;
+/// Several listeners share a port.
+pub(crate) const REUSE_PORT: libc::c_int = libc::SO_REUSEPORT;
+/// Seconds of silence before the first probe.
+pub(crate) const KEEP_IDLE: libc::c_int = libc::TCP_KEEPALIVE;
+/// `OPEN_MAX`: a higher limit is refused.
+pub(super) const DESCRIPTORS_MAX: Option<libc::rlim_t> = Some(10_240);

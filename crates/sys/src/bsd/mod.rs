@@ -1,0 +1,45 @@
+//! FreeBSD, NetBSD and macOS: checked by the compiler, never run.
+//!
+//! Each has a file of what is its own; the others are for all three.
+
+mod epoll;
+mod files;
+mod pipes;
+mod process;
+mod sockets;
+mod temporary;
+#[cfg(any(target_os = "freebsd", target_os = "macos"))]
+mod vector;
+mod wake;
+
+#[cfg(target_os = "freebsd")]
+#[path = "freebsd.rs"]
+mod own;
+#[cfg(target_os = "macos")]
+#[path = "macos.rs"]
+mod own;
+#[cfg(target_os = "netbsd")]
+#[path = "netbsd.rs"]
+mod own;
+#[cfg(not(any(target_os = "freebsd", target_os = "macos", target_os = "netbsd")))]
+compile_error!("fulmar knows Linux, FreeBSD, NetBSD and macOS; see docs/platforms.md");
+
+pub use epoll::{EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_modify, epoll_wait};
+pub use files::{open_beneath, read_dir, rename_new};
+pub(crate) use own::{
+    KEEP_IDLE, NO_SIGNAL, RDHUP, RECEIVE_CLOSED_ON_EXEC, REUSE_PORT, accept_into, device,
+    modified_nanos, stream_socket,
+};
+pub use own::{pipe, send_file, send_file_with_head, set_no_signal, thread_cpu};
+pub use pipes::{set_pipe_size, splice_in, splice_out};
+pub use process::{allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus, trim_memory};
+pub use sockets::{peer_user, set_bind_address_no_port, set_defer_accept, set_interface, tcp_info};
+pub use temporary::{create_unnamed, link_unnamed, rename};
+pub use wake::Wakeup;
+
+/// No call says that another follows.
+pub(crate) const MORE: libc::c_int = 0;
+/// There is no epoll to be told.
+pub(crate) const EDGE: u32 = 0;
+/// A Unix socket has a file.
+pub(crate) const ABSTRACT_NAMES: bool = false;

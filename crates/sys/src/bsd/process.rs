@@ -1,0 +1,61 @@
+//! This process: limits. What Linux tells besides has no call that is the same on all three.
+
+use std::io;
+
+use crate::ledger::syscall;
+use crate::platform::own::DESCRIPTORS_MAX;
+use crate::process::Descriptors;
+use crate::unsupported;
+
+/// Linux's `sched_getaffinity(2)`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn allowed_cpus() -> io::Result<Vec<usize>> {
+    Err(unsupported("the processors of a thread"))
+}
+
+/// Linux's `sched_setaffinity(2)`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn run_on_cpus(_: &[usize]) -> io::Result<()> {
+    Err(unsupported("the processors of a thread"))
+}
+
+/// `getrlimit(2)` and `setrlimit(2)`: raises the soft limit on descriptors to the hard one.
+///
+/// # Errors
+/// As the manual pages say.
+pub fn raise_descriptors() -> io::Result<Descriptors> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is live; the kernel fills it.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    syscall!(getrlimit, result)?;
+    let hard = limit.rlim_max;
+    let wanted = DESCRIPTORS_MAX.map_or(hard, |max| hard.min(max));
+    let raised = libc::rlimit { rlim_cur: wanted.max(limit.rlim_cur), rlim_max: hard };
+    if raised.rlim_cur != limit.rlim_cur {
+        // SAFETY: `raised` is live; the call only reads it.
+        let result = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) };
+        syscall!(setrlimit, result)?;
+    }
+    let (before, now) = (count(limit.rlim_cur), count(raised.rlim_cur));
+    Ok(Descriptors { before, now, hard: count(hard) })
+}
+
+#[allow(clippy::useless_conversion, reason = "FreeBSD's limits have a sign")]
+fn count(limit: libc::rlim_t) -> u64 {
+    u64::try_from(limit).unwrap_or(u64::MAX)
+}
+
+/// Linux's `malloc_trim(3)`: here the allocators give memory back themselves.
+pub fn trim_memory() {}
+
+/// Memory of this process that is resident: Linux's `/proc/self/statm`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn resident_bytes() -> io::Result<u64> {
+    Err(unsupported("the resident memory of a process"))
+}

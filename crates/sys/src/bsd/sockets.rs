@@ -1,0 +1,52 @@
+//! Sockets: options that only Linux has, and what the three do alike.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::ledger::syscall;
+use crate::socket::TcpInfo;
+use crate::unsupported;
+
+/// Linux's `IP_BIND_ADDRESS_NO_PORT`.
+///
+/// # Errors
+/// `Unsupported`: a bound source address has a port from the start.
+pub fn set_bind_address_no_port(_: BorrowedFd<'_>) -> io::Result<()> {
+    Err(unsupported("IP_BIND_ADDRESS_NO_PORT"))
+}
+
+/// Linux's `TCP_DEFER_ACCEPT`. FreeBSD's accept filters are modules of its kernel.
+///
+/// # Errors
+/// `Unsupported`: a connection is told when it stands.
+pub fn set_defer_accept(_: BorrowedFd<'_>, _: u8) -> io::Result<()> {
+    Err(unsupported("TCP_DEFER_ACCEPT"))
+}
+
+/// Linux's `SO_BINDTODEVICE`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn set_interface(_: BorrowedFd<'_>, _: &str) -> io::Result<()> {
+    Err(unsupported("SO_BINDTODEVICE"))
+}
+
+/// Linux's `TCP_INFO`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn tcp_info(_: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+    Err(unsupported("TCP_INFO"))
+}
+
+/// `getpeereid(3)`: the user who connected to a Unix socket, as of then.
+///
+/// # Errors
+/// As the manual page says.
+pub fn peer_user(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    let (mut user, mut group) = (0, 0);
+    // SAFETY: both numbers are live for the call to write.
+    let result = unsafe { libc::getpeereid(fd.as_raw_fd(), &raw mut user, &raw mut group) };
+    syscall!(getsockopt, result)?;
+    Ok(user)
+}

@@ -1,0 +1,26 @@
+//! Runs of bytes that a `sendfile(2)` takes along.
+
+use crate::socket::VECTOR_LEN_MAX;
+
+/// Runs of bytes as the kernel wants to hear of them.
+pub(super) struct Vector {
+    pub(super) entries: [libc::iovec; VECTOR_LEN_MAX],
+    /// Entries in use.
+    pub(super) len: libc::c_int,
+    /// Bytes in all.
+    pub(super) size: usize,
+}
+
+impl Vector {
+    /// Runs beyond [`VECTOR_LEN_MAX`] are left out.
+    pub(super) fn new<'a>(runs: impl Iterator<Item = &'a [u8]>) -> Self {
+        let empty = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let mut vector = Self { entries: [empty; VECTOR_LEN_MAX], len: 0, size: 0 };
+        for (entry, run) in vector.entries.iter_mut().zip(runs.filter(|run| !run.is_empty())) {
+            *entry = libc::iovec { iov_base: run.as_ptr().cast_mut().cast(), iov_len: run.len() };
+            vector.len += 1;
+            vector.size += run.len();
+        }
+        vector
+    }
+}

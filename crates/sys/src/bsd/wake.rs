@@ -1,0 +1,48 @@
+//! Waking another thread: a pipe.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::file;
+use crate::platform::own::pipe;
+
+/// A descriptor that becomes readable when another thread wakes it.
+#[derive(Debug)]
+pub struct Wakeup {
+    reader: OwnedFd,
+    writer: OwnedFd,
+}
+
+impl Wakeup {
+    /// A pipe.
+    ///
+    /// # Errors
+    /// As the manual page says.
+    pub fn new() -> io::Result<Self> {
+        let (reader, writer) = pipe()?;
+        Ok(Self { reader, writer })
+    }
+
+    /// `write(2)`: it becomes readable.
+    ///
+    /// # Errors
+    /// As the manual page says.
+    pub fn wake(&self) -> io::Result<()> {
+        file::write(self.writer.as_fd(), b"w").map(drop)
+    }
+
+    /// `read(2)`: it is readable no more, however many have woken it.
+    ///
+    /// # Errors
+    /// As the manual page says; `EAGAIN` when nobody had woken it.
+    pub fn drain(&self) -> io::Result<()> {
+        let mut bytes = [0_u8; 64];
+        file::read(self.reader.as_fd(), &mut bytes).map(drop)
+    }
+}
+
+impl AsFd for Wakeup {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.reader.as_fd()
+    }
+}

@@ -1,0 +1,41 @@
+//! Linux: what other systems lack or do in another way.
+
+mod epoll;
+mod files;
+mod pipes;
+mod process;
+mod sockets;
+mod temporary;
+mod wake;
+
+pub use epoll::{EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_modify, epoll_wait};
+pub(crate) use files::{device, modified_nanos};
+pub use files::{open_beneath, read_dir, rename_new};
+pub use pipes::{pipe, set_pipe_size, splice_in, splice_out};
+pub use process::{
+    allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus, thread_cpu, trim_memory,
+};
+pub(crate) use sockets::{accept_into, stream_socket};
+pub use sockets::{
+    peer_user, send_file, send_file_with_head, set_bind_address_no_port, set_defer_accept,
+    set_interface, set_no_signal, tcp_info,
+};
+pub use temporary::{create_unnamed, link_unnamed, rename};
+pub use wake::Wakeup;
+
+/// A flag of `send(2)`: another call follows.
+pub(crate) const MORE: libc::c_int = libc::MSG_MORE;
+/// A flag of `recvmsg(2)`: descriptors that arrive are closed on `execve(2)`.
+pub(crate) const RECEIVE_CLOSED_ON_EXEC: libc::c_int = libc::MSG_CMSG_CLOEXEC;
+/// A flag of `send(2)`: no `SIGPIPE`.
+pub(crate) const NO_SIGNAL: libc::c_int = libc::MSG_NOSIGNAL;
+/// What `poll(2)` says when the peer has ended its side.
+pub(crate) const RDHUP: libc::c_short = libc::POLLRDHUP;
+/// What `epoll(7)` is told to report changes only.
+pub(crate) const EDGE: u32 = libc::EPOLLET as u32;
+/// Several listeners share a port, and connections are spread among them.
+pub(crate) const REUSE_PORT: libc::c_int = libc::SO_REUSEPORT;
+/// Seconds of silence before the first probe.
+pub(crate) const KEEP_IDLE: libc::c_int = libc::TCP_KEEPIDLE;
+/// A Unix socket may have a name that is no file.
+pub(crate) const ABSTRACT_NAMES: bool = true;

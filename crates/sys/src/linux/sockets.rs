@@ -1,0 +1,155 @@
+//! Sockets: what Linux does in its own way.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::ledger::syscall;
+use crate::socket::{STORAGE_LEN, TcpInfo, len_of, set_int, switch_on};
+use crate::unsupported;
+
+/// `socket(2)`: a non-blocking stream socket.
+pub(crate) fn stream_socket(family: libc::c_int) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: socket(2) takes no pointers.
+    let fd = syscall!(socket, unsafe { libc::socket(family, kind, 0) })?;
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// `accept4(2)`; the peer's address goes into `storage`.
+pub(crate) fn accept_into(
+    listener: BorrowedFd<'_>,
+    storage: &mut libc::sockaddr_storage,
+) -> io::Result<OwnedFd> {
+    let mut len = STORAGE_LEN;
+    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    let address = std::ptr::from_mut(storage).cast();
+    // SAFETY: `storage` has room for `len` bytes, which is what the kernel may write.
+    let result = unsafe { libc::accept4(listener.as_raw_fd(), address, &raw mut len, flags) };
+    let fd = syscall!(accept4, result)?;
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// `IP_BIND_ADDRESS_NO_PORT`: a bound source address does not reserve a port until `connect`,
+/// so every address has its own 28,000 ports towards every destination (`ip(7)`).
+///
+/// # Errors
+/// As the manual page says.
+pub fn set_bind_address_no_port(fd: BorrowedFd<'_>) -> io::Result<()> {
+    switch_on(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)
+}
+
+/// `TCP_DEFER_ACCEPT`: a listener tells of a connection when its first bytes are there, or after
+/// about so many seconds without any.
+///
+/// # Errors
+/// As the manual page says.
+pub fn set_defer_accept(fd: BorrowedFd<'_>, seconds: u8) -> io::Result<()> {
+    set_int(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds.into())
+}
+
+/// `SO_NOSIGPIPE`: a send to a connection that is gone raises no signal.
+///
+/// # Errors
+/// `Unsupported` on Linux, where every send says so itself (`MSG_NOSIGNAL`).
+pub fn set_no_signal(_fd: BorrowedFd<'_>) -> io::Result<()> {
+    Err(unsupported("SO_NOSIGPIPE"))
+}
+
+/// `SO_BINDTODEVICE`: only through this network interface.
+///
+/// # Errors
+/// As the manual page says; `ENODEV` if there is none of this name, `EPERM` without
+/// `CAP_NET_RAW` on kernels before 5.7, or to change it.
+pub fn set_interface(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    let len = libc::socklen_t::try_from(name.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_BINDTODEVICE);
+    // SAFETY: `name` is live for `len` bytes; the call only reads them.
+    let result =
+        unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, name.as_ptr().cast(), len) };
+    syscall!(setsockopt, result).map(drop)
+}
+
+/// `sendfile(2)`: at most `len` bytes of `file` from `offset` on; 0 when the file ends there.
+///
+/// # Errors
+/// As the manual page says; `EAGAIN` when the peer must read first.
+pub fn send_file(
+    fd: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    len: u64,
+) -> io::Result<usize> {
+    let mut offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let count = usize::try_from(len).unwrap_or(usize::MAX).min(SENDFILE_SIZE_MAX);
+    // SAFETY: `offset` is a live off_t that the kernel may read and write.
+    let result =
+        unsafe { libc::sendfile(fd.as_raw_fd(), file.as_raw_fd(), &raw mut offset, count) };
+    Ok(syscall!(sendfile, result)?.unsigned_abs())
+}
+
+/// `sendfile` with bytes in memory before the file, in one call; 0 bytes of the file are no error.
+///
+/// # Errors
+/// `Unsupported` on Linux, whose `sendfile(2)` sends a file and nothing else.
+pub fn send_file_with_head<'a>(
+    _fd: BorrowedFd<'_>,
+    _head: impl Iterator<Item = &'a [u8]>,
+    _file: BorrowedFd<'_>,
+    _offset: u64,
+    _len: u64,
+) -> io::Result<usize> {
+    Err(unsupported("sendfile with a head"))
+}
+
+/// What one `sendfile` takes (`sendfile(2)`).
+const SENDFILE_SIZE_MAX: usize = 0x7fff_f000;
+
+/// `getsockopt(2)`, `TCP_INFO`: what the kernel counted on a connection (`linux/tcp.h`).
+///
+/// # Errors
+/// As the manual page says; `InvalidData` from a kernel before 4.6, which tells less.
+pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+    let mut info = [0_u32; INFO_LEN];
+    let mut len = len_of::<[u32; INFO_LEN]>();
+    let to = info.as_mut_ptr().cast();
+    // SAFETY: `info` has room for `len` bytes, which is what the kernel may write.
+    let result = unsafe {
+        libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, to, &raw mut len)
+    };
+    syscall!(getsockopt, result)?;
+    if len < len_of::<[u32; INFO_LEN]>() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "TCP_INFO is shorter than ours"));
+    }
+    Ok(TcpInfo {
+        data_packets_in: info[DATA_SEGS_IN_AT],
+        data_packets_out: info[DATA_SEGS_IN_AT + 1],
+    })
+}
+
+/// `getsockopt(2)`, `SO_PEERCRED`: the user who connected to a Unix socket, as of then.
+///
+/// # Errors
+/// As the manual page says.
+pub fn peer_user(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = len_of::<libc::ucred>();
+    // SAFETY: `peer` has room for `len` bytes, which is what the kernel may write.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut len,
+        )
+    };
+    syscall!(getsockopt, result)?;
+    Ok(peer.uid)
+}
+
+/// Where `tcpi_data_segs_in` stands in `struct tcp_info`, in words of four bytes:
+/// `tcpi_data_segs_out` follows, and more that is of no use here.
+const DATA_SEGS_IN_AT: usize = 38;
+const INFO_LEN: usize = DATA_SEGS_IN_AT + 2;

@@ -1,0 +1,48 @@
+//! Waking another thread: `eventfd(2)`.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::file;
+use crate::ledger::syscall;
+
+/// A descriptor that becomes readable when another thread wakes it.
+#[derive(Debug)]
+pub struct Wakeup(OwnedFd);
+
+impl Wakeup {
+    /// `eventfd(2)`.
+    ///
+    /// # Errors
+    /// As the manual page says.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: eventfd(2) takes no pointers.
+        let result = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        let fd = syscall!(eventfd2, result)?;
+        // SAFETY: the call returned a new descriptor that nobody else owns.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// `write(2)`: it becomes readable.
+    ///
+    /// # Errors
+    /// As the manual page says.
+    pub fn wake(&self) -> io::Result<()> {
+        file::write(self.0.as_fd(), &1_u64.to_ne_bytes()).map(drop)
+    }
+
+    /// `read(2)`: it is readable no more.
+    ///
+    /// # Errors
+    /// As the manual page says; `EAGAIN` when nobody had woken it.
+    pub fn drain(&self) -> io::Result<()> {
+        let mut count = [0_u8; 8];
+        file::read(self.0.as_fd(), &mut count).map(drop)
+    }
+}
+
+impl AsFd for Wakeup {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
