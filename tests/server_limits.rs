@@ -300,7 +300,11 @@ fn a_graceful_end_ends() {
     hand.wake();
     assert!(hand.deaf && !hand.server.is_done());
     assert_eq!(closed(&mut hand, kept), Some(1_000), "it owed nothing");
-    assert_eq!(closed(&mut hand, idle), None, "it may have come in this very turn, and has a moment");
+    assert_eq!(
+        closed(&mut hand, idle),
+        None,
+        "it may have come in this very turn, and has a moment"
+    );
     hand.send(head, "TP/1.1\r\nHost: h\r\n\r\n");
     hand.send(body, "def");
     hand.take(busy, 100);
