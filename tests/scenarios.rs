@@ -284,6 +284,28 @@ fn the_last_packet_leaves_with_the_turn() {
     }
 }
 
+/// The life of a connection whose client asks once, and the packets that it has received.
+fn life(abilities: Abilities) -> (String, u32) {
+    let (mut server, address) = server();
+    server.0.set_abilities(abilities);
+    let mut stream = client(address);
+    stream.write_all(b"GET /tiny HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let mut answer = Vec::new();
+    server.turn_until(|_| (&stream).read_to_end(&mut answer).is_ok());
+    let packets = sys::tcp_info(stream.as_fd()).unwrap().packets_in;
+    (String::from_utf8(answer).unwrap(), packets)
+}
+
+#[test]
+fn a_last_answer_takes_the_fin_along() {
+    let (answer, together) = life(Abilities::LINUX);
+    assert!(answer.ends_with("Connection: close\r\n\r\nb"), "{answer}");
+    let (answer, apart) = life(Abilities { more: false, ..Abilities::LINUX });
+    assert!(answer.ends_with("\r\n\r\nb"), "{answer}");
+    assert_eq!(together + 1, apart);
+}
+
 /// As Linux sends it and as systems without sendfile do, also when sockets take little.
 #[test]
 fn files_arrive_as_they_are() {

@@ -54,7 +54,7 @@ fn bad_values_are_named() {
     let users = users.to_str().unwrap();
     let root = tree.root();
     let root = root.to_str().unwrap();
-    let cases: [(&[&str], i32, &str); 22] = [
+    let cases: [(&[&str], i32, &str); 23] = [
         (&["--header", "nonsense"], 2, "Name: value"),
         (&["--header", "Bad Name: x"], 2, "Bad Name"),
         (&["--header", "X-Two: a\r\nX-Three: b"], 2, "X-Two"),
@@ -77,6 +77,7 @@ fn bad_values_are_named() {
         (&["--accept-proxy", "10.0.0.0/33"], 2, "no network"),
         (&["--max-connections-per-address", "0"], 2, "--max-connections-per-address"),
         (&["--min-rate", "-1"], 2, "-1"),
+        (&["--upload-max", "0"], 2, "more than nothing"),
     ];
     for (arguments, status, why) in cases {
         let all = [&["serve", root][..], arguments].concat();
@@ -228,6 +229,33 @@ fn what_was_compressed_beforehand_is_sent() {
     let without = Serve::start(&tree.root(), &[]);
     let reply = ask(without.address, "GET /page.txt", &["Accept-Encoding: gzip"]);
     assert_eq!(reply.field("content-encoding"), None);
+}
+
+#[test]
+fn files_may_be_put_where_that_is_allowed() {
+    let tree = site();
+    let file = tree.beside("new");
+    fs::write(&file, "new content").unwrap();
+    let put = |serve: &Serve, target: &str| {
+        let file = file.to_str().unwrap();
+        curl(&["-w", "%{http_code}", "-o", "/dev/null", "-T", file, &serve.url(target)])
+    };
+    let serve = Serve::start(&tree.root(), &["--upload", "--upload-max", "11", "--cors", "*"]);
+    assert_eq!([put(&serve, "/new"), put(&serve, "/f")], ["201", "204"]);
+    assert_eq!(Client::connect(serve.address).get("/f").body, b"new content");
+    assert_eq!(fs::read(tree.root().join("new")).unwrap(), b"new content");
+    let asked = ["Origin: https://a.example", "Access-Control-Request-Method: PUT"];
+    let preflight = ask(serve.address, "OPTIONS /f", &asked);
+    assert_eq!(preflight.field("access-control-allow-methods"), Some("GET, HEAD, PUT"));
+    fs::write(&file, "twelve bytes").unwrap();
+    assert_eq!(put(&serve, "/new"), "413");
+    assert_eq!(serve.end(Signal::TERM).stderr, "");
+    let without = Serve::start(&tree.root(), &[]);
+    assert_eq!(put(&without, "/other"), "405");
+    let mut open = Command::new(fulmar());
+    open.arg("serve").arg(tree.root()).args(["--listen", "0.0.0.0:0", "--upload"]);
+    let ended = Serve::start_command(&mut open, true).end(Signal::TERM);
+    assert!(ended.stderr.contains("anybody who reaches this machine"), "{}", ended.stderr);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The examples of servers do what they say: each is asked, by a client that knows nothing of it.
 #![forbid(unsafe_code)]
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -17,8 +18,12 @@ struct Example {
 
 impl Example {
     fn start(name: &str) -> Self {
+        Self::start_with(name, &[])
+    }
+
+    fn start_with(name: &str, arguments: &[&OsStr]) -> Self {
         let mut command = Command::new(example(name));
-        command.arg("127.0.0.1:0").stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.arg("127.0.0.1:0").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
         let mut line = String::new();
         let output = child.stdout.take().expect("it is piped");
@@ -110,6 +115,33 @@ fn events() {
     for listener in &mut listeners {
         assert_eq!(listener.read_bytes(event.len()), event);
     }
+}
+
+#[test]
+fn forms() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let example = Example::start_with("forms", &[dir.path().as_os_str()]);
+    let mut client = example.client();
+    assert!(client.get("/").body.starts_with(b"<!doctype html>"));
+    let picture = "x".repeat(100_000);
+    let part = |name: &str, body: &str| {
+        format!("--b\r\nContent-Disposition: form-data; name={name}\r\n\r\n{body}\r\n")
+    };
+    let file = format!(
+        "--b\r\nContent-Disposition: form-data; name=picture; filename=\"../cat\"\r\n\r\n{picture}\r\n--b--\r\n"
+    );
+    let body = part("title", "cat") + &file;
+    let len = body.len();
+    client.send(format!(
+        "POST / HTTP/1.1\r\nHost: h\r\nContent-Type: multipart/form-data; boundary=b\r\n\
+         Content-Length: {len}\r\n\r\n{body}"
+    ));
+    let reply = client.read_reply().expect("a reply");
+    assert_eq!((reply.status, &*reply.body), (201, &b"cat: 100000 bytes\n"[..]));
+    let kept: Vec<_> = std::fs::read_dir(dir.path()).expect("it is there").flatten().collect();
+    assert_eq!(kept.len(), 1);
+    assert_eq!(std::fs::read(kept[0].path()).expect("a file"), picture.as_bytes());
+    assert_eq!(ask(&mut client, "POST", "/", "x").status, 415);
 }
 
 #[test]

@@ -666,6 +666,7 @@ const ALLOWED: &[Edges] = &[
             "host",
             "load",
             "names",
+            "observe",
             "proto",
             "semantics",
             "serve",

@@ -12,7 +12,7 @@ use std::sync::mpsc;
 
 use fulmar_host::{Host, Running};
 use fulmar_observe::{AccessLog, Metrics};
-use fulmar_serve::{Files, FilesOptions, Options};
+use fulmar_serve::{Files, FilesOptions, Options, UploadOptions};
 use fulmar_server::{Calls, Limits};
 use fulmar_sys as sys;
 use fulmar_web::cors::Cors;
@@ -132,15 +132,18 @@ fn files(arguments: &Arguments) -> Result<FilesOptions, Failure> {
         true => Some(Cors::any()),
         false => Some(Cors::only(origins).map_err(|error| usage("--cors", error))?),
     };
+    let methods = if answers.upload { "GET, HEAD, PUT" } else { "GET, HEAD" };
+    users::warn(arguments);
     Ok(FilesOptions {
         site: Options {
             hidden: answers.hidden,
             list: answers.list,
             precompressed: answers.precompressed,
             single_page: answers.spa,
+            upload: answers.upload.then_some(UploadOptions { size_max: answers.upload_max }),
             ..Options::default()
         },
-        cors,
+        cors: cors.map(|cors| cors.methods(methods)),
         gate: users::gate(arguments)?,
         test_endpoints: arguments.test_endpoints,
         ..FilesOptions::new(dir)

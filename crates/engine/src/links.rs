@@ -171,13 +171,13 @@ impl<C: Connection, T> Link<C, T> {
         }
     }
 
-    /// True if all there will ever be to send is queued, and the peer has said everything too.
+    /// True if the peer has said everything, and all there will ever be to send is queued.
     fn is_last(&self) -> bool {
-        let finished = match &self.between {
-            Some(between) => between.is_finished(),
-            None => self.connection.is_finished(),
-        };
-        finished && self.connection.is_heard_out()
+        self.connection.is_heard_out()
+            && match &self.between {
+                Some(between) => between.is_finished(),
+                None => self.connection.is_finished(),
+            }
     }
 
     /// Turns what is wanted now into actions and a deadline. False: the link is over.

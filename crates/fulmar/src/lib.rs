@@ -92,3 +92,15 @@ mod client_page {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/host.md")]
 mod host_page {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/server.md")]
+mod server_page {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+mod embedding_page {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/libmicrohttpd.md")]
+mod libmicrohttpd_page {}

@@ -170,6 +170,18 @@ fn framing_is_ours_and_a_close_is_obeyed() {
 }
 
 #[test]
+fn a_client_has_said_everything_when_it_asks_for_no_more() {
+    let heard_out = |request: &str| server(request).is_heard_out();
+    assert!(heard_out("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+    assert!(heard_out("GET / HTTP/1.0\r\n\r\n"));
+    assert!(!heard_out("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
+    let mut ours = server(GET);
+    ours.close_after();
+    answer(&mut ours, FIRST, b"");
+    assert!(ours.is_finished() && !ours.is_heard_out(), "another request may be on its way");
+}
+
+#[test]
 fn a_relay_leaves_out_what_concerns_one_hop() {
     let mut server = ServerConnection::default();
     let mut scratch = Scratch::default();

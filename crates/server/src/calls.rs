@@ -7,7 +7,8 @@ use std::time::{Instant, SystemTime};
 
 use fulmar_engine::{End, ListenerId, SocketId};
 use fulmar_proto::{
-    BodyLen, Connection, Event, HeaderBuf, Headers, Request, Server, ServerConnection, StreamId,
+    BodyLen, Connection, Event, HeaderBuf, Headers, PeerError, Request, Server, ServerConnection,
+    StreamId,
 };
 use fulmar_semantics::proxy_protocol::Header;
 
@@ -103,12 +104,11 @@ impl<H: Handler> Calls<H> {
         mut outcome: Outcome,
         request: Option<&Request<'_>>,
     ) {
-        loop {
+        while outcome.is_err() || (task.fresh && !task.over) {
             let mut call = lent.call(&mut self.desk, &mut task);
+            call.task.fresh = false;
             if outcome.is_err() {
                 fail(&mut call);
-            }
-            if call.task.over || !std::mem::take(&mut call.task.fresh) {
                 break;
             }
             outcome = tell(&mut call, |work, call| work.ready(call));
@@ -289,8 +289,10 @@ impl<H: Handler> Application for Calls<H> {
                 if let Some(work) = &mut task.work {
                     work.gone(end);
                 }
-                if let (End::Peer(error), 0) = (end, task.status) {
-                    task.status = error.status(); // its body could not be understood
+                match end {
+                    End::Peer(PeerError::UnexpectedEof) => {} // nobody was there to be answered
+                    End::Peer(error) if task.status == 0 => task.status = error.status(),
+                    _ => {}
                 }
                 let complete = task.tunnel == Some(Tunnel::Open) && matches!(end, End::Closed);
                 self.desk.close(now, &session, task, None, complete);

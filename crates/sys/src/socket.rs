@@ -118,6 +118,8 @@ pub fn socket_error(fd: BorrowedFd<'_>) -> io::Result<Option<io::Error>> {
 /// What the kernel counted on a TCP connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
+    /// Packets that arrived, with data or without.
+    pub packets_in: u32,
     /// Packets with data that arrived.
     pub data_packets_in: u32,
     /// Packets with data that left.

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use fulmar_semantics::proxy_protocol::TrustedSources;
 
 use super::listen::Place;
-use crate::{durations, fields};
+use crate::{durations, fields, sizes};
 
 /// Serve the files of a directory.
 #[derive(Debug, Args)]
@@ -66,6 +66,14 @@ pub(super) struct Answers {
     /// Answer with the root's index.html where there is no such name, if it has no extension
     #[arg(long)]
     pub(super) spa: bool,
+
+    /// Let clients put files into directories that are there, and replace files (PUT)
+    #[arg(long)]
+    pub(super) upload: bool,
+
+    /// Bytes of one such file, at most: 512, 64K, 10M, 1G
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = sizes::parse)]
+    pub(super) upload_max: u64,
 
     /// A field of every answer, `Name: value`; may be given several times
     #[arg(long = "header", value_name = "FIELD", value_parser = fields::parse)]

@@ -16,18 +16,30 @@ pub(super) fn gate(arguments: &Arguments) -> Result<Option<Gate>, Failure> {
         Some((user, password)) => one(user, password)?,
         None => file(auth)?,
     };
-    let has_tls = !arguments.clients.tls_cert.is_empty();
-    let is_open =
-        |place: &&Place| place.is_public() && !(has_tls && matches!(place, Place::Usual(_)));
-    if arguments.listen.iter().any(|place| is_open(&place)) {
+    let secret = secret().map_err(|error| Failure::new("cannot get random bytes", error))?;
+    let gate = Gate::new(GateOptions::basic(REALM), users, secret);
+    gate.map(Some).map_err(|error| usage("--auth", error))
+}
+
+/// Tells of what is probably not meant, where others than this machine can connect.
+pub(super) fn warn(arguments: &Arguments) {
+    let clients = &arguments.clients;
+    let has_tls = !clients.tls_cert.is_empty();
+    let is_clear = |place: &Place| !(has_tls && matches!(place, Place::Usual(_)));
+    let mut public = arguments.listen.iter().filter(|place| place.is_public());
+    if clients.auth.is_some() && public.clone().any(is_clear) {
         complain(
             "passwords travel in the clear: whoever is on the way from clients to this machine \
              reads them; use --tls-cert, or listen on 127.0.0.1 behind a proxy that speaks TLS",
         );
     }
-    let secret = secret().map_err(|error| Failure::new("cannot get random bytes", error))?;
-    let gate = Gate::new(GateOptions::basic(REALM), users, secret);
-    gate.map(Some).map_err(|error| usage("--auth", error))
+    let knows_users = clients.auth.is_some() || !clients.tls_client_ca.is_empty();
+    if arguments.answers.upload && !knows_users && public.next().is_some() {
+        complain(
+            "anybody who reaches this machine may put files here and replace others; use --auth or \
+             --tls-client-ca",
+        );
+    }
 }
 
 fn one(user: &str, password: &str) -> Result<Htpasswd, Failure> {

@@ -123,6 +123,7 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "TCP_INFO is shorter than ours"));
     }
     Ok(TcpInfo {
+        packets_in: info[SEGS_IN_AT],
         data_packets_in: info[DATA_SEGS_IN_AT],
         data_packets_out: info[DATA_SEGS_IN_AT + 1],
     })
@@ -149,6 +150,8 @@ pub fn peer_user(fd: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(peer.uid)
 }
 
+/// Where `tcpi_segs_in` stands in `struct tcp_info`, in words of four bytes.
+const SEGS_IN_AT: usize = 35;
 /// Where `tcpi_data_segs_in` stands in `struct tcp_info`, in words of four bytes:
 /// `tcpi_data_segs_out` follows, and more that is of no use here.
 const DATA_SEGS_IN_AT: usize = 38;
