@@ -22,6 +22,7 @@ from .servers import FULMAR, H2O, LIBMICROHTTPD, NGINX, PEERS, Servers
 EAGAIN_MAX = 0.01
 OFTEN = (2_000, 8_000)
 SELDOM = (100, 400)
+RARELY = (20, 80)
 TRACED_S = 2.0
 ROUNDS_MAX = 3
 LOAD_TIMEOUT_S = 120.0  # under callgrind
@@ -189,7 +190,7 @@ SCENARIOS = {
         tls="P-256", instructed=SELDOM)),
     "server-tls-1m": scenario("a long file over TLS", Case(
         "TLS, 1 MB file", "/1m", 16, against=NGINX, cpu=at_most_times(0.5), tls="P-256",
-        instructed=SELDOM)),
+        instructed=RARELY)),
     "server-handshake-p256": scenario("a handshake for every request", Case(
         "TLS handshake with P-256", "/tiny", against=NGINX, cpu=at_most_times(0.65),
         tls="P-256", per="connection", handshakes=True)),
