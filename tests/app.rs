@@ -1,69 +1,66 @@
 //! A server of test endpoints.
 
-use std::convert::Infallible;
-use std::time::Instant;
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Instant, UNIX_EPOCH};
 
-use fulmar_engine::{End, SocketId};
-use fulmar_proto::{Event, Server, ServerConnection};
-use fulmar_serve::endpoints::{Asked, Endpoint, Endpoints, Task};
-use fulmar_server::{Application, Context, Layers, Limits, ServerEngine, Stop};
+use fulmar_engine::End;
+use fulmar_proto::Request;
+use fulmar_serve::endpoints::Endpoints;
+use fulmar_server::{Call, Calls, Handler, Layers, Limits, Observer, Outcome, ServerEngine, Stop};
 use fulmar_sys as sys;
 
 use crate::loops::LISTENER;
 
 /// The test endpoints, and nothing else.
+pub type App = Calls<Shop>;
+
+/// What answers.
 #[derive(Debug, Default)]
-pub struct App {
+pub struct Shop {
     endpoints: Endpoints,
-    /// Requests whose answer began.
-    pub requests: u64,
+    gone: Gone,
+}
+
+impl Shop {
     /// Connections that were told gone.
-    pub gone: u64,
-}
-
-impl Application for App {
-    type Data = Task;
-    type Message = Infallible;
-
-    fn handle(
-        &mut self,
-        context: &mut Context,
-        reply: &mut ServerConnection,
-        task: &mut Task,
-        event: Event<'_, Server>,
-    ) {
-        let result = match event {
-            Event::Head { head, len, .. } => {
-                self.requests += 1;
-                let endpoint = Endpoint::parse(head.target).expect("a test asks for an endpoint");
-                let asked = Asked { request: &head, len, requests: self.requests, date: DATE };
-                self.endpoints.begin(endpoint, asked, context, reply, task).map(drop)
-            }
-            event => self.endpoints.handle(event, reply, task),
-        };
-        result.expect("endpoints use the connection as it wants");
-    }
-
-    fn handle_timer(&mut self, _: &mut Context, reply: &mut ServerConnection, task: &mut Task) {
-        self.endpoints.handle_timer(reply, task, DATE).expect("as above");
-    }
-
-    fn handle_gone(&mut self, _: Instant, _: SocketId, _: Task, _: &End) {
-        self.gone += 1;
+    pub fn gone(&self) -> u64 {
+        self.gone.0.get()
     }
 }
 
-/// A server that answers with them.
+impl Handler for Shop {
+    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+        self.endpoints.handle(call, request)
+    }
+}
+
+/// Counts connections that are gone.
+#[derive(Clone, Debug, Default)]
+struct Gone(Rc<Cell<u64>>);
+
+impl Observer for Gone {
+    fn gone(&mut self, _: Instant, _: SocketAddr, _: &End) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+/// The application. Its time of day stands still.
+pub fn app() -> App {
+    let shop = Shop::default();
+    let gone = shop.gone.clone();
+    Calls::new(shop, sys::now(), || UNIX_EPOCH).with_observer(gone)
+}
+
+/// A server that answers with it.
 pub fn server(limits: Limits) -> ServerEngine<App> {
     server_on(limits, None)
 }
 
 /// The same, with a layer below each connection.
 pub fn server_on(limits: Limits, layers: Option<Layers>) -> ServerEngine<App> {
-    let mut engine = ServerEngine::new(sys::now(), App::default(), limits, Stop::new());
+    let mut engine = ServerEngine::new(sys::now(), app(), limits, Stop::new());
     engine.add_listener(LISTENER, layers);
     engine
 }
-
-/// Time stands still here.
-const DATE: &[u8] = b"Thu, 01 Jan 1970 00:00:00 GMT";

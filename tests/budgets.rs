@@ -8,18 +8,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use fulmar_drive::{Epoll, Reactor};
-use fulmar_serve::{App, AppOptions, Options};
-use fulmar_server::{Limits, ServerEngine, Stop};
+use fulmar_serve::{Files, FilesOptions, Options};
+use fulmar_server::{Calls, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, client};
 
-type Files = OwnLoop<ServerEngine<App>>;
+type Engine = ServerEngine<Calls<Files>>;
 
-fn files(root: &Path) -> (Files, SocketAddr) {
+fn files(root: &Path) -> (OwnLoop<Engine>, SocketAddr) {
     let site = Options { revalidate_after: Duration::from_secs(3600), ..Options::default() };
-    let options = AppOptions { root: root.to_owned(), site, test_endpoints: true };
-    let app = App::open(&options, None, |_| ()).expect("a directory");
-    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
+    let options = FilesOptions { site, test_endpoints: true, ..FilesOptions::new(root) };
+    let files = Files::open(&options).expect("a directory");
+    let calls = Calls::new(files, sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, None);
     OwnLoop::start(engine)
 }
@@ -37,7 +38,7 @@ fn get(target: &str) -> String {
 
 /// Sends, lets the server turn once for it, and reads until `len` bytes have come.
 fn exchange(
-    server: &mut Reactor<ServerEngine<App>, Epoll>,
+    server: &mut Reactor<Engine, Epoll>,
     stream: &mut TcpStream,
     request: &[u8],
     into: &mut [u8],
@@ -49,7 +50,7 @@ fn exchange(
 
 /// How long an answer is: asked once, before anything is counted.
 fn answer_len(
-    server: &mut Reactor<ServerEngine<App>, Epoll>,
+    server: &mut Reactor<Engine, Epoll>,
     stream: &mut TcpStream,
     request: &[u8],
 ) -> usize {
@@ -157,7 +158,7 @@ fn a_connection_that_is_silent_at_first_costs_one_epoll_ctl_and_no_option() {
     let (mut server, address) = files(dir.path());
     let server = &mut server.0;
     let request = b"GET /bytes/128 HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n";
-    let one = |server: &mut Reactor<ServerEngine<App>, Epoll>| {
+    let one = |server: &mut Reactor<Engine, Epoll>| {
         let mut stream = client(address);
         server.turn().expect("a turn");
         stream.write_all(request).expect("room");

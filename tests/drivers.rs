@@ -225,7 +225,7 @@ fn nobody_spins_on_a_peer_that_left<L: Loop<Engine = ServerEngine<App>>>(reset: 
     let (mut driver, address) = L::start(server(Limits::default()));
     let mut stream = client(address);
     stream.write_all(get("/idle").as_bytes()).expect("room");
-    driver.turn_until(|driver| driver.engine().application().requests == 1);
+    driver.turn_until(|driver| driver.engine().application().requests() == 1);
     let before = driver.stats();
     if reset {
         // Bytes that nobody has read turn a close into a reset.
@@ -278,7 +278,7 @@ fn everyone_is_gone_exactly_once<L: Loop<Engine = ServerEngine<App>>>() {
         driver.turn(Duration::ZERO);
     }
     driver.turn_until(|driver| driver.engine().connections() == 0);
-    assert_eq!(driver.engine().application().gone, 60);
+    assert_eq!(driver.engine().application().handler().gone(), 60);
 }
 
 /// Trap 15: no exchange waits for a delayed acknowledgement (40 ms on Linux).
@@ -321,7 +321,7 @@ fn a_slow_head_is_given_up<L: Loop<Engine = ServerEngine<App>>>() {
         stream.read_to_end(&mut rest).expect("the end");
         rest
     });
-    driver.turn_until(|driver| driver.engine().application().gone == 1);
+    driver.turn_until(|driver| driver.engine().application().handler().gone() == 1);
     assert!(rest.starts_with(b"HTTP/1.1 408 "), "{rest:?}");
 }
 
@@ -358,9 +358,9 @@ fn an_abandoned_exchange_ends<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut patient, mut gone) = (client(address), client(address));
     patient.write_all(get("/idle").as_bytes()).expect("room");
     gone.write_all(get("/idle").as_bytes()).expect("room");
-    driver.turn_until(|driver| driver.engine().application().requests == 2);
+    driver.turn_until(|driver| driver.engine().application().requests() == 2);
     drop(gone);
-    driver.turn_until(|driver| driver.engine().application().gone == 1);
+    driver.turn_until(|driver| driver.engine().application().handler().gone() == 1);
     assert_eq!(driver.engine().connections(), 1, "who waits may wait");
 }
 

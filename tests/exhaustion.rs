@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use fulmar_drive::{Epoll, Reactor};
 use fulmar_engine::{End, Endpoint, Peer};
-use fulmar_server::{Limits, ServerEngine, Stop};
+use fulmar_server::Limits;
 use fulmar_sys::{self as sys, Call, Ledger};
-use fulmar_tests::app::App;
+use fulmar_tests::app;
 use fulmar_tests::fetch::Fetch;
-use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, client};
+use fulmar_tests::loops::{Loop, OwnLoop, client};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// The engine hears which error it was, in the same turn, and nothing spins: so it can let others
@@ -76,9 +76,7 @@ fn a_body_reaches_its_file_without_a_pipe(dir: &Path) {
 /// No descriptor is left for who connects: the listener rests, ten times a second somebody looks,
 /// and whoever has been idle for a second makes room.
 fn a_server_without_descriptors_rests_and_recovers() {
-    let mut engine = ServerEngine::new(sys::now(), App::default(), Limits::default(), Stop::new());
-    engine.add_listener(LISTENER, None);
-    let (mut server, address) = OwnLoop::start(engine);
+    let (mut server, address) = OwnLoop::start(app::server(Limits::default()));
     let mut idle = client(address);
     server.turn_until(|server| server.engine().connections() == 1);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");

@@ -20,7 +20,7 @@ use fulmar_host::{Address, Error, Host, Listen, Running, Usage, Worker};
 use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, ServerConnection};
 use fulmar_server::{Application, Context, Limits, Mailbox};
 use fulmar_sys::Call;
-use fulmar_tests::app::App;
+use fulmar_tests::app::{App, app};
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::http::{Client, replies};
 use fulmar_tests::https::{layers, server_tls};
@@ -32,7 +32,7 @@ fn any() -> Listen {
 
 /// The test endpoints; at the end, how many requests they answered.
 fn endpoints() -> Host<App, u64> {
-    Host::new(|_| Ok(App::default())).at_end(|app| app.requests)
+    Host::new(|_| Ok(app())).at_end(|app| app.requests())
 }
 
 fn tcp<R>(running: &Running<R>, at: usize) -> SocketAddr {
@@ -313,12 +313,12 @@ fn fails_to_start(make: impl Fn(usize) -> io::Result<App> + Send + Sync + 'stati
 fn a_thread_that_cannot_start_leaves_nothing_behind() {
     let error = fails_to_start(|number| match number {
         1 => Err(io::Error::other("no luck")),
-        _ => Ok(App::default()),
+        _ => Ok(app()),
     });
     assert_eq!(error.to_string(), "thread 1: no luck");
     let error = fails_to_start(|number| match number {
         2 => panic!("no luck at all"),
-        _ => Ok(App::default()),
+        _ => Ok(app()),
     });
     assert!(matches!(error, Error::Panic { number: 2, .. }), "{error:?}");
     assert_eq!(error.to_string(), "thread 2 panicked: no luck at all");
@@ -453,8 +453,7 @@ fn a_loop_of_the_applications_own_takes_what_was_opened() {
 fn served_by_hand(opened: fulmar_host::Opened, path: &Path) {
     use fulmar_drive::{Epoll, Reactor};
     use fulmar_server::{ServerEngine, Stop};
-    let engine =
-        ServerEngine::new(fulmar_sys::now(), App::default(), Limits::default(), Stop::new());
+    let engine = ServerEngine::new(fulmar_sys::now(), app(), Limits::default(), Stop::new());
     let mut reactor = Reactor::new(engine, Epoll::new().unwrap());
     for socket in &opened.sockets {
         let id = reactor.listen(socket.try_clone().unwrap()).unwrap();

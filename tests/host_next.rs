@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use fulmar_host::{Error, Host, Listen, Running};
 use fulmar_server::Limits;
-use fulmar_tests::app::App;
+use fulmar_tests::app::{App, app};
 use fulmar_tests::http::{Client, replies};
 use fulmar_tests::process::{PATIENCE, Process, Serve, eventually};
 use fulmar_tests::tree::Tree;
@@ -37,12 +37,12 @@ impl Place {
     }
 
     fn host(&self, threads: usize) -> Host<App, u64> {
-        Host::new(|_| Ok(App::default()))
+        Host::new(|_| Ok(app()))
             .listen(Listen::tcp(SocketAddr::from(([127, 0, 0, 1], 0))))
             .listen(Listen::unix(self.socket()))
             .threads(threads)
             .hand_over(self.control())
-            .at_end(|app| app.requests)
+            .at_end(|app| app.requests())
     }
 }
 
@@ -221,7 +221,7 @@ fn a_new_host_that_fails_changes_nothing() {
     let crowd = Crowd::new(address, Some(&place.socket()));
     for _ in 0..3 {
         let failing = Host::<App>::new(|worker| match worker.number {
-            0 => Ok(App::default()),
+            0 => Ok(app()),
             _ => Err(io::Error::other("no luck")),
         });
         let tcp = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -302,10 +302,10 @@ fn a_listener_that_is_not_wanted_any_more_is_closed() {
     let place = Place::new();
     let old = place.host(1).start().unwrap();
     let address = old.addresses()[0].tcp().unwrap();
-    let next = Host::new(|_| Ok(App::default()))
+    let next = Host::new(|_| Ok(app()))
         .listen(Listen::tcp(address)) // as it was found, not as it was asked for
         .hand_over(place.control())
-        .at_end(|app: &mut App| app.requests)
+        .at_end(|app: &mut App| app.requests())
         .start()
         .unwrap();
     assert_eq!(requests(old), 0);

@@ -68,7 +68,7 @@ impl Https {
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let stop = Stop::new();
-            let app = App::default();
+            let app = app::app();
             let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), stop.clone());
             engine.add_listener(crate::loops::LISTENER, Some(layers(tls)));
             let mut reactor = Reactor::new(engine, Epoll::new().expect("a descriptor"));

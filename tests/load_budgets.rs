@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use fulmar_host::{Host, Listen, Running};
 use fulmar_load::{Options, Report, Until};
-use fulmar_serve::{App, AppOptions};
-use fulmar_server::Limits;
+use fulmar_serve::endpoints::Endpoints;
+use fulmar_server::{Calls, Limits};
+use fulmar_sys as sys;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -18,12 +19,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn serve() -> Running<()> {
-    let app = AppOptions {
-        root: ".".into(),
-        site: fulmar_serve::Options::default(),
-        test_endpoints: true,
-    };
-    Host::new(move |_| App::open(&app, None, |_| ()))
+    Host::new(|_| Ok(Calls::new(Endpoints::new(), sys::now(), sys::wall_clock)))
         .listen(Listen::tcp((Ipv4Addr::LOCALHOST, 0).into()))
         .limits(Limits { drain_timeout: Duration::from_millis(100), ..Limits::default() })
         .start()

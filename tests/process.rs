@@ -24,7 +24,7 @@ pub fn fulmar() -> &'static Path {
 }
 
 /// Where the examples of the library lie, as [`fulmar`].
-pub fn examples() -> &'static [PathBuf] {
+fn examples() -> &'static [PathBuf] {
     static BINARIES: OnceLock<Vec<PathBuf>> = OnceLock::new();
     BINARIES.get_or_init(|| build(&["-p", "fulmar", "--examples"]))
 }
@@ -35,6 +35,15 @@ pub fn hello() -> &'static Path {
     BINARY.get_or_init(|| {
         build(&["-p", "fulmar-host", "--example", "hello"]).pop().expect("cargo names it")
     })
+}
+
+/// The example of this name, built.
+///
+/// # Panics
+/// There is none.
+pub fn example(name: &str) -> &'static Path {
+    let of_name = |path: &&PathBuf| path.file_name().is_some_and(|known| known == name);
+    examples().iter().find(of_name).unwrap_or_else(|| panic!("no example {name}"))
 }
 
 fn build(what: &[&str]) -> Vec<PathBuf> {
@@ -333,7 +342,7 @@ impl Serve {
             true => process.wait_stdout("serving "),
             false => process.wait_stderr("serving "),
         };
-        let address = greeting.trim_end().rsplit("http://").next().expect("it ends in a URL");
+        let address = greeting.trim_end().rsplit("://").next().expect("it ends in a URL");
         let address = address.trim_end_matches('/').parse().expect("an address");
         Self { process, address }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fulmar_engine::{Rate, SocketId};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
 use fulmar_server::{Layers, Limits, ServerEngine, Stop};
-use fulmar_tests::app::App;
+use fulmar_tests::app::{App, app};
 use fulmar_tests::loops::LISTENER;
 use fulmar_tests::server_hand::ServerHand;
 
@@ -17,7 +17,7 @@ fn hand(limits: Limits) -> Hand {
 
 fn hand_with(limits: Limits, stop: Stop) -> Hand {
     ServerHand::new(|now| {
-        let mut engine = ServerEngine::new(now, App::default(), limits, stop);
+        let mut engine = ServerEngine::new(now, app(), limits, stop);
         engine.add_listener(LISTENER, None);
         engine
     })
@@ -54,7 +54,7 @@ fn who_is_late_with_a_request_is_told_so() {
         assert!(wire.text().contains("\r\nConnection: close\r\n") && wire.finished, "{wire:?}");
         let body = begun.starts_with("POST");
         assert_eq!(closed(&mut hand, socket), Some(if body { 37_000 } else { 27_000 }));
-        assert_eq!(hand.server.application().gone, 1);
+        assert_eq!(hand.server.application().handler().gone(), 1);
     }
 }
 
@@ -256,7 +256,7 @@ fn a_client_behind_a_proxy_has_so_many_places() {
     let limits = Limits { address_connections_max: 3, ..Limits::default() };
     let layers = Layers::new(|_| Some(Box::new(ProxyProtocol::new(None))));
     let mut hand = ServerHand::new(|now| {
-        let mut engine = ServerEngine::new(now, App::default(), limits, Stop::new());
+        let mut engine = ServerEngine::new(now, app(), limits, Stop::new());
         engine.add_listener(LISTENER, Some(layers));
         engine
     });
@@ -323,6 +323,10 @@ fn a_graceful_end_ends() {
         assert_eq!(closed(&mut hand, socket), Some(8_000));
     }
     assert!(hand.server.is_done());
-    assert_eq!(hand.server.application().gone, 7, "everybody is told, whatever ended it");
+    assert_eq!(
+        hand.server.application().handler().gone(),
+        7,
+        "everybody is told, whatever ended it"
+    );
     assert_eq!(hand.server.refused(), 0);
 }

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -21,9 +21,10 @@ use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::curl::Curl;
 use fulmar_tests::heard::{self, Gone, Heard};
 use fulmar_tests::http::Client;
-use fulmar_tests::https::{layers, server_tls};
+use fulmar_tests::https::{client_tls, layers, server_tls};
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, beside};
 use fulmar_tests::tests_in_every_loop;
+use fulmar_tests::tls_end::TlsPeer;
 
 /// `/wait` waits for another thread; `/endless` never ends; everything else is answered.
 struct Waiting(Sender<Suspended>);
@@ -175,7 +176,7 @@ fn a_departure_wakes_a_few_times<L: Loop<Engine = Engine>>() {
         for how in [Departure::Fin, Departure::Rst] {
             let (mut driver, address, suspended) = start::<L>(None);
             let mut stream = Some(TcpStream::connect(address).unwrap());
-            std::io::Write::write_all(stream.as_mut().unwrap(), request.as_bytes()).unwrap();
+            stream.as_mut().unwrap().write_all(request.as_bytes()).unwrap();
             driver.turn_until(|driver| driver.engine().connections() == 1);
             let one = request.contains("/wait").then(|| await_one(&mut driver, &suspended));
             settle(&mut driver);
@@ -187,6 +188,51 @@ fn a_departure_wakes_a_few_times<L: Loop<Engine = Engine>>() {
             assert_quiet(&mut driver, Duration::from_millis(100));
             let stays = how == Departure::Fin && (one.is_some() || request.contains("/endless"));
             assert_eq!(driver.engine().connections(), usize::from(stays), "{what}, {how:?}");
+        }
+    }
+}
+
+/// The same over TLS, where a FIN is no end unless TLS has said so before.
+fn a_departure_over_tls_wakes_a_few_times<L: Loop<Engine = Engine>>() {
+    let certs = Certs::new();
+    let upload = "POST /wait HTTP/1.1\r\nHost: h\r\nContent-Length: 99999\r\n\r\nsome of it";
+    let cases = [
+        ("", "an idle connection"),
+        ("GET /x HTTP/1.1\r\nHo", "half a head"),
+        ("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n", "an answer that is owed"),
+        (upload, "a body that is held up"),
+        ("GET /endless HTTP/1.1\r\nHost: h\r\n\r\n", "an answer that is not taken"),
+    ];
+    for (request, what) in cases {
+        for (how, says_so) in
+            [(Departure::Fin, true), (Departure::Fin, false), (Departure::Rst, false)]
+        {
+            let layers = layers(server_tls(&certs, Who::Server));
+            let (mut driver, address, suspended) = start::<L>(Some(layers));
+            let mut peer = TlsPeer::connect(&client_tls(&certs), address);
+            driver.turn_until(|_| {
+                peer.turn();
+                peer.end.established
+            });
+            peer.end.say(request.as_bytes());
+            peer.stream.write_all(&peer.end.take()).unwrap();
+            let one = request.contains("/wait").then(|| await_one(&mut driver, &suspended));
+            settle(&mut driver);
+            let before = driver.stats().events;
+            if says_so {
+                peer.end.layer.finish();
+                peer.stream.write_all(&peer.end.take()).unwrap();
+            }
+            let mut stream = Some(peer.stream);
+            depart(&mut stream, how);
+            idle(&mut driver, Duration::from_millis(100));
+            let events = driver.stats().events - before;
+            assert!(events <= 3, "{what}, {how:?}, {says_so}: {events} wake-ups");
+            assert_quiet(&mut driver, Duration::from_millis(100));
+            if how == Departure::Rst {
+                assert_eq!(driver.engine().connections(), 0, "{what}");
+            }
+            drop(one);
         }
     }
 }
@@ -232,7 +278,7 @@ fn everyone_is_gone_when_a_server_ends<L: Loop<Engine = Hearing>>() {
         assert_eq!(driver.engine().application().gone.len(), count);
         let heard = format!("{:?}", driver.engine().application());
         for client in &mut streams {
-            let _ = std::io::Write::write_all(&mut client.socket(), b"GET / HTTP/1.1\r\n\r\n");
+            let _ = client.socket().write_all(b"GET / HTTP/1.1\r\n\r\n");
             let _ = client.read_to_end(); // an end or a reset
         }
         idle(&mut driver, Duration::from_millis(50));
@@ -283,7 +329,7 @@ fn a_child_inherits_nothing<L: Loop<Engine = Engine>>() {
     let mut child =
         Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     // It has become another program when it copies what it is told.
-    std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"x").unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
     child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     let inherited = descriptors(&child.id().to_string());
     child.kill().unwrap();
@@ -306,6 +352,7 @@ tests_in_every_loop!(
     ],
     at_full_speed: [
         a_departure_wakes_a_few_times,
+        a_departure_over_tls_wakes_a_few_times,
         everyone_is_gone_when_a_server_ends,
         a_dropped_server_leaves_nothing_open,
         a_child_inherits_nothing,

@@ -196,7 +196,7 @@ fn a_half_closed_peer_is_noticed_and_quiet() {
     let (mut driver, address) = AppLoop::<_, Level>::start(server(Limits::default()));
     let mut peer = client(address);
     peer.write_all(b"GET /idle HTTP/1.1\r\nHost: t\r\n\r\n").expect("room");
-    driver.turn_until(|driver| driver.engine().application().requests == 1);
+    driver.turn_until(|driver| driver.engine().application().requests() == 1);
     let before = driver.changes.len();
     peer.shutdown(std::net::Shutdown::Write).expect("open");
     driver.turn_until(|driver| driver.changes.len() > before);

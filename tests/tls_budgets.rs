@@ -7,8 +7,8 @@ use std::time::Duration;
 use allocation_counter::measure;
 use fulmar_engine::SocketId;
 use fulmar_proto::Layer;
-use fulmar_serve::{App, AppOptions, Options};
-use fulmar_server::{Limits, ServerEngine, Stop};
+use fulmar_serve::{Files, FilesOptions, Options};
+use fulmar_server::{Calls, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::asker::Asker;
 use fulmar_tests::certs::{Certs, Who};
@@ -85,12 +85,13 @@ fn files_reach_the_client_through_tls() {
     }
 }
 
-fn files(root: &Path, certs: &Certs) -> (OwnLoop<ServerEngine<App>>, std::net::SocketAddr) {
+fn files(root: &Path, certs: &Certs) -> (FileServer, std::net::SocketAddr) {
     let site = Options { revalidate_after: Duration::from_secs(3600), ..Options::default() };
-    let options = AppOptions { root: root.to_owned(), site, test_endpoints: true };
-    let app = App::open(&options, None, |_| ()).expect("a directory");
+    let options = FilesOptions { site, test_endpoints: true, ..FilesOptions::new(root) };
+    let files = Files::open(&options).expect("a directory");
+    let calls = Calls::new(files, sys::now(), sys::wall_clock);
     let tls = server_tls(certs, Who::Server);
-    let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), Stop::new());
+    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, Some(layers(tls)));
     OwnLoop::start(engine)
 }
@@ -163,7 +164,7 @@ fn an_application_loop_serves_tls_too() {
 }
 
 /// A client that stands.
-fn peer(certs: &Certs, server: &mut Files, address: std::net::SocketAddr) -> TlsPeer {
+fn peer(certs: &Certs, server: &mut FileServer, address: std::net::SocketAddr) -> TlsPeer {
     let mut peer = TlsPeer::connect(&client_tls(certs), address);
     while !peer.end.established {
         turn(&mut peer, server);
@@ -171,14 +172,14 @@ fn peer(certs: &Certs, server: &mut Files, address: std::net::SocketAddr) -> Tls
     peer
 }
 
-fn turn(peer: &mut TlsPeer, server: &mut Files) {
+fn turn(peer: &mut TlsPeer, server: &mut FileServer) {
     peer.turn();
     server.0.try_turn().expect("a turn");
     peer.turn();
 }
 
 /// Asks, and turns until `len` bytes have come.
-fn exchange(peer: &mut TlsPeer, server: &mut Files, request: &[u8], len: usize) {
+fn exchange(peer: &mut TlsPeer, server: &mut FileServer, request: &[u8], len: usize) {
     peer.end.say(request);
     peer.end.above.clear();
     while peer.end.above.len() < len {
@@ -188,7 +189,7 @@ fn exchange(peer: &mut TlsPeer, server: &mut Files, request: &[u8], len: usize) 
 }
 
 /// How long an answer is: asked once, before anything is counted.
-fn answer_len(peer: &mut TlsPeer, server: &mut Files, request: &[u8]) -> usize {
+fn answer_len(peer: &mut TlsPeer, server: &mut FileServer, request: &[u8]) -> usize {
     peer.end.say(request);
     peer.end.above.clear();
     for _ in 0..40 {
@@ -197,7 +198,7 @@ fn answer_len(peer: &mut TlsPeer, server: &mut Files, request: &[u8]) -> usize {
     peer.end.above.len()
 }
 
-type Files = OwnLoop<ServerEngine<App>>;
+type FileServer = OwnLoop<ServerEngine<Calls<Files>>>;
 
 const LARGE: usize = 104 * 1024;
 const HUGE: usize = 1 << 20;

@@ -131,6 +131,38 @@ impl TlsPeer {
         }
     }
 
+    /// Connects, and waits until it stands; from then on the socket waits for what it is asked.
+    ///
+    /// # Panics
+    /// Nobody listens, or nobody who is trusted.
+    pub fn establish(tls: &ClientTls, address: SocketAddr) -> Self {
+        let mut this = Self::connect(tls, address);
+        this.stream.set_nonblocking(false).expect("a socket");
+        while !this.end.established {
+            this.stream.write_all(&this.end.take()).expect("room");
+            this.receive();
+        }
+        this.stream.write_all(&this.end.take()).expect("room");
+        this
+    }
+
+    /// Opens what comes next.
+    ///
+    /// # Panics
+    /// Nothing does, or it is wrong.
+    pub fn receive(&mut self) {
+        let n = self.stream.read(&mut self.block).expect("something");
+        assert!(n > 0, "it is not the end");
+        self.end.wire.extend_from_slice(&self.block[..n]);
+        self.end.open().expect("nothing is wrong");
+    }
+
+    /// As records.
+    pub fn seal(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.end.say(bytes);
+        self.end.take()
+    }
+
     /// Asks for something.
     pub fn get(&mut self, target: &str) {
         self.end.say(format!("GET {target} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes());

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
+use std::path::Path;
 
 use bytes::Bytes;
 use fulmar_tests::certs::{Certs, Who};
@@ -124,6 +125,21 @@ fn what_cannot_be_served_is_said_at_the_start() {
     let text = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
     fs::write(&broken, text).expect("room");
     says(two(Identity::files(&broken, &server_key)), "broken.pem: ");
+
+    let chain = certs.path().join("chain.pem");
+    let read = |path: &Path| fs::read_to_string(path).expect("it was made");
+    for (then, good) in [(certs.ca(), true), (certs.files(Who::Client).0, false)] {
+        fs::write(&chain, read(&server_cert) + &read(&then)).expect("room");
+        let made = ServerTls::new(two(Identity::files(&chain, &server_key)));
+        match made {
+            Ok(_) => assert!(good),
+            Err(error) => {
+                assert!(!good, "{error}");
+                let text = error.to_string();
+                assert!(text.ends_with("none of the certificates after the first vouches for it"));
+            }
+        }
+    }
 
     let ciphers = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let wrong = ServerOptions { ciphers: ciphers(&["TLS_RSA_WITH_RC4_128_MD5"]), ..good() };

@@ -11,8 +11,8 @@ use clap::Args;
 use fulmar_host::{Host, Listen, Outcome, Running};
 use fulmar_load::tls::{ClientOptions, Identity, Roots, Verify};
 use fulmar_load::{Options, Progress, Report, Sources, Until};
-use fulmar_serve::{App, AppOptions, Counts};
-use fulmar_server::Limits;
+use fulmar_serve::endpoints::Endpoints;
+use fulmar_server::{Calls, Limits};
 use fulmar_sys as sys;
 
 use crate::output::{Failure, complain, say};
@@ -242,7 +242,7 @@ fn draw(before: &Progress, now: &Progress, options: &Options) {
 fn print(
     arguments: &Arguments,
     report: &Report,
-    served: Option<&Outcome<Counts>>,
+    served: Option<&Outcome<u64>>,
 ) -> Result<(), Failure> {
     if arguments.json {
         return say(&(report.json() + "\n"));
@@ -251,7 +251,7 @@ fn print(
     if arguments.ledger {
         say(&format!("\nsystem calls of the load\n{}", report.ledger_text()))?;
         if let Some(outcome) = served {
-            let (stats, requests) = (outcome.usage.stats, outcome.report.requests);
+            let (stats, requests) = (outcome.usage.stats, outcome.report);
             say(&format!(
                 "\nsystem calls of the embedded server\n{}\n  driven by       epoll: {} turns, \
                  {:.1} events per turn\n",
@@ -265,24 +265,19 @@ fn print(
 }
 
 /// A server in this process, for a first look without another machine.
-struct Embedded(Running<Counts>);
+struct Embedded(Running<u64>);
 
 impl Embedded {
     fn start(options: &mut Options) -> Result<Self, Failure> {
-        let app = AppOptions {
-            root: "/".into(), // no file is asked for: the endpoints answer
-            site: fulmar_serve::Options::default(),
-            test_endpoints: true,
-        };
         let (ours, its) = share_cpus();
         let host = Host::new(move |_| {
             its.as_deref().map_or(Ok(()), sys::run_on_cpus)?;
-            App::open(&app, None, |_| ())
+            Ok(Calls::new(Endpoints::new(), sys::now(), sys::wall_clock))
         });
         let running = host
             .listen(Listen::tcp((Ipv4Addr::LOCALHOST, 0).into()))
             .limits(Limits { drain_timeout: Duration::from_secs(1), ..Limits::default() })
-            .at_end(|app| app.finish(sys::now()))
+            .at_end(|calls| calls.requests())
             .start()
             .map_err(|error| Failure::new("cannot start the embedded server", error))?;
         if let Some(cpus) = ours {
@@ -292,7 +287,7 @@ impl Embedded {
         Ok(Self(running))
     }
 
-    fn finish(self) -> Result<Outcome<Counts>, Failure> {
+    fn finish(self) -> Result<Outcome<u64>, Failure> {
         self.0.stop();
         let outcomes = self.0.join().map_err(|error| Failure::new("the embedded server", error))?;
         Ok(outcomes.into_iter().next().expect("it has one thread"))

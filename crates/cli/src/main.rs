@@ -9,6 +9,7 @@ mod load;
 mod output;
 mod serve;
 mod signals;
+mod sizes;
 mod table;
 
 use std::process::ExitCode;

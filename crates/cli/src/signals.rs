@@ -3,7 +3,7 @@
 use std::io;
 use std::thread;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// Somebody wants us to end.
@@ -29,6 +29,13 @@ pub(crate) fn watch(act: impl Fn(Interrupt) + Send + 'static) -> io::Result<()> 
         }
     };
     thread::Builder::new().name("signals".into()).spawn(body).map(drop)
+}
+
+/// Calls `act` at each SIGHUP from now on, on a thread of its own.
+pub(crate) fn on_hangup(act: impl Fn() + Send + 'static) -> io::Result<()> {
+    let mut signals = Signals::new([SIGHUP])?;
+    let body = move || signals.forever().for_each(|_| act());
+    thread::Builder::new().name("hang-ups".into()).spawn(body).map(drop)
 }
 
 /// The status of a tool that was interrupted.

@@ -65,6 +65,8 @@ pub use fulmar_engine as engine;
 #[doc(inline)]
 pub use fulmar_host as host;
 #[doc(inline)]
+pub use fulmar_http as http;
+#[doc(inline)]
 pub use fulmar_names as names;
 #[doc(inline)]
 pub use fulmar_proto as proto;
@@ -90,3 +92,15 @@ mod client_page {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/host.md")]
 mod host_page {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/server.md")]
+mod server_page {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+mod embedding_page {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/libmicrohttpd.md")]
+mod libmicrohttpd_page {}

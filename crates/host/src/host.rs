@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use fulmar_drive::Waker;
-use fulmar_server::{Application, Limits};
+use fulmar_server::{Application, Calls, Handler, Limits};
 use fulmar_sys as sys;
 
 use crate::address::Address;
@@ -46,6 +46,13 @@ impl<A: Application + 'static> Host<A> {
             hand_over: None,
             stopper: Stopper::new(),
         }
+    }
+}
+
+impl<H: Handler> Host<Calls<H>> {
+    /// The same for a handler of requests; `make` is called once in each thread.
+    pub fn of(make: impl Fn(&Worker) -> io::Result<H> + Send + Sync + 'static) -> Self {
+        Self::new(move |worker| Ok(Calls::new(make(worker)?, sys::now(), sys::wall_clock)))
     }
 }
 

@@ -13,11 +13,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use fulmar_proto::{
-    BodyLen, Connection, Event, HeaderBuf, Headers, Misuse, Request, Response, Server,
-    ServerConnection, StreamId,
-};
-use fulmar_server::Context;
+use fulmar_proto::{BodyLen, HeaderBuf, Headers, Request, Response};
+use fulmar_server::{Body, Call, Handler, Outcome, Work};
 use fulmar_sys::Ledger;
 
 use crate::ledger;
@@ -39,35 +36,6 @@ pub enum Endpoint {
     Idle,
     /// `/.ledger`.
     Ledger,
-}
-
-/// What an exchange with an endpoint still owes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Task {
-    /// Nothing.
-    #[default]
-    None,
-    /// So many bytes.
-    Bytes(StreamId, u64),
-    /// Chunks of this size for ever.
-    Stream(StreamId, u32),
-    /// An answer when the timer says so.
-    Delay(StreamId),
-    /// What comes in goes out; so many bytes are given back when there is room.
-    Echo(StreamId, usize),
-}
-
-/// A request as an endpoint sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
-    /// Its head.
-    pub request: &'a Request<'a>,
-    /// The length of its body.
-    pub len: BodyLen,
-    /// Requests so far, this one among them.
-    pub requests: u64,
-    /// The value of `Date`.
-    pub date: &'a [u8],
 }
 
 /// The memory that bodies are cut from.
@@ -116,139 +84,51 @@ impl Endpoints {
     pub fn new() -> Self {
         let pattern: Vec<u8> = (0..PATTERN_SIZE).map(|at| PATTERN[at % PATTERN.len()]).collect();
         let (mut plain, mut json) = (HeaderBuf::new(), HeaderBuf::new());
-        plain.push("Content-Type", b"text/plain").expect("a good field");
+        plain.push(PLAIN.0, PLAIN.1).expect("a good field");
         json.push("Content-Type", b"application/json").expect("a good field");
         Self { pattern: pattern.into(), plain, json }
     }
 
-    /// Answers, or begins to; the status and the length that the answer declares.
+    /// Answers, or begins to.
     ///
     /// # Errors
-    /// The connection refused what was sent: an error of ours.
-    pub fn begin(
-        &self,
-        endpoint: Endpoint,
-        asked: Asked<'_>,
-        context: &mut Context,
-        reply: &mut ServerConnection,
-        task: &mut Task,
-    ) -> Result<Option<(u16, u64)>, Misuse> {
-        let stream = context.exchange.stream;
-        let added = [("Date", asked.date)];
-        let head = |status| Response { added: &added, ..self.plain(status) };
+    /// Passed on from `call`.
+    pub fn answer(&self, endpoint: Endpoint, call: &mut Call<'_>) -> Outcome {
         match endpoint {
-            Endpoint::Idle => Ok(None),
+            Endpoint::Idle => call.attach(Idle),
             Endpoint::Bytes(n) => {
-                reply.send_head(stream, head(200), BodyLen::Exact(n))?;
-                *task = Task::Bytes(stream, n);
-                self.resume(reply, task)?;
-                Ok(Some((200, n)))
+                call.send_head(self.plain(200), BodyLen::Exact(n))?;
+                let mut rest = Rest { pattern: self.pattern.clone(), left: n };
+                rest.ready(call)?;
+                match rest.left {
+                    0 => Ok(()),
+                    _ => call.attach(rest),
+                }
             }
             Endpoint::Stream(size) => {
-                reply.send_head(stream, head(200), BodyLen::Unknown)?;
-                *task = Task::Stream(stream, size);
-                self.resume(reply, task)?;
-                Ok(Some((200, 0)))
+                call.send_head(self.plain(200), BodyLen::Unknown)?;
+                call.attach(Stream(self.pattern.slice(..size as usize)))
             }
             Endpoint::Delay(time) => {
-                context.set_timer(Some(context.now + time));
-                *task = Task::Delay(stream);
-                Ok(Some((200, DELAYED.len() as u64)))
+                call.suspend_until(call.now() + time, |call| {
+                    let head = Response { added: &[PLAIN], ..Response::new(200, Headers::EMPTY) };
+                    call.reply(head, DELAYED)
+                });
+                Ok(())
             }
             Endpoint::Status(status) => {
-                answer(reply, stream, head(status), format!("{status}\n").into()).map(Some)
+                let body = if status == 204 { Body::Empty } else { format!("{status}\n").into() };
+                call.reply(self.plain(status), body)
             }
             Endpoint::Ledger => {
-                let text = ledger::to_json(&Ledger::here(), asked.requests);
-                let head = Response { headers: self.json.as_headers(), ..head(200) };
-                answer(reply, stream, head, text.into()).map(Some)
+                let text = ledger::to_json(&Ledger::here(), call.id().number);
+                call.reply(Response::new(200, self.json.as_headers()), text)
             }
             Endpoint::Echo => {
-                if asked.request.expects_continue {
-                    let go_on = Response::new(100, Headers::EMPTY);
-                    reply.send_head(stream, go_on, BodyLen::Empty)?;
-                }
-                reply.send_head(stream, head(200), asked.len)?;
-                *task = Task::Echo(stream, 0);
-                Ok(Some((200, if let BodyLen::Exact(n) = asked.len { n } else { 0 })))
+                call.attach(Echo)?;
+                call.send_head(self.plain(200), call.body_len())
             }
         }
-    }
-
-    /// What comes after the head of a request.
-    ///
-    /// # Errors
-    /// The connection refused what was sent: an error of ours.
-    pub fn handle(
-        &self,
-        event: Event<'_, Server>,
-        reply: &mut ServerConnection,
-        task: &mut Task,
-    ) -> Result<(), Misuse> {
-        match (event, &mut *task) {
-            (Event::Data { bytes, .. }, Task::Echo(stream, held)) => {
-                *held += bytes.len();
-                reply.send_data(*stream, bytes.into())?;
-                release(reply, *stream, held);
-                Ok(())
-            }
-            (Event::Data { stream, bytes }, _) => {
-                reply.release(stream, bytes.len());
-                Ok(())
-            }
-            (Event::End { trailers, .. }, Task::Echo(stream, _)) => {
-                reply.send_end(*stream, trailers)?;
-                *task = Task::None;
-                Ok(())
-            }
-            (Event::Writable { .. }, _) => self.resume(reply, task),
-            _ => Ok(()),
-        }
-    }
-
-    /// The timer of a delay has come.
-    ///
-    /// # Errors
-    /// The connection refused what was sent: an error of ours.
-    pub fn handle_timer(
-        &self,
-        reply: &mut ServerConnection,
-        task: &mut Task,
-        date: &[u8],
-    ) -> Result<(), Misuse> {
-        if let Task::Delay(stream) = std::mem::take(task) {
-            let added = [("Date", date)];
-            let head = Response { added: &added, ..self.plain(200) };
-            answer(reply, stream, head, Bytes::from_static(DELAYED))?;
-        }
-        Ok(())
-    }
-
-    /// Sends as much of what is owed as there is room for.
-    fn resume(&self, reply: &mut ServerConnection, task: &mut Task) -> Result<(), Misuse> {
-        match task {
-            Task::Bytes(stream, left) => {
-                while *left > 0 && reply.room(*stream) > 0 {
-                    let size = (*left).min(self.pattern.len() as u64);
-                    let size = usize::try_from(size).expect("at most the pattern");
-                    reply.send_data(*stream, self.pattern.slice(..size).into())?;
-                    *left -= size as u64;
-                }
-                if *left == 0 {
-                    reply.send_end(*stream, Headers::EMPTY)?;
-                    *task = Task::None;
-                }
-            }
-            Task::Stream(stream, size) => {
-                let size = *size as usize;
-                while reply.room(*stream) > 0 {
-                    reply.send_data(*stream, self.pattern.slice(..size).into())?;
-                }
-            }
-            Task::Echo(stream, held) => release(reply, *stream, held),
-            Task::None | Task::Delay(_) => {}
-        }
-        Ok(())
     }
 
     fn plain(&self, status: u16) -> Response<'_> {
@@ -262,34 +142,78 @@ impl Default for Endpoints {
     }
 }
 
-/// A whole answer: the status and the length that it declares.
-fn answer(
-    reply: &mut ServerConnection,
-    stream: StreamId,
-    head: Response<'_>,
-    body: Bytes,
-) -> Result<(u16, u64), Misuse> {
-    let len = if head.status == 204 { 0 } else { body.len() as u64 };
-    let declared = if len == 0 { BodyLen::Empty } else { BodyLen::Exact(len) };
-    reply.send_head(stream, head, declared)?;
-    if len > 0 {
-        reply.send_data(stream, body.into())?;
+/// Endpoints, and nothing else.
+impl Handler for Endpoints {
+    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+        match Endpoint::parse(request.target) {
+            Some(endpoint) => self.answer(endpoint, call),
+            None => call.text(404, "no such endpoint\n"),
+        }
     }
-    reply.send_end(stream, Headers::EMPTY)?;
-    Ok((head.status, len))
 }
 
-/// Gives back what was echoed, unless the client has to take some of it first.
-fn release(reply: &mut ServerConnection, stream: StreamId, held: &mut usize) {
-    if reply.room(stream) > 0 {
-        reply.release(stream, std::mem::take(held));
+/// Never answers.
+struct Idle;
+
+impl Work for Idle {}
+
+/// So many bytes are still to be sent.
+struct Rest {
+    pattern: Bytes,
+    left: u64,
+}
+
+impl Work for Rest {
+    fn ready(&mut self, call: &mut Call<'_>) -> Outcome {
+        while self.left > 0 && call.room() > 0 {
+            let size = self.left.min(self.pattern.len() as u64);
+            let size = usize::try_from(size).expect("at most the pattern");
+            call.send(self.pattern.slice(..size))?;
+            self.left -= size as u64;
+        }
+        if self.left == 0 { call.end() } else { Ok(()) }
+    }
+}
+
+/// This chunk for ever.
+struct Stream(Bytes);
+
+impl Work for Stream {
+    fn ready(&mut self, call: &mut Call<'_>) -> Outcome {
+        while call.room() > 0 {
+            call.send(self.0.clone())?;
+        }
+        Ok(())
+    }
+}
+
+/// What comes in goes out, as fast as the client takes it.
+struct Echo;
+
+impl Work for Echo {
+    fn data(&mut self, call: &mut Call<'_>, bytes: Bytes) -> Outcome {
+        call.send(bytes)?;
+        if call.room() == 0 {
+            call.pause();
+        }
+        Ok(())
+    }
+
+    fn ready(&mut self, call: &mut Call<'_>) -> Outcome {
+        call.unpause();
+        Ok(())
+    }
+
+    fn end(&mut self, call: &mut Call<'_>, trailers: Headers<'_>) -> Outcome {
+        call.end_with(trailers)
     }
 }
 
 const PATTERN: &[u8; 64] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-\n";
 const PATTERN_SIZE: usize = 64 * 1024;
 const CHUNK_SIZE_MAX: u32 = 64 * 1024;
-const DELAYED: &[u8] = b"delayed\n";
+const DELAYED: &str = "delayed\n";
+const PLAIN: (&str, &[u8]) = ("Content-Type", b"text/plain");
 
 #[cfg(test)]
 mod tests {

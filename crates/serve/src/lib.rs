@@ -1,8 +1,8 @@
-//! A static file server: an application of `fulmar-server`.
+//! A static file server: a handler of `fulmar-server`.
 //!
 //! A [`Site`] is a directory and what is known of its files; [`Site::answer`] turns a request
 //! head into an [`Answer`]: status, fields, and a body that lies in memory or in an open file.
-//! An [`App`] sends it and writes the log.
+//! [`Files`] is the handler that sends it.
 //!
 //! The modules stand in reading order: from the request target to the file, from the file to
 //! the answer, and what is written about it afterwards.
@@ -24,15 +24,12 @@ pub mod respond;
 pub mod site;
 pub mod upload;
 
-pub mod log;
-
 pub mod endpoints;
 pub mod ledger;
 
-pub mod app;
+pub mod files;
 
-pub use app::{App, AppOptions, Counts};
-pub use log::AccessLog;
+pub use files::{Files, FilesOptions};
 pub use options::Options;
 pub use respond::{Answer, Body};
 pub use site::Site;

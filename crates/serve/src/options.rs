@@ -17,8 +17,12 @@ pub struct Options {
     /// for each file, as often as [`Options::revalidate_after`] says.
     pub precompressed: bool,
     /// Clients may put files into directories that are there; without it, they may not. Whoever is
-    /// admitted may: see `fulmar_web::auth`.
+    /// admitted may: see `fulmar_web::auth`. The thread that took a file sends it from then on,
+    /// others within [`Options::revalidate_after`].
     pub upload: Option<UploadOptions>,
+    /// Answer with the root's index file where there is nothing by the name that was asked for and
+    /// the name has no extension: for applications of a single page that make names up.
+    pub single_page: bool,
     /// How names are kept below the root.
     pub lookup: Lookup,
     /// Files and directories remembered at a time.
@@ -36,6 +40,7 @@ impl Default for Options {
             list: false,
             precompressed: false,
             upload: None,
+            single_page: false,
             lookup: Lookup::Probe,
             entries_max: 1024,
             contents_size_max: 64 << 20,

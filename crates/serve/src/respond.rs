@@ -30,9 +30,8 @@ pub struct Answer<'a> {
     pub status: u16,
     /// The fields that belong to what was found.
     pub headers: Headers<'a>,
-    /// Those that belong to this answer.
-    added: [(&'a str, &'a [u8]); ADDED_LEN_MAX],
-    added_len: usize,
+    /// The one that belongs to this answer alone: `Content-Range`.
+    added: Option<(&'a str, &'a [u8])>,
     /// What follows the head. Empty if the request was HEAD.
     pub body: Body,
     /// The framing; with HEAD, the length that GET would have had.
@@ -79,9 +78,7 @@ pub enum Refusal {
 pub struct Stage<'a> {
     /// Pages and fixed fields.
     pub pages: &'a Pages,
-    /// The value of `Date`.
-    pub date: &'a [u8],
-    /// The same in seconds since 1970.
+    /// Seconds since 1970.
     pub unix_now: i64,
     /// Where fields of this answer alone are written.
     pub scratch: &'a mut Scratch,
@@ -118,15 +115,15 @@ pub fn respond<'a>(
     stage: Stage<'a>,
 ) -> Answer<'a> {
     let mut answer = match (method, found) {
-        (Method::Options, _) => Answer::empty(204, stage.pages.allow.as_headers(), stage.date),
-        (Method::Other, _) => Answer::page(405, stage.pages.html_allow.as_headers(), stage.date),
+        (Method::Options, _) => Answer::empty(204, stage.pages.allow.as_headers()),
+        (Method::Other, _) => Answer::page(405, stage.pages.html_allow.as_headers()),
         (_, Err(refusal)) => stage.error(refusal.status()),
         (_, Ok(Found::File(file))) => send_file(method, headers, file.choose(headers), stage),
-        (_, Ok(Found::Redirect(fields))) => Answer::page(301, fields.as_headers(), stage.date),
+        (_, Ok(Found::Redirect(fields))) => Answer::page(301, fields.as_headers()),
         (_, Ok(Found::Unlisted)) => stage.error(403),
         (_, Ok(Found::Listing(html))) => {
             let fields = stage.pages.listing.as_headers();
-            Answer::full(200, fields, stage.date, Segment::Bytes(html.clone()))
+            Answer::full(200, fields, Segment::Bytes(html.clone()))
         }
     };
     if method == Method::Head {
@@ -145,9 +142,9 @@ fn send_file<'a>(
     let conditions = Conditions::of(headers);
     match conditions.select(is_get, &file.validators, file.len(), stage.unix_now) {
         Selected::Failed => stage.error(412),
-        Selected::NotModified => Answer::empty(304, file.unchanged.as_headers(), stage.date),
+        Selected::NotModified => Answer::empty(304, file.unchanged.as_headers()),
         Selected::Content(Selection::Whole) => {
-            Answer::full(200, file.headers.as_headers(), stage.date, file.whole())
+            Answer::full(200, file.headers.as_headers(), file.whole())
         }
         Selected::Content(Selection::One(span)) => send_part(file, span, stage),
         Selected::Content(Selection::Several(spans)) => send_parts(file, &spans, stage),
@@ -159,7 +156,7 @@ fn send_part<'a>(file: &'a File, span: Span, stage: Stage<'a>) -> Answer<'a> {
     let content_range = stage.scratch.content_range(|out| {
         write_content_range(out, span, file.len());
     });
-    Answer::full(206, file.headers.as_headers(), stage.date, file.piece(span))
+    Answer::full(206, file.headers.as_headers(), file.piece(span))
         .with("Content-Range", content_range)
 }
 
@@ -175,7 +172,7 @@ fn send_parts<'a>(file: &'a File, spans: &[Span], stage: Stage<'a>) -> Answer<'a
         segments.push(file.piece(span));
     }
     segments.push(Segment::Bytes(multipart.tail));
-    let mut answer = Answer::empty(206, fields.as_headers(), stage.date);
+    let mut answer = Answer::empty(206, fields.as_headers());
     (answer.body, answer.len) = (Body::Parts(segments), BodyLen::Exact(multipart.len));
     answer
 }
@@ -184,13 +181,12 @@ fn refuse_range<'a>(file: &File, stage: Stage<'a>) -> Answer<'a> {
     let content_range = stage.scratch.content_range(|out| {
         write_unsatisfied_range(out, file.len());
     });
-    Answer::page(416, stage.pages.html.as_headers(), stage.date)
-        .with("Content-Range", content_range)
+    Answer::page(416, stage.pages.html.as_headers()).with("Content-Range", content_range)
 }
 
 impl<'a> Stage<'a> {
     fn error(&self, status: u16) -> Answer<'a> {
-        Answer::page(status, self.pages.html.as_headers(), self.date)
+        Answer::page(status, self.pages.html.as_headers())
     }
 }
 
@@ -245,9 +241,9 @@ impl<'a> Answer<'a> {
         call.end()
     }
 
-    /// The fields that belong to this answer alone: `Date`, `Content-Range`.
+    /// The fields that belong to this answer alone.
     pub fn added(&self) -> Added<'_> {
-        &self.added[..self.added_len]
+        self.added.as_slice()
     }
 
     /// Bytes of the body that will be sent.
@@ -260,27 +256,25 @@ impl<'a> Answer<'a> {
         }
     }
 
-    fn empty(status: u16, headers: Headers<'a>, date: &'a [u8]) -> Self {
-        let added = [("Date", date), ("", &[])];
-        Self { status, headers, added, added_len: 1, body: Body::Empty, len: BodyLen::Empty }
+    fn empty(status: u16, headers: Headers<'a>) -> Self {
+        Self { status, headers, added: None, body: Body::Empty, len: BodyLen::Empty }
     }
 
-    fn full(status: u16, headers: Headers<'a>, date: &'a [u8], body: Segment) -> Self {
+    fn full(status: u16, headers: Headers<'a>, body: Segment) -> Self {
         let len = BodyLen::Exact(body.len());
         let body = match body {
             Segment::Bytes(bytes) => Body::Bytes(bytes),
             Segment::File(range) => Body::File(range),
         };
-        Self { body, len, ..Self::empty(status, headers, date) }
+        Self { body, len, ..Self::empty(status, headers) }
     }
 
-    fn page(status: u16, headers: Headers<'a>, date: &'a [u8]) -> Self {
-        Self::full(status, headers, date, Segment::Bytes(page(status)))
+    fn page(status: u16, headers: Headers<'a>) -> Self {
+        Self::full(status, headers, Segment::Bytes(page(status)))
     }
 
     fn with(mut self, name: &'static str, value: &'a [u8]) -> Self {
-        self.added[self.added_len] = (name, value);
-        self.added_len += 1;
+        self.added = Some((name, value));
         self
     }
 }
@@ -296,5 +290,3 @@ impl Refusal {
         }
     }
 }
-
-const ADDED_LEN_MAX: usize = 2;

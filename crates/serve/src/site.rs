@@ -3,10 +3,9 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use fulmar_proto::{HeaderBuf, Request};
-use fulmar_semantics::clock::Clock;
 use fulmar_server::{Call, Outcome};
 use fulmar_sys as sys;
 use fulmar_sys::{FileInfo, FileKind};
@@ -29,9 +28,9 @@ use crate::upload::{self, Changed, UploadOptions};
 /// use fulmar_serve::{Options, Site};
 /// let now = fulmar_sys::now();
 /// let options = Options { list: true, ..Options::default() };
-/// let mut site = Site::open(".".as_ref(), options, std::time::SystemTime::now(), now).unwrap();
+/// let mut site = Site::open(".".as_ref(), options).unwrap();
 /// let request = Request::new(b"GET", b"/Cargo.toml", Headers::EMPTY);
-/// assert_eq!(site.answer(now, &request).status, 200);
+/// assert_eq!(site.answer(now, 784_111_777, &request).status, 200);
 /// ```
 ///
 /// In a handler, with whatever else it answers:
@@ -61,28 +60,29 @@ pub struct Site {
     root: Root,
     options: Options,
     cache: Cache,
-    clock: Clock,
     pages: Pages,
     /// Of the request in hand.
     name: Name,
+    /// Seconds since 1970, at the request in hand.
+    unix_now: i64,
     scratch: Scratch,
     /// Uploaded since the last request.
     changed: Changed,
 }
 
 impl Site {
-    /// Opens the directory. `wall` and `now` were read together.
+    /// Opens the directory.
     ///
     /// # Errors
     /// Those of `openat(2)`: there is no such directory, or we may not read it.
-    pub fn open(path: &Path, options: Options, wall: SystemTime, now: Instant) -> io::Result<Self> {
+    pub fn open(path: &Path, options: Options) -> io::Result<Self> {
         Ok(Self {
             root: Root::open(path, options.lookup)?,
             cache: Cache::new(&options),
-            clock: Clock::new(wall, now),
             pages: Pages::new(options.upload.is_some()),
             options,
             name: Name::new(),
+            unix_now: 0,
             scratch: Scratch::default(),
             changed: Changed::default(),
         })
@@ -93,17 +93,14 @@ impl Site {
     /// # Errors
     /// Passed on from `call`.
     pub fn serve(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
-        let now = call.now();
-        if self.clock.wants_resync(now) {
-            self.clock.resync(sys::wall_clock(), now);
-        }
         for key in self.changed.take() {
             self.cache.remove(&key);
         }
-        match self.options.upload.filter(|_| request.method == b"PUT") {
-            Some(options) => self.receive(call, request, options),
-            None => self.answer(now, request).send(call),
+        if let Some(options) = self.options.upload.filter(|_| request.method == b"PUT") {
+            return self.receive(call, request, options);
         }
+        let (now, unix_now) = (call.now(), call.clock().unix());
+        self.answer(now, unix_now, request).send(call)
     }
 
     fn receive(
@@ -120,30 +117,21 @@ impl Site {
         upload::receive(call, request, (&self.root, &self.name), options, &self.changed)
     }
 
-    /// Answers a request. A body that came with it is the caller's to drop.
+    /// Answers a request. It is `unix_now` seconds since 1970. A body that came with the request is
+    /// the caller's to drop, and `Date` the caller's to add.
     ///
     /// A file that was looked at less than a second ago costs no system call, and sent whole no
     /// allocation.
-    pub fn answer(&mut self, now: Instant, request: &Request<'_>) -> Answer<'_> {
-        self.clock.advance(now);
+    pub fn answer(&mut self, now: Instant, unix_now: i64, request: &Request<'_>) -> Answer<'_> {
+        self.unix_now = unix_now;
         let method = Method::of(request.method);
         let looked_up = match method {
-            Method::Get | Method::Head => self.look_up(now, request.target),
+            Method::Get | Method::Head => self.look_up_or_index(now, request.target),
             Method::Options | Method::Other => Ok(()),
         };
         let known = || self.cache.peek(self.name.key()).ok_or(Refusal::Open(OpenError::NotFound));
-        let stage = Stage {
-            pages: &self.pages,
-            date: self.clock.http(),
-            unix_now: self.clock.unix(),
-            scratch: &mut self.scratch,
-        };
+        let stage = Stage { pages: &self.pages, unix_now, scratch: &mut self.scratch };
         respond(method, request.headers, looked_up.and_then(|()| known()), stage)
-    }
-
-    /// The time of day, as of the last answer.
-    pub fn clock(&mut self) -> &mut Clock {
-        &mut self.clock
     }
 
     /// What is known of the directory.
@@ -154,6 +142,22 @@ impl Site {
     /// True if symbolic links inside the directory work.
     pub fn follows_links(&self) -> bool {
         self.root.follows_links()
+    }
+
+    /// As [`Site::look_up`]. Where one page does for all names, an unknown one without an extension
+    /// leads to the page of the root.
+    fn look_up_or_index(&mut self, now: Instant, target: &[u8]) -> Result<(), Refusal> {
+        let result = self.look_up(now, target);
+        let unknown = result == Err(Refusal::Open(OpenError::NotFound));
+        let last = self.name.bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        if !self.options.single_page || !unknown || last.contains(&b'.') {
+            return result;
+        }
+        self.look_up(now, b"/")?;
+        match self.cache.peek(self.name.key()) {
+            Some(Found::File(_)) => Ok(()),
+            _ => result, // no page, but a listing or a refusal
+        }
     }
 
     /// Afterwards the cache knows the name. Where there is no descriptor left for looking again,
@@ -219,7 +223,7 @@ impl Site {
         name: &Name,
         compressed: Vec<Precompressed>,
     ) -> Result<File, OpenError> {
-        let unix_now = self.clock.unix();
+        let unix_now = self.unix_now;
         let mut file = File::load(opened, name.bytes(), None, unix_now)?;
         let load = |Precompressed { coding, fd, info }| {
             let file = File::load((fd, info), name.bytes(), Some(coding), unix_now).ok()?;

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::fs;
 use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use fulmar_proto::{Headers, Request};
 use fulmar_serve::{Options, Site};
@@ -19,10 +19,10 @@ fn old_files_are_given_up_before_a_request_is_refused() {
     }
     fs::write(dir.path().join("small"), "small").unwrap();
     let now = Cell::new(fulmar_sys::now());
-    let mut site =
-        Site::open(dir.path(), Options::default(), SystemTime::now(), now.get()).unwrap();
+    let mut site = Site::open(dir.path(), Options::default()).unwrap();
     let mut status = |target: &str| {
-        site.answer(now.get(), &Request::new(b"GET", target.as_bytes(), Headers::EMPTY)).status
+        let request = Request::new(b"GET", target.as_bytes(), Headers::EMPTY);
+        site.answer(now.get(), 1_000_000_000, &request).status
     };
     assert_eq!([status("/small"), status("/0"), status("/1")], [200; 3]);
 

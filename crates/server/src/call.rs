@@ -1,6 +1,7 @@
 //! One request, as the one who answers it sees it.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -130,6 +131,16 @@ impl Call<'_> {
 
 /// Answering piece by piece.
 impl Call<'_> {
+    /// The answer will carry this field too, whoever makes it: for those who look at a request and
+    /// leave the answer to others. A field that is not allowed there fails the answer.
+    pub fn add_field(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: impl Into<Cow<'static, [u8]>>,
+    ) {
+        self.task.fields.push((name.into(), value.into()));
+    }
+
     /// Queues the head of the answer, or an interim one (1xx); `len` decides the framing.
     ///
     /// # Errors
@@ -148,8 +159,13 @@ impl Call<'_> {
         if let Some(id) = &id {
             added.push(("X-Request-Id", id.as_bytes()));
         }
+        for (name, value) in self.desk.fields.as_headers().iter() {
+            added.push((str::from_utf8(name).expect("a name is a token"), value));
+        }
+        added.extend(self.task.fields.iter().map(|(name, value)| (&**name, &**value)));
         self.reply.send_head(stream, Response { added: &added, ..head }, len)?;
         self.task.status = head.status;
+        self.task.bodiless |= matches!(head.status, 204 | 304);
         Ok(())
     }
 
@@ -162,7 +178,7 @@ impl Call<'_> {
         let data = data.into();
         let len = data.len();
         self.reply.send_data(self.stream(), data)?;
-        self.task.sent += len;
+        self.task.sent += if self.task.bodiless { 0 } else { len };
         Ok(())
     }
 

@@ -7,7 +7,8 @@ use std::time::{Instant, SystemTime};
 
 use fulmar_engine::{End, ListenerId, SocketId};
 use fulmar_proto::{
-    BodyLen, Connection, Event, Headers, Request, Server, ServerConnection, StreamId,
+    BodyLen, Connection, Event, HeaderBuf, Headers, PeerError, Request, Server, ServerConnection,
+    StreamId,
 };
 use fulmar_semantics::proxy_protocol::Header;
 
@@ -37,6 +38,13 @@ impl<H: Handler> Calls<H> {
     #[must_use]
     pub fn with_observer(mut self, observer: impl Observer) -> Self {
         self.desk.observers.push(Box::new(observer));
+        self
+    }
+
+    /// The same; every answer carries these fields too.
+    #[must_use]
+    pub fn with_fields(mut self, fields: HeaderBuf) -> Self {
+        self.desk.fields = fields;
         self
     }
 
@@ -72,6 +80,7 @@ impl<H: Handler> Calls<H> {
         let now = lent.context.now;
         let mut task = self.desk.open(now);
         task.begin(stream, self.desk.number(), now, len);
+        task.bodiless = request.method == b"HEAD";
         let mut call = lent.call(&mut self.desk, &mut task);
         let outcome = self.handler.handle(&mut call, request);
         if !call.task.claimed && !call.task.over && outcome.is_ok() {
@@ -95,12 +104,11 @@ impl<H: Handler> Calls<H> {
         mut outcome: Outcome,
         request: Option<&Request<'_>>,
     ) {
-        loop {
+        while outcome.is_err() || (task.fresh && !task.over) {
             let mut call = lent.call(&mut self.desk, &mut task);
+            call.task.fresh = false;
             if outcome.is_err() {
                 fail(&mut call);
-            }
-            if call.task.over || !std::mem::take(&mut call.task.fresh) {
                 break;
             }
             outcome = tell(&mut call, |work, call| work.ready(call));
@@ -274,18 +282,28 @@ impl<H: Handler> Application for Calls<H> {
     }
 
     fn handle_gone(&mut self, now: Instant, _: SocketId, mut session: Session, end: &End) {
-        if let Some(mut task) = session.task.take() {
-            if let Some(work) = &mut task.work {
-                work.gone(end);
+        match (session.task.take(), end) {
+            (None, End::Peer(error)) => self.desk.malformed(now, &session, *error),
+            (None, _) => {}
+            (Some(mut task), end) => {
+                if let Some(work) = &mut task.work {
+                    work.gone(end);
+                }
+                match end {
+                    End::Peer(PeerError::UnexpectedEof) => {} // nobody was there to be answered
+                    End::Peer(error) if task.status == 0 => task.status = error.status(),
+                    _ => {}
+                }
+                let complete = task.tunnel == Some(Tunnel::Open) && matches!(end, End::Closed);
+                self.desk.close(now, &session, task, None, complete);
             }
-            let complete = task.tunnel == Some(Tunnel::Open) && matches!(end, End::Closed);
-            self.desk.close(now, &session, task, None, complete);
         }
         self.desk.gone(now, &session, end);
     }
 
-    fn handle_exhausted(&mut self, _: Instant) {
+    fn handle_exhausted(&mut self, now: Instant) {
         self.handler.exhausted();
+        self.desk.observers.iter_mut().for_each(|observer| observer.exhausted(now));
     }
 
     fn handle_timeout(&mut self, now: Instant) {

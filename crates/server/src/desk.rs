@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Instant, SystemTime};
 
 use fulmar_engine::End;
-use fulmar_proto::Request;
+use fulmar_proto::{HeaderBuf, PeerError, Request};
 use fulmar_semantics::clock::Clock;
 
 use crate::mailbox::Mailbox;
@@ -19,6 +19,8 @@ pub(crate) struct Desk {
     pub(crate) clock: Clock,
     wall_clock: fn() -> SystemTime,
     pub(crate) observers: Vec<Box<dyn Observer>>,
+    /// Every answer carries these.
+    pub(crate) fields: HeaderBuf,
     /// Answers carry their request's identifier.
     pub(crate) tells_ids: bool,
     server: u64,
@@ -34,6 +36,7 @@ impl Desk {
             clock: Clock::new(wall_clock(), now),
             wall_clock,
             observers: Vec::new(),
+            fields: HeaderBuf::new(),
             tells_ids: false,
             server: RandomState::new().build_hasher().finish(),
             requests: 0,
@@ -95,18 +98,17 @@ impl Desk {
         }
     }
 
-    /// A connection is gone.
-    pub(crate) fn gone(&mut self, now: Instant, session: &Session, end: &End) {
-        if self.observers.is_empty() {
-            return;
-        }
+    /// What arrived was no request.
+    pub(crate) fn malformed(&mut self, now: Instant, session: &Session, error: PeerError) {
         self.clock.advance(now);
         for observer in &mut self.observers {
-            if let End::Peer(error) = end {
-                observer.malformed(now, &self.clock, session.peer, *error);
-            }
-            observer.gone(now, session.peer, end);
+            observer.malformed(now, &self.clock, session.peer, error);
         }
+    }
+
+    /// A connection is gone.
+    pub(crate) fn gone(&mut self, now: Instant, session: &Session, end: &End) {
+        self.observers.iter_mut().for_each(|observer| observer.gone(now, session.peer, end));
     }
 }
 

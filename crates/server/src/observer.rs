@@ -15,11 +15,15 @@ pub trait Observer: 'static {
     /// An exchange is over. `clock` says the time of day.
     fn answered(&mut self, _now: Instant, _clock: &Clock, _exchange: &Answered<'_>) {}
 
-    /// A request could not be understood; the connection ends.
+    /// What should have been a request could not be understood; the connection ends. It is no
+    /// exchange: [`Observer::answered`] does not hear of it.
     fn malformed(&mut self, _now: Instant, _clock: &Clock, _peer: SocketAddr, _error: PeerError) {}
 
     /// A connection is gone.
     fn gone(&mut self, _now: Instant, _peer: SocketAddr, _end: &End) {}
+
+    /// Descriptors or memory ran out when somebody wanted to connect.
+    fn exhausted(&mut self, _now: Instant) {}
 
     /// The moment that [`Observer::poll_timeout`] told has come.
     fn timeout(&mut self, _now: Instant) {}
@@ -44,7 +48,7 @@ pub struct Answered<'a> {
     pub id: RequestId,
     /// Of the answer; 0 if there was none.
     pub status: u16,
-    /// Bytes of its body, as far as they were queued.
+    /// Bytes of its body, as far as they were queued; none to HEAD.
     pub bytes: u64,
     /// From the head of the request to the end of the answer's queueing.
     pub duration: Duration,
@@ -65,17 +69,25 @@ pub struct Asked<'a> {
     pub referer: Option<&'a [u8]>,
     /// The field `User-Agent`.
     pub user_agent: Option<&'a [u8]>,
+    /// The field `X-Request-Id`: what the client, or a proxy before us, calls the request. It is
+    /// what they say, and no more: two requests may have the same.
+    pub client_id: Option<&'a [u8]>,
 }
 
 impl<'a> Asked<'a> {
     pub(crate) fn of(request: &Request<'a>) -> Self {
-        Self {
-            method: request.method,
-            target: request.target,
-            version: request.version,
-            referer: request.headers.get("Referer"),
-            user_agent: request.headers.get("User-Agent"),
+        let (method, target, version) = (request.method, request.target, request.version);
+        let mut asked = Self { method, target, version, ..Self::default() };
+        for (name, value) in request.headers.iter() {
+            let field = match name.len() {
+                7 if name.eq_ignore_ascii_case(b"Referer") => &mut asked.referer,
+                10 if name.eq_ignore_ascii_case(b"User-Agent") => &mut asked.user_agent,
+                12 if name.eq_ignore_ascii_case(b"X-Request-Id") => &mut asked.client_id,
+                _ => continue,
+            };
+            field.get_or_insert(value); // repeated, the first counts
         }
+        asked
     }
 }
 
@@ -87,6 +99,7 @@ pub(crate) struct Kept {
     version: Version,
     referer: Option<Box<[u8]>>,
     user_agent: Option<Box<[u8]>>,
+    client_id: Option<Box<[u8]>>,
 }
 
 impl Kept {
@@ -98,6 +111,7 @@ impl Kept {
             version: asked.version,
             referer: asked.referer.map(Into::into),
             user_agent: asked.user_agent.map(Into::into),
+            client_id: asked.client_id.map(Into::into),
         }
     }
 
@@ -108,6 +122,7 @@ impl Kept {
             version: self.version,
             referer: self.referer.as_deref(),
             user_agent: self.user_agent.as_deref(),
+            client_id: self.client_id.as_deref(),
         }
     }
 }

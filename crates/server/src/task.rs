@@ -1,6 +1,7 @@
 //! Where an exchange stands, from its head to its end.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -55,6 +56,8 @@ pub(crate) struct Task {
     pub(crate) status: u16,
     /// Body bytes queued.
     pub(crate) sent: u64,
+    /// The answer has no body, whatever is sent of it: to HEAD, and with some statuses.
+    pub(crate) bodiless: bool,
     /// Somebody will go on with it.
     pub(crate) claimed: bool,
     /// Work that has not been told that it may begin.
@@ -73,7 +76,12 @@ pub(crate) struct Task {
     pub(crate) timed: bool,
     /// We have said everything.
     pub(crate) over: bool,
+    /// Fields that the answer will carry besides its own.
+    pub(crate) fields: Vec<Field>,
 }
+
+/// A field that is kept until there is a head for it.
+pub(crate) type Field = (Cow<'static, str>, Cow<'static, [u8]>);
 
 /// How far the handing over of a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +116,7 @@ impl Default for Task {
             began: None,
             status: 0,
             sent: 0,
+            bodiless: false,
             claimed: false,
             fresh: false,
             received: false,
@@ -117,6 +126,7 @@ impl Default for Task {
             tunnel: None,
             timed: false,
             over: false,
+            fields: Vec::new(),
         }
     }
 }

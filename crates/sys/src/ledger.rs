@@ -2,8 +2,10 @@
 //!
 //! Libraries' own calls (the allocator's `mmap`, a thread's start) are outside the ledger.
 
-use std::cell::Cell;
+use std::fmt;
 use std::ops::{Add, Sub};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How often a system call was made, and how often it had nothing to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,10 +114,7 @@ impl Ledger {
 
     /// What the calling thread has done since it began.
     pub fn here() -> Self {
-        LEDGER.with(|book| Self {
-            counts: std::array::from_fn(|at| book.counts[at].get()),
-            clock_reads: book.clock_reads.get(),
-        })
+        BOOK.with(|book| book.read())
     }
 
     /// The count of one call.
@@ -172,31 +171,89 @@ impl Add for Ledger {
     }
 }
 
-/// The ledger of a thread while it is being written: a cell each, so that entering a call
-/// touches two words.
-struct Book {
-    counts: [Cell<Count>; LEN],
-    clock_reads: Cell<u64>,
+/// The ledger of one thread, for all others: it is read as it stands, and outlives its thread.
+///
+/// ```
+/// use fulmar_sys::{Call, ThreadLedger};
+/// let thread = std::thread::spawn(|| {
+///     let ledger = ThreadLedger::here();
+///     fulmar_sys::epoll_create().unwrap();
+///     ledger
+/// });
+/// let ledger = thread.join().unwrap().read();
+/// assert_eq!(ledger.count(Call::epoll_create1).calls, 1);
+/// ```
+#[derive(Clone)]
+pub struct ThreadLedger(Arc<Book>);
+
+impl ThreadLedger {
+    /// That of the calling thread.
+    pub fn here() -> Self {
+        Self(BOOK.with(Arc::clone))
+    }
+
+    /// What its thread has done so far.
+    pub fn read(&self) -> Ledger {
+        self.0.read()
+    }
 }
 
-thread_local!(static LEDGER: Book = const {
-    Book {
-        counts: [const { Cell::new(Count { calls: 0, eagain: 0 }) }; LEN],
-        clock_reads: Cell::new(0),
+impl fmt::Debug for ThreadLedger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ThreadLedger").field(&self.read().total()).finish()
     }
-});
+}
 
-/// Enters a call and whether it had nothing to do.
+/// The ledger of a thread while it is being written. Only its thread writes, so no write needs to
+/// be one step with its read.
+struct Book {
+    counts: [Entry; LEN],
+    clock_reads: AtomicU64,
+}
+
+struct Entry {
+    calls: AtomicU64,
+    eagain: AtomicU64,
+}
+
+impl Book {
+    fn new() -> Self {
+        let entry = |_| Entry { calls: AtomicU64::new(0), eagain: AtomicU64::new(0) };
+        Self { counts: std::array::from_fn(entry), clock_reads: AtomicU64::new(0) }
+    }
+
+    fn read(&self) -> Ledger {
+        let count = |entry: &Entry| Count {
+            calls: entry.calls.load(Ordering::Relaxed),
+            eagain: entry.eagain.load(Ordering::Relaxed),
+        };
+        Ledger {
+            counts: std::array::from_fn(|at| count(&self.counts[at])),
+            clock_reads: self.clock_reads.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn increase(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+thread_local!(static BOOK: Arc<Book> = Arc::new(Book::new()));
+
+/// Enters a call and whether it had nothing to do. A thread whose memory is being taken down
+/// enters nothing any more.
 pub(crate) fn enter(call: Call, eagain: bool) {
-    LEDGER.with(|book| {
-        let cell = &book.counts[call as usize];
-        let count = cell.get();
-        cell.set(Count { calls: count.calls + 1, eagain: count.eagain + u64::from(eagain) });
+    let _ = BOOK.try_with(|book| {
+        let entry = &book.counts[call as usize];
+        increase(&entry.calls);
+        if eagain {
+            increase(&entry.eagain);
+        }
     });
 }
 
 pub(crate) fn enter_clock_read() {
-    LEDGER.with(|book| book.clock_reads.set(book.clock_reads.get() + 1));
+    let _ = BOOK.try_with(|book| increase(&book.clock_reads));
 }
 
 const LEN: usize = Call::ALL.len();

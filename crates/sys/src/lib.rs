@@ -30,7 +30,7 @@ pub use file::{
     open_step, open_write, pread, pwrite, read, stat_link, truncate, unlink_at, write,
 };
 pub use inherit::{accepts, forget_environment, inherited, local_path, set_nonblocking, user};
-pub use ledger::{Call, Count, Ledger};
+pub use ledger::{Call, Count, Ledger, ThreadLedger};
 pub use pass::{receive_passed, send_passing};
 pub use platform::{
     EpollEvent, Wakeup, allowed_cpus, create_unnamed, epoll_add, epoll_create, epoll_delete,

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
@@ -50,6 +51,9 @@ impl Certificates {
         let bad_cert = |error| ConfigError::new(&identity.cert, Flaw::Unfit(error));
         let bad_key = |error| ConfigError::new(&identity.key, Flaw::Unfit(error));
         let names = names(&chain[0]).map_err(bad_cert)?;
+        if !is_chain(&chain) {
+            return Err(ConfigError::new(&identity.cert, Flaw::NoChain));
+        }
         let key = provider.key_provider.load_private_key(key).map_err(bad_key)?;
         let pair = CertifiedKey::new(chain, key);
         match pair.keys_match() {
@@ -98,8 +102,20 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
+/// True if the first stands alone, or one of the others is its issuer's: more of them, as
+/// authorities hand out that vouch for each other, are the clients' business.
+fn is_chain(chain: &[CertificateDer<'_>]) -> bool {
+    let parsed: Vec<_> = chain.iter().map(EndEntityCert::try_from).collect();
+    match &parsed[..] {
+        [Ok(own), others @ ..] if !others.is_empty() => others
+            .iter()
+            .any(|other| other.as_ref().is_ok_and(|other| other.subject() == own.issuer())),
+        _ => true,
+    }
+}
+
 /// The names of a certificate, in lower case.
-fn names(der: &rustls::pki_types::CertificateDer<'_>) -> Result<Vec<String>, Error> {
+fn names(der: &CertificateDer<'_>) -> Result<Vec<String>, Error> {
     match EndEntityCert::try_from(der) {
         Ok(cert) => Ok(cert.valid_dns_names().map(str::to_ascii_lowercase).collect()),
         // It has a word of its own for what is malformed.

@@ -229,6 +229,7 @@ pub(crate) enum Flaw {
     NoCipherForVersions,
     NoVersion,
     OtherKey(Pem),
+    NoChain,
     Roots(VerifierBuilderError),
     Unfit(rustls::Error),
 }
@@ -272,6 +273,7 @@ impl fmt::Display for ConfigError {
             }
             Flaw::NoVersion => f.write_str("the oldest version allowed is newer than the newest"),
             Flaw::OtherKey(cert) => write!(f, "not the key of the certificate in {cert}"),
+            Flaw::NoChain => f.write_str("none of the certificates after the first vouches for it"),
             Flaw::Roots(error) => error.fmt(f),
             Flaw::Unfit(error) => error.fmt(f),
         }
@@ -291,7 +293,8 @@ impl Error for ConfigError {
             | Flaw::NoSuchCipher { .. }
             | Flaw::NoCipherForVersions
             | Flaw::NoVersion
-            | Flaw::OtherKey(_) => None,
+            | Flaw::OtherKey(_)
+            | Flaw::NoChain => None,
         }
     }
 }

@@ -204,6 +204,7 @@ impl FormError {
             Self::Malformed(ParserError::HeadTooLarge | ParserError::TooManyParts)
             | Self::TooLarge(_) => 413,
             Self::Malformed(_) | Self::File => 400,
+            Self::Storage(error) if error.kind() == io::ErrorKind::FileTooLarge => 413,
             Self::Storage(error) if is_full(error) => 507,
             Self::Storage(_) => 500,
         }

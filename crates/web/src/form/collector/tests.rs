@@ -206,7 +206,7 @@ fn troubles_with_the_disk_are_told_apart_and_nothing_is_left() {
     let options = large(Files::Temporary(place));
     let error = collect(MULTIPART, BODY.as_bytes(), 50, &options).unwrap_err();
     assert_eq!((error.status(), error.to_string()), (500, "the file could not be stored".into()));
-    for (number, expected) in [(28, 507), (122, 507), (5, 500), (24, 500)] {
+    for (number, expected) in [(27, 413), (28, 507), (122, 507), (5, 500), (24, 500)] {
         let error = FormError::Storage(io::Error::from_raw_os_error(number));
         assert_eq!(error.status(), expected, "{error:?}");
     }

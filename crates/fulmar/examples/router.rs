@@ -1,0 +1,98 @@
+//! A router is the program's own: here `matchit` finds the route, and an enum says what it is.
+//!
+//! `cargo run --example router 127.0.0.1:8080`, then
+//! `curl -d 'buy milk' 127.0.0.1:8080/notes` and `curl 127.0.0.1:8080/notes/0`
+#![forbid(unsafe_code)]
+
+use std::cell::RefCell;
+use std::error::Error;
+use std::rc::Rc;
+
+use fulmar::host::{Host, Listen};
+use fulmar::proto::{Headers, Request, Response};
+use fulmar::server::{Call, Handler, Outcome};
+
+/// Notes by number; a thread of their own answers, so nothing has to be locked.
+struct Notes {
+    routes: matchit::Router<Route>,
+    notes: Rc<RefCell<Vec<String>>>,
+}
+
+#[derive(Clone, Copy)]
+enum Route {
+    All,
+    One,
+}
+
+impl Notes {
+    fn new() -> Result<Self, matchit::InsertError> {
+        let mut routes = matchit::Router::new();
+        routes.insert("/notes", Route::All)?;
+        routes.insert("/notes/{number}", Route::One)?;
+        Ok(Self { routes, notes: Rc::default() })
+    }
+
+    fn list(&self, call: &mut Call<'_>) -> Outcome {
+        let notes = self.notes.borrow();
+        let lines = notes.iter().enumerate().map(|(number, note)| format!("{number} {note}\n"));
+        call.text(200, lines.collect::<String>())
+    }
+
+    fn add(&self, call: &mut Call<'_>) -> Outcome {
+        let notes = Rc::clone(&self.notes);
+        call.collect(NOTE_SIZE_MAX, move |call, body| {
+            let Ok(note) = String::from_utf8(body.to_vec()) else {
+                return call.text(400, "a note is UTF-8\n");
+            };
+            let mut notes = notes.borrow_mut();
+            notes.push(note);
+            let location = format!("/notes/{}", notes.len() - 1);
+            let added = [("Location", location.as_bytes())];
+            call.reply(Response { added: &added, ..Response::new(201, Headers::EMPTY) }, "")
+        })
+    }
+
+    fn show(&self, call: &mut Call<'_>, number: &str) -> Outcome {
+        let notes = self.notes.borrow();
+        match number.parse().ok().and_then(|number: usize| notes.get(number)) {
+            Some(note) => call.text(200, format!("{note}\n")),
+            None => call.text(404, "no such note\n"),
+        }
+    }
+}
+
+impl Handler for Notes {
+    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+        let path = str::from_utf8(request.target).unwrap_or_default();
+        let path = path.split('?').next().unwrap_or_default();
+        let Ok(found) = self.routes.at(path) else {
+            return call.text(404, "nothing here\n");
+        };
+        match (*found.value, request.method) {
+            (Route::All, b"GET" | b"HEAD") => self.list(call),
+            (Route::All, b"POST") => self.add(call),
+            (Route::One, b"GET" | b"HEAD") => {
+                self.show(call, found.params.get("number").unwrap_or_default())
+            }
+            (route, _) => {
+                let allow: &[u8] = match route {
+                    Route::All => b"GET, HEAD, POST",
+                    Route::One => b"GET, HEAD",
+                };
+                let head = Response::new(405, Headers::EMPTY);
+                call.reply(Response { added: &[("Allow", allow)], ..head }, "")
+            }
+        }
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned());
+    let make = |_: &_| Notes::new().map_err(std::io::Error::other);
+    let running = Host::of(make).listen(Listen::tcp(address.parse()?)).start()?;
+    println!("listening on http://{}/", running.addresses()[0]);
+    running.join()?;
+    Ok(())
+}
+
+const NOTE_SIZE_MAX: usize = 64 * 1024;

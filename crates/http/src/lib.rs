@@ -1,0 +1,24 @@
+//! The types of the `http` crate at the border of a server: for those who have them, and at no
+//! cost to those who do not.
+//!
+//! [`Service`] makes a handler of a function from `http::Request<Bytes>` to `http::Response`.
+//! [`request`] and [`answer`] convert one way each, for handlers that want it now and then.
+//!
+//! ```
+//! use bytes::Bytes;
+//! use fulmar_http::Service;
+//!
+//! let service = Service::new(64 * 1024, |request: http::Request<Bytes>| {
+//!     let agent = request.headers().get(http::header::USER_AGENT);
+//!     let text = format!("{} {}: {agent:?}\n", request.method(), request.uri().path());
+//!     http::Response::new(text.into())
+//! });
+//! # fulmar_server::Calls::new(service, std::time::Instant::now(), || std::time::UNIX_EPOCH);
+//! ```
+#![forbid(unsafe_code)]
+
+mod convert;
+mod service;
+
+pub use convert::{answer, request};
+pub use service::Service;

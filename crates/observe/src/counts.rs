@@ -1,0 +1,207 @@
+//! Figures of one thread: it adds to them, and any other reads them as they stand.
+//!
+//! Nothing is locked, and no addition is one step with its read: nobody else adds.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use fulmar_engine::End;
+use fulmar_proto::Phase;
+use fulmar_server::Answered;
+use fulmar_sys::{Ledger, ThreadLedger};
+
+/// A number that only grows. One thread adds to it.
+#[derive(Debug, Default)]
+struct Count(AtomicU64);
+
+impl Count {
+    fn add(&self, more: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+    }
+
+    fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What one thread counts.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    ledger: ThreadLedger,
+    accepted: Count,
+    ended: [Count; REASONS.len()],
+    accept_failures: Count,
+    malformed: Count,
+    requests: [[Count; CODES.len()]; METHODS.len()],
+    incomplete: Count,
+    body_bytes: Count,
+    durations: [Count; BUCKETS.len() + 1],
+    duration_nanos: Count,
+}
+
+impl Counts {
+    /// Of the calling thread, whose system calls are read too.
+    pub(crate) fn of_this_thread() -> Self {
+        Self {
+            ledger: ThreadLedger::here(),
+            accepted: Count::default(),
+            ended: Default::default(),
+            accept_failures: Count::default(),
+            malformed: Count::default(),
+            requests: Default::default(),
+            incomplete: Count::default(),
+            body_bytes: Count::default(),
+            durations: Default::default(),
+            duration_nanos: Count::default(),
+        }
+    }
+
+    pub(crate) fn accepted(&self) {
+        self.accepted.add(1);
+    }
+
+    pub(crate) fn exhausted(&self) {
+        self.accept_failures.add(1);
+    }
+
+    pub(crate) fn malformed(&self) {
+        self.malformed.add(1);
+    }
+
+    pub(crate) fn gone(&self, end: &End) {
+        self.ended[reason(end)].add(1);
+    }
+
+    pub(crate) fn answered(&self, exchange: &Answered<'_>) {
+        self.requests[method(exchange.asked.method)][code(exchange.status)].add(1);
+        self.body_bytes.add(exchange.bytes);
+        if !exchange.complete {
+            self.incomplete.add(1);
+        }
+        let over = BUCKETS.iter().position(|(limit, _)| exchange.duration <= *limit);
+        self.durations[over.unwrap_or(BUCKETS.len())].add(1);
+        let nanos = u64::try_from(exchange.duration.as_nanos()).unwrap_or(u64::MAX);
+        self.duration_nanos.add(nanos);
+    }
+}
+
+/// The same of all threads together, at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) threads: u64,
+    pub(crate) ledger: Ledger,
+    pub(crate) accepted: u64,
+    pub(crate) ended: [u64; REASONS.len()],
+    pub(crate) accept_failures: u64,
+    pub(crate) malformed: u64,
+    pub(crate) requests: [[u64; CODES.len()]; METHODS.len()],
+    pub(crate) incomplete: u64,
+    pub(crate) body_bytes: u64,
+    pub(crate) durations: [u64; BUCKETS.len() + 1],
+    pub(crate) duration_nanos: u64,
+}
+
+impl Totals {
+    pub(crate) fn add(&mut self, counts: &Counts) {
+        self.threads += 1;
+        self.ledger = self.ledger + counts.ledger.read();
+        add_each(&mut self.ended, &counts.ended); // first: no connection is gone before it came
+        self.accepted += counts.accepted.read();
+        self.accept_failures += counts.accept_failures.read();
+        self.malformed += counts.malformed.read();
+        for (sums, counts) in self.requests.iter_mut().zip(&counts.requests) {
+            add_each(sums, counts);
+        }
+        self.incomplete += counts.incomplete.read();
+        self.body_bytes += counts.body_bytes.read();
+        add_each(&mut self.durations, &counts.durations);
+        self.duration_nanos += counts.duration_nanos.read();
+    }
+
+    /// Connections at the moment.
+    pub(crate) fn open(&self) -> u64 {
+        self.accepted.saturating_sub(self.ended.iter().sum())
+    }
+
+    /// Exchanges that are over.
+    pub(crate) fn answered(&self) -> u64 {
+        self.requests.iter().flatten().sum()
+    }
+}
+
+fn add_each(sums: &mut [u64], counts: &[Count]) {
+    for (sum, count) in sums.iter_mut().zip(counts) {
+        *sum += count.read();
+    }
+}
+
+/// Anybody may invent a method: those that nobody knows are one.
+fn method(method: &[u8]) -> usize {
+    let known = METHODS.iter().position(|known| known.as_bytes() == method);
+    known.unwrap_or(METHODS.len() - 1)
+}
+
+fn code(status: u16) -> usize {
+    usize::from(status / 100).min(CODES.len() - 1)
+}
+
+fn reason(end: &End) -> usize {
+    let name = match end {
+        End::Closed => "closed",
+        End::Peer(_) => "malformed",
+        End::Layer(_) => "layer",
+        End::Failed(_) => "socket",
+        End::File(_) => "file",
+        End::TimedOut(None | Some(Phase::Handshake)) => "handshake_timeout",
+        End::TimedOut(Some(Phase::Idle)) => "idle_timeout",
+        End::TimedOut(Some(Phase::Head)) => "head_timeout",
+        End::TimedOut(Some(Phase::Body)) => "body_timeout",
+        End::TimedOut(Some(Phase::Answer | Phase::Application)) => "abandoned",
+        End::TimedOut(Some(Phase::Send)) => "send_timeout",
+        End::TimedOut(Some(Phase::Linger)) => "linger_timeout",
+        End::TimedOut(Some(Phase::Tunnel)) => "tunnel_timeout",
+        _ => "other",
+    };
+    REASONS.iter().position(|reason| *reason == name).expect("every reason is listed")
+}
+
+/// Why connections end.
+pub(crate) const REASONS: [&str; 14] = [
+    "closed",
+    "malformed",
+    "layer",
+    "socket",
+    "file",
+    "handshake_timeout",
+    "idle_timeout",
+    "head_timeout",
+    "body_timeout",
+    "abandoned",
+    "send_timeout",
+    "linger_timeout",
+    "tunnel_timeout",
+    "other",
+];
+
+/// What is asked for (RFC 9110 §9.3, RFC 5789).
+pub(crate) const METHODS: [&str; 10] =
+    ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "other"];
+
+/// Classes of statuses (RFC 9110 §15): nothing was answered, 1xx (101 is final), and so on.
+pub(crate) const CODES: [&str; 7] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx", "other"];
+
+/// How long exchanges take, up to and with: and the same in seconds, as text.
+pub(crate) const BUCKETS: [(Duration, &str); 12] = [
+    (Duration::from_micros(100), "0.0001"),
+    (Duration::from_millis(1), "0.001"),
+    (Duration::from_micros(2_500), "0.0025"),
+    (Duration::from_millis(5), "0.005"),
+    (Duration::from_millis(10), "0.01"),
+    (Duration::from_millis(25), "0.025"),
+    (Duration::from_millis(50), "0.05"),
+    (Duration::from_millis(100), "0.1"),
+    (Duration::from_millis(500), "0.5"),
+    (Duration::from_secs(1), "1"),
+    (Duration::from_secs(5), "5"),
+    (Duration::from_secs(30), "30"),
+];

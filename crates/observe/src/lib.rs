@@ -1,0 +1,38 @@
+//! What watches a server: an access log, and figures for Prometheus.
+//!
+//! Both are [`Observer`](fulmar_server::Observer)s, one for each thread, which share what they
+//! write to:
+//!
+//! ```
+//! use fulmar_observe::{AccessLog, Format, Metrics, Output};
+//! # use fulmar_server::{Calls, Call, Outcome};
+//! # fn hello(call: &mut Call<'_>, _: &fulmar_proto::Request<'_>) -> Outcome { Ok(()) }
+//! # fn each_thread(file: std::fs::File, now: std::time::Instant) {
+//! let (output, metrics) = (Output::new(file.into()), Metrics::new());
+//! // In each thread:
+//! let log = AccessLog::new(output.clone(), Format::Combined);
+//! let calls = Calls::new(hello, now, fulmar_sys::wall_clock)
+//!     .with_observer(log.on_trouble(|trouble| eprintln!("{trouble}")))
+//!     .with_observer(metrics.observer());
+//! // Anywhere: `metrics.to_string()`. On a listener of its own: `Calls::new(metrics.page(), ..)`.
+//! # }
+//! ```
+//!
+//! Watching costs no system call of a request, and no allocation: lines leave many in one write,
+//! and figures are numbers in memory until somebody asks.
+#![forbid(unsafe_code)]
+
+mod line;
+mod log;
+mod output;
+
+mod counts;
+mod exposition;
+mod metrics;
+mod page;
+
+pub use line::{FIELD_SIZE_MAX, Format};
+pub use log::{AccessLog, FLUSH_AFTER};
+pub use metrics::{Metrics, Recorder};
+pub use output::{Output, Trouble};
+pub use page::Page;

@@ -1,0 +1,307 @@
+//! How lines look: what happened is put into words that no request can forge or break a terminal
+//! with.
+//!
+//! What a request said is cut to [`FIELD_SIZE_MAX`] bytes, and everything in it that is not a
+//! visible ASCII character is written as `\xHH`; the backslash itself as `\\`. In JSON this text
+//! is a string like any other, with its backslashes escaped again.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use fulmar_proto::{PeerError, Version};
+use fulmar_semantics::clock::Clock;
+use fulmar_server::{Answered, Asked, RequestId};
+use fulmar_sys as sys;
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The combined format of Apache and nginx.
+    Combined,
+    /// An object with the same fields and more: `duration_us`, `complete`, `request_id`,
+    /// `client_request_id`, `error`.
+    Json,
+}
+
+/// What there is to say. What a request said is as it arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Line<'a> {
+    peer: SocketAddr,
+    asked: Asked<'a>,
+    id: Option<RequestId>,
+    status: u16,
+    bytes: u64,
+    duration: Duration,
+    complete: bool,
+    error: Option<PeerError>,
+}
+
+impl<'a> Line<'a> {
+    /// Of an exchange.
+    pub(crate) fn of(exchange: &Answered<'a>) -> Self {
+        Self {
+            peer: exchange.peer,
+            asked: exchange.asked,
+            id: Some(exchange.id),
+            status: exchange.status,
+            bytes: exchange.bytes,
+            duration: exchange.duration,
+            complete: exchange.complete,
+            error: None,
+        }
+    }
+
+    /// Of what was no request.
+    pub(crate) fn malformed(peer: SocketAddr, error: PeerError) -> Self {
+        Self {
+            peer,
+            asked: Asked::default(),
+            id: None,
+            status: error.status(),
+            bytes: 0,
+            duration: Duration::ZERO,
+            complete: false,
+            error: Some(error),
+        }
+    }
+}
+
+impl Format {
+    /// Appends a line.
+    pub(crate) fn write(self, out: &mut Vec<u8>, clock: &Clock, line: &Line<'_>) {
+        match self {
+            Self::Combined => write_combined(out, clock, line),
+            Self::Json => write_json(out, clock, line),
+        }
+    }
+}
+
+fn write_combined(out: &mut Vec<u8>, clock: &Clock, line: &Line<'_>) {
+    let Asked { method, target, version, referer, user_agent, .. } = line.asked;
+    write_peer(out, line.peer);
+    out.extend_from_slice(b" - - [");
+    out.extend_from_slice(clock.log());
+    out.extend_from_slice(b"] \"");
+    if method.is_empty() {
+        out.push(b'-');
+    } else {
+        escape(out, method, Format::Combined);
+        out.push(b' ');
+        escape(out, target, Format::Combined);
+        out.push(b' ');
+        out.extend_from_slice(name_of(version));
+    }
+    put(out, format_args!("\" {:03} {} \"", line.status, line.bytes));
+    escape(out, referer.unwrap_or(b"-"), Format::Combined);
+    out.extend_from_slice(b"\" \"");
+    escape(out, user_agent.unwrap_or(b"-"), Format::Combined);
+    out.extend_from_slice(b"\"\n");
+}
+
+fn write_json(out: &mut Vec<u8>, clock: &Clock, line: &Line<'_>) {
+    let asked = &line.asked;
+    out.extend_from_slice(b"{\"time\":\"");
+    out.extend_from_slice(clock.iso());
+    out.extend_from_slice(b"\",\"peer\":\"");
+    write_peer(out, line.peer);
+    out.push(b'"');
+    write_member(out, "method", Some(asked.method));
+    write_member(out, "target", Some(asked.target));
+    write_member(out, "version", Some(name_of(asked.version)));
+    put(out, format_args!(",\"status\":{},\"bytes\":{}", line.status, line.bytes));
+    let (duration, complete) = (line.duration.as_micros(), line.complete);
+    put(out, format_args!(",\"duration_us\":{duration},\"complete\":{complete}"));
+    write_member(out, "referer", asked.referer);
+    write_member(out, "user_agent", asked.user_agent);
+    match line.id {
+        None => out.extend_from_slice(b",\"request_id\":null"),
+        Some(id) => put(out, format_args!(",\"request_id\":\"{id}\"")),
+    }
+    write_member(out, "client_request_id", asked.client_id);
+    match line.error {
+        None => out.extend_from_slice(b",\"error\":null"),
+        Some(error) => put(out, format_args!(",\"error\":\"{error}\"")),
+    }
+    out.extend_from_slice(b"}\n");
+}
+
+/// Who is on a Unix socket has no address; nginx writes the same.
+fn write_peer(out: &mut Vec<u8>, peer: SocketAddr) {
+    match peer {
+        sys::UNNAMED => out.extend_from_slice(b"unix:"),
+        peer => put(out, format_args!("{}", peer.ip())),
+    }
+}
+
+fn name_of(version: Version) -> &'static [u8] {
+    match version {
+        Version::Http10 => b"HTTP/1.0",
+        Version::Http11 => b"HTTP/1.1",
+    }
+}
+
+fn write_member(out: &mut Vec<u8>, name: &str, value: Option<&[u8]>) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+    match value {
+        None => out.extend_from_slice(b"null"),
+        Some(value) => {
+            out.push(b'"');
+            escape(out, value, Format::Json);
+            out.push(b'"');
+        }
+    }
+}
+
+/// Writes what a request said between double quotes.
+fn escape(out: &mut Vec<u8>, text: &[u8], format: Format) {
+    let is_cut = text.len() > FIELD_SIZE_MAX;
+    let mut rest = &text[..text.len().min(FIELD_SIZE_MAX)];
+    while !rest.is_empty() {
+        let plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+        let len = rest.iter().position(|byte| !plain(byte)).unwrap_or(rest.len());
+        out.extend_from_slice(&rest[..len]);
+        let Some((byte, later)) = rest[len..].split_first() else { break };
+        escape_byte(out, *byte, format);
+        rest = later;
+    }
+    if is_cut {
+        out.extend_from_slice(b"...");
+    }
+}
+
+fn escape_byte(out: &mut Vec<u8>, byte: u8, format: Format) {
+    // The backslash of our own escape is escaped for JSON; the quote needs no escape of ours.
+    let backslash: &[u8] = if format == Format::Json { b"\\\\" } else { b"\\" };
+    match byte {
+        b'"' => out.extend_from_slice(b"\\\""),
+        b'\\' => {
+            out.extend_from_slice(backslash);
+            out.extend_from_slice(backslash);
+        }
+        other => {
+            out.extend_from_slice(backslash);
+            out.extend_from_slice(&[b'x', hex(other >> 4), hex(other & 15)]);
+        }
+    }
+}
+
+fn hex(digit: u8) -> u8 {
+    b"0123456789abcdef"[usize::from(digit)]
+}
+
+fn put(out: &mut Vec<u8>, args: std::fmt::Arguments<'_>) {
+    out.write_fmt(args).expect("a Vec takes everything");
+}
+
+/// Longer methods, targets and fields are cut in the log, and end in `...`.
+pub const FIELD_SIZE_MAX: usize = 2048;
+
+/// No line is longer: five fields, each byte of which takes five, and the rest.
+pub(crate) const LINE_SIZE_MAX: usize = 5 * (FIELD_SIZE_MAX * 5 + 3) + 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::UNIX_EPOCH;
+
+    use proptest::prelude::*;
+
+    fn line<'a>(target: &'a [u8], user_agent: Option<&'a [u8]>) -> Line<'a> {
+        Line {
+            peer: ([127, 0, 0, 1], 4711).into(),
+            asked: Asked { method: b"GET", target, user_agent, ..Asked::default() },
+            id: Some(RequestId { server: 0xabc, number: 7 }),
+            status: 200,
+            bytes: 2326,
+            duration: Duration::from_micros(1500),
+            complete: true,
+            error: None,
+        }
+    }
+
+    fn compose(format: Format, line: &Line<'_>) -> String {
+        let clock = Clock::new(UNIX_EPOCH + Duration::from_secs(784_111_777), sys::now());
+        let mut out = Vec::new();
+        format.write(&mut out, &clock, line);
+        assert!(out.len() <= LINE_SIZE_MAX);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn json(line: &Line<'_>) -> serde_json::Value {
+        serde_json::from_str(&compose(Format::Json, line)).unwrap()
+    }
+
+    #[test]
+    fn combined_lines() {
+        assert_eq!(
+            compose(Format::Combined, &line(b"/a?b", Some(b"curl/8"))),
+            "127.0.0.1 - - [06/Nov/1994:08:49:37 +0000] \"GET /a?b HTTP/1.1\" 200 2326 \"-\" \
+             \"curl/8\"\n"
+        );
+        let unread = Line::malformed(sys::UNNAMED, PeerError::HeadTooLarge);
+        assert_eq!(
+            compose(Format::Combined, &unread),
+            "unix: - - [06/Nov/1994:08:49:37 +0000] \"-\" 431 0 \"-\" \"-\"\n"
+        );
+        let unanswered = compose(Format::Combined, &Line { status: 0, ..line(b"/", None) });
+        assert!(unanswered.contains("HTTP/1.1\" 000 2326 "), "{unanswered}");
+    }
+
+    #[test]
+    fn json_lines() {
+        let value = json(&line(b"/a\"\\\xff", Some(b"curl/8")));
+        assert_eq!(value["time"], "1994-11-06T08:49:37Z");
+        assert_eq!(value["peer"], "127.0.0.1");
+        assert_eq!(value["target"], "/a\"\\\\\\xff");
+        assert_eq!(value["status"], 200);
+        assert_eq!(value["bytes"], 2326);
+        assert_eq!(value["duration_us"], 1500);
+        assert_eq!(value["complete"], true);
+        assert_eq!(value["request_id"], "0000000000000abc0000000000000007");
+        for absent in ["referer", "client_request_id", "error"] {
+            assert_eq!(value[absent], serde_json::Value::Null, "{absent}");
+        }
+        assert_eq!(value["user_agent"], "curl/8");
+        let mut other = line(b"/", None);
+        other.asked.client_id = Some(b"\"theirs\n");
+        assert_eq!(json(&other)["client_request_id"], "\"theirs\\x0a");
+        let unread = json(&Line::malformed(other.peer, PeerError::BadHost));
+        assert_eq!(unread["error"], "the Host field is missing or malformed");
+        assert_eq!((&unread["request_id"], &unread["status"]), (&().into(), &400.into()));
+    }
+
+    #[test]
+    fn nothing_is_forged() {
+        let agent = b"\"\n127.0.0.1 - - \x1b[2J\x9b\x7f\\x0a";
+        let text = compose(Format::Combined, &line(b"/", Some(agent)));
+        assert!(text.ends_with("\"\\\"\\x0a127.0.0.1 - - \\x1b[2J\\x9b\\x7f\\\\x0a\"\n"), "{text}");
+    }
+
+    #[test]
+    fn long_fields_are_cut() {
+        let long = &vec![0xff; 100_000][..];
+        for (format, fields) in [(Format::Combined, 4), (Format::Json, 5)] {
+            let mut all = line(long, Some(long));
+            all.asked.method = long;
+            (all.asked.referer, all.asked.client_id) = (Some(long), Some(long));
+            assert_eq!(compose(format, &all).matches("...").count(), fields);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_is_one_line(target: Vec<u8>, agent: Vec<u8>) {
+            for format in [Format::Combined, Format::Json] {
+                let text = compose(format, &line(&target, Some(&agent)));
+                let (body, end) = text.split_at(text.len() - 1);
+                prop_assert_eq!(end, "\n");
+                prop_assert!(body.bytes().all(|b| matches!(b, b' '..=b'~')));
+            }
+            let text = compose(Format::Json, &line(&target, Some(&agent)));
+            prop_assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());
+        }
+    }
+}

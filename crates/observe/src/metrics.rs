@@ -1,0 +1,85 @@
+//! Figures of a server, for Prometheus.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use fulmar_engine::End;
+use fulmar_proto::PeerError;
+use fulmar_semantics::clock::Clock;
+use fulmar_server::{Answered, Observer};
+
+use crate::counts::{Counts, Totals};
+use crate::exposition;
+use crate::page::Page;
+
+/// What all threads of a server count. Cheap to clone: clones share everything.
+///
+/// Printed, it is the text that Prometheus reads: see [`Metrics::page`].
+#[derive(Clone, Debug, Default)]
+pub struct Metrics(Arc<Mutex<Vec<Arc<Counts>>>>);
+
+impl Metrics {
+    /// Nothing is counted yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Counts what the calling thread does from now on, and its system calls: to be called in
+    /// each thread of a server.
+    pub fn observer(&self) -> Recorder {
+        let counts = Arc::new(Counts::of_this_thread());
+        self.threads().push(Arc::clone(&counts));
+        Recorder(counts)
+    }
+
+    /// A handler that shows them: for a listener of its own, since they are not for everybody.
+    pub fn page(&self) -> Page {
+        Page::new(self.clone())
+    }
+
+    fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        self.threads().iter().for_each(|counts| totals.add(counts));
+        totals
+    }
+
+    /// Nothing that may panic is done while the lock is held.
+    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Counts>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The text format of Prometheus, version 0.0.4.
+impl fmt::Display for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        exposition::write(f, &self.totals())
+    }
+}
+
+/// What counts in one thread. Nothing is locked or allocated for a request.
+#[derive(Debug)]
+pub struct Recorder(Arc<Counts>);
+
+impl Observer for Recorder {
+    fn accepted(&mut self, _: Instant, _: SocketAddr) {
+        self.0.accepted();
+    }
+
+    fn answered(&mut self, _: Instant, _: &Clock, exchange: &Answered<'_>) {
+        self.0.answered(exchange);
+    }
+
+    fn malformed(&mut self, _: Instant, _: &Clock, _: SocketAddr, _: PeerError) {
+        self.0.malformed();
+    }
+
+    fn gone(&mut self, _: Instant, _: SocketAddr, end: &End) {
+        self.0.gone(end);
+    }
+
+    fn exhausted(&mut self, _: Instant) {
+        self.0.exhausted();
+    }
+}

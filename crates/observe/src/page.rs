@@ -1,0 +1,47 @@
+//! Figures to be fetched.
+
+use fulmar_proto::{HeaderBuf, Headers, Request, Response};
+use fulmar_server::{Call, Handler, Outcome};
+
+use crate::metrics::Metrics;
+
+/// Answers `GET /metrics` with figures, and nothing else.
+#[derive(Debug)]
+pub struct Page {
+    metrics: Metrics,
+    /// The length of the last answer: the next is about as long.
+    size: usize,
+}
+
+impl Page {
+    pub(crate) fn new(metrics: Metrics) -> Self {
+        Self { metrics, size: 0 }
+    }
+}
+
+impl Handler for Page {
+    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+        let path = request.target.split(|byte| *byte == b'?').next().unwrap_or_default();
+        match (request.method, path) {
+            (b"GET" | b"HEAD", b"/metrics") => {
+                use std::fmt::Write;
+                let mut text = String::with_capacity(self.size + self.size / 8);
+                write!(text, "{}", self.metrics).expect("a String takes everything");
+                self.size = text.len();
+                let added = [("Content-Type", CONTENT_TYPE)];
+                call.reply(Response { added: &added, ..Response::new(200, Headers::EMPTY) }, text)
+            }
+            (b"GET" | b"HEAD", _) => call.text(404, "the figures are at /metrics\n"),
+            _ => {
+                let mut headers = HeaderBuf::new();
+                headers.push("Allow", b"GET, HEAD")?;
+                call.reply(
+                    Response::new(405, headers.as_headers()),
+                    "figures can only be fetched\n",
+                )
+            }
+        }
+    }
+}
+
+const CONTENT_TYPE: &[u8] = b"text/plain; version=0.0.4; charset=utf-8";

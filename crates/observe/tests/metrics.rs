@@ -1,0 +1,218 @@
+//! Figures: what is counted, and that the text is one that Prometheus reads.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use fulmar_engine::End;
+use fulmar_observe::{Metrics, Recorder};
+use fulmar_proto::{PeerError, Phase};
+use fulmar_semantics::clock::Clock;
+use fulmar_server::{Answered, Asked, Observer, RequestId};
+use fulmar_sys as sys;
+
+fn exchange(method: &[u8], status: u16, bytes: u64, duration: Duration) -> Answered<'_> {
+    Answered {
+        peer: sys::UNNAMED,
+        asked: Asked { method, target: b"/", ..Asked::default() },
+        id: RequestId { server: 1, number: 1 },
+        status,
+        bytes,
+        duration,
+        complete: status != 0,
+    }
+}
+
+fn answer(recorder: &mut Recorder, now: Instant, exchange: &Answered<'_>) {
+    recorder.answered(now, &Clock::new(UNIX_EPOCH, now), exchange);
+}
+
+/// A family of the exposition format: its type, and samples by name and labels.
+#[derive(Debug, Default)]
+struct Family {
+    kind: String,
+    samples: BTreeMap<String, f64>,
+}
+
+/// Reads the text format, version 0.0.4, as strictly as its page says.
+fn parse(text: &str) -> BTreeMap<String, Family> {
+    assert!(text.ends_with('\n'));
+    let mut families: BTreeMap<String, Family> = BTreeMap::new();
+    let (mut helped, mut current) = (BTreeSet::new(), String::new());
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').unwrap();
+            assert!(!help.is_empty() && helped.insert(name.to_owned()), "{line}");
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+            assert!(helped.contains(name), "{line}");
+            let family = Family { kind: kind.to_owned(), ..Family::default() };
+            assert!(families.insert(name.to_owned(), family).is_none(), "twice: {line}");
+            current = name.to_owned();
+        } else {
+            let (sample, value) = line.rsplit_once(' ').unwrap();
+            let name = sample.split('{').next().unwrap();
+            let is_name = |c: char| c.is_ascii_alphanumeric() || "_:".contains(c);
+            assert!(name.chars().all(is_name) && !name.starts_with(|c: char| c.is_ascii_digit()));
+            let of = |suffix| name.strip_suffix(suffix).is_some_and(|base| base == current);
+            assert!(name == current || ["_bucket", "_sum", "_count"].into_iter().any(of), "{line}");
+            check_labels(&sample[name.len()..]);
+            let family = families.get_mut(&current).unwrap();
+            let value = value.parse().unwrap();
+            assert!(family.samples.insert(sample.to_owned(), value).is_none(), "twice: {line}");
+        }
+    }
+    families.iter().filter(|(_, family)| family.kind == "histogram").for_each(check_histogram);
+    families
+}
+
+fn check_labels(labels: &str) {
+    let Some(inner) = labels.strip_prefix('{') else { return assert_eq!(labels, "") };
+    for label in inner.strip_suffix('}').unwrap().split(',') {
+        let (name, value) = label.split_once('=').unwrap();
+        assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{label}");
+        let value = value.strip_prefix('"').unwrap().strip_suffix('"').unwrap();
+        assert!(!value.contains(['"', '\\', '\n']), "{label}");
+    }
+}
+
+fn check_histogram((name, family): (&String, &Family)) {
+    let limit = |sample: &str| -> Option<f64> {
+        let rest = sample.strip_prefix(&format!("{name}_bucket{{le=\""))?;
+        rest.strip_suffix("\"}")?.parse().ok()
+    };
+    let mut buckets: Vec<_> =
+        family.samples.iter().filter_map(|(sample, n)| Some((limit(sample)?, *n))).collect();
+    buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+    assert!(buckets.is_sorted_by(|a, b| a.1 <= b.1), "{buckets:?}");
+    let (last, all) = buckets.last().unwrap();
+    assert_eq!((*last, *all), (f64::INFINITY, family.samples[&format!("{name}_count")]));
+    assert!(family.samples[&format!("{name}_sum")] >= 0.0);
+}
+
+fn value(families: &BTreeMap<String, Family>, sample: &str) -> f64 {
+    let all = families.values().find_map(|family| family.samples.get(sample));
+    *all.unwrap_or_else(|| panic!("no {sample} in {families:#?}"))
+}
+
+#[test]
+fn everything_is_counted() {
+    let (metrics, now) = (Metrics::new(), sys::now());
+    let mut recorder = metrics.observer();
+    for _ in 0..3 {
+        recorder.accepted(now, sys::UNNAMED);
+    }
+    let (short, long) = (Duration::from_micros(700), Duration::from_secs(60));
+    answer(&mut recorder, now, &exchange(b"GET", 200, 10, Duration::ZERO));
+    answer(&mut recorder, now, &exchange(b"GET", 206, 5, short));
+    answer(&mut recorder, now, &exchange(b"BREW\"\n", 404, 7, long));
+    answer(&mut recorder, now, &exchange(b"POST", 0, 0, short));
+    answer(&mut recorder, now, &exchange(b"GET", 999, 0, short));
+    recorder.malformed(now, &Clock::new(UNIX_EPOCH, now), sys::UNNAMED, PeerError::BadHost);
+    recorder.exhausted(now);
+    recorder.gone(now, sys::UNNAMED, &End::Peer(PeerError::BadHost));
+    recorder.gone(now, sys::UNNAMED, &End::TimedOut(Some(Phase::Send)));
+    let families = parse(&metrics.to_string());
+    for (sample, expected) in [
+        ("fulmar_connections_accepted_total", 3.0),
+        ("fulmar_connections_open", 1.0),
+        ("fulmar_connections_ended_total{reason=\"malformed\"}", 1.0),
+        ("fulmar_connections_ended_total{reason=\"send_timeout\"}", 1.0),
+        ("fulmar_accept_failures_total", 1.0),
+        ("fulmar_http_requests_total{code=\"2xx\",method=\"GET\"}", 2.0),
+        ("fulmar_http_requests_total{code=\"4xx\",method=\"other\"}", 1.0),
+        ("fulmar_http_requests_total{code=\"none\",method=\"POST\"}", 1.0),
+        ("fulmar_http_requests_total{code=\"other\",method=\"GET\"}", 1.0),
+        ("fulmar_http_requests_incomplete_total", 1.0),
+        ("fulmar_http_requests_malformed_total", 1.0),
+        ("fulmar_http_response_body_bytes_total", 22.0),
+        ("fulmar_http_request_duration_seconds_bucket{le=\"0.0001\"}", 1.0),
+        ("fulmar_http_request_duration_seconds_bucket{le=\"0.001\"}", 4.0),
+        ("fulmar_http_request_duration_seconds_bucket{le=\"30\"}", 4.0),
+        ("fulmar_http_request_duration_seconds_bucket{le=\"+Inf\"}", 5.0),
+        ("fulmar_http_request_duration_seconds_sum", 60.0021),
+        ("fulmar_threads", 1.0),
+    ] {
+        assert_eq!(value(&families, sample), expected, "{sample}");
+    }
+}
+
+#[test]
+fn every_end_has_a_reason() {
+    let (metrics, now) = (Metrics::new(), sys::now());
+    let mut recorder = metrics.observer();
+    let phases = [
+        Phase::Handshake,
+        Phase::Idle,
+        Phase::Head,
+        Phase::Body,
+        Phase::Answer,
+        Phase::Application,
+        Phase::Send,
+        Phase::Linger,
+        Phase::Tunnel,
+    ];
+    let failed = || io::ErrorKind::Other.into();
+    let mut ends: Vec<_> = phases.map(|phase| End::TimedOut(Some(phase))).into();
+    ends.extend([End::Closed, End::TimedOut(None), End::Failed(failed()), End::File(failed())]);
+    ends.iter().for_each(|end| recorder.gone(now, sys::UNNAMED, end));
+    let families = parse(&metrics.to_string());
+    let reasons = &families["fulmar_connections_ended_total"].samples;
+    assert_eq!(reasons.values().sum::<f64>(), ends.len() as f64);
+    assert!(!reasons.keys().any(|sample| sample.contains("other")), "{reasons:?}");
+    assert_eq!(value(&families, "fulmar_connections_open"), 0.0);
+}
+
+#[test]
+fn threads_and_their_system_calls_are_added_up() {
+    let (metrics, now) = (Metrics::new(), sys::now());
+    let waits = 7;
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut recorder = metrics.observer();
+                for _ in 0..waits {
+                    sys::close(sys::epoll_create().unwrap());
+                }
+                answer(&mut recorder, now, &exchange(b"GET", 200, 1, Duration::ZERO));
+            });
+        }
+    });
+    sys::close(sys::epoll_create().unwrap()); // this thread serves nobody
+    // Both threads are gone: what they have done is not.
+    let families = parse(&metrics.to_string());
+    let calls = f64::from(2 * waits);
+    assert_eq!(value(&families, "fulmar_threads"), 2.0);
+    assert_eq!(value(&families, "fulmar_syscalls_total{call=\"epoll_create1\"}"), calls);
+    assert_eq!(value(&families, "fulmar_syscalls_total{call=\"close\"}"), calls);
+    assert_eq!(value(&families, "fulmar_syscalls_per_request"), calls);
+    assert_eq!(value(&families, "fulmar_syscalls_eagain_total"), 0.0);
+}
+
+#[test]
+fn nothing_yet_is_good_text_too() {
+    let families = parse(&Metrics::new().to_string());
+    assert_eq!(value(&families, "fulmar_syscalls_per_request"), 0.0);
+    assert!(families["fulmar_http_requests_total"].samples.is_empty());
+}
+
+#[test]
+fn counting_allocates_nothing_and_makes_no_call() {
+    let (metrics, now) = (Metrics::new(), sys::now());
+    let mut recorder = metrics.observer();
+    let clock = Clock::new(UNIX_EPOCH, now);
+    let before = sys::Ledger::here();
+    let memory = allocation_counter::measure(|| {
+        for _ in 0..1_000 {
+            recorder.accepted(now, sys::UNNAMED);
+            recorder.answered(now, &clock, &exchange(b"GET", 200, 10, Duration::ZERO));
+            recorder.gone(now, sys::UNNAMED, &End::Closed);
+        }
+    });
+    assert_eq!(memory.count_total, 0);
+    assert_eq!((sys::Ledger::here() - before).total(), 0);
+}

@@ -1,0 +1,240 @@
+//! A server over real sockets: answers in two parts, places that are used up, and the end.
+
+use std::convert::Infallible;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use fulmar_drive::{ListenOptions, listen};
+use fulmar_engine::{End, ListenerId, SocketId};
+use fulmar_proto::{
+    BodyLen, Connection, Event, HeaderBuf, Headers, Response, Server, ServerConnection, StreamId,
+};
+use fulmar_server::{Application, Context, Layers, Limits, ServerEngine, Stop};
+use fulmar_sys as sys;
+use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::https;
+use fulmar_tests::loops::{AppLoop, LISTENER, Level, Loop, OwnLoop, client};
+use fulmar_tests::tls_end::TlsPeer;
+
+/// Sends the head of an answer at once and its body a little later, upgrades who asks for it, and
+/// never answers `/never`.
+#[derive(Debug, Default)]
+struct Apart {
+    cut: usize,
+    gone: usize,
+}
+
+impl Application for Apart {
+    type Data = StreamId;
+    type Message = Infallible;
+
+    fn handle(
+        &mut self,
+        context: &mut Context,
+        reply: &mut ServerConnection,
+        answering: &mut StreamId,
+        event: Event<'_, Server>,
+    ) {
+        let Event::Head { stream, head, .. } = event else { return };
+        *answering = stream;
+        match head.target {
+            b"/never" => {}
+            b"/tunnel" => {
+                let mut fields = HeaderBuf::new();
+                fields.push("Upgrade", b"echo").expect("a field");
+                fields.push("Connection", b"Upgrade").expect("a field");
+                let head = Response::new(101, fields.as_headers());
+                reply.send_head(stream, head, BodyLen::Empty).expect("it was asked for");
+            }
+            _ => {
+                let head = Response::new(200, Headers::EMPTY);
+                reply.send_head(stream, head, BodyLen::Exact(5)).expect("the first answer");
+                context.set_timer(Some(context.now + Duration::from_millis(1)));
+            }
+        }
+    }
+
+    fn handle_timer(&mut self, _: &mut Context, reply: &mut ServerConnection, at: &mut StreamId) {
+        reply.send_data(*at, b"hello"[..].into()).expect("five bytes");
+        reply.send_end(*at, Headers::EMPTY).expect("they were all");
+    }
+
+    fn handle_gone(&mut self, _: Instant, _: SocketId, _: StreamId, end: &End) {
+        self.gone += 1;
+        self.cut += usize::from(matches!(end, End::Cut));
+    }
+}
+
+fn engine(limits: Limits, layers: Option<Layers>) -> (ServerEngine<Apart>, Stop) {
+    let stop = Stop::new();
+    let mut engine = ServerEngine::new(sys::now(), Apart::default(), limits, stop.clone());
+    engine.add_listener(LISTENER, layers);
+    (engine, stop)
+}
+
+/// Turns `driver` in this thread while `peer` talks to it in another.
+fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let peer = scope.spawn(peer);
+        driver.turn_until(|_| peer.is_finished());
+        peer.join().expect("the peer's assertions hold")
+    })
+}
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+const EXCHANGES: usize = 60;
+/// By how much a busy machine may be late.
+const LATE: Duration = Duration::from_millis(500);
+
+/// The median of all but the first: the kernel acknowledges that one at once.
+fn assert_quick(mut times: Vec<Duration>) {
+    times.remove(0);
+    times.sort_unstable();
+    let median = times[times.len() / 2];
+    assert!(median < Duration::from_millis(5), "the median exchange took {median:?}");
+}
+
+/// A body that follows its head a moment later does not wait for an acknowledgement of it.
+fn a_body_does_not_wait_for_its_head<L: Loop<Engine = ServerEngine<Apart>>>() {
+    let (mut driver, address) = L::start(engine(Limits::default(), None).0);
+    let times = beside(&mut driver, move || {
+        let mut stream = client(address);
+        let exchange = |_| {
+            let start = sys::now();
+            stream.write_all(GET).expect("room");
+            let (mut bytes, mut len) = ([0; 512], 0);
+            while !bytes[..len].ends_with(b"hello") {
+                let n = stream.read(&mut bytes[len..]).expect("an answer");
+                assert!(n > 0, "it is kept");
+                len += n;
+            }
+            sys::now() - start
+        };
+        (0..EXCHANGES).map(exchange).collect()
+    });
+    assert_quick(times);
+}
+
+fn nor_does_it_over_tls<L: Loop<Engine = ServerEngine<Apart>>>() {
+    let certs = Certs::new();
+    let tls = https::client_tls(&certs);
+    let layers = https::layers(https::server_tls(&certs, Who::Server));
+    let (mut driver, address) = L::start(engine(Limits::default(), Some(layers)).0);
+    let times = beside(&mut driver, move || {
+        let mut peer = TlsPeer::establish(&tls, address);
+        let exchange = |_| {
+            let start = sys::now();
+            let records = peer.seal(GET);
+            peer.stream.write_all(&records).expect("room");
+            while !peer.end.above.ends_with(b"hello") {
+                peer.receive();
+            }
+            peer.end.above.clear();
+            sys::now() - start
+        };
+        (0..EXCHANGES).map(exchange).collect()
+    });
+    assert_quick(times);
+}
+
+#[test]
+fn a_body_does_not_wait_for_its_head_in_any_loop() {
+    a_body_does_not_wait_for_its_head::<OwnLoop<_>>();
+    a_body_does_not_wait_for_its_head::<AppLoop<_, Level>>();
+    nor_does_it_over_tls::<OwnLoop<_>>();
+    nor_does_it_over_tls::<AppLoop<_, Level>>();
+}
+
+/// One more than an address may have is accepted and closed, without a word.
+#[test]
+fn who_has_too_many_connections_is_closed_at_once() {
+    let limits = Limits { loopback_connections_max: 3, ..Limits::default() };
+    let (mut server, address) = OwnLoop::start(engine(limits, None).0);
+    let mut clients: Vec<_> = (0..5).map(|_| client(address)).collect();
+    server.turn_until(|server| server.stats().accepted == 5);
+    assert_eq!((server.engine().connections(), server.engine().refused()), (3, 2));
+    let late = clients.split_off(3);
+    for mut stream in late {
+        assert_eq!(stream.read(&mut [0]).expect("the end"), 0);
+    }
+    drop(clients);
+    server.turn_until(|server| server.engine().connections() == 0);
+    let mut next = client(address);
+    let answer = beside(&mut server, move || {
+        next.write_all(GET).expect("room");
+        let mut start = [0; 12];
+        next.read_exact(&mut start).expect("an answer");
+        start
+    });
+    assert_eq!(&answer, b"HTTP/1.1 200");
+}
+
+/// What is left of a connection: everything that was sent, or how it failed.
+fn rest(mut stream: TcpStream) -> String {
+    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a good time");
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Ok(_) => String::from_utf8(bytes).expect("text"),
+        Err(error) => error.kind().to_string(),
+    }
+}
+
+/// A graceful stop with a client in every state: each ends as it should, all of them in time.
+#[test]
+fn a_graceful_stop_ends_for_everybody() {
+    let drain_timeout = Duration::from_millis(1_500); // who is new has a second
+    let (engine, stop) = engine(Limits { drain_timeout, ..Limits::default() }, None);
+    let (mut server, address) = OwnLoop::start(engine);
+    let certs = Certs::new();
+    let (secure, secure_address) =
+        listen(SocketAddr::from(([127, 0, 0, 1], 0)), ListenOptions::default()).expect("a port");
+    let layers = https::layers(https::server_tls(&certs, Who::Server));
+    let secure = server.0.listen(secure).expect("a listener");
+    assert_eq!(secure, ListenerId(1));
+    server.engine().add_listener(secure, Some(layers));
+
+    let clients: [&[u8]; 5] = [
+        b"",
+        b"GET / HT",
+        b"GET /never HTTP/1.1\r\nHost: h\r\n\r\n",
+        b"GET /tunnel HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: h\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n",
+    ];
+    let [idle, mut half, never, tunnel, pipelined] = clients.map(|bytes| {
+        let mut stream = client(address);
+        stream.write_all(bytes).expect("room");
+        stream
+    });
+    let mut shaking = client(secure_address);
+    shaking.write_all(&[22, 3, 1, 2, 0, 1]).expect("room"); // the beginning of a ClientHello
+    server.turn_until(|server| server.stats().accepted == 6);
+    (0..5).for_each(|_| server.turn(Duration::ZERO));
+
+    stop.set();
+    let start = sys::now();
+    server.with(fulmar_engine::Engine::handle_wake);
+    assert_eq!(client_error(address), ErrorKind::ConnectionRefused);
+    assert_eq!(client_error(secure_address), ErrorKind::ConnectionRefused);
+    half.write_all(b"TP/1.1\r\nHost: h\r\n\r\n").expect("room");
+    server.turn_until(|server| server.engine().connections() == 2);
+    assert!(sys::now() - start < drain_timeout, "who can end ends before the deadline");
+    server.turn_until(|server| server.engine().is_done());
+    let took = sys::now() - start;
+    assert!((drain_timeout..drain_timeout + LATE).contains(&took), "{took:?}");
+    let apart = server.engine().application();
+    assert_eq!((apart.gone, apart.cut), (6, 2));
+
+    assert_eq!(rest(idle), "");
+    assert!(matches!(&rest(shaking)[..], "" | "connection reset"), "no TLS, no words");
+    let half = rest(half);
+    assert!(half.contains("\r\nConnection: close\r\n") && half.ends_with("hello"), "{half}");
+    assert_eq!(rest(never), "");
+    assert!(rest(tunnel).starts_with("HTTP/1.1 101 "));
+    // The first answer had begun before the stop; the second request is not begun any more.
+    assert_eq!(rest(pipelined).matches("hello").count(), 1);
+}
+
+fn client_error(address: SocketAddr) -> ErrorKind {
+    TcpStream::connect(address).expect_err("nobody listens any more").kind()
+}
