@@ -84,7 +84,7 @@ def compare(bar: Bar, kind: str, best: Callable, measure: Callable[[Server], flo
 SCENARIOS = {
     "server-idle-8000": ("memory of idle connections", partial(idle, PLAIN, 600.0, "")),
     "server-idle-tls-1000": ("memory of idle TLS connections",
-                             partial(idle, TLS, 5_000.0, "P-256")),
+                             partial(idle, TLS, 5_120.0, "P-256")),
     "server-burst-8000": ("memory given back after a burst", partial(burst, PLAIN, "")),
     "server-burst-tls-1000": ("memory given back after a burst of TLS connections",
                               partial(burst, TLS, "P-256")),
