@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use fulmar_drive::{ListenOptions, listen};
-use fulmar_engine::{End, ListenerId, SocketId};
+use fulmar_engine::{End, Engine, ListenerId, SocketId};
 use fulmar_proto::{
     BodyLen, Connection, Event, HeaderBuf, Headers, Response, Server, ServerConnection, StreamId,
 };
@@ -213,7 +213,7 @@ fn a_graceful_stop_ends_for_everybody() {
 
     stop.set();
     let start = sys::now();
-    server.with(fulmar_engine::Engine::handle_wake);
+    server.with(Engine::handle_wake);
     assert_eq!(client_error(address), ErrorKind::ConnectionRefused);
     assert_eq!(client_error(secure_address), ErrorKind::ConnectionRefused);
     half.write_all(b"TP/1.1\r\nHost: h\r\n\r\n").expect("room");

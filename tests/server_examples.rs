@@ -58,8 +58,8 @@ fn ask(client: &mut Client, method: &str, target: &str, body: &str) -> Reply {
 }
 
 #[test]
-fn hello() {
-    let example = Example::start("hello");
+fn smallest() {
+    let example = Example::start("smallest");
     for _ in 0..2 {
         assert_eq!(example.client().get("/").body, b"hello\n");
     }
@@ -111,7 +111,7 @@ fn events() {
     }
     let mut speaker = example.client();
     assert_eq!(ask(&mut speaker, "POST", "/say", "hello\nworld").body, b"4 heard it\n");
-    let event = b"1a\r\ndata: hello\ndata: world\n\n\r\n";
+    let event = b"19\r\ndata: hello\ndata: world\n\n\r\n";
     for listener in &mut listeners {
         assert_eq!(listener.read_bytes(event.len()), event);
     }

@@ -128,7 +128,7 @@ fn send_whole(fd: BorrowedFd<'_>, step: Step<'_>, memory: &mut Vec<u8>) -> io::R
         Step::Gather { run: Run { inline, buffers: [] }, more } => sys::send(fd, inline, more)?,
         Step::Gather { run, more } => sys::send_vectored(fd, run.slices(), more)?,
         Step::File { run, part: Part { file, offset, len } } if run.is_empty() => {
-            some_of_file(sys::send_file(fd, file, offset, len)?)?
+            some_of_file(send_file(fd, file, offset, len)?)?
         }
         Step::File { run, part: Part { file, offset, len } } => {
             sys::send_file_with_head(fd, run.slices(), file, offset, len)?
@@ -142,6 +142,28 @@ fn send_whole(fd: BorrowedFd<'_>, step: Step<'_>, memory: &mut Vec<u8>) -> io::R
         }
     };
     Ok(n as u64)
+}
+
+/// Sends as much of a file as the socket takes.
+///
+/// `sendfile(2)` moves a pipe full at a time and stops between two of them when a signal has come,
+/// although the socket has room: no edge would tell of that later. So it is asked again wherever a
+/// pipe full may have ended, which is at the end of a page. Where the socket was full, it says so.
+fn send_file(fd: BorrowedFd<'_>, file: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<usize> {
+    let mut sent = 0;
+    while sent < len {
+        match sys::send_file(fd, file, offset + sent, len - sent) {
+            Ok(0) => break,
+            Ok(n) => sent += n as u64,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) if sent == 0 => return Err(error),
+            Err(_) => break, // it will say so again
+        }
+        if !(offset + sent).is_multiple_of(PAGE_SIZE) {
+            break;
+        }
+    }
+    Ok(usize::try_from(sent).unwrap_or(usize::MAX))
 }
 
 /// The first `n` bytes of a step, or fewer.
@@ -182,3 +204,5 @@ fn some_of_file(n: usize) -> io::Result<usize> {
 }
 
 pub(crate) const SHRUNK: &str = "the file became shorter while it was sent";
+/// The smallest page there is; larger ones end where these do.
+const PAGE_SIZE: u64 = 4096;

@@ -520,13 +520,14 @@ impl<C: Connection, T> Links<C, T> {
         input: &mut Input<'_>,
         on: &mut impl Handler<C, T>,
     ) {
-        let moved = self.slots.get(socket).map_or(0, |link| link.pace.fresh(input.len()));
-        self.with(now, socket, moved, on, |link, opened, lent| {
+        self.with(now, socket, on, |link, opened, lent| {
+            let arrived = link.pace.fresh(input.len());
             match link.between.take() {
                 Some(between) => link.between = between.open(link, input, opened, lent),
                 None => link.feed(input, lent),
             }
             link.pace.leave(input.len());
+            arrived
         });
     }
 
@@ -538,7 +539,7 @@ impl<C: Connection, T> Links<C, T> {
         bytes: u64,
         on: &mut impl Handler<C, T>,
     ) {
-        self.with(now, socket, bytes, on, |link, _, lent| {
+        self.with(now, socket, on, |link, _, lent| {
             if let Some(between) = &mut link.between {
                 between.handle_sent(bytes);
                 link.announced = between.layer.poll_transmit().is_some();
@@ -549,6 +550,7 @@ impl<C: Connection, T> Links<C, T> {
                     link.ask(lent);
                 }
             }
+            bytes
         });
     }
 
@@ -560,11 +562,12 @@ impl<C: Connection, T> Links<C, T> {
         bytes: &[u8],
         on: &mut impl Handler<C, T>,
     ) {
-        self.with(now, socket, 0, on, |link, _, lent| {
+        self.with(now, socket, on, |link, _, lent| {
             if let Some(between) = &mut link.between {
                 between.handle_loaded(&mut link.connection, bytes);
                 link.ask(lent);
             }
+            0
         });
     }
 
@@ -664,23 +667,23 @@ impl<C: Connection, T> Links<C, T> {
     }
 
     fn settle(&mut self, now: Instant, socket: SocketId, moved: u64, on: &mut impl Handler<C, T>) {
-        self.with(now, socket, moved, on, |_, _, _| {});
+        self.with(now, socket, on, |_, _, _| moved);
     }
 
-    /// Has something happen on a link, if it is still there, and settles it.
+    /// Has something happen on a link, if it is still there, and settles it. `act` says how many
+    /// bytes the peer has moved.
     fn with<H: Handler<C, T>>(
         &mut self,
         now: Instant,
         socket: SocketId,
-        moved: u64,
         on: &mut H,
-        act: impl FnOnce(&mut Link<C, T>, &mut Block, &mut Lent<'_, H>),
+        act: impl FnOnce(&mut Link<C, T>, &mut Block, &mut Lent<'_, H>) -> u64,
     ) {
         let Self { slots, desk, scratch, opened, .. } = self;
         let at = slots.position(socket);
         let Some(link) = slots.get_mut(socket) else { return };
         let mut lent = Lent { now, socket, scratch, on };
-        act(link, opened, &mut lent);
+        let moved = act(link, opened, &mut lent);
         if !link.settle(at, moved, desk, &mut lent) {
             self.end(now, socket, End::Closed, on);
         }

@@ -127,6 +127,15 @@ impl<'a> Headers<'a> {
         self.iter().filter(move |(n, _)| n.eq_ignore_ascii_case(name.as_bytes())).map(|(_, v)| v)
     }
 
+    /// True if there is a field with this name. The fields of other lengths are not looked at.
+    pub fn has(self, name: &str) -> bool {
+        let same = |header: &Header| {
+            (header.name.end - header.name.start) as usize == name.len()
+                && slice(self.block, &header.name).eq_ignore_ascii_case(name.as_bytes())
+        };
+        self.index.iter().any(same)
+    }
+
     /// How many fields there are.
     pub fn len(self) -> usize {
         self.index.len()
@@ -174,6 +183,7 @@ impl<'a> Headers<'a> {
 /// headers.push("Content-Type", b"text/plain").unwrap();
 /// assert!(headers.push("X-Split", b"a\r\nSet-Cookie: b").is_err());
 /// assert_eq!(headers.as_headers().get("content-type"), Some(&b"text/plain"[..]));
+/// assert!(headers.as_headers().has("content-type") && !headers.as_headers().has("Date"));
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct HeaderBuf {

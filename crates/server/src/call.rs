@@ -152,10 +152,11 @@ impl Call<'_> {
         }
         let id = self.desk.tells_ids.then(|| self.id().to_string());
         self.desk.clock.advance(self.context.now);
-        let mut added: SmallVec<[(&str, &[u8]); ADDED_LEN]> = SmallVec::from_slice(head.added);
-        if head.headers.get("Date").is_none() && !has(head.added, "Date") {
+        let mut added: SmallVec<[(&str, &[u8]); ADDED_LEN]> = SmallVec::new();
+        if !has(head.added, "Date") && !head.headers.has("Date") {
             added.push(("Date", self.desk.clock.http()));
         }
+        added.extend(head.added.iter().copied());
         if let Some(id) = &id {
             added.push(("X-Request-Id", id.as_bytes()));
         }
@@ -356,4 +357,4 @@ fn has(added: &[(&str, &[u8])], name: &str) -> bool {
 }
 
 /// Most answers have fewer fields of their own.
-const ADDED_LEN: usize = 8;
+const ADDED_LEN: usize = 4;

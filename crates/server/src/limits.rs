@@ -18,7 +18,8 @@ pub struct Limits {
     /// Bytes that one client can make us keep for its connection, at most: what it sent that
     /// nobody took or gave back, and what waits to be sent to it, together; 384 KiB at least. A
     /// quarter of it is what [`fulmar_proto::Connection::room`] says is free at first. An
-    /// application that queues more than there is room for keeps that beside it.
+    /// application that queues more than there is room for keeps that beside it, and so does a
+    /// thread the few blocks of memory that all its connections share.
     pub connection_memory_max: usize,
     /// Until the layer below a connection, such as TLS, is open.
     pub handshake_timeout: Duration,
@@ -29,7 +30,8 @@ pub struct Limits {
     /// Between two bytes of a request's body; then the client is answered 408, unless an answer
     /// has begun.
     pub body_timeout: Duration,
-    /// Between two bytes that the client takes.
+    /// Between two bytes that the client takes, as far as the kernel tells: it says so when about
+    /// a third of its buffer is free.
     pub send_timeout: Duration,
     /// While a client sends a body or takes an answer, beside those two timeouts: who is slower
     /// ends, though never silent for long. The application's time does not count.
@@ -98,5 +100,5 @@ impl Limits {
     }
 }
 
-/// An eighth is what a layer has opened, which is less than a head and a record together.
+/// An eighth is what a layer has opened, which is at most a head and a record.
 const MEMORY_MIN: usize = 8 * (32 + 16) * 1024;
