@@ -13,7 +13,7 @@ from .machine import CLIENT_CORE
 from .processes import Process, peak_bytes, reset_peak, rss_bytes
 from .programs import Server
 from .serve import ask_once
-from .servers import FULMAR, PEERS, Servers
+from .servers import FULMAR, PEERS, Servers, fetch
 
 PLAIN = 8_000
 TLS = 1_000
@@ -72,6 +72,7 @@ def compare(bar: Bar, kind: str, best: Callable, measure: Callable[[Server], flo
 
     def sample(name: str) -> None:
         server = servers.start(name)
+        fetch(server, TARGET)  # what the first connection takes for all that follow
         samples[name].append(measure(server))
         bar.with_commands(server.process.line)
         server.stop()

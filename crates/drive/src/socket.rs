@@ -180,4 +180,4 @@ impl Sockets {
 }
 
 /// So many places are not worth giving back.
-const KEPT_LEN: usize = 256;
+const KEPT_LEN: usize = 128;

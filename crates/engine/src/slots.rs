@@ -140,7 +140,7 @@ impl<T> Slots<T> {
 }
 
 /// So many places are not worth giving back.
-const KEPT_LEN: usize = 256;
+const KEPT_LEN: usize = 128;
 /// The highest bit of a key's word stays free: drivers mark their own descriptors with it.
 const GENERATION_MAX: u32 = u32::MAX >> 1;
 
