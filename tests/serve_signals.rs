@@ -24,13 +24,16 @@ fn interrupted_waits_are_no_errors() {
     };
     let mut client = Client::connect(serve.address);
     let before = client.ledger();
-    for _ in 0..50 {
-        interrupt();
-    }
-    let spent = client.ledger().since(&before);
-    // Some may have met a server that was not back in its wait yet.
-    assert!(spent.of("epoll_wait") >= 10, "{spent:?}");
-    assert!(spent.total() - spent.of("epoll_wait") <= 4, "nothing but the looks: {spent:?}");
+    let mut looks = 0;
+    // Some meet a server that is not back in its wait yet: on a busy machine most do.
+    eventually("waits are interrupted", || {
+        (0..50).for_each(|_| interrupt());
+        looks += 1;
+        let spent = client.ledger().since(&before);
+        let others = spent.total() - spent.of("epoll_wait");
+        assert!(others <= 4 * looks, "nothing but the looks: {spent:?}");
+        spent.of("epoll_wait") >= 10 + 2 * looks
+    });
     for _ in 0..50 {
         client.send_get("/delay/2");
         interrupt();
