@@ -49,6 +49,7 @@ pub struct Reactor<E, S> {
     pub(crate) splices: Vec<SocketId>, // of those: whose bytes go into files
     pub(crate) sending: Vec<SocketId>, // sockets to be written in this turn
     pub(crate) later: Vec<SocketId>, // sockets with a new transmit
+    pub(crate) loads: Vec<SocketId>, // sockets whose next bytes are in a file, and have to be seen
     pub(crate) fresh: Vec<SocketId>, // sockets that the selector does not know yet
     pub(crate) receives: Vec<Op>,
     pub(crate) sends: Vec<Op>,
@@ -101,6 +102,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             splices: Vec::new(),
             sending: Vec::new(),
             later: Vec::new(),
+            loads: Vec::new(),
             fresh: Vec::new(),
             receives: Vec::new(),
             sends: Vec::new(),
@@ -322,7 +324,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 }
             }
             Action::Splice { socket } => self.set_splicing(socket),
-            Action::Load { socket } => self.load(now, socket),
+            Action::Load { socket } => self.loads.push(socket),
             Action::Close { socket } => {
                 if let Some(socket) = self.sockets.remove(socket) {
                     self.selector.retire(socket.fd);
@@ -388,7 +390,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     /// True if the next turn need not wait.
     fn has_work(&self) -> bool {
-        !self.due.is_empty() || !self.later.is_empty() || !self.arrivals.is_empty()
+        !self.due.is_empty()
+            || !self.later.is_empty()
+            || !self.loads.is_empty()
+            || !self.arrivals.is_empty()
     }
 
     fn tell_deadline(&mut self, now: Instant) {

@@ -14,17 +14,31 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Looks at the transmit of every socket on the list and sends it. Short ones are copied side
     /// by side and leave as one list, long ones and files by calls of their own.
     pub(crate) fn flush(&mut self, now: Instant) {
-        if self.sending.is_empty() {
+        if self.sending.is_empty() && self.loads.is_empty() {
             return;
         }
         if E::STAMPS_SENDS {
             self.stamp();
         }
+        self.send_loads(now);
         for at in 0..self.sending.len() {
             self.transmit(now, self.sending[at]);
         }
         self.sending.clear();
         self.send_list(now);
+    }
+
+    /// Reads the next part of a file and sends what came of it, socket by socket: so the bytes are
+    /// still in the processor's cache when the kernel takes them, and their memory is there for
+    /// the next socket. What follows a part waits for the next turn.
+    fn send_loads(&mut self, now: Instant) {
+        let told = self.loads.len();
+        for at in 0..told {
+            let id = self.loads[at];
+            self.load(now, id);
+            self.transmit(now, id);
+        }
+        self.loads.drain(..told);
     }
 
     fn transmit(&mut self, now: Instant, id: SocketId) {
