@@ -253,10 +253,17 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.act(now); // what sending led to; what it wants sent waits for the next turn
         self.watch_fresh(now);
         if self.trim_at.is_some_and(|time| time <= now) {
-            self.trim_at = None;
-            sys::trim_memory();
+            self.give_memory_back();
         }
         self.tell_deadline(now);
+    }
+
+    /// A crowd has left: buffers that it has filled go, and what is free goes back to the system.
+    fn give_memory_back(&mut self) {
+        self.trim_at = None;
+        self.block = Block::new(BLOCK_SIZE);
+        (self.buffer, self.loaded) = (Vec::new(), Vec::new());
+        sys::trim_memory();
     }
 
     fn tell_connected(&mut self, now: Instant) {
