@@ -15,7 +15,8 @@ use fulmar_server::{
 };
 use fulmar_sys::{self as sys, Call as System, Ledger};
 use fulmar_tests::http::{Client, Reply};
-use fulmar_tests::loops::{AppLoop, Bytewise, Edge, LISTENER, Level, Loop, Once, OneShot, OwnLoop};
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop};
+use fulmar_tests::tests_in_every_loop;
 
 /// What its thread and the test exchange.
 #[derive(Default)]
@@ -365,35 +366,19 @@ fn waiting_costs_nothing() {
     }
 }
 
-macro_rules! under_all {
-    (@ $world:ident, $loop:ty, [$($name:ident),*]) => {
-        mod $world {
-            use super::*;
-            $(#[test] fn $name() { super::$name::<$loop>(); })*
-        }
-    };
-    ($($name:ident),* $(,)?) => {
-        under_all!(@ epoll, OwnLoop<_>, [$($name),*]);
-        under_all!(@ level, AppLoop<_, Level>, [$($name),*]);
-        under_all!(@ edge, AppLoop<_, Edge>, [$($name),*]);
-        under_all!(@ one_shot, AppLoop<_, OneShot>, [$($name),*]);
-        under_all!(@ registered_once, AppLoop<_, Once>, [$($name),*]);
-        under_all!(@ epoll_bytewise, Bytewise<OwnLoop<_>>, [$($name),*]);
-        under_all!(@ level_bytewise, Bytewise<AppLoop<_, Level>>, [$($name),*]);
-    };
-}
-
-under_all!(
-    answers_at_once,
-    a_body_is_collected_up_to_its_limit,
-    a_client_that_waits_is_told_to_go_on,
-    pieces_are_produced,
-    an_echo_survives_back_pressure,
-    another_thread_answers,
-    nobody_is_answered_who_has_left,
-    a_stream_goes_on_when_told,
-    faults_of_a_handler_are_told,
-    a_connection_is_handed_over,
+tests_in_every_loop!(
+    at_any_pace: [
+        answers_at_once,
+        a_body_is_collected_up_to_its_limit,
+        a_client_that_waits_is_told_to_go_on,
+        pieces_are_produced,
+        an_echo_survives_back_pressure,
+        another_thread_answers,
+        nobody_is_answered_who_has_left,
+        a_stream_goes_on_when_told,
+        faults_of_a_handler_are_told,
+        a_connection_is_handed_over,
+    ],
 );
 
 /// What `/upper` takes at most.

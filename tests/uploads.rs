@@ -14,7 +14,8 @@ use fulmar_server::{Call, Calls, Handler, Limits, Outcome, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call as System, Ledger};
 use fulmar_tests::curl::Curl;
 use fulmar_tests::http::{Client, Reply};
-use fulmar_tests::loops::{AppLoop, Bytewise, Edge, LISTENER, Level, Loop, Once, OneShot, OwnLoop};
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop};
+use fulmar_tests::tests_in_every_loop;
 use tempfile::TempDir;
 
 /// A directory and nothing else.
@@ -258,30 +259,15 @@ fn nobody_puts_anything_where_it_is_not_wanted<L: Loop<Engine = Engine>>() {
     });
 }
 
-macro_rules! under_all {
-    (@ $world:ident, $loop:ty, [$($name:ident),*]) => {
-        mod $world {
-            use super::*;
-            $(#[test] fn $name() { super::$name::<$loop>(); })*
-        }
-    };
-    ($($name:ident),* $(,)?) => {
-        under_all!(@ epoll, OwnLoop<_>, [$($name),*]);
-        under_all!(@ level, AppLoop<_, Level>, [$($name),*]);
-        under_all!(@ edge, AppLoop<_, Edge>, [$($name),*]);
-        under_all!(@ one_shot, AppLoop<_, OneShot>, [$($name),*]);
-        under_all!(@ registered_once, AppLoop<_, Once>, [$($name),*]);
-        under_all!(@ epoll_bytewise, Bytewise<OwnLoop<_>>, [$($name),*]);
-    };
-}
-
-under_all!(
-    a_file_is_made_and_replaced_and_seen_at_once,
-    what_cannot_be_put_is_refused,
-    a_file_that_is_too_large_is_refused,
-    a_client_that_leaves_leaves_nothing,
-    of_two_writers_the_slower_is_told,
-    nobody_puts_anything_where_it_is_not_wanted,
+tests_in_every_loop!(
+    at_any_pace: [
+        a_file_is_made_and_replaced_and_seen_at_once,
+        what_cannot_be_put_is_refused,
+        a_file_that_is_too_large_is_refused,
+        a_client_that_leaves_leaves_nothing,
+        of_two_writers_the_slower_is_told,
+        nobody_puts_anything_where_it_is_not_wanted,
+    ],
 );
 
 #[test]

@@ -20,8 +20,9 @@ use fulmar_sys::{self as sys, Call as System, Ledger};
 use fulmar_tests::alone::Alone;
 use fulmar_tests::curl::{self, Curl};
 use fulmar_tests::http::{Client, Reply};
-use fulmar_tests::loops::{AppLoop, Bytewise, Edge, LISTENER, Level, Loop, Once, OneShot, OwnLoop};
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop};
 use fulmar_tests::process::{peer, run, text};
+use fulmar_tests::tests_in_every_loop;
 use fulmar_web::auth::admit;
 use fulmar_web::form::{self, Content, Form, Value};
 use fulmar_web::htpasswd::Htpasswd;
@@ -410,31 +411,16 @@ fn a_representation_is_sent_in_parts_or_not_at_all<L: Loop<Engine = Engine>>() {
     });
 }
 
-macro_rules! under_all {
-    (@ $world:ident, $loop:ty, [$($name:ident),*]) => {
-        mod $world {
-            use super::*;
-            $(#[test] fn $name() { super::$name::<$loop>(); })*
-        }
-    };
-    ($($name:ident),* $(,)?) => {
-        under_all!(@ epoll, OwnLoop<_>, [$($name),*]);
-        under_all!(@ level, AppLoop<_, Level>, [$($name),*]);
-        under_all!(@ edge, AppLoop<_, Edge>, [$($name),*]);
-        under_all!(@ one_shot, AppLoop<_, OneShot>, [$($name),*]);
-        under_all!(@ registered_once, AppLoop<_, Once>, [$($name),*]);
-        under_all!(@ epoll_bytewise, Bytewise<OwnLoop<_>>, [$($name),*]);
-    };
-}
-
-under_all!(
-    forms_are_collected,
-    what_is_no_form_or_too_much_is_refused,
-    a_client_that_leaves_leaves_nothing,
-    users_are_asked_who_they_are,
-    cookies_come_and_go,
-    files_are_answered_from_any_handler,
-    a_representation_is_sent_in_parts_or_not_at_all,
+tests_in_every_loop!(
+    at_any_pace: [
+        forms_are_collected,
+        what_is_no_form_or_too_much_is_refused,
+        a_client_that_leaves_leaves_nothing,
+        users_are_asked_who_they_are,
+        cookies_come_and_go,
+        files_are_answered_from_any_handler,
+        a_representation_is_sent_in_parts_or_not_at_all,
+    ],
 );
 
 fn url(address: SocketAddr, target: &str) -> String {
