@@ -19,6 +19,7 @@ use fulmar_engine::{Engine, ListenerId};
 use fulmar_sys as sys;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 /// A loop that drives an engine.
 pub trait Loop {
@@ -379,7 +380,10 @@ impl<E: Engine, T: Trigger> AppLoop<E, T> {
     /// If the kernel cannot tell.
     pub fn wait(&self, max: Duration) -> Vec<(RawFd, Ready)> {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
-        let n = epoll::wait(&self.epoll, &mut events, Some(&timespec(max))).expect("epoll_wait(2)");
+        let n = match epoll::wait(&self.epoll, &mut events, Some(&timespec(max))) {
+            Err(Errno::INTR) => 0, // a stop and its end are enough (signal(7))
+            n => n.expect("epoll_wait(2)"),
+        };
         events[..n].iter().map(ready).collect()
     }
 
