@@ -619,6 +619,27 @@ const ALLOWED: &[Edges] = &[
     crate_("http", &["proto", "server"]),
     crate_("serve", &["proto", "semantics", "server", "sys", "web"]),
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
+    crate_("rules", &["proto", "semantics"]),
+    crate_("haproxy", &["rules"]),
+    crate_("balance", &[]),
+    crate_("proxy", &["balance", "engine", "haproxy", "proto", "rules", "semantics", "tls"]),
+    crate_(
+        "gateway",
+        &[
+            "balance",
+            "drive",
+            "engine",
+            "haproxy",
+            "host",
+            "observe",
+            "proto",
+            "proxy",
+            "rules",
+            "semantics",
+            "sys",
+            "tls",
+        ],
+    ),
     crate_(
         "cli",
         &[

@@ -1,0 +1,2 @@
+//! A proxy as a program: threads, reloads, logs, statistics, the runtime socket.
+#![forbid(unsafe_code)]

@@ -1,0 +1,227 @@
+//! The engine of one thread: listeners, and the two kinds of relays behind them.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use fulmar_engine::{Action, Endpoint, Engine, ListenerId, SocketId};
+use fulmar_haproxy::Mode;
+use fulmar_proto::{FileRange, Input, Layer, Transmit};
+
+use crate::http::Http;
+use crate::journal::Journal;
+use crate::live::Live;
+use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, LANES, Relay};
+use crate::services::Services;
+use crate::shared::{BindId, Shared};
+use crate::tcp::Tcp;
+
+/// The proxy on one thread, to be driven by a reactor.
+#[derive(Debug)]
+pub struct Proxy {
+    shared: Shared,
+    http: Http,
+    tcp: Tcp,
+    listeners: Vec<Listener>,
+    stop: Stop,
+    ending: Option<Option<Instant>>, // a soft stop has begun; when it becomes a hard one
+    actions: VecDeque<Action>,
+}
+
+/// Makes what lies below each connection of a listener: TLS, a PROXY header, or both. `None`: the
+/// connection is not wanted.
+pub type MakeLayer = Box<dyn Fn(SocketAddr) -> Option<Box<dyn Layer>> + Send>;
+
+/// A listening socket of this thread.
+struct Listener {
+    id: ListenerId,
+    bind: BindId,
+    layer: Option<MakeLayer>,
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("id", &self.id).field("bind", &self.bind).finish()
+    }
+}
+
+/// Asks a proxy for a soft stop, from any thread: set it, then wake its reactor.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// The proxy is to end.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// True once the proxy is to end.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl Proxy {
+    /// The engine of thread number `thread` of those that share `live`.
+    pub fn new(
+        now: Instant,
+        live: Arc<Live>,
+        thread: usize,
+        journal: Box<dyn Journal>,
+        services: Box<dyn Services>,
+        stop: Stop,
+    ) -> Self {
+        let shared = Shared::new(live, thread, journal, services);
+        Self {
+            http: Http::new(now, &shared),
+            tcp: Tcp::new(now, &shared),
+            shared,
+            listeners: Vec::new(),
+            stop,
+            ending: None,
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// Clients come from `listener`, and are dealt with as the frontend of `bind` says.
+    pub fn add_listener(&mut self, id: ListenerId, bind: BindId, layer: Option<MakeLayer>) {
+        self.listeners.push(Listener { id, bind, layer });
+    }
+
+    /// True once a stop was asked for and the last client is gone.
+    pub fn is_done(&self) -> bool {
+        self.ending.is_some() && self.http.clients() + self.tcp.clients() == 0
+    }
+
+    fn begin_to_end(&mut self, now: Instant) {
+        let after = self.shared.live.config.global.hard_stop_after;
+        self.ending = Some(after.map(|after| now + after.min(FOREVER)));
+        self.shared.ending = true;
+        for listener in self.listeners.drain(..) {
+            self.actions.push_back(Action::Unlisten { listener: listener.id });
+        }
+        self.http.begin_to_end(now, &mut self.shared);
+        self.tcp.begin_to_end(now, &mut self.shared);
+    }
+
+    fn relay(&mut self, socket: SocketId) -> (&mut dyn Relay, &mut Shared) {
+        match is_http(socket) {
+            true => (&mut self.http, &mut self.shared),
+            false => (&mut self.tcp, &mut self.shared),
+        }
+    }
+}
+
+fn is_http(socket: SocketId) -> bool {
+    matches!(socket.index % LANES, HTTP_CLIENTS | HTTP_SERVERS)
+}
+
+impl Engine for Proxy {
+    fn handle_accepted(
+        &mut self,
+        now: Instant,
+        listener: ListenerId,
+        peer: SocketAddr,
+    ) -> Option<SocketId> {
+        let known = self.listeners.iter().find(|known| known.id == listener)?;
+        let layer = match &known.layer {
+            None => None,
+            Some(make) => Some(make(peer)?),
+        };
+        let bind = known.bind;
+        match self.shared.live.frontends[bind.frontend].config.mode {
+            Mode::Http => self.http.accept(now, &mut self.shared, bind, peer, layer),
+            Mode::Tcp => self.tcp.accept(now, &mut self.shared, bind, peer, layer),
+        }
+    }
+
+    fn handle_connected(&mut self, now: Instant, socket: SocketId) {
+        let (relay, shared) = self.relay(socket);
+        relay.handle_connected(now, shared, socket);
+    }
+
+    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
+        let (relay, shared) = self.relay(socket);
+        relay.handle_input(now, shared, socket, input);
+    }
+
+    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
+        let (relay, shared) = self.relay(socket);
+        relay.handle_sent(now, shared, socket, bytes);
+    }
+
+    fn handle_loaded(&mut self, now: Instant, socket: SocketId, bytes: &[u8]) {
+        let (relay, shared) = self.relay(socket);
+        relay.handle_loaded(now, shared, socket, bytes);
+    }
+
+    fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
+        let (relay, shared) = self.relay(socket);
+        relay.handle_hangup(now, shared, socket);
+    }
+
+    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
+        let (relay, shared) = self.relay(socket);
+        relay.handle_failed(now, shared, socket, error);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.http.handle_timeout(now, &mut self.shared);
+        self.tcp.handle_timeout(now, &mut self.shared);
+        if self.ending.flatten().is_some_and(|deadline| deadline <= now) {
+            self.http.cut_all(now, &mut self.shared);
+            self.tcp.cut_all(now, &mut self.shared);
+        }
+    }
+
+    fn handle_wake(&mut self, now: Instant) {
+        if self.stop.is_set() && self.ending.is_none() {
+            self.begin_to_end(now);
+        }
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        let own = self.actions.pop_front();
+        own.or_else(|| self.http.poll_action()).or_else(|| self.tcp.poll_action())
+    }
+
+    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
+        match is_http(socket) {
+            true => self.http.poll_transmit(socket),
+            false => self.tcp.poll_transmit(socket),
+        }
+    }
+
+    fn is_last(&self, socket: SocketId) -> bool {
+        match is_http(socket) {
+            true => self.http.is_last(socket),
+            false => self.tcp.is_last(socket),
+        }
+    }
+
+    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
+        match is_http(socket) {
+            true => self.http.poll_endpoint(socket),
+            false => self.tcp.poll_endpoint(socket),
+        }
+    }
+
+    fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
+        match is_http(socket) {
+            true => self.http.poll_load(socket),
+            false => self.tcp.poll_load(socket),
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let ending = self.ending.flatten().filter(|_| !self.is_done());
+        [self.http.poll_timeout(), self.tcp.poll_timeout(), ending].into_iter().flatten().min()
+    }
+}
+
+/// Longer than any proxy runs; far more than this cannot be added to a moment.
+const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);

@@ -1,0 +1,33 @@
+//! Where lines of logs go.
+
+use std::fmt;
+
+use fulmar_haproxy::model::LogTarget;
+
+/// How bad it is (RFC 5424 §6.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Severity {
+    /// Nobody is served.
+    Emergency = 0,
+    /// Somebody has to act at once.
+    Alert = 1,
+    /// Critical.
+    Critical = 2,
+    /// An error.
+    Error = 3,
+    /// A warning.
+    Warning = 4,
+    /// Normal, and worth a line.
+    Notice = 5,
+    /// Traffic.
+    Info = 6,
+    /// For whoever looks for a fault.
+    Debug = 7,
+}
+
+/// Takes lines, and brings them where they are to go; it never waits, and may lose some.
+pub trait Journal: fmt::Debug {
+    /// One line, without an end, for each of these targets that wants it so severe.
+    fn log(&mut self, to: &[LogTarget], tag: Option<&str>, severity: Severity, line: &[u8]);
+}

@@ -1,0 +1,27 @@
+//! The proxy: a server's connections and a client's, lent to each other.
+//!
+//! [`Proxy`] is the engine of one thread. What threads share is in [`Live`]: the configuration, the
+//! state of servers, and counters, which each thread keeps for itself and others may read. It does
+//! no I/O and writes no file: lines of a log go to a [`Journal`], and pages that are not proxied
+//! come from [`Services`].
+#![forbid(unsafe_code)]
+
+mod counters;
+mod live;
+
+mod engine;
+mod relay;
+mod shared;
+
+mod http;
+mod tcp;
+
+mod journal;
+mod services;
+
+pub use counters::{Counter, Counters, sum};
+pub use engine::{MakeLayer, Proxy, Stop};
+pub use journal::{Journal, Severity};
+pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
+pub use services::{Page, Services};
+pub use shared::BindId;

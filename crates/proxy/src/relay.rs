@@ -1,0 +1,69 @@
+//! What the engine asks of a kind of relay: two sets of links, lent to each other.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use fulmar_engine::{Action, Endpoint, SocketId};
+use fulmar_proto::{FileRange, Input, Layer, Transmit};
+
+use crate::shared::{BindId, Shared};
+
+/// Clients on one side, servers on the other. The names of the methods are those of
+/// [`fulmar_engine::Engine`], and mean the same.
+pub(crate) trait Relay {
+    /// A client has connected, and may stay: what is below its connection is there already.
+    fn accept(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        bind: BindId,
+        peer: SocketAddr,
+        layer: Option<Box<dyn Layer>>,
+    ) -> Option<SocketId>;
+
+    fn handle_connected(&mut self, now: Instant, shared: &mut Shared, socket: SocketId);
+    fn handle_input(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        socket: SocketId,
+        input: &mut Input<'_>,
+    );
+    fn handle_sent(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: u64);
+    fn handle_loaded(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: &[u8]);
+    fn handle_hangup(&mut self, now: Instant, shared: &mut Shared, socket: SocketId);
+    fn handle_failed(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        socket: SocketId,
+        error: io::Error,
+    );
+    fn handle_timeout(&mut self, now: Instant, shared: &mut Shared);
+
+    /// Clients are asked to leave, as far as the protocol has a way to.
+    fn begin_to_end(&mut self, now: Instant, shared: &mut Shared);
+    /// Whoever is left is cut off.
+    fn cut_all(&mut self, now: Instant, shared: &mut Shared);
+    /// Connections of clients.
+    fn clients(&self) -> usize;
+
+    fn poll_action(&mut self) -> Option<Action>;
+    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>>;
+    fn is_last(&self, socket: SocketId) -> bool;
+    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint>;
+    fn poll_load(&mut self, socket: SocketId) -> Option<FileRange>;
+    fn poll_timeout(&self) -> Option<Instant>;
+}
+
+/// Which lane of socket names belongs to whom: the owner of a socket is `index % LANES`.
+pub(crate) const LANES: u32 = 4;
+/// Clients that speak HTTP.
+pub(crate) const HTTP_CLIENTS: u32 = 0;
+/// Servers that speak HTTP.
+pub(crate) const HTTP_SERVERS: u32 = 1;
+/// Clients whose bytes nobody looks into.
+pub(crate) const TCP_CLIENTS: u32 = 2;
+/// Servers whose bytes nobody looks into.
+pub(crate) const TCP_SERVERS: u32 = 3;

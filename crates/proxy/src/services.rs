@@ -1,0 +1,34 @@
+//! Pages that are not proxied: statistics and metrics, made by whoever runs the proxy.
+
+use std::fmt;
+
+use fulmar_haproxy::model::StatsPage;
+use fulmar_proto::HeaderBuf;
+use fulmar_rules::RequestHead;
+
+/// Makes pages. Called on the thread that serves them.
+pub trait Services: fmt::Debug {
+    /// The statistics page, in the form that the request asks for, or what came of the change that
+    /// it asks for: `body` is that of a POST. `may_change`: `stats admin` allows it.
+    fn statistics(
+        &mut self,
+        page: &StatsPage,
+        request: &RequestHead,
+        body: &[u8],
+        may_change: bool,
+    ) -> Page;
+
+    /// What Prometheus asks for.
+    fn metrics(&mut self, request: &RequestHead) -> Page;
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// Its status.
+    pub status: u16,
+    /// Its fields, but for its length.
+    pub fields: HeaderBuf,
+    /// Its body.
+    pub body: Vec<u8>,
+}

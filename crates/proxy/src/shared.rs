@@ -1,0 +1,44 @@
+//! What both kinds of relays of one thread share.
+
+use std::sync::Arc;
+
+use fulmar_balance::{Picker, Rule};
+
+use crate::journal::Journal;
+use crate::live::Live;
+use crate::services::Services;
+
+/// A listening address: its frontend, and its place among the frontend's binds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BindId {
+    /// The place of its frontend in the configuration.
+    pub frontend: usize,
+    /// Its place in that frontend.
+    pub bind: usize,
+}
+
+/// What both kinds of relays of one thread share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) live: Arc<Live>,
+    /// The number of this thread: which counters are ours.
+    pub(crate) thread: usize,
+    /// One for each backend.
+    pub(crate) pickers: Vec<Picker>,
+    pub(crate) journal: Box<dyn Journal>,
+    pub(crate) services: Box<dyn Services>,
+    /// No connection is kept any more.
+    pub(crate) ending: bool,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        live: Arc<Live>,
+        thread: usize,
+        journal: Box<dyn Journal>,
+        services: Box<dyn Services>,
+    ) -> Self {
+        let pickers = live.backends.iter().map(|_| Picker::new(Rule::default(), thread)).collect();
+        Self { live, thread, pickers, journal, services, ending: false }
+    }
+}
