@@ -13,6 +13,8 @@ mod engine;
 mod relay;
 mod shared;
 
+mod upstream;
+
 mod http;
 mod tcp;
 
