@@ -13,6 +13,7 @@ mod between;
 mod endpoint;
 mod engine;
 mod resolve;
+mod stop;
 mod timeouts;
 
 pub use endpoint::{Endpoint, KeepAlive, Peer};
@@ -20,5 +21,6 @@ pub use engine::{Action, Engine, ListenerId, SocketId};
 pub use links::{End, Exchange, Handler, Links};
 pub use resolve::{LookupId, ResolveError, Resolved};
 pub use slots::Slots;
+pub use stop::Stop;
 pub use timeouts::{Rate, Timeouts};
 pub use timers::{Span, Tick, Wheel};

@@ -19,8 +19,10 @@ mod tcp;
 mod journal;
 mod services;
 
+pub use fulmar_engine::Stop;
+
 pub use counters::{Counter, Counters, sum};
-pub use engine::{MakeLayer, Proxy, Stop};
+pub use engine::{MakeLayer, Proxy};
 pub use journal::{Journal, Severity};
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
 pub use services::{Page, Services};
