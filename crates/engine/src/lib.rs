@@ -14,6 +14,7 @@ mod between;
 mod endpoint;
 mod engine;
 mod resolve;
+mod stop;
 mod timeouts;
 
 pub use endpoint::{Endpoint, KeepAlive, Peer};
@@ -22,4 +23,5 @@ pub use links::{End, Exchange, Handler, Links};
 pub use resolve::{LookupId, ResolveError, Resolved};
 pub use slots::Slots;
 pub use timeouts::{Rate, Timeouts, TimeoutsId};
+pub use stop::Stop;
 pub use timers::{Span, Tick, Wheel};

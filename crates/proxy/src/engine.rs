@@ -5,10 +5,9 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, Endpoint, Engine, ListenerId, SocketId};
+use fulmar_engine::{Action, Endpoint, Engine, ListenerId, SocketId, Stop};
 use fulmar_haproxy::Mode;
 use fulmar_proto::{FileRange, Input, Layer, Transmit};
 
@@ -46,22 +45,6 @@ struct Listener {
 impl fmt::Debug for Listener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listener").field("id", &self.id).field("bind", &self.bind).finish()
-    }
-}
-
-/// Asks a proxy for a soft stop, from any thread: set it, then wake its reactor.
-#[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
-
-impl Stop {
-    /// The proxy is to end.
-    pub fn set(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    /// True once the proxy is to end.
-    pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
     }
 }
 

@@ -23,8 +23,10 @@ mod journal;
 mod services;
 
 pub use balancing::hasher;
+pub use fulmar_engine::Stop;
+
 pub use counters::{Counter, Counters, sum};
-pub use engine::{MakeLayer, Proxy, Stop};
+pub use engine::{MakeLayer, Proxy};
 pub use journal::{Journal, Severity};
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
 pub use services::{Page, Services};
