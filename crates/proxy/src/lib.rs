@@ -6,6 +6,7 @@
 //! come from [`Services`].
 #![forbid(unsafe_code)]
 
+mod clock;
 mod counters;
 mod live;
 
@@ -19,7 +20,8 @@ mod tcp;
 mod journal;
 mod services;
 
-pub use counters::{Counter, Counters, sum};
+pub use clock::Clock;
+pub use counters::{Counter, Counters, Rate, Timing, sum};
 pub use engine::{MakeLayer, Proxy, Stop};
 pub use journal::{Journal, Severity};
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};

@@ -1,11 +1,13 @@
 //! What threads share: the configuration, the state of servers, and counters.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use fulmar_balance::{Group, Settings};
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
 
+use crate::clock::Clock;
 use crate::counters::Counters;
 
 /// A configuration at work, shared by all threads of a process.
@@ -19,6 +21,9 @@ pub struct Live {
     pub backends: Vec<LiveBackend>,
     /// How many threads work.
     pub threads: usize,
+    /// One for each thread: what counters go by.
+    pub clocks: Box<[Arc<Clock>]>,
+    began: OnceLock<Instant>, // when the first thread did
 }
 
 /// A frontend at work.
@@ -59,9 +64,18 @@ pub struct LiveServer {
 impl Live {
     /// Nothing has happened yet.
     pub fn new(config: Config, threads: usize) -> Self {
-        let frontends = config.frontends.iter().map(|it| LiveFrontend::new(it, threads)).collect();
-        let backends = config.backends.iter().map(|it| LiveBackend::new(it, threads)).collect();
-        Self { config, frontends, backends, threads }
+        let clocks: Box<[Arc<Clock>]> = (0..threads).map(|_| Arc::default()).collect();
+        let frontends = config.frontends.iter().map(|it| LiveFrontend::new(it, &clocks)).collect();
+        let backends = config.backends.iter().map(|it| LiveBackend::new(it, &clocks)).collect();
+        Self { config, frontends, backends, threads, clocks, began: OnceLock::new() }
+    }
+
+    /// A moment in milliseconds, as clocks and counters tell it: since the first thread began, from
+    /// 1.
+    pub fn millis(&self, now: Instant) -> u64 {
+        let began = *self.began.get_or_init(|| now);
+        let millis = now.saturating_duration_since(began).as_millis();
+        u64::try_from(millis).unwrap_or(u64::MAX).saturating_add(1)
     }
 
     /// The backend with this name.
@@ -72,25 +86,25 @@ impl Live {
 }
 
 impl LiveFrontend {
-    fn new(config: &Arc<Frontend>, threads: usize) -> Self {
+    fn new(config: &Arc<Frontend>, clocks: &[Arc<Clock>]) -> Self {
         Self {
             config: Arc::clone(config),
-            counters: counters(threads),
-            listeners: config.binds.iter().map(|_| counters(threads)).collect(),
+            counters: counters(clocks),
+            listeners: config.binds.iter().map(|_| counters(clocks)).collect(),
             paused: AtomicBool::new(false),
         }
     }
 }
 
 impl LiveBackend {
-    fn new(config: &Arc<Backend>, threads: usize) -> Self {
+    fn new(config: &Arc<Backend>, clocks: &[Arc<Clock>]) -> Self {
         let servers = config.servers.iter();
         Self {
             config: Arc::clone(config),
-            counters: counters(threads),
+            counters: counters(clocks),
             group: Group::new(config.servers.iter().map(|it| settings(it))),
             servers: servers
-                .map(|it| LiveServer { config: Arc::clone(it), counters: counters(threads) })
+                .map(|it| LiveServer { config: Arc::clone(it), counters: counters(clocks) })
                 .collect(),
         }
     }
@@ -105,6 +119,6 @@ fn settings(server: &Server) -> Settings {
     }
 }
 
-fn counters(threads: usize) -> Box<[Counters]> {
-    (0..threads).map(|_| Counters::default()).collect()
+fn counters(clocks: &[Arc<Clock>]) -> Box<[Counters]> {
+    clocks.iter().map(|clock| Counters::new(Arc::clone(clock))).collect()
 }

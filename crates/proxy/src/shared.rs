@@ -1,6 +1,7 @@
 //! What both kinds of relays of one thread share.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use fulmar_balance::{Picker, Rule};
 
@@ -29,6 +30,7 @@ pub(crate) struct Shared {
     pub(crate) services: Box<dyn Services>,
     /// No connection is kept any more.
     pub(crate) ending: bool,
+    told: Option<Instant>, // the moment that this thread's clock shows
 }
 
 impl Shared {
@@ -39,6 +41,15 @@ impl Shared {
         services: Box<dyn Services>,
     ) -> Self {
         let pickers = live.backends.iter().map(|_| Picker::new(Rule::default(), thread)).collect();
-        Self { live, thread, pickers, journal, services, ending: false }
+        Self { live, thread, pickers, journal, services, ending: false, told: None }
+    }
+
+    /// It is `now`. Told with every call of the driver; the moment is the same throughout a turn.
+    #[inline]
+    pub(crate) fn tell(&mut self, now: Instant) {
+        if self.told != Some(now) {
+            self.told = Some(now);
+            self.live.clocks[self.thread].set(self.live.millis(now));
+        }
     }
 }
