@@ -22,6 +22,6 @@ pub use engine::{Action, Engine, ListenerId, SocketId};
 pub use links::{End, Exchange, Handler, Links};
 pub use resolve::{LookupId, ResolveError, Resolved};
 pub use slots::Slots;
-pub use timeouts::{Rate, Timeouts, TimeoutsId};
 pub use stop::Stop;
+pub use timeouts::{Rate, Timeouts, TimeoutsId};
 pub use timers::{Span, Tick, Wheel};

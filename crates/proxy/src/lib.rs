@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod balancing;
+mod clock;
 mod counters;
 mod live;
 
@@ -23,9 +24,10 @@ mod journal;
 mod services;
 
 pub use balancing::hasher;
+pub use clock::Clock;
 pub use fulmar_engine::Stop;
 
-pub use counters::{Counter, Counters, sum};
+pub use counters::{Counter, Counters, Rate, Timing, sum};
 pub use engine::{MakeLayer, Proxy};
 pub use journal::{Journal, Severity};
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
