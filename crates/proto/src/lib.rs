@@ -10,7 +10,7 @@
 pub mod connection;
 pub mod event;
 mod fields;
-mod head;
+pub mod head;
 pub mod input;
 pub mod layer;
 pub mod transmit;
