@@ -8,6 +8,7 @@ use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
 
 use crate::balancing;
 use crate::counters::Counters;
+use crate::wakers::Wakers;
 
 /// A configuration at work, shared by all threads of a process.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub struct Live {
     pub backends: Vec<LiveBackend>,
     /// How many threads work.
     pub threads: usize,
+    /// How they rouse each other.
+    pub wakers: Wakers,
 }
 
 /// A frontend at work.
@@ -63,7 +66,7 @@ impl Live {
         let frontends = config.frontends.iter().map(|it| LiveFrontend::new(it, threads)).collect();
         let backends = (0..config.backends.len()).map(BackendId);
         let backends = backends.map(|id| LiveBackend::new(&config, id, threads)).collect();
-        Self { config, frontends, backends, threads }
+        Self { config, frontends, backends, threads, wakers: Wakers::default() }
     }
 
     /// The backend with this name.
