@@ -184,7 +184,7 @@ impl Worker<'_> {
     fn handle_next(&mut self, next: Next<u32>) -> bool {
         match next {
             Next::Nobody => return false,
-            Next::Wake(thread) => self.wakers[thread].send(()).unwrap(),
+            Next::Wake(thread) => self.wakers[thread].send(()).expect("all threads live as long"),
             Next::Place { server, .. } => self.enter(server),
         }
         true
@@ -228,7 +228,7 @@ impl Worker<'_> {
             Placement::Placed(server) => self.enter(server),
             Placement::Wait(wants) => {
                 let ticket = self.queue.push(self.group, wants, number);
-                if number % 7 == 0 && self.queue.cancel(self.group, ticket).is_some() {
+                if number.is_multiple_of(7) && self.queue.cancel(self.group, ticket).is_some() {
                     self.done += 1;
                 }
                 self.serve_waiters();
@@ -240,8 +240,8 @@ impl Worker<'_> {
     /// `count` sessions, of which at most one ends for each that comes; then the rest.
     fn run(mut self, count: u32) {
         for number in 0..count {
-            self.come(number.wrapping_add(u32::try_from(self.thread).unwrap()));
-            if number % 4 != 0 {
+            self.come(number.wrapping_add(u32::try_from(self.thread).expect("few")));
+            if !number.is_multiple_of(4) {
                 self.leave_one();
             }
             while self.bell.try_recv().is_ok() {
@@ -257,7 +257,7 @@ impl Worker<'_> {
         }
         // Others may still count on this thread's answer.
         if self.finished.fetch_add(1, Ordering::SeqCst) + 1 == self.wakers.len() {
-            self.wakers.iter().for_each(|waker| waker.send(()).unwrap());
+            self.wakers.iter().for_each(|waker| waker.send(()).expect("all threads live as long"));
         }
         while self.finished.load(Ordering::SeqCst) < self.wakers.len() {
             self.wait_for_bell();

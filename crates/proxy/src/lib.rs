@@ -15,6 +15,8 @@ mod engine;
 mod relay;
 mod shared;
 
+mod upstream;
+
 mod http;
 mod tcp;
 

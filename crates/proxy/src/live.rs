@@ -5,9 +5,11 @@ use std::sync::atomic::AtomicBool;
 
 use fulmar_balance::Group;
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
+use fulmar_tls::{ClientTls, ConfigError};
 
 use crate::balancing;
 use crate::counters::Counters;
+use crate::upstream::client_tls;
 use crate::wakers::Wakers;
 
 /// A configuration at work, shared by all threads of a process.
@@ -58,6 +60,9 @@ pub struct LiveServer {
     pub config: Arc<Server>,
     /// One for each thread.
     pub counters: Box<[Counters]>,
+    /// What connections to it share, if they are TLS. Where its files cannot be used nobody gets
+    /// there; whoever starts the proxy should say so.
+    pub tls: Option<Result<ClientTls, ConfigError>>,
 }
 
 impl Live {
@@ -96,9 +101,17 @@ impl LiveBackend {
             config: Arc::clone(config),
             counters: counters(threads),
             group,
-            servers: servers
-                .map(|it| LiveServer { config: Arc::clone(it), counters: counters(threads) })
-                .collect(),
+            servers: servers.map(|it| LiveServer::new(it, threads)).collect(),
+        }
+    }
+}
+
+impl LiveServer {
+    fn new(config: &Arc<Server>, threads: usize) -> Self {
+        Self {
+            config: Arc::clone(config),
+            counters: counters(threads),
+            tls: config.tls.as_ref().map(client_tls),
         }
     }
 }
