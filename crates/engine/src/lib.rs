@@ -5,6 +5,7 @@
 //! go stale safely; [`Wheel`] holds one deadline for each, however often it moves.
 #![forbid(unsafe_code)]
 
+pub mod chain;
 pub mod links;
 pub mod slots;
 pub mod timers;
