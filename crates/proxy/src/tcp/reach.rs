@@ -25,13 +25,7 @@ impl Tcp {
     }
 
     /// Brings a session to a server, or has it wait for one. `avoid`: the last one failed.
-    fn choose(
-        &mut self,
-        now: Instant,
-        shared: &mut Shared,
-        number: u32,
-        avoid: Option<ServerId>,
-    ) {
+    fn choose(&mut self, now: Instant, shared: &mut Shared, number: u32, avoid: Option<ServerId>) {
         let live = Arc::clone(&shared.live);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let Some(backend) = session.backend else { return };
@@ -199,7 +193,8 @@ impl Tcp {
         let (Some(backend), Some(target)) = (session.backend, session.target) else { return };
         session.server = None;
         let there = &live.backends[backend.0];
-        let counters = [&there.counters[shared.thread], &there.servers[target.0].counters[shared.thread]];
+        let counters =
+            [&there.counters[shared.thread], &there.servers[target.0].counters[shared.thread]];
         let late = error.kind() == io::ErrorKind::TimedOut;
         if session.retries >= there.config.retries {
             counters.iter().for_each(|it| it.add(Counter::ConnectErrors, 1));
