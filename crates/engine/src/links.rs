@@ -547,10 +547,18 @@ impl<C: Connection, T> Links<C, T> {
         bytes: u64,
         on: &mut impl Handler<C, T>,
     ) {
-        self.with(now, socket, on, |link, _, lent| {
-            if let Some(between) = &mut link.between {
+        self.with(now, socket, on, |link, opened, lent| {
+            if let Some(mut between) = link.between.take() {
                 between.handle_sent(bytes);
                 link.announced = between.layer.poll_transmit().is_some();
+                // A layer that only speaks has done its work when its words have left.
+                link.between = match between.is_opening() && !link.announced {
+                    true => {
+                        let nothing = &mut BytesMut::new();
+                        between.open(link, &mut Input::all(nothing, false), opened, lent)
+                    }
+                    false => Some(between),
+                };
             } else {
                 link.connection.handle_sent(bytes);
                 link.announced = link.connection.wishes().sends;

@@ -6,6 +6,7 @@
 //! come from [`Services`].
 #![forbid(unsafe_code)]
 
+mod balancing;
 mod counters;
 mod live;
 
@@ -13,12 +14,15 @@ mod engine;
 mod relay;
 mod shared;
 
+mod upstream;
+
 mod http;
 mod tcp;
 
 mod journal;
 mod services;
 
+pub use balancing::hasher;
 pub use counters::{Counter, Counters, sum};
 pub use engine::{MakeLayer, Proxy, Stop};
 pub use journal::{Journal, Severity};

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fulmar_balance::{Group, Settings};
+use fulmar_balance::Group;
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
+use fulmar_tls::{ClientTls, ConfigError};
 
+use crate::balancing;
 use crate::counters::Counters;
+use crate::upstream::client_tls;
 
 /// A configuration at work, shared by all threads of a process.
 #[derive(Debug)]
@@ -54,13 +57,17 @@ pub struct LiveServer {
     pub config: Arc<Server>,
     /// One for each thread.
     pub counters: Box<[Counters]>,
+    /// What connections to it share, if they are TLS. Where its files cannot be used nobody gets
+    /// there; whoever starts the proxy should say so.
+    pub tls: Option<Result<ClientTls, ConfigError>>,
 }
 
 impl Live {
     /// Nothing has happened yet.
     pub fn new(config: Config, threads: usize) -> Self {
         let frontends = config.frontends.iter().map(|it| LiveFrontend::new(it, threads)).collect();
-        let backends = config.backends.iter().map(|it| LiveBackend::new(it, threads)).collect();
+        let backends = (0..config.backends.len()).map(BackendId);
+        let backends = backends.map(|id| LiveBackend::new(&config, id, threads)).collect();
         Self { config, frontends, backends, threads }
     }
 
@@ -83,25 +90,26 @@ impl LiveFrontend {
 }
 
 impl LiveBackend {
-    fn new(config: &Arc<Backend>, threads: usize) -> Self {
+    fn new(config: &Config, id: BackendId, threads: usize) -> Self {
+        let group = balancing::group(config, id, threads);
+        let config = &config.backends[id.0];
         let servers = config.servers.iter();
         Self {
             config: Arc::clone(config),
             counters: counters(threads),
-            group: Group::new(config.servers.iter().map(|it| settings(it))),
-            servers: servers
-                .map(|it| LiveServer { config: Arc::clone(it), counters: counters(threads) })
-                .collect(),
+            group,
+            servers: servers.map(|it| LiveServer::new(it, threads)).collect(),
         }
     }
 }
 
-fn settings(server: &Server) -> Settings {
-    Settings {
-        weight: server.weight,
-        backup: server.backup,
-        disabled: server.disabled,
-        connections_max: server.connections_max,
+impl LiveServer {
+    fn new(config: &Arc<Server>, threads: usize) -> Self {
+        Self {
+            config: Arc::clone(config),
+            counters: counters(threads),
+            tls: config.tls.as_ref().map(client_tls),
+        }
     }
 }
 
