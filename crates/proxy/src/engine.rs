@@ -76,9 +76,14 @@ impl Proxy {
         self.listeners.push(Listener { id, bind, layer });
     }
 
+    /// Clients that are connected.
+    pub fn clients(&self) -> usize {
+        self.http.clients() + self.tcp.clients()
+    }
+
     /// True once a stop was asked for and the last client is gone.
     pub fn is_done(&self) -> bool {
-        self.ending.is_some() && self.http.clients() + self.tcp.clients() == 0
+        self.ending.is_some() && self.clients() == 0
     }
 
     fn begin_to_end(&mut self, now: Instant) {
