@@ -53,7 +53,7 @@ impl Requests<'_> {
         }
         let avoid = exchange.avoided();
         let server = self.shared.pickers[backend].pick(&live.group, None, &avoid)?;
-        if !live.group.members()[server].enter() {
+        if !matches!(live.group.try_place_at(server), fulmar_balance::Placement::Placed(_)) {
             return None;
         }
         live.servers[server].counters[self.shared.thread].add(Counter::Balanced, 1);
@@ -103,7 +103,8 @@ impl Requests<'_> {
             seat.client = Some(asked);
             exchange.times.connected = Some(now);
             exchange.stage = Stage::Connecting(Up { socket, stream: asked.stream });
-            if send::begin(now, asked, connection, exchange, (link, seat), config, socket).is_err() {
+            if send::begin(now, asked, connection, exchange, (link, seat), config, socket).is_err()
+            {
                 return self.answer(now, asked, (connection, session), 500, Ended(b'I', b'H'));
             }
             return self.desk.ask(Errand::Touch(socket));

@@ -41,7 +41,7 @@ pub(super) fn leave(shared: &mut Shared, _desk: &mut Desk, exchange: &mut Exchan
         return;
     }
     if let (Some(backend), Some(server)) = (exchange.backend, exchange.server) {
-        shared.live.backends[backend.0].group.members()[server].leave();
+        shared.live.backends[backend.0].group.leave(server);
     }
 }
 
