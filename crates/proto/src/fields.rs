@@ -17,9 +17,9 @@ use crate::head::{Header, Headers, Origin, is_field_value, is_hop, is_token};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct HeaderBuf {
-    block: Vec<u8>,     // nothing but `name: value CRLF`, one for each of `index`, in its order
+    block: Vec<u8>, // nothing but `name: value CRLF`, one for each of `index`, in its order
     index: Vec<Header>, // in the order of the block
-    hops: bool,         // some field of `index` is a hop's
+    hops: bool,     // some field of `index` is a hop's
 }
 
 impl HeaderBuf {
