@@ -18,6 +18,7 @@ pub mod load;
 pub mod loops;
 pub mod origins;
 pub mod process;
+pub mod proxied;
 pub mod relay;
 pub mod resolving;
 pub mod scripted;
