@@ -43,6 +43,7 @@ mod answer;
 mod ending;
 
 use desk::{Desk, Errand};
+use exchange::Stage;
 use replies::Replies;
 use requests::Requests;
 use seat::Seat;
@@ -227,15 +228,24 @@ impl Relay for Http {
     }
 
     fn handle_wake(&mut self, now: Instant, shared: &mut Shared) {
-        for (at, queue) in self.desk.queues.iter().enumerate() {
-            if queue.take_wake(&shared.live.backends[at].group) {
-                self.desk.woken.push(at);
+        let Desk { queues, .. } = &self.desk;
+        let mut woken = Vec::new();
+        for (at, queue) in queues.iter().enumerate() {
+            if !queue.is_empty() && queue.take_wake(&shared.live.backends[at].group) {
+                woken.push(at);
             }
         }
-        while let Some(at) = self.desk.woken.pop() {
+        for at in woken {
             let group = &shared.live.backends[at].group;
             while let Some(asked) = self.desk.queues[at].take_unreachable(group) {
-                self.desk.ask(Errand::GoOn(asked));
+                shared.live.backends[at].counters[shared.thread].subtract(Counter::Queued, 1);
+                if let Some((_, session)) = self.clients.get_mut(asked.socket)
+                    && let Some(exchange) = requests::of(session, asked.stream)
+                {
+                    (exchange.ticket, exchange.stage) = (None, Stage::Routing);
+                    self.desk.ask(Errand::Timer(asked.socket, None));
+                    self.desk.ask(Errand::GoOn(asked));
+                }
             }
             self.desk.ask(Errand::Serve(at, None));
         }
