@@ -77,7 +77,9 @@ impl Desk {
             timeouts: servers.add_timeouts(server_timeouts(&backend.config, &server.config)),
             shelf: pool.add(),
         };
-        let exits = |backend: &LiveBackend| -> Vec<_> { backend.servers.iter().map(|it| exit(backend, it)).collect() };
+        let exits = |backend: &LiveBackend| -> Vec<_> {
+            backend.servers.iter().map(|it| exit(backend, it)).collect()
+        };
         let servers = live.backends.iter().map(exits).collect();
         let queues = live.backends.iter().map(|it| Queue::new(thread, &it.group)).collect();
         let (errands, spare) = (VecDeque::new(), Vec::new());

@@ -47,7 +47,7 @@ impl Tcp {
                     false => self.queue(now, shared, number),
                 };
             };
-            if there.group.members()[chosen].enter() {
+            if matches!(there.group.try_place_at(chosen), fulmar_balance::Placement::Placed(_)) {
                 session.target = Some(ServerId(chosen));
                 session.seated = true;
                 let counters = &there.servers[chosen].counters[shared.thread];
@@ -99,7 +99,7 @@ impl Tcp {
         let (Some(backend), Some(target)) = (session.backend, session.target) else { return };
         if std::mem::take(&mut session.seated) {
             let there = &shared.live.backends[backend.0];
-            there.group.members()[target.0].leave();
+            there.group.leave(target.0);
             there.servers[target.0].counters[shared.thread].subtract(Counter::Sessions, 1);
             self.serve_queue(now, shared, backend.0);
         }
