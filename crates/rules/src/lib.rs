@@ -12,9 +12,25 @@ pub mod head;
 pub mod sample;
 pub mod subject;
 
-pub mod expression;
+pub mod context;
+pub mod when;
 
+pub mod args;
+pub mod convert;
+pub mod expression;
+pub mod fetch;
+
+mod acl;
 pub mod condition;
+pub mod pattern;
+
+pub mod hash;
+mod hello;
+mod hex;
+mod map;
+mod nearest;
+mod number;
+pub mod regex;
 
 pub mod format;
 pub mod reply;
@@ -22,11 +38,13 @@ pub mod reply;
 pub mod http;
 pub mod tcp;
 
-pub use condition::Condition;
+pub use condition::{Acl, Acls, Condition};
+pub use context::{Context, Files};
 pub use expression::Expression;
 pub use format::Format;
 pub use head::{RequestHead, ResponseHead};
 pub use reply::Reply;
-pub use sample::Sample;
+pub use sample::{Sample, Type};
 pub use subject::Subject;
+pub use when::{Phase, Point};
 pub use words::{Fault, Word, Words};
