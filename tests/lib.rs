@@ -16,6 +16,7 @@ pub mod http;
 pub mod https;
 pub mod load;
 pub mod loops;
+pub mod origins;
 pub mod process;
 pub mod resolving;
 pub mod scripted;

@@ -5,6 +5,7 @@
 //! go stale safely; [`Wheel`] holds one deadline for each, however often it moves.
 #![forbid(unsafe_code)]
 
+pub mod chain;
 pub mod links;
 pub mod slots;
 pub mod timers;
@@ -22,5 +23,5 @@ pub use links::{End, Exchange, Handler, Links};
 pub use resolve::{LookupId, ResolveError, Resolved};
 pub use slots::Slots;
 pub use stop::Stop;
-pub use timeouts::{Rate, Timeouts};
+pub use timeouts::{Rate, Timeouts, TimeoutsId};
 pub use timers::{Span, Tick, Wheel};

@@ -58,7 +58,8 @@ impl Proxy {
         services: Box<dyn Services>,
         stop: Stop,
     ) -> Self {
-        let shared = Shared::new(live, thread, journal, services);
+        let mut shared = Shared::new(live, thread, journal, services);
+        shared.tell(now);
         Self {
             http: Http::new(now, &shared),
             tcp: Tcp::new(now, &shared),
@@ -110,6 +111,7 @@ impl Engine for Proxy {
         listener: ListenerId,
         peer: SocketAddr,
     ) -> Option<SocketId> {
+        self.shared.tell(now);
         let known = self.listeners.iter().find(|known| known.id == listener)?;
         let layer = match &known.layer {
             None => None,
@@ -124,35 +126,42 @@ impl Engine for Proxy {
 
     fn handle_connected(&mut self, now: Instant, socket: SocketId) {
         let (relay, shared) = self.relay(socket);
+        shared.tell(now);
         relay.handle_connected(now, shared, socket);
     }
 
     fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
         let (relay, shared) = self.relay(socket);
+        shared.tell(now);
         relay.handle_input(now, shared, socket, input);
     }
 
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
         let (relay, shared) = self.relay(socket);
+        shared.tell(now);
         relay.handle_sent(now, shared, socket, bytes);
     }
 
     fn handle_loaded(&mut self, now: Instant, socket: SocketId, bytes: &[u8]) {
         let (relay, shared) = self.relay(socket);
+        shared.tell(now);
         relay.handle_loaded(now, shared, socket, bytes);
     }
 
     fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
         let (relay, shared) = self.relay(socket);
+        shared.tell(now);
         relay.handle_hangup(now, shared, socket);
     }
 
     fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
         let (relay, shared) = self.relay(socket);
+        shared.tell(now);
         relay.handle_failed(now, shared, socket, error);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        self.shared.tell(now);
         self.http.handle_timeout(now, &mut self.shared);
         self.tcp.handle_timeout(now, &mut self.shared);
         if self.ending.flatten().is_some_and(|deadline| deadline <= now) {

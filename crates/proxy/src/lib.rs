@@ -6,6 +6,8 @@
 //! come from [`Services`].
 #![forbid(unsafe_code)]
 
+mod balancing;
+mod clock;
 mod counters;
 mod live;
 
@@ -13,15 +15,19 @@ mod engine;
 mod relay;
 mod shared;
 
+mod upstream;
+
 mod http;
 mod tcp;
 
 mod journal;
 mod services;
 
+pub use balancing::hasher;
+pub use clock::Clock;
 pub use fulmar_engine::Stop;
 
-pub use counters::{Counter, Counters, sum};
+pub use counters::{Counter, Counters, Rate, Timing, sum};
 pub use engine::{MakeLayer, Proxy};
 pub use journal::{Journal, Severity};
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};

@@ -6,9 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{
-    Action, End, Engine, Exchange, Handler, Links, ListenerId, SocketId, Stop,
-};
+use fulmar_engine::{Action, End, Engine, Exchange, Handler, Links, ListenerId, SocketId, Stop};
 use fulmar_proto::{
     Connection, Event, FileRange, Input, Server, ServerConnection, StreamId, Transmit,
 };
