@@ -5,10 +5,9 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, Endpoint, Engine, ListenerId, SocketId};
+use fulmar_engine::{Action, Endpoint, Engine, ListenerId, SocketId, Stop};
 use fulmar_haproxy::Mode;
 use fulmar_proto::{FileRange, Input, Layer, Transmit};
 
@@ -49,22 +48,6 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// Asks a proxy for a soft stop, from any thread: set it, then wake its reactor.
-#[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
-
-impl Stop {
-    /// The proxy is to end.
-    pub fn set(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    /// True once the proxy is to end.
-    pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-}
-
 impl Proxy {
     /// The engine of thread number `thread` of those that share `live`.
     pub fn new(
@@ -93,9 +76,14 @@ impl Proxy {
         self.listeners.push(Listener { id, bind, layer });
     }
 
+    /// Clients that are connected.
+    pub fn clients(&self) -> usize {
+        self.http.clients() + self.tcp.clients()
+    }
+
     /// True once a stop was asked for and the last client is gone.
     pub fn is_done(&self) -> bool {
-        self.ending.is_some() && self.http.clients() + self.tcp.clients() == 0
+        self.ending.is_some() && self.clients() == 0
     }
 
     fn begin_to_end(&mut self, now: Instant) {

@@ -4,11 +4,15 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use fulmar_balance::{Group, Settings};
+use fulmar_balance::Group;
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
+use fulmar_tls::{ClientTls, ConfigError};
 
+use crate::balancing;
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::upstream::client_tls;
+use crate::wakers::Wakers;
 
 /// A configuration at work, shared by all threads of a process.
 #[derive(Debug)]
@@ -24,6 +28,8 @@ pub struct Live {
     /// One for each thread: what counters go by.
     pub clocks: Box<[Arc<Clock>]>,
     began: OnceLock<Instant>, // when the first thread did
+    /// How they rouse each other.
+    pub wakers: Wakers,
 }
 
 /// A frontend at work.
@@ -59,6 +65,9 @@ pub struct LiveServer {
     pub config: Arc<Server>,
     /// One for each thread.
     pub counters: Box<[Counters]>,
+    /// What connections to it share, if they are TLS. Where its files cannot be used nobody gets
+    /// there; whoever starts the proxy should say so.
+    pub tls: Option<Result<ClientTls, ConfigError>>,
 }
 
 impl Live {
@@ -66,8 +75,10 @@ impl Live {
     pub fn new(config: Config, threads: usize) -> Self {
         let clocks: Box<[Arc<Clock>]> = (0..threads).map(|_| Arc::default()).collect();
         let frontends = config.frontends.iter().map(|it| LiveFrontend::new(it, &clocks)).collect();
-        let backends = config.backends.iter().map(|it| LiveBackend::new(it, &clocks)).collect();
-        Self { config, frontends, backends, threads, clocks, began: OnceLock::new() }
+        let backends = (0..config.backends.len()).map(BackendId);
+        let backends = backends.map(|id| LiveBackend::new(&config, id, &clocks)).collect();
+        let (wakers, began) = (Wakers::default(), OnceLock::new());
+        Self { config, frontends, backends, threads, wakers, clocks, began }
     }
 
     /// A moment in milliseconds, as clocks and counters tell it: since the first thread began, from
@@ -97,25 +108,26 @@ impl LiveFrontend {
 }
 
 impl LiveBackend {
-    fn new(config: &Arc<Backend>, clocks: &[Arc<Clock>]) -> Self {
+    fn new(config: &Config, id: BackendId, clocks: &[Arc<Clock>]) -> Self {
+        let group = balancing::group(config, id, clocks.len());
+        let config = &config.backends[id.0];
         let servers = config.servers.iter();
         Self {
             config: Arc::clone(config),
             counters: counters(clocks),
-            group: Group::new(config.servers.iter().map(|it| settings(it))),
-            servers: servers
-                .map(|it| LiveServer { config: Arc::clone(it), counters: counters(clocks) })
-                .collect(),
+            group,
+            servers: servers.map(|it| LiveServer::new(it, clocks)).collect(),
         }
     }
 }
 
-fn settings(server: &Server) -> Settings {
-    Settings {
-        weight: server.weight,
-        backup: server.backup,
-        disabled: server.disabled,
-        connections_max: server.connections_max,
+impl LiveServer {
+    fn new(config: &Arc<Server>, clocks: &[Arc<Clock>]) -> Self {
+        Self {
+            config: Arc::clone(config),
+            counters: counters(clocks),
+            tls: config.tls.as_ref().map(client_tls),
+        }
     }
 }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use fulmar_balance::{Picker, Rule};
+use fulmar_balance::Picker;
 
+use crate::balancing;
 use crate::journal::Journal;
 use crate::live::Live;
 use crate::services::Services;
@@ -40,7 +41,8 @@ impl Shared {
         journal: Box<dyn Journal>,
         services: Box<dyn Services>,
     ) -> Self {
-        let pickers = live.backends.iter().map(|_| Picker::new(Rule::default(), thread)).collect();
+        let pickers = live.backends.iter();
+        let pickers = pickers.map(|it| Picker::new(balancing::rule(&it.config), thread)).collect();
         Self { live, thread, pickers, journal, services, ending: false, told: None }
     }
 
