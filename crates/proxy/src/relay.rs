@@ -42,6 +42,9 @@ pub(crate) trait Relay {
     );
     fn handle_timeout(&mut self, now: Instant, shared: &mut Shared);
 
+    /// Another thread has roused this one: places may have become free.
+    fn handle_wake(&mut self, _now: Instant, _shared: &mut Shared) {}
+
     /// Clients are asked to leave, as far as the protocol has a way to.
     fn begin_to_end(&mut self, now: Instant, shared: &mut Shared);
     /// Whoever is left is cut off.
