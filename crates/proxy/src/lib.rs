@@ -9,6 +9,7 @@
 mod balancing;
 mod counters;
 mod live;
+mod wakers;
 
 mod engine;
 mod relay;
@@ -29,3 +30,4 @@ pub use journal::{Journal, Severity};
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
 pub use services::{Page, Services};
 pub use shared::BindId;
+pub use wakers::{Wake, Wakers};

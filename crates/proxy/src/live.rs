@@ -10,6 +10,7 @@ use fulmar_tls::{ClientTls, ConfigError};
 use crate::balancing;
 use crate::counters::Counters;
 use crate::upstream::client_tls;
+use crate::wakers::Wakers;
 
 /// A configuration at work, shared by all threads of a process.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Live {
     pub backends: Vec<LiveBackend>,
     /// How many threads work.
     pub threads: usize,
+    /// How they rouse each other.
+    pub wakers: Wakers,
 }
 
 /// A frontend at work.
@@ -68,7 +71,7 @@ impl Live {
         let frontends = config.frontends.iter().map(|it| LiveFrontend::new(it, threads)).collect();
         let backends = (0..config.backends.len()).map(BackendId);
         let backends = backends.map(|id| LiveBackend::new(&config, id, threads)).collect();
-        Self { config, frontends, backends, threads }
+        Self { config, frontends, backends, threads, wakers: Wakers::default() }
     }
 
     /// The backend with this name.
