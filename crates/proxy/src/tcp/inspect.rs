@@ -7,11 +7,11 @@ use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::Target;
 use fulmar_rules::tcp::{TcpAction, TcpRule};
 
+use super::Tcp;
 use super::across::{Way, release};
 use super::ending::{By, Ending, When};
 use super::session::{Rules, Stage};
 use super::subject::View;
-use super::Tcp;
 use crate::counters::Counter;
 use crate::shared::Shared;
 

@@ -23,7 +23,8 @@ pub(super) struct Limits {
 
 impl Limits {
     pub(super) fn new(live: &Live, clients: &mut Side, servers: &mut Side) -> Self {
-        let client = |it: &crate::live::LiveFrontend| clients.add_timeouts(client(&it.config, None));
+        let client =
+            |it: &crate::live::LiveFrontend| clients.add_timeouts(client(&it.config, None));
         let server = |it: &crate::live::LiveBackend| servers.add_timeouts(server(&it.config));
         Self {
             clients: live.frontends.iter().map(client).collect(),
@@ -46,7 +47,12 @@ impl Limits {
 pub(super) fn client(frontend: &Frontend, backend: Option<&Backend>) -> Timeouts {
     let silence = frontend.timeouts.client;
     let tunnel = backend.and_then(|backend| backend.timeouts.tunnel);
-    Timeouts { handshake: silence, body: silence, tunnel: tunnel.or(silence), ..Timeouts::default() }
+    Timeouts {
+        handshake: silence,
+        body: silence,
+        tunnel: tunnel.or(silence),
+        ..Timeouts::default()
+    }
 }
 
 /// What holds for a server.
