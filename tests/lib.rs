@@ -19,6 +19,7 @@ pub mod loops;
 pub mod origins;
 pub mod process;
 pub mod proxied;
+pub mod relay;
 pub mod resolving;
 pub mod scripted;
 pub mod server_hand;

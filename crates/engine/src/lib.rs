@@ -14,6 +14,7 @@ mod between;
 mod endpoint;
 mod engine;
 mod resolve;
+mod stop;
 mod timeouts;
 
 pub use endpoint::{Endpoint, KeepAlive, Peer};
@@ -21,5 +22,6 @@ pub use engine::{Action, Engine, ListenerId, SocketId};
 pub use links::{End, Exchange, Handler, Links};
 pub use resolve::{LookupId, ResolveError, Resolved};
 pub use slots::Slots;
+pub use stop::Stop;
 pub use timeouts::{Rate, Timeouts, TimeoutsId};
 pub use timers::{Span, Tick, Wheel};

@@ -9,6 +9,7 @@
 
 pub mod connection;
 pub mod event;
+mod fields;
 pub mod head;
 pub mod input;
 pub mod layer;
@@ -27,8 +28,9 @@ pub mod h1;
 pub use block::Block;
 pub use connection::{BodyLen, Connection, Misuse, PeerError, Phase, Wishes};
 pub use event::{Client, Event, Raw, Role, Server, StreamId};
+pub use fields::HeaderBuf;
 pub use h1::{ClientConnection, ServerConnection};
-pub use head::{Added, HeaderBuf, Headers, Request, Response, Scratch, Version};
+pub use head::{Added, Headers, Request, Response, Scratch, Version};
 pub use input::Input;
 pub use layer::{Layer, LayerError, Opened, Sealed};
 pub use outbox::Outbox;

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod balancing;
+mod clock;
 mod counters;
 mod live;
 mod wakers;
@@ -24,8 +25,11 @@ mod journal;
 mod services;
 
 pub use balancing::hasher;
-pub use counters::{Counter, Counters, sum};
-pub use engine::{MakeLayer, Proxy, Stop};
+pub use clock::Clock;
+pub use fulmar_engine::Stop;
+
+pub use counters::{Counter, Counters, Rate, Timing, sum};
+pub use engine::{MakeLayer, Proxy};
 pub use journal::{Journal, Severity};
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
 pub use services::{Page, Services};

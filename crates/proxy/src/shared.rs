@@ -1,6 +1,7 @@
 //! What both kinds of relays of one thread share.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use fulmar_balance::Picker;
 
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) services: Box<dyn Services>,
     /// No connection is kept any more.
     pub(crate) ending: bool,
+    told: Option<Instant>, // the moment that this thread's clock shows
 }
 
 impl Shared {
@@ -41,6 +43,15 @@ impl Shared {
     ) -> Self {
         let pickers = live.backends.iter();
         let pickers = pickers.map(|it| Picker::new(balancing::rule(&it.config), thread)).collect();
-        Self { live, thread, pickers, journal, services, ending: false }
+        Self { live, thread, pickers, journal, services, ending: false, told: None }
+    }
+
+    /// It is `now`. Told with every call of the driver; the moment is the same throughout a turn.
+    #[inline]
+    pub(crate) fn tell(&mut self, now: Instant) {
+        if self.told != Some(now) {
+            self.told = Some(now);
+            self.live.clocks[self.thread].set(self.live.millis(now));
+        }
     }
 }
