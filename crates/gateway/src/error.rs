@@ -50,6 +50,8 @@ pub enum Error {
         /// Why not.
         error: io::Error,
     },
+    /// Signals, or the end of the master, cannot be heard.
+    Signals(io::Error),
     /// Threads, or the hand-over.
     Host(fulmar_host::Error),
 }
@@ -82,6 +84,7 @@ impl fmt::Display for Error {
                 write!(f, "cannot raise the limit on open descriptors: {error}")
             }
             Self::Privileges { what, error } => write!(f, "cannot {what}: {error}"),
+            Self::Signals(error) => write!(f, "cannot wait for signals: {error}"),
             Self::Host(error) => error.fmt(f),
         }
     }
@@ -100,6 +103,7 @@ impl error::Error for Error {
             Self::Bind { error, .. }
             | Self::Log { error, .. }
             | Self::Descriptors(error)
+            | Self::Signals(error)
             | Self::Privileges { error, .. } => Some(error),
             Self::Tls { error, .. } => Some(error),
             Self::Host(error) => Some(error),

@@ -18,6 +18,7 @@ mod master;
 mod privileges;
 mod service;
 mod signals;
+mod states;
 
 pub use error::Error;
 pub use gateway::{Gateway, Options, hand_over_name};
@@ -28,3 +29,4 @@ pub use service::{
     Background, Notify, Waiting, background, predecessors, signal_all, write_pidfile,
 };
 pub use signals::watch;
+pub use states::{dump, farewell};
