@@ -18,6 +18,8 @@ pub mod load;
 pub mod loops;
 pub mod origins;
 pub mod process;
+pub mod proxied;
+pub mod relay;
 pub mod resolving;
 pub mod scripted;
 pub mod server_hand;

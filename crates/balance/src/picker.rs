@@ -194,7 +194,7 @@ impl Picker {
         let mut best: Option<&Candidate> = None;
         for _ in 0..draws.clamp(1, DRAWS_MAX) {
             self.seed = self.seed.wrapping_add(GOLDEN);
-            let mut drawn = u64::from(avalanche(self.seed)) * total >> 32;
+            let mut drawn = (u64::from(avalanche(self.seed)) * total) >> 32;
             let found = fitting.clone().find(|candidate| {
                 let hit = drawn < u64::from(candidate.share);
                 drawn = drawn.wrapping_sub(u64::from(candidate.share));

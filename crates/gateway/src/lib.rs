@@ -13,6 +13,7 @@ mod crews;
 mod doors;
 mod logs;
 mod pages;
+pub mod statistics;
 
 mod master;
 mod privileges;

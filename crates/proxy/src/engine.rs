@@ -76,9 +76,14 @@ impl Proxy {
         self.listeners.push(Listener { id, bind, layer });
     }
 
+    /// Clients that are connected.
+    pub fn clients(&self) -> usize {
+        self.http.clients() + self.tcp.clients()
+    }
+
     /// True once a stop was asked for and the last client is gone.
     pub fn is_done(&self) -> bool {
-        self.ending.is_some() && self.http.clients() + self.tcp.clients() == 0
+        self.ending.is_some() && self.clients() == 0
     }
 
     fn begin_to_end(&mut self, now: Instant) {
@@ -171,9 +176,14 @@ impl Engine for Proxy {
     }
 
     fn handle_wake(&mut self, now: Instant) {
+        self.shared.tell(now);
+        self.http.handle_wake(now, &mut self.shared);
+        self.tcp.handle_wake(now, &mut self.shared);
         if self.stop.is_set() && self.ending.is_none() {
             self.begin_to_end(now);
         }
+        self.http.handle_wake(now, &mut self.shared);
+        self.tcp.handle_wake(now, &mut self.shared);
     }
 
     fn poll_action(&mut self) -> Option<Action> {

@@ -10,6 +10,7 @@ mod balancing;
 mod clock;
 mod counters;
 mod live;
+mod wakers;
 
 mod engine;
 mod relay;
@@ -33,3 +34,4 @@ pub use journal::{Journal, Severity};
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
 pub use services::{Page, Services};
 pub use shared::BindId;
+pub use wakers::{Wake, Wakers};

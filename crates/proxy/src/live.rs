@@ -12,6 +12,7 @@ use crate::balancing;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::upstream::client_tls;
+use crate::wakers::Wakers;
 
 /// A configuration at work, shared by all threads of a process.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub struct Live {
     /// One for each thread: what counters go by.
     pub clocks: Box<[Arc<Clock>]>,
     began: OnceLock<Instant>, // when the first thread did
+    /// How they rouse each other.
+    pub wakers: Wakers,
 }
 
 /// A frontend at work.
@@ -74,7 +77,8 @@ impl Live {
         let frontends = config.frontends.iter().map(|it| LiveFrontend::new(it, &clocks)).collect();
         let backends = (0..config.backends.len()).map(BackendId);
         let backends = backends.map(|id| LiveBackend::new(&config, id, &clocks)).collect();
-        Self { config, frontends, backends, threads, clocks, began: OnceLock::new() }
+        let (wakers, began) = (Wakers::default(), OnceLock::new());
+        Self { config, frontends, backends, threads, wakers, clocks, began }
     }
 
     /// A moment in milliseconds, as clocks and counters tell it: since the first thread began, from
