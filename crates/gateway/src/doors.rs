@@ -62,9 +62,9 @@ pub(crate) fn listen(frontend: &Frontend, bind: &Bind) -> Result<Listen, Error> 
         BindAddress::Tcp(address) => Listen::tcp(*address),
         BindAddress::Unix(path) => Listen::unix(path),
         BindAddress::Abstract(name) => Listen::unix(format!("@{name}")),
-        BindAddress::Inherited(number) => {
-            Listen::inherited(sys::inherited(*number).map_err(|error| wrong(frontend, bind, error))?)
-        }
+        BindAddress::Inherited(number) => Listen::inherited(
+            sys::inherited(*number).map_err(|error| wrong(frontend, bind, error))?,
+        ),
     };
     let options = ListenOptions {
         reuse_port: true, // the next process may come to stand beside this one

@@ -70,7 +70,11 @@ impl fmt::Display for Error {
                 reason(error)
             ),
             Self::Tls { place, frontend, error } => {
-                write!(f, "Binding [{}:{}] for frontend {frontend}: {error}", place.file, place.line)
+                write!(
+                    f,
+                    "Binding [{}:{}] for frontend {frontend}: {error}",
+                    place.file, place.line
+                )
             }
             Self::Log { to, error } => {
                 let to = match to {

@@ -9,10 +9,11 @@ use fulmar_host::{Address, Bound, Program, Running, Stopper};
 use fulmar_proxy::{BindId, Live};
 use fulmar_sys as sys;
 
-use crate::crews::Proxies;
+use crate::crews::{Proxies, Roll};
 use crate::doors::{self, Door};
 use crate::error::Error;
-use crate::logs::Logs;
+use crate::logs::{Logs, machine_name};
+use crate::statistics::process::Process;
 
 /// What a command line says beside the configuration.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +40,7 @@ pub fn hand_over_name(process: u32) -> PathBuf {
 pub struct Gateway {
     live: Arc<Live>,
     logs: Logs,
+    process: Arc<Process>,
     stopper: Stopper,
     bound: Bound<()>,
 }
@@ -53,7 +55,8 @@ impl Gateway {
         let limit = sys::raise_descriptors().map_err(Error::Descriptors)?;
         let fits = connections_within(usize::try_from(limit.now).unwrap_or(usize::MAX));
         let asked = options.connections_max.or(config.global.connections_max);
-        config.global.connections_max = Some(asked.map_or(fits, |asked| asked.min(fits)));
+        let connections_max = asked.map_or(fits, |asked| asked.min(fits));
+        config.global.connections_max = Some(connections_max);
         let threads = config.global.threads;
         let threads = threads.or_else(|| thread::available_parallelism().ok().map(Into::into));
         let threads = threads.unwrap_or(1);
@@ -67,18 +70,31 @@ impl Gateway {
             return Err(Error::NoListener);
         }
         let live = Arc::new(Live::new(config, threads));
-        let proxies = Proxies { live: Arc::clone(&live), doors, logs: logs.clone() };
+        let node = live.config.global.node.clone().unwrap_or_else(machine_name);
+        let process = Arc::new(Process::new(node, connections_max, limit.now));
+        let proxies = Proxies {
+            live: Arc::clone(&live),
+            doors,
+            logs: logs.clone(),
+            process: Arc::clone(&process),
+            roll: Roll::default(),
+        };
         let program = Program::new().crew("proxy", proxies, listens, threads);
         let program = program.offer(hand_over_name(std::process::id()));
         let program = options.predecessors.into_iter().fold(program, Program::take_over);
         let stopper = program.stopper();
         let bound = program.open().map_err(|error| placed(&live.config, error))?;
-        Ok(Self { live, logs, stopper, bound })
+        Ok(Self { live, logs, process, stopper, bound })
     }
 
     /// What it is made of, and what it counts.
     pub fn live(&self) -> &Arc<Live> {
         &self.live
+    }
+
+    /// The process as a whole, for statistics.
+    pub fn process(&self) -> &Arc<Process> {
+        &self.process
     }
 
     /// Its logs.

@@ -27,6 +27,7 @@ use signal_hook::iterator::Signals;
 use crate::service::{Notify, Waiting, signal_all};
 
 /// How workers are started, and who wants to hear of it.
+#[derive(Debug)]
 pub struct Master {
     /// The program.
     pub program: PathBuf,
@@ -257,8 +258,7 @@ impl Crew {
                 State::Starting if self.ending => {}
                 State::Starting => return Ok(Some(code)), // it has said why
                 State::Current => {
-                    let level =
-                        if self.ending && code == 0 { Told::Warning } else { Told::Alert };
+                    let level = if self.ending && code == 0 { Told::Warning } else { Told::Alert };
                     let text = format!("Current worker ({pid}) exited with code {code} ({how})");
                     self.tell(level, &text);
                     if !self.ending {

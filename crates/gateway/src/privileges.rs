@@ -15,8 +15,7 @@ use crate::error::Error;
 pub fn drop_privileges(global: &Global) -> Result<(), Error> {
     let failed = |what| move |error: io::Error| Error::Privileges { what, error };
     if let Some(root) = &global.chroot {
-        let changed =
-            std::os::unix::fs::chroot(root).and_then(|()| std::env::set_current_dir("/"));
+        let changed = std::os::unix::fs::chroot(root).and_then(|()| std::env::set_current_dir("/"));
         changed.map_err(failed("change the root ('chroot')"))?;
     }
     if let Some(group) = global.gid {

@@ -22,11 +22,10 @@ pub(super) struct Frame {
 impl Frame {
     /// Asks the machine for its name and its time zone, once.
     pub(super) fn new(global: &Global) -> Self {
-        let read = || std::fs::read_to_string(HOSTNAME).map(|name| name.trim().to_owned());
         let hostname = global.log_hostname.clone().filter(|name| !name.is_empty());
         Self {
             sends_hostname: global.log_hostname.is_some(),
-            hostname: hostname.or_else(|| read().ok()).unwrap_or_else(|| "-".to_owned()),
+            hostname: hostname.unwrap_or_else(machine_name),
             tag: global.log_tag.clone().unwrap_or_else(|| TAG.to_owned()),
             zone: TimeZone::system(),
         }
@@ -61,6 +60,12 @@ impl Frame {
         };
         written.expect("memory takes everything");
     }
+}
+
+/// As the machine is called; a dash, if nobody says.
+pub(crate) fn machine_name() -> String {
+    let name = std::fs::read_to_string(HOSTNAME);
+    name.map_or_else(|_| "-".to_owned(), |name| name.trim().to_owned())
 }
 
 /// As scripts and filters expect it of whoever is in HAProxy's place.

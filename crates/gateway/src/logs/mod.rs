@@ -17,6 +17,7 @@ use fulmar_proxy::{Journal, Severity};
 
 use crate::error::Error;
 use frame::Frame;
+pub(crate) use frame::machine_name;
 use outlet::Outlet;
 
 /// All places that lines go to. Cheap to clone.

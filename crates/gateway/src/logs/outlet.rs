@@ -39,9 +39,7 @@ impl Outlet {
         let Sink::Socket(socket) = &self.sink else { return Ok(()) };
         match &self.address {
             LogAddress::Udp(peer) => sys::connect(socket.as_fd(), *peer).map(drop),
-            LogAddress::Unix(path) => {
-                sys::connect_unix(socket.as_fd(), path).map(drop)
-            }
+            LogAddress::Unix(path) => sys::connect_unix(socket.as_fd(), path).map(drop),
             LogAddress::Descriptor(_) => Ok(()),
         }
     }
@@ -54,9 +52,7 @@ impl Outlet {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
                 // Nobody was there, or is not any more: a new reader has a new socket. And what
                 // UDP tells here is what became of an earlier line.
-                Err(_) => {
-                    self.connect().is_ok() && sys::send(socket.as_fd(), line, false).is_ok()
-                }
+                Err(_) => self.connect().is_ok() && sys::send(socket.as_fd(), line, false).is_ok(),
             },
             Sink::File(file) => sys::write(file.as_fd(), line).is_ok(),
         }
