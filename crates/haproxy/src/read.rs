@@ -354,12 +354,7 @@ impl<'a> Reader<'a> {
                     return Err(Fault::new(column, message));
                 }
                 let fault = Fault::new(column, format!("{message}: it is left out"));
-                self.found.push(Diagnostic::at(
-                    Severity::Warning,
-                    &spot.place,
-                    &spot.text,
-                    fault,
-                ));
+                self.found.push(Diagnostic::at(Severity::Warning, &spot.place, &spot.text, fault));
                 Ok(false)
             }
         }
@@ -518,9 +513,8 @@ impl Reader<'_> {
 
     /// Two frontends, or two backends, may not have one name.
     fn check_unique(&self, kind: Kind, name: &Word) -> Result<(), Fault> {
-        let overlaps = |other: &Kind| {
-            kind.is_front() && other.is_front() || kind.is_back() && other.is_back()
-        };
+        let overlaps =
+            |other: &Kind| kind.is_front() && other.is_front() || kind.is_back() && other.is_back();
         let drafts = match kind {
             Kind::Defaults => return Ok(()),
             _ => &self.proxies,
@@ -576,12 +570,7 @@ fn prefix(words: &[Word]) -> (Said, &[Word]) {
     }
 }
 
-fn may_be_negated(
-    said: Said,
-    name: &str,
-    sections: Sections,
-    words: &[Word],
-) -> Result<(), Fault> {
+fn may_be_negated(said: Said, name: &str, sections: Sections, words: &[Word]) -> Result<(), Fault> {
     if said == Said::Plain || sections & table::NO != 0 {
         return Ok(());
     }

@@ -61,7 +61,13 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     ),
     row("clitcpka-cnt", DEFAULTS | FRONTEND, "<count>", "accepted: the system's is used", skip_one),
     row("clitcpka-idle", DEFAULTS | FRONTEND, "<time>", "accepted: the system's is used", skip_one),
-    row("clitcpka-intvl", DEFAULTS | FRONTEND, "<time>", "accepted: the system's is used", skip_one),
+    row(
+        "clitcpka-intvl",
+        DEFAULTS | FRONTEND,
+        "<time>",
+        "accepted: the system's is used",
+        skip_one,
+    ),
 ];
 
 fn mode(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {

@@ -200,8 +200,12 @@ impl Reference {
                         for the sign itself write '\\$'"
                 .to_owned());
         }
-        let mut reference =
-            Self { name: name.to_owned(), default: String::new(), is_list: false, len: start + len };
+        let mut reference = Self {
+            name: name.to_owned(),
+            default: String::new(),
+            is_list: false,
+            len: start + len,
+        };
         if !braced {
             return Ok(reference);
         }
