@@ -16,50 +16,47 @@ use rustix::process::{Pid, Signal, kill_process};
 /// How long anything in these tests may take before it counts as hanging.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Where the binary lies, built by this very cargo in this very profile: the tests of one package
-/// do not get the binaries of another.
+/// Where the binary lies.
 pub fn fulmar() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| build(&["-p", "fulmar-cli"]).pop().expect("cargo names what it built"))
+    built("fulmar")
 }
 
-/// Where the examples of the library lie, as [`fulmar`].
-fn examples() -> &'static [PathBuf] {
-    static BINARIES: OnceLock<Vec<PathBuf>> = OnceLock::new();
-    BINARIES.get_or_init(|| build(&["-p", "fulmar", "--examples"]))
-}
-
-/// Where the example of hosts lies, as [`fulmar`].
+/// Where the example of hosts lies.
 pub fn hello() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        build(&["-p", "fulmar-host", "--example", "hello"]).pop().expect("cargo names it")
-    })
+    built("hello")
 }
 
-/// The example of this name, built.
+/// The example of this name.
 ///
 /// # Panics
 /// There is none.
 pub fn example(name: &str) -> &'static Path {
-    let of_name = |path: &&PathBuf| path.file_name().is_some_and(|known| known == name);
-    examples().iter().find(of_name).unwrap_or_else(|| panic!("no example {name}"))
+    built(name)
 }
 
-fn build(what: &[&str]) -> Vec<PathBuf> {
+fn built(name: &str) -> &'static Path {
+    static BINARIES: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    let of_name = |path: &&PathBuf| path.file_name().is_some_and(|known| known == name);
+    let binaries = BINARIES.get_or_init(build);
+    binaries.iter().find(of_name).unwrap_or_else(|| panic!("no binary or example {name}"))
+}
+
+/// All binaries and examples, built by this very cargo in this very profile: the tests of one
+/// package do not get those of another. The whole workspace at once, as for its tests: the features
+/// of what everybody uses are then the same, and nothing is built twice.
+fn build() -> Vec<PathBuf> {
     let here = std::env::current_exe().expect("a running test has a path");
     let profile = here.ancestors().nth(2).and_then(Path::file_name).expect("PROFILE/deps/TEST");
     let profile = if profile == "debug" { OsStr::new("dev") } else { profile };
     let output = Command::new(env!("CARGO"))
-        .args(["build", "--message-format=json-render-diagnostics"])
-        .args(what)
-        .arg("--profile")
+        .args(["build", "--workspace", "--bins", "--examples"])
+        .args(["--message-format=json-render-diagnostics", "--profile"])
         .arg(profile)
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
         .stderr(Stdio::inherit())
         .output()
         .expect("cargo runs");
-    assert!(output.status.success(), "{what:?} does not build");
+    assert!(output.status.success(), "the binaries do not build");
     let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
     let executable = |line: &str| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;

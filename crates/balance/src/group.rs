@@ -1,21 +1,83 @@
 //! The servers of a backend, as all threads see them.
+//!
+//! Places are exact across threads: never more than a server's limit are taken. Who finds none
+//! waits in its thread's [`crate::Queue`], and nobody comes first who came later: as long as
+//! somebody waits for a place, a newcomer waits too.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use crate::member::{Member, Settings};
+use crate::member::{Admin, Health, Member, Settings, Weight};
+use crate::picker::Picker;
+use crate::waiting::Waiting;
+
+/// What a configuration says of all servers of a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// How many threads place sessions.
+    pub threads: usize,
+    /// `option allbackups`: all usable backups are used at once, not only the first.
+    pub all_backups: bool,
+    /// `fullconn`: the load of the backend at which dynamic limits reach `maxconn`.
+    pub connections_full: u32,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self { threads: 1, all_backups: false, connections_full: 0 }
+    }
+}
+
+/// What came of looking for a place. A place that is given has to be given back with
+/// [`Group::leave`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// A place at this server.
+    Placed(usize),
+    /// Push it to the queue, for this.
+    Wait(Wants),
+    /// Too many wait for this server already (`maxqueue`).
+    Crowded(usize),
+    /// No server is usable.
+    Nobody,
+}
+
+/// Whose place is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wants {
+    /// Any server's.
+    Any,
+    /// This server's.
+    Server(usize),
+}
 
 /// The servers of a backend, as all threads see them.
 #[derive(Debug)]
 pub struct Group {
     members: Vec<Member>,
+    policy: Policy,
     epoch: AtomicU64,
+    in_use: AtomicU32, // ACTIVE, BACKUPS, or one backup
+    changing: Mutex<()>,
+    pub(crate) waiting: Waiting,
 }
 
 impl Group {
     /// As configured.
-    pub fn new(settings: impl IntoIterator<Item = Settings>) -> Self {
-        let members = settings.into_iter().map(Member::new).collect();
-        Self { members, epoch: AtomicU64::new(0) }
+    pub fn new(policy: Policy, settings: impl IntoIterator<Item = Settings>) -> Self {
+        let members: Vec<_> = settings.into_iter().map(Member::new).collect();
+        let group = Self {
+            waiting: Waiting::new(policy.threads, members.len()),
+            members,
+            policy,
+            epoch: AtomicU64::new(0),
+            in_use: AtomicU32::new(ACTIVE),
+            changing: Mutex::new(()),
+        };
+        group.change(|| {});
+        group
     }
 
     /// The servers, in the order of the configuration.
@@ -27,4 +89,230 @@ impl Group {
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
+
+    /// Usable servers that are no backups.
+    pub fn active(&self) -> usize {
+        self.members.iter().filter(|member| member.is_usable() && !member.is_backup()).count()
+    }
+
+    /// Usable backups.
+    pub fn backups(&self) -> usize {
+        self.members.iter().filter(|member| member.is_usable() && member.is_backup()).count()
+    }
+
+    /// Servers that are usable, backups too (`nbsrv`).
+    pub fn usable(&self) -> usize {
+        self.members.iter().filter(|member| member.is_usable()).count()
+    }
+
+    /// True if balancing chooses this server now: backups wait until no other is usable.
+    pub fn is_in_use(&self, server: usize) -> bool {
+        let member = &self.members[server];
+        member.is_usable()
+            && match self.in_use.load(Ordering::SeqCst) {
+                ACTIVE => !member.is_backup(),
+                BACKUPS => member.is_backup(),
+                one => one as usize == server,
+            }
+    }
+
+    /// How many wait for any server.
+    pub fn queued(&self) -> u32 {
+        self.waiting.any()
+    }
+
+    /// How many are served or wait, at all servers.
+    pub fn load(&self) -> u32 {
+        let all = self.members.iter().map(|member| member.sessions() + member.queued());
+        all.sum::<u32>() + self.queued()
+    }
+
+    /// How many places a server has now (`maxconn`, `minconn`, `slowstart`); 0: without limit.
+    pub fn limit(&self, server: usize) -> u32 {
+        let member = &self.members[server];
+        let max = member.connections_max();
+        if max == 0 {
+            return 0;
+        }
+        let min = member.settings().connections_min;
+        let full = self.policy.connections_full;
+        let limit = match min == 0 || min >= max || full == 0 {
+            true => max,
+            false => dynamic(min, max, self.load(), full),
+        };
+        match member.throttle() {
+            100 => limit,
+            percent => (limit * percent / 100).max(1),
+        }
+    }
+
+    /// True if the server has a free place.
+    pub fn has_room(&self, server: usize) -> bool {
+        let limit = self.limit(server);
+        limit == 0 || self.members[server].sessions() < limit
+    }
+
+    /// A place where the picker's rule leads: by the hash of a key, where it asks for one, and not
+    /// at one of those to `avoid`, as long as there is another.
+    pub fn try_place(&self, picker: &mut Picker, key: Option<u32>, avoid: &[usize]) -> Placement {
+        picker.follow(self);
+        if !picker.has_any() {
+            return Placement::Nobody;
+        }
+        if let (true, Some(key)) = (picker.is_by_key(), key) {
+            let server = picker.pick(self, Some(key), avoid);
+            return server.map_or(Placement::Nobody, |server| self.try_place_at(server));
+        }
+        if self.waiting.any() > 0 {
+            return Placement::Wait(Wants::Any);
+        }
+        // Another thread may be faster, but not for ever: then all are full for a moment.
+        for _ in 0..=self.members.len() {
+            let Some(server) = picker.pick(self, None, avoid) else { break };
+            if self.enter(server) {
+                return Placement::Placed(server);
+            }
+        }
+        Placement::Wait(Wants::Any)
+    }
+
+    /// A place at a server that was chosen otherwise: by a cookie, `use-server`, or a hash.
+    pub fn try_place_at(&self, server: usize) -> Placement {
+        let member = &self.members[server];
+        if !member.is_reachable() {
+            return Placement::Nobody;
+        }
+        if !self.is_awaited(server) && self.enter(server) {
+            return Placement::Placed(server);
+        }
+        let crowd = member.settings().queue_max;
+        match crowd > 0 && member.queued() >= crowd {
+            true => Placement::Crowded(server),
+            false => Placement::Wait(Wants::Server(server)),
+        }
+    }
+
+    /// Gives a place back. Then ask [`crate::Queue::next_for`] whose turn it is.
+    pub fn leave(&self, server: usize) {
+        self.members[server].leave();
+    }
+
+    pub(crate) fn enter(&self, server: usize) -> bool {
+        self.members[server].enter(self.limit(server))
+    }
+
+    /// True if somebody waits who could have the server's next place.
+    fn is_awaited(&self, server: usize) -> bool {
+        self.members[server].queued() > 0 || self.waiting.any() > 0 && self.is_in_use(server)
+    }
+
+    /// Who sees to it that waiters hear of a change that made room, or took a server from them:
+    /// these threads have to be woken, and ask [`crate::Queue::take_wake`].
+    pub fn waiters(&self) -> impl Iterator<Item = usize> {
+        let waits = |thread: &usize| self.waiting.waits(*thread) && self.waiting.alarm(*thread);
+        (0..self.policy.threads).filter(waits)
+    }
+
+    /// `set server … state`.
+    pub fn set_admin(&self, server: usize, admin: Admin) {
+        self.change(|| self.members[server].put_admin(admin));
+    }
+
+    /// Its health has changed, by a check or by an operator. A slow start begins if it came up.
+    pub fn set_health(&self, server: usize, health: Health, now: Instant) {
+        let member = &self.members[server];
+        self.change(|| {
+            let before = member.health();
+            member.put_health(health);
+            if before != health {
+                count_change(member, before, health, now);
+            }
+        });
+    }
+
+    /// `set server … weight`.
+    pub fn set_weight(&self, server: usize, weight: Weight) {
+        self.change(|| self.members[server].put_weight(weight));
+    }
+
+    /// `set maxconn server`; 0: no limit.
+    pub fn set_connections_max(&self, server: usize, max: u32) {
+        self.change(|| self.members[server].put_connections_max(max));
+    }
+
+    /// `set server … addr`: new connections go there.
+    pub fn set_address(&self, server: usize, address: SocketAddr) {
+        self.change(|| self.members[server].put_address(address));
+    }
+
+    /// Lets slow starts go on: true if that has made room. Asked every so often
+    /// ([`Group::warms_every`]) while a server is starting.
+    pub fn warm(&self, now: Instant) -> bool {
+        let mut warmer = false;
+        for member in self.members.iter().filter(|member| member.is_starting()) {
+            let whole = member.settings().slow_start.unwrap_or_default();
+            let since = member.record().changed;
+            let elapsed = since.map_or(whole, |since| now.saturating_duration_since(since));
+            warmer |= member.put_warmth(elapsed, whole);
+        }
+        if warmer {
+            self.change(|| {});
+        }
+        warmer
+    }
+
+    /// How often slow starts take a step, if one is going on: the shortest in twenty.
+    pub fn warms_every(&self) -> Option<Duration> {
+        let starting = self.members.iter().filter(|member| member.is_starting());
+        let whole = starting.filter_map(|member| member.settings().slow_start).min();
+        whole.map(|whole| (whole / WARM_STEPS).max(WARM_MIN))
+    }
+
+    /// Does what changes somebody's place in the rotation, and finds out who is used now.
+    fn change(&self, act: impl FnOnce()) {
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        act();
+        let usable = |backup| {
+            let fits = move |member: &&Member| member.is_usable() && member.is_backup() == backup;
+            self.members.iter().filter(fits).count()
+        };
+        let first = self.members.iter().position(|member| member.is_usable() && member.is_backup());
+        let in_use = match first.and_then(|first| u32::try_from(first).ok()) {
+            Some(first) if usable(false) == 0 && !self.policy.all_backups => first,
+            Some(_) if usable(false) == 0 => BACKUPS,
+            _ => ACTIVE,
+        };
+        self.in_use.store(in_use, Ordering::SeqCst);
+        self.epoch.fetch_add(1, Ordering::Release);
+    }
 }
+
+/// What statistics tell of a change, and the beginning of a slow start.
+fn count_change(member: &Member, before: Health, health: Health, now: Instant) {
+    let mut record = member.record();
+    if before == Health::Down {
+        record.down_for = record.downtime(now, true);
+        let whole = member.settings().slow_start.unwrap_or_default();
+        member.put_warmth(Duration::ZERO, whole);
+    }
+    if health == Health::Down {
+        record.downs += 1;
+    }
+    record.changed = Some(now);
+}
+
+/// The limit of a server under load: between both of its own as the backend's load is between
+/// nothing and full.
+fn dynamic(min: u32, max: u32, load: u32, full: u32) -> u32 {
+    let part = u64::from(load) * u64::from(max) / u64::from(full);
+    u32::try_from(part).map_or(max, |part| part.clamp(min, max))
+}
+
+/// In use: those that are no backups.
+const ACTIVE: u32 = u32::MAX;
+/// In use: all backups.
+const BACKUPS: u32 = u32::MAX - 1;
+/// Steps of a slow start: weights have sixteen.
+const WARM_STEPS: u32 = 20;
+/// More often would only cost pickers their tables.
+const WARM_MIN: Duration = Duration::from_millis(50);

@@ -1,6 +1,13 @@
 //! Who is next: one for each thread and backend.
+//!
+//! Each choice looks at every server that is in use once. A tree would find the least loaded one
+//! in fewer steps, but loads change on all threads: it would have to be locked and kept in order
+//! with every session that begins and ends, and below some hundred servers that costs more than
+//! looking. Hashed keys are looked up in a table, which is made anew when the group's epoch moves.
 
 use crate::group::Group;
+use crate::hash::avalanche;
+use crate::table::{Map, Ring};
 
 /// How the next server is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,27 +16,287 @@ pub enum Rule {
     /// In turn, as often as weights say, and smoothly.
     #[default]
     RoundRobin,
+    /// In turn, by a table.
+    StaticRoundRobin,
+    /// Who has the fewest sessions for its weight, those who wait for it included; in turn among
+    /// equals.
+    LeastConnections,
+    /// The first that has a free place, by its number.
+    First,
+    /// The less loaded of so many that are drawn by weight.
+    Random {
+        /// At least 1.
+        draws: u32,
+    },
+    /// By the hash of a key; without one as `StaticRoundRobin`.
+    MapHash,
+    /// By the hash of a key, and most keys stay where they are when a server comes or goes;
+    /// without one as `RoundRobin`.
+    ConsistentHash {
+        /// Percent of the mean load that a server may have; 0: no bound.
+        balance_factor: u32,
+    },
 }
 
 /// Who is next.
 #[derive(Debug)]
 pub struct Picker {
+    rule: Rule,
+    thread: usize,
+    epoch: Option<u64>,
+    candidates: Vec<Candidate>,
+    table: Table,
     next: usize,
+    seed: u32,
+}
+
+/// A server that is in use.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    server: usize,
+    id: u32,
+    share: u32,
+    credit: i64, // of the smooth rotation: who has most is next
+}
+
+#[derive(Debug)]
+enum Table {
+    None,
+    Map(Map),
+    Ring(Ring),
 }
 
 impl Picker {
     /// Begins at a place that differs from thread to thread.
-    pub fn new(_rule: Rule, thread: usize) -> Self {
-        Self { next: thread }
+    pub fn new(rule: Rule, thread: usize) -> Self {
+        Self {
+            rule,
+            thread,
+            epoch: None,
+            candidates: Vec::new(),
+            table: Table::None,
+            next: thread,
+            seed: u32::try_from(thread).unwrap_or(0),
+        }
     }
 
-    /// The next server that is usable: by the hash of a key, where the rule asks for one, and not
-    /// one of those to `avoid`, as long as there is another. `None`: there is none.
-    pub fn pick(&mut self, group: &Group, _key: Option<u64>, avoid: &[usize]) -> Option<usize> {
-        let len = group.members().len();
-        let fits = |at: &usize| group.members()[*at].is_usable() && !avoid.contains(at);
-        let found = (self.next..self.next + len).map(|at| at % len).find(fits);
-        self.next = found.map_or(self.next, |at| at + 1);
+    /// The next server that is usable and has a free place: by the hash of a key, where the rule
+    /// asks for one (then whether it has a free place is not asked), and not one of those to
+    /// `avoid`, as long as there is another. `None`: there is none. Takes no place.
+    pub fn pick(&mut self, group: &Group, key: Option<u32>, avoid: &[usize]) -> Option<usize> {
+        self.follow(group);
+        match (&self.table, key) {
+            (Table::Map(map), Some(key)) if self.is_by_key() => self.mapped(map, key, avoid),
+            (Table::Ring(ring), Some(key)) => self.nearest(group, ring, key, avoid),
+            _ => {
+                let other = self.in_turn(group, |server| !avoid.contains(&server));
+                if other.is_none() && !avoid.is_empty() {
+                    return self.in_turn(group, |_| true);
+                }
+                other
+            }
+        }
+    }
+
+    /// True if the rule asks for a key.
+    pub(crate) fn is_by_key(&self) -> bool {
+        matches!(self.rule, Rule::MapHash | Rule::ConsistentHash { .. })
+    }
+
+    /// True if any server is in use.
+    pub(crate) fn has_any(&self) -> bool {
+        !self.candidates.is_empty()
+    }
+
+    /// Takes notice of what has changed in the group.
+    pub(crate) fn follow(&mut self, group: &Group) {
+        let epoch = group.epoch();
+        if self.epoch == Some(epoch) {
+            return;
+        }
+        let begins = self.epoch.is_none();
+        self.epoch = Some(epoch);
+        let old = std::mem::take(&mut self.candidates);
+        let used = (0..group.members().len()).filter(|server| group.is_in_use(*server));
+        self.candidates = used.map(|server| Candidate::new(group, server, &old)).collect();
+        self.table = match self.rule {
+            Rule::MapHash | Rule::StaticRoundRobin => Table::Map(Map::new(group)),
+            Rule::ConsistentHash { .. } => Table::Ring(Ring::new(group)),
+            _ => Table::None,
+        };
+        if self.rule == Rule::First {
+            self.candidates.sort_by_key(|candidate| candidate.id);
+        }
+        if begins {
+            for _ in 0..self.thread.min(ROUNDS_MAX) {
+                self.smooth(|_| true);
+            }
+        }
+    }
+
+    fn in_turn(&mut self, group: &Group, wanted: impl Fn(usize) -> bool) -> Option<usize> {
+        let fits = |server| wanted(server) && group.has_room(server);
+        match self.rule {
+            Rule::RoundRobin | Rule::ConsistentHash { .. } => self.smooth(fits),
+            Rule::StaticRoundRobin | Rule::MapHash => self.along_map(fits),
+            Rule::LeastConnections => self.least(group, fits),
+            Rule::First => {
+                let servers = self.candidates.iter().map(|candidate| candidate.server);
+                servers.into_iter().find(|server| fits(*server))
+            }
+            Rule::Random { draws } => self.drawn(group, draws, fits),
+        }
+    }
+
+    /// Smooth weighted rotation: all earn their share, who has most pays for all.
+    fn smooth(&mut self, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut total = 0;
+        let mut best: Option<&mut Candidate> = None;
+        for candidate in self.candidates.iter_mut().filter(|candidate| fits(candidate.server)) {
+            candidate.credit += i64::from(candidate.share);
+            total += i64::from(candidate.share);
+            if best.as_ref().is_none_or(|best| candidate.credit > best.credit) {
+                best = Some(candidate);
+            }
+        }
+        let best = best?;
+        best.credit -= total;
+        Some(best.server)
+    }
+
+    fn along_map(&mut self, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        let Table::Map(map) = &self.table else { return None };
+        let place =
+            (self.next..self.next + map.len()).find(|place| map.at(*place).is_some_and(&fits))?;
+        let found = map.at(place);
+        self.next = (place + 1) % map.len();
         found
     }
+
+    fn least(&mut self, group: &Group, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        let len = self.candidates.len();
+        let start = self.next.checked_rem(len)?;
+        let places = (start..start + len).map(|place| place % len);
+        let places = places.filter(|place| fits(self.candidates[*place].server));
+        let (_, place) = places
+            .map(|place| (load(group, &self.candidates[place]), place))
+            .reduce(|best, other| if other.0.is_below(best.0) { other } else { best })?;
+        self.next = place + 1;
+        Some(self.candidates[place].server)
+    }
+
+    fn drawn(&mut self, group: &Group, draws: u32, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        let fitting = self.candidates.iter().filter(|candidate| fits(candidate.server));
+        let total: u64 = fitting.clone().map(|candidate| u64::from(candidate.share)).sum();
+        if total == 0 {
+            return None;
+        }
+        let mut best: Option<&Candidate> = None;
+        for _ in 0..draws.clamp(1, DRAWS_MAX) {
+            self.seed = self.seed.wrapping_add(GOLDEN);
+            let mut drawn = (u64::from(avalanche(self.seed)) * total) >> 32;
+            let found = fitting.clone().find(|candidate| {
+                let hit = drawn < u64::from(candidate.share);
+                drawn = drawn.wrapping_sub(u64::from(candidate.share));
+                hit
+            });
+            let better = |found: &&Candidate| {
+                best.is_none_or(|best| load(group, found).is_below(load(group, best)))
+            };
+            best = found.filter(better).or(best);
+        }
+        best.map(|best| best.server)
+    }
+
+    fn mapped(&self, map: &Map, key: u32, avoid: &[usize]) -> Option<usize> {
+        let first = key as usize % map.len().max(1);
+        let mut places = (first..first + map.len()).filter_map(|place| map.at(place));
+        places.find(|server| !avoid.contains(server)).or_else(|| map.at(first))
+    }
+
+    fn nearest(&self, group: &Group, ring: &Ring, key: u32, avoid: &[usize]) -> Option<usize> {
+        let Rule::ConsistentHash { balance_factor } = self.rule else { return None };
+        let bound = match balance_factor {
+            0 => None,
+            percent => Some(Bound::new(group, &self.candidates, percent)),
+        };
+        let fits = |server: &usize| {
+            let light = bound.as_ref().is_none_or(|bound| bound.admits(group, *server));
+            light && !avoid.contains(server)
+        };
+        ring.from(key).find(fits).or_else(|| ring.from(key).next())
+    }
 }
+
+impl Candidate {
+    fn new(group: &Group, server: usize, old: &[Self]) -> Self {
+        let member = &group.members()[server];
+        let before = old.iter().find(|old| old.server == server);
+        let share = member.share();
+        // What was earned by another share is not what it earns now.
+        let credit = before.filter(|old| old.share == share).map_or(0, |old| old.credit);
+        Self { server, id: member.settings().id, share, credit }
+    }
+}
+
+/// Sessions for a share of the load.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    sessions: u64,
+    share: u64,
+}
+
+impl Load {
+    fn is_below(self, other: Self) -> bool {
+        self.sessions * other.share < other.sessions * self.share
+    }
+}
+
+fn load(group: &Group, candidate: &Candidate) -> Load {
+    let member = &group.members()[candidate.server];
+    let taken = u64::from(member.sessions()) + u64::from(member.queued());
+    // With the one that it would get; but those that have none are equal.
+    let sessions = if taken == 0 { 0 } else { taken + 1 };
+    Load { sessions, share: u64::from(candidate.share) }
+}
+
+/// `hash-balance-factor`: how many sessions each server may have, the next one included.
+struct Bound<'p> {
+    candidates: &'p [Candidate],
+    slots: u64,
+    total: u64,
+}
+
+impl<'p> Bound<'p> {
+    fn new(group: &Group, candidates: &'p [Candidate], percent: u32) -> Self {
+        let served: u64 = group.members().iter().map(|member| u64::from(member.sessions())).sum();
+        Self {
+            candidates,
+            slots: ((served + 1) * u64::from(percent)).div_ceil(100),
+            total: candidates.iter().map(|candidate| u64::from(candidate.share)).sum(),
+        }
+    }
+
+    /// Whole slots for each sixteenth of a weight; the rest is spread along the list.
+    fn admits(&self, group: &Group, server: usize) -> bool {
+        let mut before = 0;
+        for candidate in self.candidates {
+            let share = u64::from(candidate.share);
+            if candidate.server == server {
+                let (whole, rest) = (self.slots / self.total, self.slots % self.total);
+                let spread = (before + share) * rest / self.total - before * rest / self.total;
+                let slots = (share * whole + spread).max(1);
+                return u64::from(group.members()[server].sessions()) < slots;
+            }
+            before += share;
+        }
+        false
+    }
+}
+
+/// Threads further away begin where others do.
+const ROUNDS_MAX: usize = 1024;
+/// More draws than this find nothing better.
+const DRAWS_MAX: u32 = 64;
+/// 2^32 divided by the golden ratio: steps that fill all numbers evenly.
+const GOLDEN: u32 = 0x9e37_79b9;

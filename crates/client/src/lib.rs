@@ -30,7 +30,6 @@ mod identity;
 mod seat;
 mod state;
 
-mod chain;
 mod hosts;
 mod pool;
 

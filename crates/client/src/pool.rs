@@ -6,11 +6,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
+use fulmar_engine::chain::{Chain, Table};
 use fulmar_semantics::proxy::ProxyKind;
 use slab::Slab;
 use url::Host;
 
-use crate::chain::{Chain, Table};
 use crate::hosts::Hosts;
 use crate::key::{ByKey, Hashed, Route};
 use crate::options::host_text;

@@ -215,6 +215,11 @@ impl Between {
         Wishes { phase, sends, finished, closed, ..above }
     }
 
+    /// True as long as the layer does not stand.
+    pub(crate) fn is_opening(&self) -> bool {
+        matches!(self.stage, Stage::Opening)
+    }
+
     /// True once the layer has said that nothing more comes.
     pub(crate) fn is_finished(&self) -> bool {
         matches!(self.stage, Stage::Finished { .. })

@@ -5,6 +5,7 @@
 //! go stale safely; [`Wheel`] holds one deadline for each, however often it moves.
 #![forbid(unsafe_code)]
 
+pub mod chain;
 pub mod links;
 pub mod slots;
 pub mod timers;
@@ -13,6 +14,7 @@ mod between;
 mod endpoint;
 mod engine;
 mod resolve;
+mod stop;
 mod timeouts;
 
 pub use endpoint::{Endpoint, KeepAlive, Peer};
@@ -20,5 +22,6 @@ pub use engine::{Action, Engine, ListenerId, SocketId};
 pub use links::{End, Exchange, Handler, Links};
 pub use resolve::{LookupId, ResolveError, Resolved};
 pub use slots::Slots;
-pub use timeouts::{Rate, Timeouts};
+pub use stop::Stop;
+pub use timeouts::{Rate, Timeouts, TimeoutsId};
 pub use timers::{Span, Tick, Wheel};

@@ -19,10 +19,11 @@ use fulmar_proto::{
 
 use crate::between::{Between, OPENED_SIZE};
 use crate::slots::Slots;
-use crate::timeouts::{Pace, Spans, Timeouts, begins_again, is_paced};
+use crate::timeouts::{Pace, Sets, Spans, Timeouts, TimeoutsId, begins_again, is_paced};
 use crate::timers::{Span, Tick, Wheel};
 use crate::{Action, Endpoint, SocketId};
 
+mod deadlines;
 mod splice;
 
 /// Who hears of events.
@@ -111,7 +112,7 @@ pub struct Links<C, T> {
 struct Desk {
     actions: VecDeque<Action>,
     wheel: Wheel,
-    spans: Spans,
+    spans: Sets,
 }
 
 /// A connection, what is attached to it, and where it stands with driver and clock.
@@ -125,6 +126,7 @@ pub(crate) struct Link<C, T> {
     pace: Pace,
     armed: Span,          // the wheel's entry comes due at most so long after any moment
     timer: Tick,          // of the owner
+    timeouts: TimeoutsId, // which deadlines hold
     phase: Option<Phase>, // `None` while connecting
     announced: bool,      // a Transmit is with the driver until it has tried
     reading: bool,
@@ -137,7 +139,8 @@ pub(crate) struct Link<C, T> {
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Broke(PeerError),
-    Late(Phase),
+    LateHead,
+    LateBody,
 }
 
 impl<C: Connection, T> Link<C, T> {
@@ -272,7 +275,7 @@ impl<C: Connection, T> Link<C, T> {
     /// The phase begins. The wheel hears of it only if nothing wakes it early enough.
     fn start_deadline(&mut self, now: Tick, at: u32, desk: &mut Desk) {
         self.since = now;
-        let span = self.until_look(&desk.spans);
+        let span = self.until_look(desk.spans.of(self.timeouts));
         if span < self.armed {
             self.armed = span;
             desk.wheel.arm(at, now.after(span));
@@ -326,7 +329,11 @@ impl<C: Connection, T> Links<C, T> {
     pub fn new(now: Instant, timeouts: Timeouts, lane: u32, lanes: u32) -> Self {
         Self {
             slots: Slots::new(lane, lanes),
-            desk: Desk { actions: VecDeque::new(), wheel: Wheel::new(now), spans: timeouts.into() },
+            desk: Desk {
+                actions: VecDeque::new(),
+                wheel: Wheel::new(now),
+                spans: Sets::new(timeouts),
+            },
             scratch: Scratch::default(),
             opened: Block::new(OPENED_SIZE),
             due: Vec::new(),
@@ -416,6 +423,7 @@ impl<C: Connection, T> Links<C, T> {
             pace: Pace::new(now),
             armed: Span::ENDLESS,
             timer: Tick::NEVER,
+            timeouts: TimeoutsId::default(),
             phase: None,
             announced: false,
             reading: true,
@@ -539,10 +547,18 @@ impl<C: Connection, T> Links<C, T> {
         bytes: u64,
         on: &mut impl Handler<C, T>,
     ) {
-        self.with(now, socket, on, |link, _, lent| {
-            if let Some(between) = &mut link.between {
+        self.with(now, socket, on, |link, opened, lent| {
+            if let Some(mut between) = link.between.take() {
                 between.handle_sent(bytes);
                 link.announced = between.layer.poll_transmit().is_some();
+                // A layer that only speaks has done its work when its words have left.
+                link.between = match between.is_opening() && !link.announced {
+                    true => {
+                        let nothing = &mut BytesMut::new();
+                        between.open(link, &mut Input::all(nothing, false), opened, lent)
+                    }
+                    false => Some(between),
+                };
             } else {
                 link.connection.handle_sent(bytes);
                 link.announced = link.connection.wishes().sends;
@@ -607,7 +623,7 @@ impl<C: Connection, T> Links<C, T> {
         let socket = self.slots.key(at);
         let Some(link) = self.slots.get_mut(socket) else { return };
         link.armed = Span::ENDLESS;
-        if link.is_late(tick, &self.desk.spans) {
+        if link.is_late(tick, self.desk.spans.of(link.timeouts)) {
             self.give_up(now, socket, on);
         } else if link.timer <= tick {
             link.timer = Tick::NEVER;
@@ -615,21 +631,25 @@ impl<C: Connection, T> Links<C, T> {
             self.settle(now, socket, 0, on);
         }
         let Some(link) = self.slots.get_mut(socket) else { return };
-        let desk = &mut self.desk;
-        link.armed = link.until_look(&desk.spans);
-        desk.wheel.arm(at, link.deadline(&desk.spans).min(link.timer));
+        let spans = self.desk.spans.of(link.timeouts);
+        link.armed = link.until_look(spans);
+        self.desk.wheel.arm(at, link.deadline(spans).min(link.timer));
     }
 
     /// The peer is late. If it can be told so it is, and ends soon.
     fn give_up(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
         let Some(link) = self.slots.get_mut(socket) else { return };
-        match link.phase {
-            Some(phase @ (Phase::Head | Phase::Body)) if link.connection.handle_late() => {
-                link.fault = Some(Fault::Late(phase));
-                self.settle(now, socket, 0, on);
-            }
-            phase => self.end(now, socket, End::TimedOut(phase), on),
+        let fault = match link.phase {
+            Some(Phase::Head) => Some(Fault::LateHead),
+            Some(Phase::Body) => Some(Fault::LateBody),
+            _ => None,
+        };
+        if fault.is_some() && link.connection.handle_late() {
+            link.fault = fault;
+            return self.settle(now, socket, 0, on);
         }
+        let end = End::TimedOut(link.phase);
+        self.end(now, socket, end, on);
     }
 
     /// The next thing to do.
@@ -694,7 +714,8 @@ impl<C: Connection, T> Links<C, T> {
         let Some(link) = self.slots.get_mut(socket) else { return };
         let end = match (link.fault, link.between.take()) {
             (Some(Fault::Broke(error)), _) => End::Peer(error),
-            (Some(Fault::Late(phase)), _) => End::TimedOut(Some(phase)),
+            (Some(Fault::LateHead), _) => End::TimedOut(Some(Phase::Head)),
+            (Some(Fault::LateBody), _) => End::TimedOut(Some(Phase::Body)),
             (None, Some(between)) => between.end(end),
             (None, None) => end,
         };

@@ -52,6 +52,38 @@ pub struct Rate {
     pub grace: Duration,
 }
 
+/// One of the sets of deadlines that links of one kind may have; the first one is
+/// everybody's who was not given another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TimeoutsId(u16);
+
+/// All sets of deadlines that links of one kind may have: each link names one of them.
+#[derive(Debug)]
+pub(crate) struct Sets {
+    known: Vec<Timeouts>,
+    spans: Vec<Spans>,
+}
+
+impl Sets {
+    pub(crate) fn new(first: Timeouts) -> Self {
+        Self { known: vec![first], spans: vec![first.into()] }
+    }
+
+    /// The set with these deadlines: the one that is there, or a new one.
+    pub(crate) fn add(&mut self, timeouts: Timeouts) -> TimeoutsId {
+        let at = self.known.iter().position(|known| *known == timeouts).unwrap_or_else(|| {
+            self.known.push(timeouts);
+            self.spans.push(timeouts.into());
+            self.known.len() - 1
+        });
+        TimeoutsId(u16::try_from(at).expect("no more than 65,536 sets of deadlines"))
+    }
+
+    pub(crate) fn of(&self, id: TimeoutsId) -> &Spans {
+        &self.spans[usize::from(id.0)]
+    }
+}
+
 /// The same in ticks: reckoned once, looked up for every request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spans {

@@ -35,20 +35,28 @@ use crate::file::SocketFile;
 use crate::listen::Opened;
 use crate::running::Stopper;
 
-/// Where the next process will ask, and what the one before us has handed over.
+/// Where the next process will ask.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct Control {
     pub(crate) path: PathBuf,
     /// Listens at the path.
-    pub(crate) control: OwnedFd,
+    pub(crate) socket: OwnedFd,
     pub(crate) file: Option<SocketFile>,
+}
+
+/// What the process before us has handed over.
+#[derive(Debug)]
+pub(crate) struct Left {
     pub(crate) taken: Taken,
-    pub(crate) previous: Option<Previous>,
+    pub(crate) previous: Previous,
 }
 
 /// The process before us; it waits for our word.
 #[derive(Debug)]
-pub(crate) struct Previous(UnixStream);
+pub(crate) struct Previous {
+    stream: UnixStream,
+    path: PathBuf,
+}
 
 /// What was taken over, as long as nobody here wants it.
 #[derive(Debug, Default)]
@@ -63,55 +71,66 @@ pub(crate) struct Offer {
     socket: OwnedFd,
 }
 
-impl Arrival {
-    /// Asks whoever answers at `path` for its listeners; if there is nobody, the next process will
-    /// ask us.
-    pub(crate) fn at(path: &Path) -> Result<Self, Error> {
-        let result = match connect(path) {
-            Ok(Some(previous)) => Self::from(path, previous),
-            Ok(None) => Self::first(path),
-            Err(error) => Err(error),
-        };
-        result.map_err(|error| Error::HandOver { path: path.to_owned(), error })
-    }
-
-    fn first(path: &Path) -> io::Result<Self> {
-        let control = listen_unix(path, UnixListenOptions::default())?;
-        let file = Address::Unix(path.to_owned()).file().cloned().map(SocketFile::armed);
-        let taken = Taken::default();
-        Ok(Self { path: path.to_owned(), control, file, taken, previous: None })
-    }
-
-    fn from(path: &Path, mut previous: UnixStream) -> io::Result<Self> {
-        previous.write_all(GREETING)?;
-        let mut greeting = [0; GREETING.len()];
-        previous.read_exact(&mut greeting).map_err(missing)?;
-        if greeting != *GREETING {
-            return Err(invalid("it speaks another protocol"));
+/// Asks whoever answers at `path` for its listeners, and for that place itself; if there is nobody,
+/// the next process will ask us.
+pub(crate) fn arrive(path: &Path) -> Result<(Control, Option<Left>), Error> {
+    let result = match connect(path) {
+        Ok(Some(previous)) => {
+            take(path, previous).map(|(socket, left)| (control(path, socket, false), Some(left)))
         }
-        let mut control = None;
-        let mut offers = Vec::new();
-        loop {
-            match Message::receive(&previous)? {
-                Message::Control(socket) => control = Some(socket),
-                Message::Offer(offer) if offers.len() < OFFERS_MAX => offers.push(offer),
-                Message::Offer(_) => return Err(invalid("it hands over too many sockets")),
-                Message::End => break,
-            }
-        }
-        let control = control.ok_or_else(|| invalid("it did not hand over this socket itself"))?;
-        let file = Address::Unix(path.to_owned()).file().cloned().map(SocketFile::unarmed);
-        let taken = Taken(offers);
-        Ok(Self { path: path.to_owned(), control, file, taken, previous: Some(Previous(previous)) })
+        Ok(None) => listen_unix(path, UnixListenOptions::default())
+            .map(|socket| (control(path, socket, true), None)),
+        Err(error) => Err(error),
+    };
+    result.map_err(|error| Error::HandOver { path: path.to_owned(), error })
+}
+
+/// Asks whoever answers at `path` for its listeners; `None` if there is nobody.
+pub(crate) fn ask(path: &Path) -> Result<Option<Left>, Error> {
+    let result = connect(path).and_then(|previous| previous.map(|it| take(path, it)).transpose());
+    let taken = result.map_err(|error| Error::HandOver { path: path.to_owned(), error })?;
+    Ok(taken.map(|(_, left)| left))
+}
+
+fn control(path: &Path, socket: OwnedFd, ours: bool) -> Control {
+    let file = Address::Unix(path.to_owned()).file().cloned();
+    let file = file.map(if ours { SocketFile::armed } else { SocketFile::unarmed });
+    Control { path: path.to_owned(), socket, file }
+}
+
+fn take(path: &Path, mut stream: UnixStream) -> io::Result<(OwnedFd, Left)> {
+    stream.write_all(GREETING)?;
+    let mut greeting = [0; GREETING.len()];
+    stream.read_exact(&mut greeting).map_err(missing)?;
+    if greeting != *GREETING {
+        return Err(invalid("it speaks another protocol"));
     }
+    let mut control = None;
+    let mut offers = Vec::new();
+    loop {
+        match Message::receive(&stream)? {
+            Message::Control(socket) => control = Some(socket),
+            Message::Offer(offer) if offers.len() < OFFERS_MAX => offers.push(offer),
+            Message::Offer(_) => return Err(invalid("it hands over too many sockets")),
+            Message::End => break,
+        }
+    }
+    let control = control.ok_or_else(|| invalid("it did not hand over this socket itself"))?;
+    let previous = Previous { stream, path: path.to_owned() };
+    Ok((control, Left { taken: Taken(offers), previous }))
 }
 
 impl Previous {
+    /// Where it answered.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// We serve: it may go. Fails if it has given us up, and so goes on itself.
     pub(crate) fn dismiss(mut self) -> io::Result<()> {
-        self.0.write_all(READY)?;
+        self.stream.write_all(READY)?;
         // It says that it is done, or ends in any other way: what it had is ours.
-        let _ = self.0.read_exact(&mut [0; DONE.len()]);
+        let _ = self.stream.read_exact(&mut [0; DONE.len()]);
         Ok(())
     }
 }

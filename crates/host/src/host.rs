@@ -4,20 +4,18 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread;
 
 use fulmar_drive::Waker;
-use fulmar_server::{Application, Calls, Handler, Limits};
+use fulmar_engine::ListenerId;
+use fulmar_server::{Application, Calls, Handler, Layers, Limits, ServerEngine};
 use fulmar_sys as sys;
 
-use crate::address::Address;
+use crate::crew::Crew;
 use crate::error::Error;
-use crate::file::SocketFile;
-use crate::handover::{Arrival, Desk, Previous, Taken};
-use crate::listen::{Listen, Opened};
-use crate::running::{EndsAll, Running, Stopper, Thread, join};
-use crate::worker::{Seat, Share, Worker};
+use crate::listen::Listen;
+use crate::program::Program;
+use crate::running::{Running, Stopper};
+use crate::worker::Worker;
 
 /// An application, where it listens, and how many threads run it. `R` is what is left of it at the
 /// end.
@@ -128,158 +126,58 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
         if self.listens.is_empty() {
             return Err(Error::NoListener);
         }
-        let mut arrival = self.hand_over.as_deref().map(Arrival::at).transpose()?;
-        let mut nothing = Taken::default();
-        let taken = arrival.as_mut().map_or(&mut nothing, |arrival| &mut arrival.taken);
-        let listens = self.listens.into_iter();
-        let opened = listens.map(|listen| listen.open_for(self.threads, taken));
-        let opened: Vec<Opened> = opened.collect::<Result<_, _>>()?;
-        let crew = Crew {
+        let servers = Servers {
             make: self.make,
             at_end: self.at_end,
+            layers: self.listens.iter().map(|listen| listen.layers.clone()).collect(),
             limits: self.limits,
-            stopper: self.stopper,
         };
-        let ready = crew.hire(deal(&opened, self.threads)?)?;
-        match arrival {
-            None => Ok(finish(opened, ready, crew.stopper)),
-            Some(arrival) => take_over(opened, arrival, ready, crew.stopper),
+        let program = Program::with(self.stopper).crew("host", servers, self.listens, self.threads);
+        match self.hand_over {
+            Some(path) => program.hand_over(path),
+            None => program,
         }
+        .open()?
+        .start()
     }
 }
 
-/// What all threads have in common.
-struct Crew<A: Application, R> {
+/// The crew of a host.
+struct Servers<A: Application, R> {
     make: Make<A>,
     at_end: AtEnd<A, R>,
+    layers: Vec<Option<Layers>>,
     limits: Limits,
-    stopper: Stopper,
 }
 
-impl<A: Application + 'static, R: Send + 'static> Crew<A, R> {
-    /// A thread for each hand; all of them could begin, and wait for the word to do so.
-    fn hire(&self, hands: Vec<Vec<Share>>) -> Result<Ready<R>, Error> {
-        let (built, waiting) = mpsc::channel();
-        let mut ready = Ready { threads: Vec::new(), begins: Vec::new(), wakers: Vec::new() };
-        for (number, sockets) in hands.into_iter().enumerate() {
-            let (begin, begun) = mpsc::channel();
-            let seat = Seat {
-                number,
-                make: Arc::clone(&self.make),
-                at_end: Arc::clone(&self.at_end),
-                sockets,
-                limits: self.limits,
-                stop: self.stopper.engine_stop(),
-                built: built.clone(),
-                begin: begun,
-            };
-            let ends_all = EndsAll(self.stopper.clone());
-            let body = move || {
-                let _ends_all = ends_all;
-                seat.run()
-            };
-            match thread::Builder::new().name(format!("host {number}")).spawn(body) {
-                Ok(thread) => ready.threads.push(Thread { number, thread }),
-                Err(error) => {
-                    return Err(ready.dismiss().unwrap_or(Error::Thread { number, error }));
-                }
-            }
-            ready.begins.push(begin);
-        }
-        drop(built);
-        ready.wakers = waiting.iter().collect();
-        if ready.wakers.len() < ready.threads.len() {
-            return Err(ready.dismiss().expect("a thread that says nothing has failed"));
-        }
-        Ok(ready)
-    }
-}
+impl<A: Application + 'static, R: Send + 'static> Crew for Servers<A, R> {
+    type Engine = ServerEngine<A>;
+    type Report = R;
 
-/// Threads that wait for the word to begin.
-struct Ready<R> {
-    threads: Vec<Thread<R>>,
-    begins: Vec<mpsc::Sender<()>>,
-    wakers: Vec<Waker>,
-}
-
-impl<R> Ready<R> {
-    /// They are not to begin: waits for their end, and returns why one of them could not.
-    fn dismiss(self) -> Option<Error> {
-        drop(self.begins);
-        join(self.threads).err()
+    fn make(&self, worker: &Worker) -> io::Result<ServerEngine<A>> {
+        let application = (self.make)(worker)?;
+        Ok(ServerEngine::new(sys::now(), application, self.limits, worker.stop()))
     }
 
-    /// Whoever stops them from now on, or has done so already, is heard.
-    fn begin(self, stopper: &Stopper) -> Vec<Thread<R>> {
-        stopper.set_wakers(self.wakers);
-        for begin in self.begins {
-            let _ = begin.send(()); // it waits for this word, and for nothing else
-        }
-        self.threads
+    fn add_listener(&self, engine: &mut ServerEngine<A>, worker: &Worker, listener: ListenerId) {
+        engine.add_listener(listener, self.layers[worker.listen(listener)].clone());
     }
-}
 
-/// Has the threads begin.
-fn finish<R>(opened: Vec<Opened>, ready: Ready<R>, stopper: Stopper) -> Running<R> {
-    let addresses = addresses(&opened);
-    stopper.keep(opened.into_iter().filter_map(|listener| listener.file), None);
-    let threads = ready.begin(&stopper);
-    Running::new(addresses, stopper, threads, None)
-}
-
-/// The same; then the process before us may go, and the next one may come.
-fn take_over<R>(
-    opened: Vec<Opened>,
-    arrival: Arrival,
-    ready: Ready<R>,
-    stopper: Stopper,
-) -> Result<Running<R>, Error> {
-    let Arrival { path, control, file, previous, .. } = arrival;
-    let failed = |error| Error::HandOver { path: path.clone(), error };
-    let addresses = addresses(&opened);
-    let (mut offers, mut files) = (Vec::new(), Vec::from_iter(file));
-    for listener in opened {
-        let (its_offers, its_file) = listener.into_offers();
-        offers.extend(its_offers);
-        files.extend(its_file);
+    fn set_waker(&self, engine: &mut ServerEngine<A>, waker: Waker) {
+        engine.mailbox().set_waker(waker.into());
     }
-    let (quit, open) = sys::pipe().map_err(failed)?;
-    let desk = Desk { path: path.clone(), control, offers, quit, stopper: stopper.clone() };
-    let (begin, begun) = mpsc::channel();
-    let body = move || begun.recv().map_or(Ok(()), |()| desk.run());
-    let desk = thread::Builder::new().name("hand-over".into()).spawn(body).map_err(failed)?;
-    let threads = ready.begin(&stopper);
-    if let Some(Err(error)) = previous.map(Previous::dismiss) {
-        stopper.stop();
-        let _ = join(threads); // what they did is of no interest: this process has not started
-        return Err(failed(error));
-    }
-    files.iter_mut().for_each(SocketFile::arm);
-    stopper.keep(files.into_iter(), Some(open));
-    let _ = begin.send(()); // it waits for this word, and for nothing else
-    Ok(Running::new(addresses, stopper, threads, Some(desk)))
-}
 
-fn addresses(opened: &[Opened]) -> Vec<Address> {
-    opened.iter().map(|listener| listener.address.clone()).collect()
-}
-
-fn deal(opened: &[Opened], threads: usize) -> Result<Vec<Vec<Share>>, Error> {
-    let mut hands: Vec<Vec<Share>> = (0..threads).map(|_| Vec::new()).collect();
-    for (listen, listener) in opened.iter().enumerate() {
-        let dealt = listener
-            .deal(threads)
-            .map_err(|error| Error::Listen { address: Some(listener.address.clone()), error })?;
-        for (hand, sockets) in hands.iter_mut().zip(dealt) {
-            let layers = || listener.layers.clone();
-            hand.extend(sockets.into_iter().map(|socket| Share {
-                listen,
-                socket,
-                layers: layers(),
-            }));
-        }
+    fn is_done(&self, engine: &ServerEngine<A>) -> bool {
+        engine.is_done()
     }
-    Ok(hands)
+
+    fn accept_failures(&self, engine: &ServerEngine<A>) -> u64 {
+        engine.accept_failures()
+    }
+
+    fn finish(&self, engine: &mut ServerEngine<A>) -> R {
+        (self.at_end)(engine.application_mut())
+    }
 }
 
 impl<A: Application, R> fmt::Debug for Host<A, R> {

@@ -46,6 +46,9 @@
 //! **A new version of the program** takes the listeners over without losing a connection that
 //! waits to be accepted: [`Host::hand_over`].
 //!
+//! **Other engines** than servers, and several kinds of threads in one program: a [`Crew`] each, in
+//! a [`Program`]. A host is one whose crew are servers.
+//!
 //! An engine in the application's own loop needs no host: it takes what [`Listen::open`] returns.
 #![forbid(unsafe_code)]
 
@@ -56,8 +59,10 @@ mod listen;
 
 mod activation;
 
+mod crew;
 mod host;
 mod outcome;
+mod program;
 mod running;
 mod worker;
 
@@ -65,9 +70,11 @@ mod handover;
 
 pub use activation::{Activation, ActivationError};
 pub use address::Address;
+pub use crew::Crew;
 pub use error::Error;
 pub use host::Host;
 pub use listen::{Listen, Opened};
 pub use outcome::{Outcome, Usage};
+pub use program::{Bound, Program};
 pub use running::{Running, Stopper};
 pub use worker::Worker;

@@ -24,7 +24,7 @@ use crate::handover::Taken;
 #[derive(Debug)]
 pub struct Listen {
     source: Source,
-    layers: Option<Layers>,
+    pub(crate) layers: Option<Layers>,
     backlog: Option<u16>,
     permissions: u32,
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use fulmar_drive::Waker;
-use fulmar_server::Stop;
+use fulmar_engine::Stop;
 
 use crate::address::Address;
 use crate::error::Error;

@@ -1,24 +1,25 @@
-//! One thread: an application, its engine, a reactor.
+//! One thread: an engine, a reactor.
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use fulmar_drive::{Epoll, Reactor, Waker};
-use fulmar_engine::ListenerId;
-use fulmar_server::{Application, Layers, Limits, ServerEngine, Stop};
+use fulmar_engine::{ListenerId, Stop};
 use fulmar_sys::{self as sys, Ledger};
 
-use crate::host::{AtEnd, Make};
+use crate::crew::Crew;
 use crate::outcome::{Outcome, Usage};
 
-/// One thread of a host, as its application sees it at the beginning.
+/// One thread, as what it runs sees it at the beginning.
 #[derive(Debug)]
 pub struct Worker {
-    /// Which one, from 0.
+    /// Which one of its kind, from 0.
     pub number: usize,
     /// The number of each listener, in the order in which the reactor names them.
     listeners: Vec<usize>,
+    stop: Stop,
 }
 
 impl Worker {
@@ -29,15 +30,18 @@ impl Worker {
         let at = usize::try_from(listener.0).expect("few listeners");
         self.listeners[at]
     }
+
+    /// What is set when the thread is to end; its reactor is woken then.
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
 }
 
 /// What a thread is given.
-pub(crate) struct Seat<A: Application, R> {
+pub(crate) struct Seat<C> {
     pub(crate) number: usize,
-    pub(crate) make: Make<A>,
-    pub(crate) at_end: AtEnd<A, R>,
+    pub(crate) crew: Arc<C>,
     pub(crate) sockets: Vec<Share>,
-    pub(crate) limits: Limits,
     pub(crate) stop: Stop,
     /// It is told that this thread could begin.
     pub(crate) built: Sender<Waker>,
@@ -47,39 +51,38 @@ pub(crate) struct Seat<A: Application, R> {
 
 /// A listening socket of a thread.
 pub(crate) struct Share {
-    /// Which call of `Host::listen` it is due to.
+    /// Which listen of its crew it is due to.
     pub(crate) listen: usize,
     pub(crate) socket: OwnedFd,
-    pub(crate) layers: Option<Layers>,
 }
 
-impl<A: Application, R> Seat<A, R> {
+impl<C: Crew> Seat<C> {
     /// Runs until the end; `None` if it was not to begin, since another thread could not.
-    pub(crate) fn run(self) -> io::Result<Option<Outcome<R>>> {
+    pub(crate) fn run(self) -> io::Result<Option<Outcome<C::Report>>> {
+        let crew = self.crew;
         let listeners = self.sockets.iter().map(|share| share.listen).collect();
-        let worker = Worker { number: self.number, listeners };
-        let application = (self.make)(&worker)?;
-        let engine = ServerEngine::new(sys::now(), application, self.limits, self.stop);
+        let worker = Worker { number: self.number, listeners, stop: self.stop };
+        let engine = crew.make(&worker)?;
         let mut reactor = Reactor::new(engine, Epoll::new()?);
         for share in self.sockets {
             let id = reactor.listen(share.socket)?;
-            reactor.engine.add_listener(id, share.layers);
+            crew.add_listener(&mut reactor.engine, &worker, id);
         }
         let waker = reactor.waker()?;
-        reactor.engine.mailbox().set_waker(waker.clone().into());
-        // Who waits for it is gone only if the host is: then nobody says that we may begin.
+        crew.set_waker(&mut reactor.engine, waker.clone());
+        // Who waits for it is gone only if the program is: then nobody says that we may begin.
         let _ = self.built.send(waker);
         drop(self.built);
         if self.begin.recv().is_err() {
             return Ok(None);
         }
-        while !reactor.engine.is_done() {
+        while !crew.is_done(&reactor.engine) {
             reactor.turn()?;
         }
-        let report = (self.at_end)(reactor.engine.application_mut());
+        let report = crew.finish(&mut reactor.engine);
         let usage = Usage {
             stats: reactor.stats(),
-            accept_failures: reactor.engine.accept_failures(),
+            accept_failures: crew.accept_failures(&reactor.engine),
             ledger: Ledger::here(),
             cpu: sys::thread_cpu()?,
         };

@@ -155,9 +155,10 @@ pub struct Wishes {
 }
 
 /// How long a body is, as far as its sender says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BodyLen {
     /// No body.
+    #[default]
     Empty,
     /// As many bytes as this; the answer to a HEAD carries the number and no body.
     Exact(u64),

@@ -23,6 +23,10 @@ pub enum Client {}
 #[derive(Debug)]
 pub enum Server {}
 
+/// Either side of a connection without messages.
+#[derive(Debug)]
+pub enum Raw {}
+
 impl Role for Client {
     type Send<'a> = Request<'a>;
     type Recv<'a> = Response<'a>;
@@ -31,6 +35,11 @@ impl Role for Client {
 impl Role for Server {
     type Send<'a> = Response<'a>;
     type Recv<'a> = Request<'a>;
+}
+
+impl Role for Raw {
+    type Send<'a> = ();
+    type Recv<'a> = ();
 }
 
 /// One exchange on a connection: an HTTP/2 stream, or the nth HTTP/1 request. Never reused in

@@ -1,8 +1,6 @@
-//! Start lines and header fields: borrowed as they arrived, or built to be sent.
+//! Start lines, and header fields as they arrived.
 
 use std::ops::Range;
-
-use crate::connection::Misuse;
 
 /// The head of a request.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +86,7 @@ pub struct Headers<'a> {
 
 /// Where fields come from, and so which of them may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
+pub(crate) enum Origin {
     /// From a peer: hop-by-hop fields end here.
     Received,
     /// From our caller, who may ask for an upgrade or for trailers.
@@ -104,6 +102,10 @@ impl<'a> Headers<'a> {
 
     pub(crate) fn new(block: &'a [u8], index: &'a [Header]) -> Self {
         Headers { block, index, origin: Origin::Received }
+    }
+
+    pub(crate) fn built(block: &'a [u8], index: &'a [Header], origin: Origin) -> Self {
+        Headers { block, index, origin }
     }
 
     /// All fields.
@@ -170,72 +172,8 @@ impl<'a> Headers<'a> {
         index.iter().filter(|header| header.hop).map(move |header| self.field(header))
     }
 
-    fn field(self, header: &Header) -> (&'a [u8], &'a [u8]) {
+    pub(crate) fn field(self, header: &Header) -> (&'a [u8], &'a [u8]) {
         (slice(self.block, &header.name), slice(self.block, &header.value))
-    }
-}
-
-/// Header fields that we send: checked when they are added, kept as they go on the wire.
-///
-/// ```
-/// use fulmar_proto::HeaderBuf;
-/// let mut headers = HeaderBuf::new();
-/// headers.push("Content-Type", b"text/plain").unwrap();
-/// assert!(headers.push("X-Split", b"a\r\nSet-Cookie: b").is_err());
-/// assert_eq!(headers.as_headers().get("content-type"), Some(&b"text/plain"[..]));
-/// assert!(headers.as_headers().has("content-type") && !headers.as_headers().has("Date"));
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct HeaderBuf {
-    block: Vec<u8>,
-    index: Vec<Header>,
-    hops: bool,
-}
-
-impl HeaderBuf {
-    /// No fields.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a field.
-    ///
-    /// # Errors
-    /// [`Misuse::BadHead`] if the name is not a token, or the value has CR, LF, NUL or another
-    /// control character, or blanks around it (RFC 9110 §5.5): nothing is added.
-    pub fn push(&mut self, name: &str, value: &[u8]) -> Result<(), Misuse> {
-        if !is_token(name.as_bytes()) || !is_field_value(value) {
-            return Err(Misuse::BadHead);
-        }
-        let start = self.offset()?;
-        self.block.extend_from_slice(name.as_bytes());
-        let name_end = self.offset()?;
-        self.block.extend_from_slice(b": ");
-        let value_start = self.offset()?;
-        self.block.extend_from_slice(value);
-        let value_end = self.offset()?;
-        self.block.extend_from_slice(b"\r\n");
-        let hop = is_hop(name.as_bytes());
-        self.hops |= hop;
-        self.index.push(Header { name: start..name_end, value: value_start..value_end, hop });
-        Ok(())
-    }
-
-    /// Removes every field, and keeps the memory.
-    pub fn clear(&mut self) {
-        self.block.clear();
-        self.index.clear();
-        self.hops = false;
-    }
-
-    /// The fields, to be sent or read.
-    pub fn as_headers(&self) -> Headers<'_> {
-        let origin = if self.hops { Origin::Built } else { Origin::Wire };
-        Headers { block: &self.block, index: &self.index, origin }
-    }
-
-    fn offset(&self) -> Result<u32, Misuse> {
-        u32::try_from(self.block.len()).map_err(|_| Misuse::BadHead)
     }
 }
 
@@ -301,8 +239,8 @@ pub(crate) fn is_protected(name: &[u8]) -> bool {
     }
 }
 
-/// `token` (RFC 9110 §5.6.2).
-pub(crate) fn is_token(bytes: &[u8]) -> bool {
+/// True of a `token` (RFC 9110 §5.6.2): a method, or the name of a field.
+pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|b| is_tchar(*b))
 }
 

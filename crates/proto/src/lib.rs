@@ -9,6 +9,7 @@
 
 pub mod connection;
 pub mod event;
+mod fields;
 pub mod head;
 pub mod input;
 pub mod layer;
@@ -20,15 +21,19 @@ mod block;
 mod outbox;
 mod spare;
 
+pub mod raw;
+
 pub mod h1;
 
 pub use block::Block;
 pub use connection::{BodyLen, Connection, Misuse, PeerError, Phase, Wishes};
-pub use event::{Client, Event, Role, Server, StreamId};
-pub use h1::{ClientConnection, ServerConnection};
-pub use head::{Added, HeaderBuf, Headers, Request, Response, Scratch, Version};
+pub use event::{Client, Event, Raw, Role, Server, StreamId};
+pub use fields::HeaderBuf;
+pub use h1::{ClientConnection, ServerConnection, is_request_target};
+pub use head::{Added, Headers, Request, Response, Scratch, Version, is_token};
 pub use input::Input;
 pub use layer::{Layer, LayerError, Opened, Sealed};
 pub use outbox::Outbox;
 pub use plan::{Abilities, Files, Part, Run, Signals, Step};
+pub use raw::RawConnection;
 pub use transmit::{FileRange, Segment, Transmit};

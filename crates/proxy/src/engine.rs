@@ -5,10 +5,9 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, Endpoint, Engine, ListenerId, SocketId};
+use fulmar_engine::{Action, Endpoint, Engine, ListenerId, SocketId, Stop};
 use fulmar_haproxy::Mode;
 use fulmar_proto::{FileRange, Input, Layer, Transmit};
 
@@ -49,22 +48,6 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// Asks a proxy for a soft stop, from any thread: set it, then wake its reactor.
-#[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
-
-impl Stop {
-    /// The proxy is to end.
-    pub fn set(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    /// True once the proxy is to end.
-    pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-}
-
 impl Proxy {
     /// The engine of thread number `thread` of those that share `live`.
     pub fn new(
@@ -75,7 +58,8 @@ impl Proxy {
         services: Box<dyn Services>,
         stop: Stop,
     ) -> Self {
-        let shared = Shared::new(live, thread, journal, services);
+        let mut shared = Shared::new(live, thread, journal, services);
+        shared.tell(now);
         Self {
             http: Http::new(now, &shared),
             tcp: Tcp::new(now, &shared),
@@ -92,9 +76,14 @@ impl Proxy {
         self.listeners.push(Listener { id, bind, layer });
     }
 
+    /// Clients that are connected.
+    pub fn clients(&self) -> usize {
+        self.http.clients() + self.tcp.clients()
+    }
+
     /// True once a stop was asked for and the last client is gone.
     pub fn is_done(&self) -> bool {
-        self.ending.is_some() && self.http.clients() + self.tcp.clients() == 0
+        self.ending.is_some() && self.clients() == 0
     }
 
     fn begin_to_end(&mut self, now: Instant) {
@@ -127,6 +116,7 @@ impl Engine for Proxy {
         listener: ListenerId,
         peer: SocketAddr,
     ) -> Option<SocketId> {
+        self.shared.tell(now);
         let known = self.listeners.iter().find(|known| known.id == listener)?;
         let layer = match &known.layer {
             None => None,
@@ -141,35 +131,42 @@ impl Engine for Proxy {
 
     fn handle_connected(&mut self, now: Instant, socket: SocketId) {
         let (relay, shared) = self.relay(socket);
+        shared.tell(now);
         relay.handle_connected(now, shared, socket);
     }
 
     fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
         let (relay, shared) = self.relay(socket);
+        shared.tell(now);
         relay.handle_input(now, shared, socket, input);
     }
 
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
         let (relay, shared) = self.relay(socket);
+        shared.tell(now);
         relay.handle_sent(now, shared, socket, bytes);
     }
 
     fn handle_loaded(&mut self, now: Instant, socket: SocketId, bytes: &[u8]) {
         let (relay, shared) = self.relay(socket);
+        shared.tell(now);
         relay.handle_loaded(now, shared, socket, bytes);
     }
 
     fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
         let (relay, shared) = self.relay(socket);
+        shared.tell(now);
         relay.handle_hangup(now, shared, socket);
     }
 
     fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
         let (relay, shared) = self.relay(socket);
+        shared.tell(now);
         relay.handle_failed(now, shared, socket, error);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        self.shared.tell(now);
         self.http.handle_timeout(now, &mut self.shared);
         self.tcp.handle_timeout(now, &mut self.shared);
         if self.ending.flatten().is_some_and(|deadline| deadline <= now) {
@@ -179,9 +176,14 @@ impl Engine for Proxy {
     }
 
     fn handle_wake(&mut self, now: Instant) {
+        self.shared.tell(now);
+        self.http.handle_wake(now, &mut self.shared);
+        self.tcp.handle_wake(now, &mut self.shared);
         if self.stop.is_set() && self.ending.is_none() {
             self.begin_to_end(now);
         }
+        self.http.handle_wake(now, &mut self.shared);
+        self.tcp.handle_wake(now, &mut self.shared);
     }
 
     fn poll_action(&mut self) -> Option<Action> {

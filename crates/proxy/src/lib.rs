@@ -6,12 +6,17 @@
 //! come from [`Services`].
 #![forbid(unsafe_code)]
 
+mod balancing;
+mod clock;
 mod counters;
 mod live;
+mod wakers;
 
 mod engine;
 mod relay;
 mod shared;
+
+mod upstream;
 
 mod http;
 mod tcp;
@@ -19,9 +24,14 @@ mod tcp;
 mod journal;
 mod services;
 
-pub use counters::{Counter, Counters, sum};
-pub use engine::{MakeLayer, Proxy, Stop};
+pub use balancing::hasher;
+pub use clock::Clock;
+pub use fulmar_engine::Stop;
+
+pub use counters::{Counter, Counters, Rate, Timing, sum};
+pub use engine::{MakeLayer, Proxy};
 pub use journal::{Journal, Severity};
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
 pub use services::{Page, Services};
 pub use shared::BindId;
+pub use wakers::{Wake, Wakers};

@@ -1,12 +1,18 @@
 //! What threads share: the configuration, the state of servers, and counters.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
-use fulmar_balance::{Group, Settings};
+use fulmar_balance::Group;
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
+use fulmar_tls::{ClientTls, ConfigError};
 
+use crate::balancing;
+use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::upstream::client_tls;
+use crate::wakers::Wakers;
 
 /// A configuration at work, shared by all threads of a process.
 #[derive(Debug)]
@@ -19,6 +25,11 @@ pub struct Live {
     pub backends: Vec<LiveBackend>,
     /// How many threads work.
     pub threads: usize,
+    /// One for each thread: what counters go by.
+    pub clocks: Box<[Arc<Clock>]>,
+    began: OnceLock<Instant>, // when the first thread did
+    /// How they rouse each other.
+    pub wakers: Wakers,
 }
 
 /// A frontend at work.
@@ -54,14 +65,28 @@ pub struct LiveServer {
     pub config: Arc<Server>,
     /// One for each thread.
     pub counters: Box<[Counters]>,
+    /// What connections to it share, if they are TLS. Where its files cannot be used nobody gets
+    /// there; whoever starts the proxy should say so.
+    pub tls: Option<Result<ClientTls, ConfigError>>,
 }
 
 impl Live {
     /// Nothing has happened yet.
     pub fn new(config: Config, threads: usize) -> Self {
-        let frontends = config.frontends.iter().map(|it| LiveFrontend::new(it, threads)).collect();
-        let backends = config.backends.iter().map(|it| LiveBackend::new(it, threads)).collect();
-        Self { config, frontends, backends, threads }
+        let clocks: Box<[Arc<Clock>]> = (0..threads).map(|_| Arc::default()).collect();
+        let frontends = config.frontends.iter().map(|it| LiveFrontend::new(it, &clocks)).collect();
+        let backends = (0..config.backends.len()).map(BackendId);
+        let backends = backends.map(|id| LiveBackend::new(&config, id, &clocks)).collect();
+        let (wakers, began) = (Wakers::default(), OnceLock::new());
+        Self { config, frontends, backends, threads, wakers, clocks, began }
+    }
+
+    /// A moment in milliseconds, as clocks and counters tell it: since the first thread began, from
+    /// 1.
+    pub fn millis(&self, now: Instant) -> u64 {
+        let began = *self.began.get_or_init(|| now);
+        let millis = now.saturating_duration_since(began).as_millis();
+        u64::try_from(millis).unwrap_or(u64::MAX).saturating_add(1)
     }
 
     /// The backend with this name.
@@ -72,39 +97,40 @@ impl Live {
 }
 
 impl LiveFrontend {
-    fn new(config: &Arc<Frontend>, threads: usize) -> Self {
+    fn new(config: &Arc<Frontend>, clocks: &[Arc<Clock>]) -> Self {
         Self {
             config: Arc::clone(config),
-            counters: counters(threads),
-            listeners: config.binds.iter().map(|_| counters(threads)).collect(),
+            counters: counters(clocks),
+            listeners: config.binds.iter().map(|_| counters(clocks)).collect(),
             paused: AtomicBool::new(false),
         }
     }
 }
 
 impl LiveBackend {
-    fn new(config: &Arc<Backend>, threads: usize) -> Self {
+    fn new(config: &Config, id: BackendId, clocks: &[Arc<Clock>]) -> Self {
+        let group = balancing::group(config, id, clocks.len());
+        let config = &config.backends[id.0];
         let servers = config.servers.iter();
         Self {
             config: Arc::clone(config),
-            counters: counters(threads),
-            group: Group::new(config.servers.iter().map(|it| settings(it))),
-            servers: servers
-                .map(|it| LiveServer { config: Arc::clone(it), counters: counters(threads) })
-                .collect(),
+            counters: counters(clocks),
+            group,
+            servers: servers.map(|it| LiveServer::new(it, clocks)).collect(),
         }
     }
 }
 
-fn settings(server: &Server) -> Settings {
-    Settings {
-        weight: server.weight,
-        backup: server.backup,
-        disabled: server.disabled,
-        connections_max: server.connections_max,
+impl LiveServer {
+    fn new(config: &Arc<Server>, clocks: &[Arc<Clock>]) -> Self {
+        Self {
+            config: Arc::clone(config),
+            counters: counters(clocks),
+            tls: config.tls.as_ref().map(client_tls),
+        }
     }
 }
 
-fn counters(threads: usize) -> Box<[Counters]> {
-    (0..threads).map(|_| Counters::default()).collect()
+fn counters(clocks: &[Arc<Clock>]) -> Box<[Counters]> {
+    clocks.iter().map(|clock| Counters::new(Arc::clone(clock))).collect()
 }

@@ -1,9 +1,11 @@
 //! What both kinds of relays of one thread share.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use fulmar_balance::{Picker, Rule};
+use fulmar_balance::Picker;
 
+use crate::balancing;
 use crate::journal::Journal;
 use crate::live::Live;
 use crate::services::Services;
@@ -29,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) services: Box<dyn Services>,
     /// No connection is kept any more.
     pub(crate) ending: bool,
+    told: Option<Instant>, // the moment that this thread's clock shows
 }
 
 impl Shared {
@@ -38,7 +41,17 @@ impl Shared {
         journal: Box<dyn Journal>,
         services: Box<dyn Services>,
     ) -> Self {
-        let pickers = live.backends.iter().map(|_| Picker::new(Rule::default(), thread)).collect();
-        Self { live, thread, pickers, journal, services, ending: false }
+        let pickers = live.backends.iter();
+        let pickers = pickers.map(|it| Picker::new(balancing::rule(&it.config), thread)).collect();
+        Self { live, thread, pickers, journal, services, ending: false, told: None }
+    }
+
+    /// It is `now`. Told with every call of the driver; the moment is the same throughout a turn.
+    #[inline]
+    pub(crate) fn tell(&mut self, now: Instant) {
+        if self.told != Some(now) {
+            self.told = Some(now);
+            self.live.clocks[self.thread].set(self.live.millis(now));
+        }
     }
 }

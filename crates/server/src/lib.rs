@@ -76,7 +76,9 @@ pub use limits::Limits;
 pub use listener::Layers;
 pub use mailbox::Mailbox;
 pub use observer::{Answered, Asked, Observer, RequestId};
-pub use server::{ServerEngine, Stop};
+pub use server::ServerEngine;
+
+pub use fulmar_engine::Stop;
 pub use suspended::{Errand, Resumer, Suspended};
 pub use task::Session;
 pub use work::Produced;

@@ -4,11 +4,9 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, End, Engine, Exchange, Handler, Links, ListenerId, SocketId};
+use fulmar_engine::{Action, End, Engine, Exchange, Handler, Links, ListenerId, SocketId, Stop};
 use fulmar_proto::{
     Connection, Event, FileRange, Input, Server, ServerConnection, StreamId, Transmit,
 };
@@ -35,27 +33,6 @@ pub struct ServerEngine<A: Application> {
     accept_failures: u64,
     mailbox: Mailbox<A::Message>,
     letters: Vec<(Exchange, A::Message)>, // empty between two wake-ups
-}
-
-/// Asks a server to end gracefully, from any thread: set it, then wake its reactor.
-#[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
-
-impl Stop {
-    /// A server that is not to end yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The server is to end.
-    pub fn set(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    /// True once the server is to end.
-    pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
 }
 
 impl<A: Application> ServerEngine<A> {

@@ -1,110 +1,279 @@
 //! Relays of mode http: clients on one side, servers on the other.
+//!
+//! ```text
+//!  clients ──▶ Links<ServerConnection, Session> ─event▶ Requests ──begin · pump──▶ server's connection
+//!          ◀──                                  ◀──send · release── Replies ◀event─ Links<ClientConnection, Seat>
+//! ```
+//!
+//! Each set of links is at hand while the other is handled; what has to be done on the side that
+//! is being handled waits on the [`Desk`] until that is over. So nothing is re-entrant.
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_engine::{Action, End, Endpoint, Handler, Links, SocketId, Timeouts};
+use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
 use fulmar_proto::{
-    ClientConnection, Connection, Event, FileRange, Input, Layer, ServerConnection, Transmit,
+    ClientConnection, Connection, FileRange, Input, Layer, ServerConnection, Transmit,
 };
 
+use crate::counters::Counter;
 use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, LANES, Relay};
 use crate::shared::{BindId, Shared};
+
+mod exchange;
+mod record;
+mod seat;
+mod session;
+
+mod desk;
+mod pool;
+
+mod requests;
+
+mod dispatch;
+mod place;
+mod pump;
+mod send;
+
+mod failure;
+mod replies;
+
+mod answer;
+mod ending;
+
+use desk::{Desk, Errand};
+use exchange::Stage;
+use replies::Replies;
+use requests::Requests;
+use seat::Seat;
+use session::Session;
 
 /// Relays of mode http.
 #[derive(Debug)]
 pub(crate) struct Http {
-    clients: Links<ServerConnection, ()>,
-    servers: Links<ClientConnection, ()>,
+    clients: Links<ServerConnection, Session>,
+    servers: Links<ClientConnection, Seat>,
+    desk: Desk,
 }
 
 impl Http {
-    pub(crate) fn new(now: Instant, _: &Shared) -> Self {
-        let timeouts = Timeouts::default();
-        Self {
-            clients: Links::new(now, timeouts, HTTP_CLIENTS, LANES),
-            servers: Links::new(now, timeouts, HTTP_SERVERS, LANES),
+    pub(crate) fn new(now: Instant, shared: &Shared) -> Self {
+        let mut clients = Links::new(now, Timeouts::default(), HTTP_CLIENTS, LANES);
+        let mut servers = Links::new(now, Timeouts::default(), HTTP_SERVERS, LANES);
+        let desk = Desk::new(&shared.live, shared.thread, &mut clients, &mut servers);
+        Self { clients, servers, desk }
+    }
+
+    /// Does what had to wait.
+    fn settle(&mut self, now: Instant, shared: &mut Shared) {
+        while let Some(errand) = self.desk.next() {
+            self.run(now, shared, errand);
         }
     }
-}
 
-/// Nobody is listened to.
-struct Deaf;
+    fn run(&mut self, now: Instant, shared: &mut Shared, errand: Errand) {
+        let Self { clients, servers, desk } = self;
+        match errand {
+            Errand::Touch(socket) if clients.owns(socket) => {
+                clients.touch(now, socket, &mut Requests { servers, desk, shared });
+            }
+            Errand::Touch(socket) => {
+                servers.touch(now, socket, &mut Replies { clients, desk, shared });
+            }
+            Errand::GoOn(asked) => {
+                let mut requests = Requests { servers, desk, shared };
+                if let Some(client) = clients.get_mut(asked.socket) {
+                    requests.go_on(now, asked, client);
+                    clients.touch(now, asked.socket, &mut requests);
+                }
+            }
+            Errand::Serve(backend, server) => {
+                let mut requests = Requests { servers, desk, shared };
+                while let Some((asked, server)) = requests.next(backend, server) {
+                    match clients.get_mut(asked.socket) {
+                        Some(client) => requests.admit(now, asked, client, server),
+                        None => requests.shared.live.backends[backend].group.leave(server),
+                    }
+                    clients.touch(now, asked.socket, &mut requests);
+                }
+            }
+            Errand::Free(socket) => self.free(now, shared, socket),
+            Errand::Close(socket) => {
+                servers.cut(now, socket, &mut Replies { clients, desk, shared });
+            }
+            Errand::Timer(socket, deadline) => clients.set_timer(socket, deadline),
+            Errand::Deadlines(socket, timeouts) => clients.set_timeouts(socket, timeouts),
+        }
+    }
 
-impl<C: Connection> Handler<C, ()> for Deaf {
-    fn handle(&mut self, _: Instant, _: SocketId, _: (&mut C, &mut ()), _: Event<'_, C::Role>) {}
-    fn handle_gone(&mut self, _: Instant, _: SocketId, (): (), _: End) {}
+    /// The connection of a server has ended an exchange: it is kept, if it may be.
+    fn free(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
+        let Some((connection, seat)) = self.servers.get_mut(socket) else { return };
+        if seat.client.is_some() {
+            return;
+        }
+        if connection.vacancy() > 0 && !seat.private && !shared.ending {
+            let at = self.servers.position(socket);
+            let Some((_, seat)) = self.servers.get_mut(socket) else { return };
+            self.desk.pool.park(seat.shelf, at, seat.is_proven());
+            let (backend, server) = seat.place();
+            let server = &shared.live.backends[backend].servers[server];
+            server.counters[shared.thread].add(Counter::IdleConnections, 1);
+        }
+        let Self { clients, servers, desk } = self;
+        servers.touch(now, socket, &mut Replies { clients, desk, shared });
+    }
 }
 
 impl Relay for Http {
     fn accept(
         &mut self,
-        _now: Instant,
-        _shared: &mut Shared,
-        _bind: BindId,
-        _peer: SocketAddr,
-        _layer: Option<Box<dyn Layer>>,
+        now: Instant,
+        shared: &mut Shared,
+        bind: BindId,
+        peer: SocketAddr,
+        layer: Option<Box<dyn Layer>>,
     ) -> Option<SocketId> {
-        None
+        let frontend = &shared.live.frontends[bind.frontend];
+        let thread = shared.thread;
+        for counters in [&frontend.counters[thread], &frontend.listeners[bind.bind][thread]] {
+            counters.add(Counter::Connections, 1);
+            counters.add(Counter::SessionsTotal, 1);
+            counters.add(Counter::Sessions, 1);
+        }
+        let session = Session::new(now, bind, peer);
+        let connection = ServerConnection::default();
+        let Self { clients, servers, desk } = self;
+        let timeouts = desk.frontends[bind.frontend].fresh;
+        let mut requests = Requests { servers, desk, shared };
+        let socket = clients.insert(now, layer, connection, session, &mut requests);
+        clients.set_timeouts(socket, timeouts);
+        Some(socket)
     }
 
-    fn handle_connected(&mut self, now: Instant, _: &mut Shared, socket: SocketId) {
-        self.servers.handle_connected(now, socket, &mut Deaf);
+    fn handle_connected(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
+        let Self { clients, servers, desk } = self;
+        servers.handle_connected(now, socket, &mut Replies { clients, desk, shared });
+        self.settle(now, shared);
     }
 
     fn handle_input(
         &mut self,
         now: Instant,
-        _: &mut Shared,
+        shared: &mut Shared,
         socket: SocketId,
         input: &mut Input<'_>,
     ) {
-        match self.clients.owns(socket) {
-            true => self.clients.handle_input(now, socket, input, &mut Deaf),
-            false => self.servers.handle_input(now, socket, input, &mut Deaf),
+        let Self { clients, servers, desk } = self;
+        if clients.owns(socket) {
+            clients.handle_input(now, socket, input, &mut Requests { servers, desk, shared });
+        } else {
+            if let Some((_, seat)) = servers.get_mut(socket) {
+                seat.heard |= !input.is_empty();
+            }
+            servers.handle_input(now, socket, input, &mut Replies { clients, desk, shared });
         }
+        self.settle(now, shared);
     }
 
-    fn handle_sent(&mut self, now: Instant, _: &mut Shared, socket: SocketId, bytes: u64) {
-        match self.clients.owns(socket) {
-            true => self.clients.handle_sent(now, socket, bytes, &mut Deaf),
-            false => self.servers.handle_sent(now, socket, bytes, &mut Deaf),
+    fn handle_sent(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: u64) {
+        let Self { clients, servers, desk } = self;
+        if clients.owns(socket) {
+            clients.handle_sent(now, socket, bytes, &mut Requests { servers, desk, shared });
+        } else {
+            if let Some((_, seat)) = servers.get_mut(socket) {
+                seat.sent |= bytes > 0 && seat.stands;
+            }
+            servers.handle_sent(now, socket, bytes, &mut Replies { clients, desk, shared });
         }
+        self.settle(now, shared);
     }
 
-    fn handle_loaded(&mut self, now: Instant, _: &mut Shared, socket: SocketId, bytes: &[u8]) {
-        match self.clients.owns(socket) {
-            true => self.clients.handle_loaded(now, socket, bytes, &mut Deaf),
-            false => self.servers.handle_loaded(now, socket, bytes, &mut Deaf),
+    fn handle_loaded(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: &[u8]) {
+        let Self { clients, servers, desk } = self;
+        if clients.owns(socket) {
+            clients.handle_loaded(now, socket, bytes, &mut Requests { servers, desk, shared });
+        } else {
+            servers.handle_loaded(now, socket, bytes, &mut Replies { clients, desk, shared });
         }
+        self.settle(now, shared);
     }
 
-    fn handle_hangup(&mut self, now: Instant, _: &mut Shared, socket: SocketId) {
-        match self.clients.owns(socket) {
-            true => self.clients.handle_hangup(now, socket),
-            false => self.servers.handle_hangup(now, socket),
-        }
+    fn handle_hangup(&mut self, _: Instant, _: &mut Shared, _: SocketId) {
+        // Who has ended its side may still wait for the answer (RFC 9112 §9.6).
     }
 
-    fn handle_failed(&mut self, now: Instant, _: &mut Shared, socket: SocketId, error: io::Error) {
-        match self.clients.owns(socket) {
-            true => self.clients.handle_failed(now, socket, error, &mut Deaf),
-            false => self.servers.handle_failed(now, socket, error, &mut Deaf),
+    fn handle_failed(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        socket: SocketId,
+        error: io::Error,
+    ) {
+        let Self { clients, servers, desk } = self;
+        if clients.owns(socket) {
+            clients.handle_failed(now, socket, error, &mut Requests { servers, desk, shared });
+        } else {
+            servers.handle_failed(now, socket, error, &mut Replies { clients, desk, shared });
         }
+        self.settle(now, shared);
     }
 
-    fn handle_timeout(&mut self, now: Instant, _: &mut Shared) {
-        self.clients.handle_timeout(now, &mut Deaf);
-        self.servers.handle_timeout(now, &mut Deaf);
+    fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        let Self { clients, servers, desk } = self;
+        clients.handle_timeout(now, &mut Requests { servers, desk, shared });
+        servers.handle_timeout(now, &mut Replies { clients, desk, shared });
+        self.settle(now, shared);
     }
 
-    fn begin_to_end(&mut self, _: Instant, _: &mut Shared) {}
-
-    fn cut_all(&mut self, now: Instant, _: &mut Shared) {
-        for socket in self.clients.sockets() {
-            self.clients.cut(now, socket, &mut Deaf);
+    fn handle_wake(&mut self, now: Instant, shared: &mut Shared) {
+        let Desk { queues, .. } = &self.desk;
+        let mut woken = Vec::new();
+        for (at, queue) in queues.iter().enumerate() {
+            if !queue.is_empty() && queue.take_wake(&shared.live.backends[at].group) {
+                woken.push(at);
+            }
         }
+        for at in woken {
+            let group = &shared.live.backends[at].group;
+            while let Some(asked) = self.desk.queues[at].take_unreachable(group) {
+                shared.live.backends[at].counters[shared.thread].subtract(Counter::Queued, 1);
+                if let Some((_, session)) = self.clients.get_mut(asked.socket)
+                    && let Some(exchange) = requests::of(session, asked.stream)
+                {
+                    (exchange.ticket, exchange.stage) = (None, Stage::Routing);
+                    self.desk.ask(Errand::Timer(asked.socket, None));
+                    self.desk.ask(Errand::GoOn(asked));
+                }
+            }
+            self.desk.ask(Errand::Serve(at, None));
+        }
+        self.settle(now, shared);
+    }
+
+    fn begin_to_end(&mut self, now: Instant, shared: &mut Shared) {
+        let Self { clients, servers, desk } = self;
+        for socket in clients.sockets() {
+            if let Some((connection, _)) = clients.get_mut(socket) {
+                connection.close_after();
+                clients.touch(now, socket, &mut Requests { servers, desk, shared });
+            }
+        }
+        for socket in servers.sockets() {
+            if servers.get(socket).is_some_and(|(_, seat)| seat.client.is_none()) {
+                servers.cut(now, socket, &mut Replies { clients, desk, shared });
+            }
+        }
+        self.settle(now, shared);
+    }
+
+    fn cut_all(&mut self, now: Instant, shared: &mut Shared) {
+        let Self { clients, servers, desk } = self;
+        for socket in clients.sockets() {
+            clients.cut(now, socket, &mut Requests { servers, desk, shared });
+        }
+        self.settle(now, shared);
     }
 
     fn clients(&self) -> usize {

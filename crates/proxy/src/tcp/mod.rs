@@ -1,109 +1,185 @@
 //! Relays of mode tcp: clients on one side, servers on the other.
+//!
+//! ```text
+//! accept ─▶ Opening ─▶ Inspecting ─▶ Queued ─▶ Connecting ⇄ Pausing     Relaying ─▶ Over
+//!           (layers)    (content)    (places)       └────────────────────▲
+//! ```
+//!
+//! The way of the bytes is `across`; everything that has to be decided about a session is decided
+//! here and in the modules below, one piece of work after the other, when neither side is lent.
+
+mod across;
+mod ending;
+mod limits;
+mod session;
+
+mod admit;
+mod inspect;
+mod reach;
+
+mod finish;
+mod subject;
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_engine::{Action, End, Endpoint, Handler, Links, SocketId, Timeouts};
-use fulmar_proto::{
-    ClientConnection, Connection, Event, FileRange, Input, Layer, ServerConnection, Transmit,
-};
+use fulmar_balance::Queue;
+use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
+use fulmar_proto::{FileRange, Input, Layer, Transmit};
 
+use self::across::{Across, Desk, Side, Way, Work};
+use self::limits::Limits;
 use crate::relay::{LANES, Relay, TCP_CLIENTS, TCP_SERVERS};
 use crate::shared::{BindId, Shared};
 
 /// Relays of mode tcp.
 #[derive(Debug)]
 pub(crate) struct Tcp {
-    clients: Links<ServerConnection, ()>,
-    servers: Links<ClientConnection, ()>,
+    clients: Side,
+    servers: Side,
+    desk: Desk,
+    limits: Limits,
+    /// Sessions that wait for a place, by backend.
+    queues: Vec<Queue<u32>>,
 }
 
 impl Tcp {
-    pub(crate) fn new(now: Instant, _: &Shared) -> Self {
+    pub(crate) fn new(now: Instant, shared: &Shared) -> Self {
         let timeouts = Timeouts::default();
-        Self {
-            clients: Links::new(now, timeouts, TCP_CLIENTS, LANES),
-            servers: Links::new(now, timeouts, TCP_SERVERS, LANES),
+        let mut clients = Links::new(now, timeouts, TCP_CLIENTS, LANES);
+        let mut servers = Links::new(now, timeouts, TCP_SERVERS, LANES);
+        let limits = Limits::new(&shared.live, &mut clients, &mut servers);
+        let queues = shared.live.backends.iter();
+        let queues = queues.map(|it| Queue::new(shared.thread, &it.group)).collect();
+        Self { clients, servers, desk: Desk::default(), limits, queues }
+    }
+
+    /// The side that a socket belongs to, and who hears of it.
+    fn side(&mut self, socket: SocketId) -> (&mut Side, Across<'_>) {
+        let way = if self.clients.owns(socket) { Way::Client } else { Way::Server };
+        self.side_of(way)
+    }
+
+    fn side_of(&mut self, way: Way) -> (&mut Side, Across<'_>) {
+        let Self { clients, servers, desk, .. } = self;
+        match way {
+            Way::Client => (clients, Across { from: way, to: servers, desk }),
+            Way::Server => (servers, Across { from: way, to: clients, desk }),
         }
     }
-}
 
-/// Nobody is listened to.
-struct Deaf;
+    /// Decides everything that there is to be decided.
+    fn work(&mut self, now: Instant, shared: &mut Shared) {
+        while let Some(work) = self.desk.work.pop_front() {
+            match work {
+                Work::Opened(session) => self.handle_opened(now, shared, session),
+                Work::Heard(session) => self.handle_heard(now, shared, session),
+                Work::Reached(session) => self.handle_reached(now, shared, session),
+                Work::HalfClosed(session) => self.handle_half_closed(shared, session),
+                Work::Left(session) => self.handle_left(now, shared, session),
+                Work::Timer(session) => self.handle_session_timer(now, shared, session),
+                Work::Gone(session, way, end) => self.handle_gone(now, shared, session, way, end),
+                Work::Room(session, way) => self.handle_room(now, session, way),
+            }
+        }
+    }
 
-impl<C: Connection> Handler<C, ()> for Deaf {
-    fn handle(&mut self, _: Instant, _: SocketId, _: (&mut C, &mut ()), _: Event<'_, C::Role>) {}
-    fn handle_gone(&mut self, _: Instant, _: SocketId, (): (), _: End) {}
+    /// There is room on this side again: the other one may go on.
+    fn handle_room(&mut self, now: Instant, session: u32, way: Way) {
+        let Some(it) = self.desk.sessions.get(session) else { return };
+        let other = if way == Way::Client { it.server } else { it.client };
+        if let Some(other) = other {
+            let (side, mut across) = self.side_of(way.other());
+            across::release(now, side, other, &mut across);
+        }
+    }
 }
 
 impl Relay for Tcp {
     fn accept(
         &mut self,
-        _now: Instant,
-        _shared: &mut Shared,
-        _bind: BindId,
-        _peer: SocketAddr,
-        _layer: Option<Box<dyn Layer>>,
+        now: Instant,
+        shared: &mut Shared,
+        bind: BindId,
+        peer: SocketAddr,
+        layer: Option<Box<dyn Layer>>,
     ) -> Option<SocketId> {
-        None
+        let socket = self.admit(now, shared, bind, peer, layer);
+        self.work(now, shared);
+        socket
     }
 
-    fn handle_connected(&mut self, now: Instant, _: &mut Shared, socket: SocketId) {
-        self.servers.handle_connected(now, socket, &mut Deaf);
+    fn handle_connected(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
+        let (side, mut across) = self.side(socket);
+        side.handle_connected(now, socket, &mut across);
+        self.work(now, shared);
     }
 
     fn handle_input(
         &mut self,
         now: Instant,
-        _: &mut Shared,
+        shared: &mut Shared,
         socket: SocketId,
         input: &mut Input<'_>,
     ) {
-        match self.clients.owns(socket) {
-            true => self.clients.handle_input(now, socket, input, &mut Deaf),
-            false => self.servers.handle_input(now, socket, input, &mut Deaf),
+        let (side, mut across) = self.side(socket);
+        side.handle_input(now, socket, input, &mut across);
+        self.work(now, shared);
+    }
+
+    fn handle_sent(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: u64) {
+        let (side, mut across) = self.side(socket);
+        side.handle_sent(now, socket, bytes, &mut across);
+        self.work(now, shared);
+    }
+
+    fn handle_loaded(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: &[u8]) {
+        let (side, mut across) = self.side(socket);
+        side.handle_loaded(now, socket, bytes, &mut across);
+        self.work(now, shared);
+    }
+
+    fn handle_hangup(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
+        let (side, _) = self.side(socket);
+        side.handle_hangup(now, socket);
+        self.handle_client_hangup(now, shared, socket);
+        self.work(now, shared);
+    }
+
+    fn handle_failed(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        socket: SocketId,
+        error: io::Error,
+    ) {
+        let (side, mut across) = self.side(socket);
+        side.handle_failed(now, socket, error, &mut across);
+        self.work(now, shared);
+    }
+
+    fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        for way in [Way::Client, Way::Server] {
+            let (side, mut across) = self.side_of(way);
+            side.handle_timeout(now, &mut across);
+            self.work(now, shared);
         }
     }
 
-    fn handle_sent(&mut self, now: Instant, _: &mut Shared, socket: SocketId, bytes: u64) {
-        match self.clients.owns(socket) {
-            true => self.clients.handle_sent(now, socket, bytes, &mut Deaf),
-            false => self.servers.handle_sent(now, socket, bytes, &mut Deaf),
-        }
+    fn handle_wake(&mut self, now: Instant, shared: &mut Shared) {
+        self.serve_all_queues(now, shared);
+        self.work(now, shared);
     }
 
-    fn handle_loaded(&mut self, now: Instant, _: &mut Shared, socket: SocketId, bytes: &[u8]) {
-        match self.clients.owns(socket) {
-            true => self.clients.handle_loaded(now, socket, bytes, &mut Deaf),
-            false => self.servers.handle_loaded(now, socket, bytes, &mut Deaf),
-        }
-    }
-
-    fn handle_hangup(&mut self, now: Instant, _: &mut Shared, socket: SocketId) {
-        match self.clients.owns(socket) {
-            true => self.clients.handle_hangup(now, socket),
-            false => self.servers.handle_hangup(now, socket),
-        }
-    }
-
-    fn handle_failed(&mut self, now: Instant, _: &mut Shared, socket: SocketId, error: io::Error) {
-        match self.clients.owns(socket) {
-            true => self.clients.handle_failed(now, socket, error, &mut Deaf),
-            false => self.servers.handle_failed(now, socket, error, &mut Deaf),
-        }
-    }
-
-    fn handle_timeout(&mut self, now: Instant, _: &mut Shared) {
-        self.clients.handle_timeout(now, &mut Deaf);
-        self.servers.handle_timeout(now, &mut Deaf);
-    }
-
+    /// Who is there stays until it has said everything.
     fn begin_to_end(&mut self, _: Instant, _: &mut Shared) {}
 
-    fn cut_all(&mut self, now: Instant, _: &mut Shared) {
+    fn cut_all(&mut self, now: Instant, shared: &mut Shared) {
         for socket in self.clients.sockets() {
-            self.clients.cut(now, socket, &mut Deaf);
+            let (side, mut across) = self.side_of(Way::Client);
+            side.cut(now, socket, &mut across);
+            self.work(now, shared);
         }
     }
 
@@ -116,14 +192,14 @@ impl Relay for Tcp {
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
-        match self.clients.owns(socket) {
-            true => self.clients.poll_transmit(socket),
-            false => self.servers.poll_transmit(socket),
-        }
+        self.side(socket).0.poll_transmit(socket)
     }
 
     fn is_last(&self, socket: SocketId) -> bool {
-        self.clients.owns(socket) && self.clients.is_last(socket)
+        match self.clients.owns(socket) {
+            true => self.clients.is_last(socket),
+            false => self.servers.is_last(socket),
+        }
     }
 
     fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
@@ -131,10 +207,7 @@ impl Relay for Tcp {
     }
 
     fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
-        match self.clients.owns(socket) {
-            true => self.clients.poll_load(socket),
-            false => self.servers.poll_load(socket),
-        }
+        self.side(socket).0.poll_load(socket)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -3,13 +3,13 @@
 
 /// Which places stand in which order. A place stands in at most one chain of a table.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub struct Table {
     nodes: Vec<Node>,
 }
 
 /// The ends of one list.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Chain {
+pub struct Chain {
     first: u32,
     last: u32,
 }
@@ -29,19 +29,19 @@ impl Default for Chain {
 
 impl Chain {
     /// The place at the front.
-    pub(crate) fn first(self) -> Option<u32> {
+    pub fn first(self) -> Option<u32> {
         (self.first != NONE).then_some(self.first)
     }
 
     /// The place at the back.
-    pub(crate) fn last(self) -> Option<u32> {
+    pub fn last(self) -> Option<u32> {
         (self.last != NONE).then_some(self.last)
     }
 }
 
 impl Table {
     /// Puts `at`, which stands nowhere, at the front.
-    pub(crate) fn push_front(&mut self, chain: &mut Chain, at: u32) {
+    pub fn push_front(&mut self, chain: &mut Chain, at: u32) {
         *self.node(at) = Node { before: NONE, after: chain.first, linked: true };
         match chain.first() {
             Some(first) => self.nodes[first as usize].before = at,
@@ -51,7 +51,7 @@ impl Table {
     }
 
     /// Puts `at`, which stands nowhere, at the back.
-    pub(crate) fn push_back(&mut self, chain: &mut Chain, at: u32) {
+    pub fn push_back(&mut self, chain: &mut Chain, at: u32) {
         *self.node(at) = Node { before: chain.last, after: NONE, linked: true };
         match chain.last() {
             Some(last) => self.nodes[last as usize].after = at,
@@ -61,12 +61,12 @@ impl Table {
     }
 
     /// True if `at` stands somewhere.
-    pub(crate) fn stands(&self, at: u32) -> bool {
+    pub fn stands(&self, at: u32) -> bool {
         self.nodes.get(at as usize).is_some_and(|node| node.linked)
     }
 
     /// Takes `at` out of `chain`, if it stands there; true if it did.
-    pub(crate) fn remove(&mut self, chain: &mut Chain, at: u32) -> bool {
+    pub fn remove(&mut self, chain: &mut Chain, at: u32) -> bool {
         let node = *self.node(at);
         if !node.linked {
             return false;

@@ -1,0 +1,115 @@
+//! Several lines of waiters in one memory: in and out at the ends, and out of the middle, at the
+//! same cost.
+
+use crate::waiting::Line;
+
+/// Several lines of waiters.
+#[derive(Debug)]
+pub(crate) struct Lines<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+    ends: Box<[Ends]>, // the line for any server, then one for each
+}
+
+/// A waiter's place in memory, and its ticket: a slot's next tenant has another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    slot: u32,
+    ticket: u64,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    ticket: u64,
+    line: usize,
+    before: Option<u32>,
+    after: Option<u32>,
+    token: Option<T>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Ends {
+    first: Option<u32>,
+    last: Option<u32>,
+}
+
+impl<T> Lines<T> {
+    pub(crate) fn new(servers: usize) -> Self {
+        let ends = vec![Ends::default(); servers + 1].into_boxed_slice();
+        Self { slots: Vec::new(), free: Vec::new(), ends }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Adds one to the end of a line.
+    pub(crate) fn push(&mut self, line: Line, ticket: u64, token: T) -> Entry {
+        let line = number(line);
+        let before = self.ends[line].last;
+        let slot = Slot { ticket, line, before, after: None, token: Some(token) };
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.slots[at as usize] = slot;
+                at
+            }
+            None => {
+                self.slots.push(slot);
+                u32::try_from(self.slots.len() - 1).expect("there are fewer waiters than sockets")
+            }
+        };
+        match before {
+            Some(before) => self.slots[before as usize].after = Some(at),
+            None => self.ends[line].first = Some(at),
+        }
+        self.ends[line].last = Some(at);
+        Entry { slot: at, ticket }
+    }
+
+    /// Takes one out of the middle; `None`: it is gone.
+    pub(crate) fn remove(&mut self, entry: Entry) -> Option<(Line, T)> {
+        let slot = self.slots.get_mut(entry.slot as usize)?;
+        if slot.ticket != entry.ticket {
+            return None;
+        }
+        let token = slot.token.take()?;
+        let (line, before, after) = (slot.line, slot.before, slot.after);
+        match before {
+            Some(before) => self.slots[before as usize].after = after,
+            None => self.ends[line].first = after,
+        }
+        match after {
+            Some(after) => self.slots[after as usize].before = before,
+            None => self.ends[line].last = before,
+        }
+        self.free.push(entry.slot);
+        Some((line.checked_sub(1), token))
+    }
+
+    /// Takes the first of a line.
+    pub(crate) fn pop(&mut self, line: Line) -> Option<T> {
+        let slot = self.ends[number(line)].first?;
+        let entry = Entry { slot, ticket: self.slots[slot as usize].ticket };
+        self.remove(entry).map(|(_, token)| token)
+    }
+
+    /// The ticket of the first of a line.
+    pub(crate) fn first(&self, line: Line) -> Option<u64> {
+        self.ends[number(line)].first.map(|slot| self.slots[slot as usize].ticket)
+    }
+
+    /// How many are before it in its line; `None`: it is gone.
+    pub(crate) fn position(&self, entry: Entry) -> Option<usize> {
+        let slot = self.slots.get(entry.slot as usize)?;
+        if slot.ticket != entry.ticket || slot.token.is_none() {
+            return None;
+        }
+        let before = |at: &u32| self.slots[*at as usize].before;
+        Some(std::iter::successors(slot.before, before).count())
+    }
+}
+
+/// The line for any server is the first.
+fn number(line: Line) -> usize {
+    line.map_or(0, |server| server + 1)
+}

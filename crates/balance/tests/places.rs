@@ -1,0 +1,307 @@
+//! Places and those who wait for them: exact, in order, and nobody is forgotten, on real threads.
+
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use fulmar_balance::{Admin, Group, Next, Picker, Placement, Policy, Queue, Rule, Settings, Wants};
+
+fn settings(connections_max: u32) -> Settings {
+    Settings { weight: 1, connections_max, ..Settings::default() }
+}
+
+fn group(threads: usize, limits: &[u32]) -> Group {
+    let policy = Policy { threads, ..Policy::default() };
+    Group::new(policy, limits.iter().map(|limit| settings(*limit)))
+}
+
+#[test]
+fn who_comes_first_is_served_first_across_threads() {
+    let group = group(2, &[1]);
+    let mut pickers = [Picker::new(Rule::RoundRobin, 0), Picker::new(Rule::RoundRobin, 1)];
+    let mut queues = [Queue::new(0, &group), Queue::new(1, &group)];
+    let place = group.try_place(&mut pickers[0], None, &[]);
+    assert_eq!(place, Placement::Placed(0));
+    for (thread, token) in [(1, 'a'), (0, 'b'), (1, 'c')] {
+        let wait = group.try_place(&mut pickers[thread], None, &[]);
+        assert_eq!(wait, Placement::Wait(Wants::Any));
+        queues[thread].push(&group, Wants::Any, token);
+        assert_eq!(queues[thread].next(&group), Next::Nobody);
+    }
+    assert_eq!(group.queued(), 3);
+    group.leave(0);
+    assert_eq!(queues[0].next_for(&group, 0), Next::Wake(1), "a came before b");
+    assert_eq!(queues[0].next_for(&group, 0), Next::Nobody, "the other is on its way");
+    let late = group.try_place(&mut pickers[0], None, &[]);
+    assert_eq!(late, Placement::Wait(Wants::Any), "who comes late takes nobody's place");
+    assert!(queues[1].take_wake(&group));
+    assert!(!queues[1].take_wake(&group));
+    assert_eq!(queues[1].next(&group), Next::Place { token: 'a', server: 0 });
+    assert_eq!(queues[1].next(&group), Next::Nobody);
+    group.leave(0);
+    assert_eq!(queues[1].next_for(&group, 0), Next::Wake(0));
+    assert_eq!(queues[0].next(&group), Next::Place { token: 'b', server: 0 });
+}
+
+#[test]
+fn who_leaves_the_queue_hands_its_turn_on() {
+    let group = group(2, &[1]);
+    let mut picker = Picker::new(Rule::RoundRobin, 0);
+    let mut queues = [Queue::new(0, &group), Queue::new(1, &group)];
+    assert_eq!(group.try_place(&mut picker, None, &[]), Placement::Placed(0));
+    let first = queues[1].push(&group, Wants::Any, 'a');
+    let second = queues[0].push(&group, Wants::Any, 'b');
+    assert_eq!(queues[0].position(second), Some(0));
+    group.leave(0);
+    assert_eq!(queues[0].next_for(&group, 0), Next::Wake(1));
+    assert_eq!(queues[1].cancel(&group, first), Some('a'));
+    assert_eq!(queues[1].cancel(&group, first), None);
+    assert!(queues[1].take_wake(&group));
+    assert_eq!(queues[1].next(&group), Next::Wake(0));
+    assert_eq!(queues[0].next(&group), Next::Place { token: 'b', server: 0 });
+    assert!(queues[0].is_empty() && group.queued() == 0);
+}
+
+#[test]
+fn those_for_one_server_and_those_for_any_share_a_line() {
+    let group = group(1, &[1, 1]);
+    let mut picker = Picker::new(Rule::RoundRobin, 0);
+    let mut queue = Queue::new(0, &group);
+    for server in [0, 1] {
+        assert_eq!(group.try_place(&mut picker, None, &[]), Placement::Placed(server));
+    }
+    assert_eq!(group.try_place_at(1), Placement::Wait(Wants::Server(1)));
+    queue.push(&group, Wants::Server(1), "bound");
+    queue.push(&group, Wants::Any, "any");
+    assert_eq!((group.members()[1].queued(), group.queued(), group.load()), (1, 1, 4));
+    group.leave(0);
+    assert_eq!(queue.next(&group), Next::Place { token: "any", server: 0 });
+    queue.push(&group, Wants::Any, "later");
+    group.leave(1);
+    assert_eq!(queue.next_for(&group, 1), Next::Place { token: "bound", server: 1 });
+}
+
+#[test]
+fn a_server_in_drain_takes_only_those_that_are_bound_to_it() {
+    let group = group(1, &[1]);
+    let mut queue = Queue::new(0, &group);
+    let mut picker = Picker::new(Rule::RoundRobin, 0);
+    assert_eq!(group.try_place_at(0), Placement::Placed(0));
+    queue.push(&group, Wants::Any, "any");
+    queue.push(&group, Wants::Server(0), "bound");
+    group.set_admin(0, Admin::Drain);
+    assert_eq!(group.waiters().collect::<Vec<_>>(), [0]);
+    assert_eq!(group.try_place(&mut picker, None, &[]), Placement::Nobody);
+    group.leave(0);
+    assert_eq!(queue.next(&group), Next::Place { token: "bound", server: 0 });
+    group.leave(0);
+    assert_eq!(queue.next(&group), Next::Nobody);
+    queue.push(&group, Wants::Server(0), "late");
+    group.set_admin(0, Admin::Maintenance);
+    assert_eq!(group.try_place_at(0), Placement::Nobody);
+    assert_eq!(queue.take_unreachable(&group), Some("late"));
+    assert_eq!(queue.take_unreachable(&group), None);
+    group.set_admin(0, Admin::Ready);
+    assert_eq!(queue.next(&group), Next::Place { token: "any", server: 0 });
+}
+
+#[test]
+fn crowds_are_sent_away_and_limits_change_at_runtime() {
+    let crowd = Settings { queue_max: 1, ..settings(1) };
+    let group = Group::new(Policy::default(), [crowd]);
+    let mut queue = Queue::new(0, &group);
+    assert_eq!(group.try_place_at(0), Placement::Placed(0));
+    assert_eq!(group.try_place_at(0), Placement::Wait(Wants::Server(0)));
+    queue.push(&group, Wants::Server(0), 1);
+    assert_eq!(group.try_place_at(0), Placement::Crowded(0));
+    group.set_connections_max(0, 2);
+    assert_eq!(queue.next(&group), Next::Place { token: 1, server: 0 });
+    assert_eq!(group.try_place_at(0), Placement::Wait(Wants::Server(0)));
+    group.set_connections_max(0, 0);
+    assert_eq!(group.try_place_at(0), Placement::Placed(0));
+    group.set_connections_max(0, 1);
+    group.leave(0);
+    group.leave(0);
+    assert_eq!(group.try_place_at(0), Placement::Wait(Wants::Server(0)), "one is left");
+}
+
+#[test]
+fn a_dynamic_limit_follows_the_load() {
+    let policy = Policy { connections_full: 100, ..Policy::default() };
+    let limits = Settings { connections_min: 2, ..settings(10) };
+    let group = Group::new(policy, [limits, limits]);
+    assert_eq!(group.limit(0), 2);
+    let mut queue = Queue::new(0, &group);
+    for waiter in 0..50 {
+        queue.push(&group, Wants::Any, waiter);
+    }
+    assert_eq!(group.limit(0), 5);
+    for waiter in 0..200 {
+        queue.push(&group, Wants::Any, waiter);
+    }
+    assert_eq!(group.limit(1), 10);
+}
+
+#[test]
+fn many_cancelled_waiters_leave_no_memory_behind() {
+    let group = group(1, &[1]);
+    assert_eq!(group.try_place_at(0), Placement::Placed(0));
+    let mut queue = Queue::new(0, &group);
+    queue.push(&group, Wants::Any, 0);
+    let mut last = queue.push(&group, Wants::Any, 1);
+    for token in 2..100_000 {
+        let next = queue.push(&group, Wants::Any, token);
+        assert_eq!(queue.cancel(&group, last), Some(token - 1));
+        assert_eq!(queue.position(last), None);
+        last = next;
+    }
+    assert_eq!((queue.len(), queue.position(last)), (2, Some(1)));
+}
+
+/// What a thread of the test below does: sessions come, wait, are served in turn, and end, with
+/// nothing but wake-ups between threads.
+struct Worker<'g> {
+    thread: usize,
+    group: &'g Group,
+    wakers: Vec<Sender<()>>,
+    bell: Receiver<()>,
+    picker: Picker,
+    queue: Queue<u32>,
+    served: Vec<usize>,
+    inside: &'g [AtomicU32],
+    limits: &'g [u32],
+    done: u32,
+    finished: &'g AtomicUsize,
+}
+
+impl Worker<'_> {
+    fn enter(&mut self, server: usize) {
+        let now = self.inside[server].fetch_add(1, Ordering::SeqCst) + 1;
+        assert!(now <= self.limits[server], "{now} sessions at server {server}");
+        self.served.push(server);
+    }
+
+    fn handle_next(&mut self, next: Next<u32>) -> bool {
+        match next {
+            Next::Nobody => return false,
+            Next::Wake(thread) => self.wakers[thread].send(()).expect("all threads live as long"),
+            Next::Place { server, .. } => self.enter(server),
+        }
+        true
+    }
+
+    fn leave_one(&mut self) {
+        let Some(server) = self.served.pop() else { return };
+        self.inside[server].fetch_sub(1, Ordering::SeqCst);
+        self.group.leave(server);
+        self.done += 1;
+        loop {
+            let next = self.queue.next_for(self.group, server);
+            if !self.handle_next(next) {
+                break;
+            }
+        }
+    }
+
+    fn answer_bell(&mut self) {
+        if self.queue.take_wake(self.group) {
+            self.serve_waiters();
+        }
+    }
+
+    fn serve_waiters(&mut self) {
+        loop {
+            let next = self.queue.next(self.group);
+            if !self.handle_next(next) {
+                break;
+            }
+        }
+    }
+
+    fn come(&mut self, number: u32) {
+        let server = number as usize % self.limits.len();
+        let placement = match number % 3 {
+            0 => self.group.try_place_at(server),
+            _ => self.group.try_place(&mut self.picker, None, &[]),
+        };
+        match placement {
+            Placement::Placed(server) => self.enter(server),
+            Placement::Wait(wants) => {
+                let ticket = self.queue.push(self.group, wants, number);
+                if number.is_multiple_of(7) && self.queue.cancel(self.group, ticket).is_some() {
+                    self.done += 1;
+                }
+                self.serve_waiters();
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// `count` sessions, of which at most one ends for each that comes; then the rest.
+    fn run(mut self, count: u32) {
+        for number in 0..count {
+            self.come(number.wrapping_add(u32::try_from(self.thread).expect("few")));
+            if !number.is_multiple_of(4) {
+                self.leave_one();
+            }
+            while self.bell.try_recv().is_ok() {
+                self.answer_bell();
+            }
+        }
+        while self.done < count {
+            self.leave_one();
+            if self.served.is_empty() && self.done < count {
+                self.wait_for_bell();
+            }
+            self.answer_bell();
+        }
+        // Others may still count on this thread's answer.
+        if self.finished.fetch_add(1, Ordering::SeqCst) + 1 == self.wakers.len() {
+            self.wakers.iter().for_each(|waker| waker.send(()).expect("all threads live as long"));
+        }
+        while self.finished.load(Ordering::SeqCst) < self.wakers.len() {
+            self.wait_for_bell();
+            self.answer_bell();
+        }
+    }
+
+    fn wait_for_bell(&self) {
+        let bell = self.bell.recv_timeout(Duration::from_secs(60));
+        bell.unwrap_or_else(|_| panic!("{} wait for ever: {:?}", self.queue.len(), self.group));
+    }
+}
+
+/// Threads take and give back places of few servers as fast as they can.
+fn run_threads(threads: usize, limits: &[u32], count: u32) {
+    let group = group(threads, limits);
+    let inside: Vec<_> = limits.iter().map(|_| AtomicU32::new(0)).collect();
+    let finished = AtomicUsize::new(0);
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| channel()).unzip();
+    std::thread::scope(|scope| {
+        for (thread, bell) in receivers.into_iter().enumerate() {
+            let worker = Worker {
+                thread,
+                group: &group,
+                wakers: senders.clone(),
+                bell,
+                picker: Picker::new(Rule::LeastConnections, thread),
+                queue: Queue::new(thread, &group),
+                served: Vec::new(),
+                inside: &inside,
+                limits,
+                done: 0,
+                finished: &finished,
+            };
+            scope.spawn(move || worker.run(count));
+        }
+    });
+    assert_eq!(group.load(), 0);
+}
+
+#[test]
+fn limits_hold_and_nobody_is_forgotten_among_threads() {
+    run_threads(4, &[1], 4_000);
+    run_threads(3, &[2, 1], 6_000);
+    run_threads(2, &[1, 1, 5], 10_000);
+    run_threads(8, &[3, 1], 2_000);
+}

@@ -1,0 +1,148 @@
+//! Deadlines that differ from link to link: sets of them in one table, a number in each link.
+
+use fulmar_proto::Connection;
+
+use crate::SocketId;
+use crate::links::Links;
+use crate::timeouts::{Timeouts, TimeoutsId};
+
+impl<C: Connection, T> Links<C, T> {
+    /// A set of deadlines for [`Links::set_timeouts`]. Equal ones are one set, which stays as long
+    /// as these links: it is for what a configuration says, not for what a request does.
+    ///
+    /// # Panics
+    /// If there are more than 65,536 different ones.
+    pub fn add_timeouts(&mut self, timeouts: Timeouts) -> TimeoutsId {
+        self.desk.spans.add(timeouts)
+    }
+
+    /// From now on these deadlines hold for `socket`; that of its phase is reckoned from when the
+    /// phase began. Nothing happens if they do already.
+    pub fn set_timeouts(&mut self, socket: SocketId, timeouts: TimeoutsId) {
+        let at = self.slots.position(socket);
+        let Some(link) = self.slots.get_mut(socket) else { return };
+        if link.timeouts == timeouts {
+            return;
+        }
+        link.timeouts = timeouts;
+        let since = link.since;
+        link.start_deadline(since, at, &mut self.desk);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use fulmar_proto::{Event, Phase, Server, ServerConnection};
+
+    use super::*;
+    use crate::links::{End, Handler};
+
+    /// Who is gone, in which phase, and when.
+    #[derive(Default)]
+    struct Book(Vec<(SocketId, Option<Phase>, Instant)>);
+
+    impl Handler<ServerConnection, ()> for Book {
+        fn handle(
+            &mut self,
+            _: Instant,
+            _: SocketId,
+            _: (&mut ServerConnection, &mut ()),
+            _: Event<'_, Server>,
+        ) {
+        }
+
+        fn handle_gone(&mut self, now: Instant, socket: SocketId, (): (), end: End) {
+            let End::TimedOut(phase) = end else { panic!("{end:?}") };
+            self.0.push((socket, phase, now));
+        }
+    }
+
+    struct Hand {
+        start: Instant,
+        links: Links<ServerConnection, ()>,
+        book: Book,
+    }
+
+    impl Hand {
+        #[expect(clippy::disallowed_methods, reason = "virtual time starts at some moment")]
+        fn new(idle: u64) -> Self {
+            let start = Instant::now();
+            Self { start, links: Links::new(start, idle_for(idle), 0, 1), book: Book::default() }
+        }
+
+        fn insert(&mut self) -> SocketId {
+            let connection = ServerConnection::default();
+            self.links.insert(self.start, None, connection, (), &mut self.book)
+        }
+
+        /// Keeps every deadline; seconds from the start to each end.
+        fn ends(&mut self) -> Vec<(SocketId, u64)> {
+            while let Some(due) = self.links.poll_timeout() {
+                self.links.handle_timeout(due, &mut self.book);
+            }
+            let since = |at: Instant| at.duration_since(self.start).as_secs();
+            self.book.0.iter().map(|(socket, _, at)| (*socket, since(*at))).collect()
+        }
+    }
+
+    fn idle_for(seconds: u64) -> Timeouts {
+        Timeouts { idle: Some(Duration::from_secs(seconds)), ..Timeouts::default() }
+    }
+
+    #[test]
+    fn each_link_has_its_own_deadlines() {
+        let mut hand = Hand::new(20);
+        let sockets = [hand.insert(), hand.insert(), hand.insert(), hand.insert()];
+        let (short, long) = (hand.links.add_timeouts(idle_for(5)), idle_for(60));
+        let long = hand.links.add_timeouts(long);
+        hand.links.set_timeouts(sockets[1], short);
+        hand.links.set_timeouts(sockets[2], long);
+        hand.links.set_timeouts(sockets[3], short);
+        hand.links.set_timeouts(sockets[3], long);
+        let [plain, short, long, both] = sockets;
+        assert_eq!(hand.ends(), [(short, 5), (plain, 20), (long, 60), (both, 60)]);
+        assert!(hand.book.0.iter().all(|(_, phase, _)| *phase == Some(Phase::Idle)));
+    }
+
+    #[test]
+    fn a_phase_that_has_begun_is_reckoned_from_its_beginning() {
+        let mut hand = Hand::new(60);
+        let socket = hand.insert();
+        let other = hand.insert();
+        let short = hand.links.add_timeouts(idle_for(5));
+        hand.links.handle_timeout(hand.start + Duration::from_secs(30), &mut hand.book);
+        hand.links.set_timeouts(socket, short); // it is late already
+        hand.links.handle_timeout(hand.start + Duration::from_millis(30_001), &mut hand.book);
+        assert_eq!(hand.ends(), [(socket, 30), (other, 60)]);
+    }
+
+    #[test]
+    fn a_connection_that_does_not_stand_has_its_own_deadline_too() {
+        let mut hand = Hand::new(20);
+        let connect = Some(Duration::from_secs(3));
+        let set = hand.links.add_timeouts(Timeouts { connect, ..Timeouts::default() });
+        let peer = crate::Endpoint::to(([127, 0, 0, 1], 80).into());
+        let connection = ServerConnection::default();
+        let socket = hand.links.connect(hand.start, peer, None, connection, ());
+        hand.links.set_timeouts(socket, set);
+        assert_eq!(hand.ends(), [(socket, 3)]);
+        assert_eq!(hand.book.0[0].1, None, "it never stood");
+    }
+
+    #[test]
+    fn equal_sets_are_one() {
+        let mut hand = Hand::new(20);
+        assert_eq!(hand.links.add_timeouts(idle_for(20)), TimeoutsId::default());
+        let one = hand.links.add_timeouts(idle_for(5));
+        assert_ne!(one, TimeoutsId::default());
+        assert_eq!(hand.links.add_timeouts(idle_for(5)), one);
+        // A link that was made later in the same place begins with the first set again.
+        let socket = hand.insert();
+        hand.links.set_timeouts(socket, one);
+        hand.links.close(socket);
+        let next = hand.insert();
+        assert_eq!(hand.ends(), [(next, 20)]);
+    }
+}

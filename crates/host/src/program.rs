@@ -1,0 +1,327 @@
+//! Crews of threads with their listeners: from what was asked for to what runs.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread;
+
+use fulmar_drive::Waker;
+
+use crate::address::Address;
+use crate::crew::Crew;
+use crate::error::Error;
+use crate::file::SocketFile;
+use crate::handover::{Control, Desk, Offer, Previous, Taken, arrive, ask};
+use crate::listen::{Listen, Opened};
+use crate::running::{EndsAll, Running, Stopper, Thread, join};
+use crate::worker::{Seat, Share};
+
+/// One or several crews, which begin and end together. `R` is what each of their threads leaves.
+///
+/// It starts in two steps, between which a process may give its privileges up:
+/// [`Program::open`] needs them, [`Bound::start`] does not.
+pub struct Program<R> {
+    teams: Vec<Team<R>>,
+    hand_over: Option<PathBuf>,
+    predecessor: Option<PathBuf>,
+    stopper: Stopper,
+}
+
+struct Team<R> {
+    listens: Vec<Listen>,
+    threads: usize,
+    hire: Hire<R>,
+}
+
+type Hire<R> = Box<dyn FnOnce(Vec<Vec<Share>>, &Stopper) -> Result<Ready<R>, Error> + Send>;
+
+impl<R: Send + 'static> Default for Program<R> {
+    fn default() -> Self {
+        let (teams, stopper) = (Vec::new(), Stopper::new());
+        Self { teams, hand_over: None, predecessor: None, stopper }
+    }
+}
+
+impl<R: Send + 'static> Program<R> {
+    /// Nobody works in it yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same, stopped by somebody who is known already.
+    pub(crate) fn with(stopper: Stopper) -> Self {
+        Self { stopper, ..Self::default() }
+    }
+
+    /// So many threads of this crew, at least one, all of which accept from `listens`. `name` is
+    /// what tools show of them, with a number.
+    #[must_use]
+    pub fn crew<C: Crew<Report = R>>(
+        mut self,
+        name: &'static str,
+        crew: C,
+        listens: Vec<Listen>,
+        threads: usize,
+    ) -> Self {
+        let hire: Hire<R> = Box::new(move |hands, stopper| hire(name, crew, hands, stopper));
+        self.teams.push(Team { listens, threads: threads.max(1), hire });
+        self
+    }
+
+    /// See [`crate::Host::hand_over`].
+    #[must_use]
+    pub fn hand_over(self, path: impl Into<PathBuf>) -> Self {
+        Self { hand_over: Some(path.into()), ..self }
+    }
+
+    /// Takes over, as [`crate::Host::hand_over`] says, from a process that answers at another path
+    /// than this one will. If nobody answers there, everything is opened anew.
+    #[must_use]
+    pub fn take_over(self, path: impl Into<PathBuf>) -> Self {
+        Self { predecessor: Some(path.into()), ..self }
+    }
+
+    /// Stops it as [`Running::stop`] does, also if it has not started yet.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Listens; nobody is accepted yet.
+    ///
+    /// # Errors
+    /// [`Error::Listen`], or [`Error::HandOver`] if the process before us answers with nonsense.
+    pub fn open(self) -> Result<Bound<R>, Error> {
+        let (mut taken, mut previous) = (Taken::default(), None);
+        if let Some(path) = &self.predecessor
+            && let Some(left) = ask(path)?
+        {
+            (taken, previous) = (left.taken, Some(left.previous));
+        }
+        let mut control = None;
+        if let Some(path) = &self.hand_over {
+            let (ours, left) = arrive(path)?;
+            control = Some(ours);
+            if let Some(left) = left {
+                (taken, previous) = (left.taken, Some(left.previous));
+            }
+        }
+        let mut crews = Vec::new();
+        for team in self.teams {
+            let threads = team.threads;
+            let opened = team.listens.into_iter();
+            let opened = opened.map(|listen| listen.open_for(threads, &mut taken));
+            let opened: Vec<Opened> = opened.collect::<Result<_, _>>()?;
+            crews.push(Crowd { hands: deal(&opened, threads)?, opened, hire: team.hire });
+        }
+        Ok(Bound { crews, control, previous, stopper: self.stopper })
+    }
+}
+
+impl<R> fmt::Debug for Program<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Program").field("crews", &self.teams.len()).finish_non_exhaustive()
+    }
+}
+
+/// A program that listens, and whose threads have not started.
+pub struct Bound<R> {
+    crews: Vec<Crowd<R>>,
+    control: Option<Control>,
+    previous: Option<Previous>,
+    stopper: Stopper,
+}
+
+/// A crew with everything that it will have.
+struct Crowd<R> {
+    opened: Vec<Opened>,
+    hands: Vec<Vec<Share>>,
+    hire: Hire<R>,
+}
+
+impl<R> fmt::Debug for Bound<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bound").field("crews", &self.crews.len()).finish_non_exhaustive()
+    }
+}
+
+impl<R: Send + 'static> Bound<R> {
+    /// Where each crew listens, in the order in which it was told to.
+    pub fn addresses(&self) -> impl Iterator<Item = Vec<Address>> {
+        self.crews.iter().map(|crew| addresses(&crew.opened))
+    }
+
+    /// Starts the threads. None accepts anything until all of them could.
+    ///
+    /// # Errors
+    /// A thread could not start, or its engine could not be made: then no thread, no listener and
+    /// no file is left.
+    pub fn start(self) -> Result<Running<R>, Error> {
+        let Self { crews, control, previous, stopper } = self;
+        let mut ready = Ready { threads: Vec::new(), begins: Vec::new(), wakers: Vec::new() };
+        let mut opened = Vec::new();
+        for crew in crews {
+            match (crew.hire)(crew.hands, &stopper) {
+                Ok(hired) => ready.append(hired),
+                Err(error) => {
+                    ready.dismiss();
+                    return Err(error);
+                }
+            }
+            opened.extend(crew.opened);
+        }
+        begin(opened, (control, previous), ready, stopper)
+    }
+}
+
+/// Threads that wait for the word to begin.
+struct Ready<R> {
+    threads: Vec<Thread<R>>,
+    begins: Vec<mpsc::Sender<()>>,
+    wakers: Vec<Waker>,
+}
+
+/// A thread for each hand; all of them could begin, and wait for the word to do so.
+fn hire<C: Crew>(
+    name: &str,
+    crew: C,
+    hands: Vec<Vec<Share>>,
+    stopper: &Stopper,
+) -> Result<Ready<C::Report>, Error> {
+    let crew = Arc::new(crew);
+    let (built, waiting) = mpsc::channel();
+    let mut ready = Ready { threads: Vec::new(), begins: Vec::new(), wakers: Vec::new() };
+    for (number, sockets) in hands.into_iter().enumerate() {
+        let (begin, begun) = mpsc::channel();
+        let seat = Seat {
+            number,
+            crew: Arc::clone(&crew),
+            sockets,
+            stop: stopper.engine_stop(),
+            built: built.clone(),
+            begin: begun,
+        };
+        let ends_all = EndsAll(stopper.clone());
+        let body = move || {
+            let _ends_all = ends_all;
+            seat.run()
+        };
+        match thread::Builder::new().name(format!("{name} {number}")).spawn(body) {
+            Ok(thread) => ready.threads.push(Thread { number, thread }),
+            Err(error) => return Err(ready.dismiss().unwrap_or(Error::Thread { number, error })),
+        }
+        ready.begins.push(begin);
+    }
+    drop(built);
+    ready.wakers = waiting.iter().collect();
+    if ready.wakers.len() < ready.threads.len() {
+        return Err(ready.dismiss().expect("a thread that says nothing has failed"));
+    }
+    Ok(ready)
+}
+
+impl<R> Ready<R> {
+    fn append(&mut self, mut other: Self) {
+        self.threads.append(&mut other.threads);
+        self.begins.append(&mut other.begins);
+        self.wakers.append(&mut other.wakers);
+    }
+
+    /// They are not to begin: waits for their end, and returns why one of them could not.
+    fn dismiss(self) -> Option<Error> {
+        drop(self.begins);
+        join(self.threads).err()
+    }
+
+    /// Whoever stops them from now on, or has done so already, is heard.
+    fn begin(self, stopper: &Stopper) -> Vec<Thread<R>> {
+        stopper.set_wakers(self.wakers);
+        for begin in self.begins {
+            let _ = begin.send(()); // it waits for this word, and for nothing else
+        }
+        self.threads
+    }
+}
+
+/// Has the threads begin; then the process before us may go, and the next one may come.
+fn begin<R>(
+    opened: Vec<Opened>,
+    (control, previous): (Option<Control>, Option<Previous>),
+    ready: Ready<R>,
+    stopper: Stopper,
+) -> Result<Running<R>, Error> {
+    let addresses = addresses(&opened);
+    let (mut offers, mut files) = (Vec::new(), Vec::new());
+    for listener in opened {
+        let (its_offers, its_file) = listener.into_offers();
+        offers.extend(its_offers);
+        files.extend(its_file);
+    }
+    let (desk, open) = match control {
+        None => (None, None),
+        Some(Control { path, socket, file }) => {
+            files.extend(file);
+            let (desk, open) = Waiting::new(path, socket, offers, &stopper)?;
+            (Some(desk), Some(open))
+        }
+    };
+    let threads = ready.begin(&stopper);
+    if let Some(previous) = previous {
+        let path = previous.path().to_owned();
+        if let Err(error) = previous.dismiss() {
+            stopper.stop();
+            let _ = join(threads); // what they did is of no interest: this process has not started
+            return Err(Error::HandOver { path, error });
+        }
+    }
+    files.iter_mut().for_each(SocketFile::arm);
+    stopper.keep(files.into_iter(), open);
+    let desk = desk.map(Waiting::begin);
+    Ok(Running::new(addresses, stopper, threads, desk))
+}
+
+/// A thread that will answer the next process, once ours is there for good.
+struct Waiting {
+    thread: thread::JoinHandle<Result<(), Error>>,
+    begin: mpsc::Sender<()>,
+}
+
+impl Waiting {
+    fn new(
+        path: PathBuf,
+        control: std::os::fd::OwnedFd,
+        offers: Vec<Offer>,
+        stopper: &Stopper,
+    ) -> Result<(Self, std::os::fd::OwnedFd), Error> {
+        let failed = |path: &Path, error| Error::HandOver { path: path.to_owned(), error };
+        let (quit, open) = fulmar_sys::pipe().map_err(|error| failed(&path, error))?;
+        let desk = Desk { path: path.clone(), control, offers, quit, stopper: stopper.clone() };
+        let (begin, begun) = mpsc::channel();
+        let body = move || begun.recv().map_or(Ok(()), |()| desk.run());
+        let thread = thread::Builder::new().name("hand-over".into()).spawn(body);
+        let thread = thread.map_err(|error| failed(&path, error))?;
+        Ok((Self { thread, begin }, open))
+    }
+
+    fn begin(self) -> thread::JoinHandle<Result<(), Error>> {
+        let _ = self.begin.send(()); // it waits for this word, and for nothing else
+        self.thread
+    }
+}
+
+fn addresses(opened: &[Opened]) -> Vec<Address> {
+    opened.iter().map(|listener| listener.address.clone()).collect()
+}
+
+fn deal(opened: &[Opened], threads: usize) -> Result<Vec<Vec<Share>>, Error> {
+    let mut hands: Vec<Vec<Share>> = (0..threads).map(|_| Vec::new()).collect();
+    for (listen, listener) in opened.iter().enumerate() {
+        let dealt = listener
+            .deal(threads)
+            .map_err(|error| Error::Listen { address: Some(listener.address.clone()), error })?;
+        for (hand, sockets) in hands.iter_mut().zip(dealt) {
+            hand.extend(sockets.into_iter().map(|socket| Share { listen, socket }));
+        }
+    }
+    Ok(hands)
+}

@@ -1,0 +1,73 @@
+//! What a configuration says of balancing, in the words of the `balance` crate.
+
+use fulmar_balance::hash::{Function, Hasher};
+use fulmar_balance::{Group, Policy, Rule, Settings};
+use fulmar_haproxy::model::{Algorithm, HashFunction, ServerAddress, Target};
+use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
+
+/// How the backend's next server is chosen.
+pub(crate) fn rule(backend: &Backend) -> Rule {
+    match backend.algorithm {
+        Algorithm::RoundRobin => Rule::RoundRobin,
+        Algorithm::StaticRoundRobin => Rule::StaticRoundRobin,
+        Algorithm::LeastConnections => Rule::LeastConnections,
+        Algorithm::First => Rule::First,
+        Algorithm::Random { draws } => Rule::Random { draws },
+        _ if backend.hash.consistent => {
+            Rule::ConsistentHash { balance_factor: backend.hash.balance_factor }
+        }
+        _ => Rule::MapHash,
+    }
+}
+
+/// How the backend's keys are hashed.
+pub fn hasher(backend: &Backend) -> Hasher {
+    let function = match backend.hash.function {
+        HashFunction::Sdbm => Function::Sdbm,
+        HashFunction::Djb2 => Function::Djb2,
+        HashFunction::Wt6 => Function::Wt6,
+        HashFunction::Crc32 => Function::Crc32,
+    };
+    Hasher { function, avalanche: backend.hash.avalanche }
+}
+
+/// The servers of a backend as they are at the start.
+pub(crate) fn group(config: &Config, id: BackendId, threads: usize) -> Group {
+    let backend = &config.backends[id.0];
+    let full = backend.full_connections.unwrap_or_else(|| full_connections(config, id));
+    let policy = Policy {
+        threads,
+        all_backups: backend.all_backups,
+        connections_full: u32::try_from(full).unwrap_or(u32::MAX),
+    };
+    Group::new(policy, backend.servers.iter().map(|server| settings(server)))
+}
+
+fn settings(server: &Server) -> Settings {
+    Settings {
+        id: server.id,
+        weight: server.weight,
+        backup: server.backup,
+        disabled: server.disabled || matches!(server.address, ServerAddress::Unresolved(_)),
+        connections_max: server.connections_max,
+        connections_min: server.connections_min,
+        queue_max: server.queue_max,
+        slow_start: server.slow_start,
+    }
+}
+
+/// `fullconn` of a backend that does not say: a tenth of what the frontends that lead to it admit.
+fn full_connections(config: &Config, id: BackendId) -> usize {
+    let leads = |frontend: &Frontend| {
+        let rules = frontend.use_backends.iter();
+        frontend.default_backend == Some(id)
+            || rules.into_iter().any(|rule| match &rule.target {
+                Target::Backend(target) => *target == id,
+                Target::Named(_) => true,
+            })
+    };
+    let admits = |frontend: &Frontend| frontend.connections_max.or(config.global.connections_max);
+    let frontends = config.frontends.iter().filter(|frontend| leads(frontend));
+    let all: usize = frontends.filter_map(|frontend| admits(frontend)).sum();
+    all.div_ceil(10)
+}

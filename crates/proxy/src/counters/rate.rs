@@ -1,0 +1,114 @@
+//! How many come in a second.
+//!
+//! Seconds begin when the first one comes. What came in the second before counts as far as it lies
+//! in the last 1,000 ms, as if it had been spread evenly: no list of moments is kept.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What is counted by the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Rate {
+    /// `rate`.
+    Sessions,
+    /// `req_rate`.
+    Requests,
+    /// `conn_rate`.
+    Connections,
+}
+
+impl Rate {
+    /// How many there are.
+    pub const LEN: usize = Self::Connections as usize + 1;
+}
+
+/// One of them. Written by one thread, read by any: a reader that comes in between sees one event
+/// more or less.
+#[derive(Debug, Default)]
+pub(super) struct PerSecond {
+    began: AtomicU64,
+    current: AtomicU64,
+    previous: AtomicU64,
+    max: AtomicU64,
+}
+
+impl PerSecond {
+    pub(super) fn add(&self, now: u64, amount: u64) {
+        let began = self.began.load(Ordering::Relaxed);
+        let current = self.current.load(Ordering::Relaxed);
+        let (current, previous) = match now.saturating_sub(began) {
+            0..SECOND => (current + amount, None),
+            SECOND..TWO => (amount, Some((began + SECOND, current))),
+            _ => (amount, Some((now, 0))),
+        };
+        if let Some((began, previous)) = previous {
+            self.began.store(began, Ordering::Relaxed);
+            self.previous.store(previous, Ordering::Relaxed);
+        }
+        self.current.store(current, Ordering::Relaxed);
+        super::raise(&self.max, self.at(now));
+    }
+
+    pub(super) fn at(&self, now: u64) -> u64 {
+        let elapsed = now.saturating_sub(self.began.load(Ordering::Relaxed));
+        let current = self.current.load(Ordering::Relaxed);
+        match elapsed {
+            0..SECOND => {
+                let previous = self.previous.load(Ordering::Relaxed);
+                current + previous * (SECOND - elapsed) / SECOND
+            }
+            SECOND..TWO => current * (TWO - elapsed) / SECOND,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn max(&self) -> u64 {
+        self.max.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn clear(&self, all: bool) {
+        self.max.store(0, Ordering::Relaxed);
+        if all {
+            self.current.store(0, Ordering::Relaxed);
+            self.previous.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Milliseconds.
+const SECOND: u64 = 1_000;
+const TWO: u64 = 2 * SECOND;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_fades_over_the_second_that_follows_its_own() {
+        let rate = PerSecond::default();
+        rate.add(10_000, 100);
+        let seen = [10_000, 10_999, 11_000, 11_500, 11_990, 12_000].map(|now| rate.at(now));
+        assert_eq!(seen, [100, 100, 100, 50, 1, 0]);
+        assert_eq!(rate.max(), 100);
+    }
+
+    #[test]
+    fn a_steady_flow_is_its_rate() {
+        let rate = PerSecond::default();
+        for now in (20_000..30_000).step_by(10) {
+            rate.add(now, 1);
+        }
+        assert!((99..=101).contains(&rate.at(29_995)), "{}", rate.at(29_995));
+        assert!((99..=101).contains(&rate.max()), "{}", rate.max());
+    }
+
+    #[test]
+    fn after_a_pause_nothing_is_left_of_what_was() {
+        let rate = PerSecond::default();
+        rate.add(1_000, 50);
+        rate.add(9_000, 1);
+        assert_eq!(rate.at(9_000), 1);
+        rate.clear(true);
+        assert_eq!((rate.at(9_000), rate.max()), (0, 0));
+    }
+}

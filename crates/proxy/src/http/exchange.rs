@@ -1,0 +1,254 @@
+//! A request and its response on their way: what is only there while they are.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use bytes::Bytes;
+use fulmar_balance::Ticket;
+use fulmar_engine::SocketId;
+use fulmar_haproxy::BackendId;
+use fulmar_proto::{BodyLen, HeaderBuf, Request, StreamId, Version};
+use fulmar_rules::{RequestHead, ResponseHead};
+use smallvec::SmallVec;
+
+use crate::http::record::Attempt;
+
+/// A request and its response on their way.
+#[derive(Debug, Default)]
+pub(super) struct Exchange {
+    /// Which one of its client's connection.
+    pub(super) stream: StreamId,
+    pub(super) stage: Stage,
+    pub(super) request: RequestHead,
+    /// How long the request's body is.
+    pub(super) len: BodyLen,
+    /// It waits for a 100.
+    pub(super) expects_continue: bool,
+    /// The protocol that the client asks for (`Upgrade`).
+    pub(super) upgrade: Vec<u8>,
+    /// The client takes trailers (`TE`).
+    pub(super) takes_trailers: bool,
+    pub(super) body: Body,
+    pub(super) backend: Option<BackendId>,
+    /// The server that it goes to, and whether it has a place there.
+    pub(super) server: Option<usize>,
+    pub(super) has_place: bool,
+    /// Where a cookie or a rule wants it to go.
+    pub(super) bound: Option<usize>,
+    /// Where it waits.
+    pub(super) ticket: Option<Ticket>,
+    /// Of the response, if rules look at it.
+    pub(super) response: ResponseHead,
+    pub(super) status: u16,
+    /// Received from the server, and not given back: the client is full.
+    pub(super) owed: usize,
+    pub(super) retries: u32,
+    pub(super) redispatched: bool,
+    /// It has gone over a connection that was stale.
+    pub(super) was_stale: bool,
+    /// Servers that were tried, and what came of it.
+    pub(super) attempts: Vec<Attempt>,
+    pub(super) times: Times,
+    pub(super) ended: Ended,
+    /// The server has been handed the end of the request, or of the client's side of a tunnel.
+    pub(super) handed_over: bool,
+    pub(super) bytes_in: u64,
+    pub(super) bytes_out: u64,
+}
+
+/// Where an exchange stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// No server has it.
+    #[default]
+    Routing,
+    /// The same, and nothing is done before the timer of its client comes.
+    Resting,
+    /// It waits for a place.
+    Queued,
+    /// Its connection does not stand yet.
+    Connecting(Up),
+    /// It is with a server, from which nothing has been passed on.
+    Waiting(Up),
+    /// The response's head has been passed on.
+    Answering(Up),
+    /// Bytes both ways.
+    Tunnel(Up),
+}
+
+/// An exchange on a server's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Up {
+    pub(super) socket: SocketId,
+    pub(super) stream: StreamId,
+}
+
+impl Stage {
+    /// The connection to a server, if there is one.
+    pub(super) fn up(self) -> Option<Up> {
+        match self {
+            Self::Routing | Self::Resting | Self::Queued => None,
+            Self::Connecting(up) | Self::Waiting(up) | Self::Answering(up) | Self::Tunnel(up) => {
+                Some(up)
+            }
+        }
+    }
+}
+
+/// The body of a request, between client and server.
+#[derive(Debug, Default)]
+pub(super) struct Body {
+    /// Received, and not passed on: there is nobody to pass it to yet.
+    pub(super) waiting: VecDeque<Bytes>,
+    /// Passed on, and not given back to the client: the server is full.
+    pub(super) owed: usize,
+    /// All of it so far, to be sent again.
+    pub(super) replay: Vec<u8>,
+    /// It has grown beyond what is kept, and some of it was passed on: it cannot be sent again.
+    pub(super) gone: bool,
+    /// All of it has been received.
+    pub(super) ended: bool,
+    pub(super) trailers: HeaderBuf,
+}
+
+impl Body {
+    /// Keeps a copy, if it is little in all.
+    pub(super) fn keep(&mut self, bytes: &[u8]) {
+        if self.replay.len() + bytes.len() <= REPLAY_SIZE_MAX && !self.gone {
+            self.replay.extend_from_slice(bytes);
+        } else {
+            self.gone = true;
+        }
+    }
+
+    /// All of it is to be passed on again. False if it cannot be.
+    pub(super) fn rewind(&mut self) -> bool {
+        if self.gone {
+            return false;
+        }
+        self.waiting.clear();
+        if !self.replay.is_empty() {
+            self.waiting.push_back(Bytes::copy_from_slice(&self.replay));
+        }
+        true
+    }
+}
+
+/// When things happened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Times {
+    /// The request's head was complete.
+    pub(super) began: Option<Instant>,
+    /// A place at a server was looked for.
+    pub(super) routed: Option<Instant>,
+    /// A server was chosen, and has a place for it.
+    pub(super) assigned: Option<Instant>,
+    /// A connection to it stood.
+    pub(super) connected: Option<Instant>,
+    /// The response's head was there.
+    pub(super) answered: Option<Instant>,
+}
+
+/// How an exchange ended, in the letters of HAProxy's logs (its manual, §8.5): who ended it, and
+/// what it was about then. A dash: in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ended(pub(super) u8, pub(super) u8);
+
+impl Default for Ended {
+    fn default() -> Self {
+        Self(b'-', b'-')
+    }
+}
+
+impl Exchange {
+    /// A request has come: what goes on of it is kept.
+    pub(super) fn begin(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        head: &Request<'_>,
+        len: BodyLen,
+    ) {
+        self.stream = stream;
+        self.len = len;
+        self.expects_continue = head.expects_continue;
+        self.request.method.extend_from_slice(head.method);
+        self.request.target.extend_from_slice(head.target);
+        self.request.version = head.version;
+        self.request.fields.extend(head.headers).expect("a head is not that long");
+        self.note_hops(head);
+        self.times.began = Some(now);
+    }
+
+    /// What the client asks of the next hop, and we ask of the next one in its place (RFC 9110
+    /// §7.6.1, §7.8). HTTP/2 is never asked for: nobody here speaks it (RFC 9113 §3.2).
+    fn note_hops(&mut self, head: &Request<'_>) {
+        if !head.headers.has("Connection") || head.version == Version::Http10 {
+            return;
+        }
+        let options = |name: &'static str| {
+            let values = head.headers.get_all(name);
+            values.flat_map(|value| value.split(|b| *b == b',')).map(<[u8]>::trim_ascii)
+        };
+        let named = |option: &str| {
+            options("Connection").any(|it| it.eq_ignore_ascii_case(option.as_bytes()))
+        };
+        if named("Upgrade") && !options("Upgrade").any(|it| it.eq_ignore_ascii_case(b"h2c")) {
+            for value in head.headers.get_all("Upgrade") {
+                if !self.upgrade.is_empty() {
+                    self.upgrade.extend_from_slice(b", ");
+                }
+                self.upgrade.extend_from_slice(value);
+            }
+        }
+        self.takes_trailers =
+            named("TE") && options("TE").any(|it| it.eq_ignore_ascii_case(b"trailers"));
+    }
+
+    /// Servers that are not to be tried again, as long as there are others.
+    pub(super) fn avoided(&self) -> SmallVec<[usize; 4]> {
+        match self.redispatched {
+            true => self.attempts.iter().map(|attempt| attempt.server).collect(),
+            false => SmallVec::new(),
+        }
+    }
+
+    /// As new, with the memory that it has.
+    pub(super) fn clear(&mut self) {
+        let Self { request, response, upgrade, body, attempts, .. } = std::mem::take(self);
+        let (mut request, mut response, mut body) = (request, response, body);
+        let (mut upgrade, mut attempts) = (upgrade, attempts);
+        request.method.clear();
+        request.target.clear();
+        request.fields.clear();
+        response.fields.clear();
+        upgrade.clear();
+        attempts.clear();
+        body.waiting.clear();
+        body.replay.clear();
+        body.trailers.clear();
+        let Body { waiting, replay, trailers, .. } = body;
+        let body = Body { waiting, replay, trailers, ..Body::default() };
+        *self = Self { request, response, upgrade, body, attempts, ..Self::default() };
+    }
+
+    /// True if its memory is not worth keeping.
+    pub(super) fn is_large(&self) -> bool {
+        self.request.target.capacity() > KEPT_SIZE_MAX
+            || self.body.replay.capacity() > REPLAY_SIZE_MAX
+            || self.body.waiting.capacity() > KEPT_LEN_MAX
+    }
+
+    /// True if its method may be executed twice (RFC 9110 §9.2.2).
+    pub(super) fn is_idempotent(&self) -> bool {
+        let known: [&[u8]; 6] = [b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b"DELETE"];
+        known.contains(&&self.request.method[..])
+    }
+}
+
+/// Of a body, what is kept to be sent again: as much as a buffer of HAProxy has by default.
+const REPLAY_SIZE_MAX: usize = 16 * 1024;
+/// Most targets are shorter than this.
+const KEPT_SIZE_MAX: usize = 2 * 1024;
+/// Pieces of bodies that wait.
+const KEPT_LEN_MAX: usize = 64;

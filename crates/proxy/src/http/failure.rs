@@ -1,0 +1,232 @@
+//! A server's connection is lost in the midst of an exchange: it is tried again, or its client is
+//! told.
+//!
+//! A request is never sent twice that may have been executed: unless its method is idempotent, it
+//! only goes again if none of its bytes has left. Nor is it once a byte of a response has come,
+//! but for what `retry-on` names.
+
+use std::io;
+use std::time::Instant;
+
+use fulmar_engine::{End, Exchange as Asked};
+use fulmar_haproxy::Backend;
+use fulmar_proto::{Connection, PeerError};
+
+use crate::counters::Counter;
+use crate::http::answer;
+use crate::http::desk::Errand;
+use crate::http::dispatch::REST;
+use crate::http::ending;
+use crate::http::exchange::{Ended, Exchange, Stage};
+use crate::http::record::{Attempt, Failure};
+use crate::http::replies::Replies;
+use crate::http::requests::of;
+use crate::http::seat::Seat;
+
+impl Replies<'_> {
+    /// A connection is gone that an exchange was on.
+    pub(super) fn lose(&mut self, now: Instant, asked: Asked, seat: &Seat, end: End) {
+        let Some((_, session)) = self.clients.get_mut(asked.socket) else { return };
+        let Some(exchange) = of(session, asked.stream) else { return };
+        match exchange.stage {
+            Stage::Connecting(_) | Stage::Waiting(_) => {
+                let stage = exchange.stage;
+                let failure = failure(stage, seat, end);
+                let again = self.fail(now, asked, seat, failure);
+                if let Some(again) = again {
+                    self.again(now, asked, again);
+                }
+            }
+            Stage::Answering(_) | Stage::Tunnel(_) => self.cut(now, asked, end),
+            Stage::Routing | Stage::Resting | Stage::Queued => {}
+        }
+    }
+
+    /// An attempt has failed: how it goes again, or `None` after its client was told.
+    fn fail(&mut self, now: Instant, asked: Asked, seat: &Seat, failure: Failure) -> Option<Again> {
+        let (status, ended) = told(&failure);
+        let again = self.note(now, asked, seat, failure);
+        if again.is_some() {
+            return again;
+        }
+        let (client, session) = self.clients.get_mut(asked.socket)?;
+        let mut exchange = session.exchange.take_if(|it| it.stream == asked.stream)?;
+        exchange.ended = ended;
+        answer::status(client, &mut exchange, status);
+        ending::finish(now, self.shared, self.desk, session, exchange);
+        self.desk.ask(Errand::Touch(asked.socket));
+        None
+    }
+
+    /// Notes an attempt that failed, and whether and how it goes again.
+    fn note(&mut self, now: Instant, asked: Asked, seat: &Seat, failure: Failure) -> Option<Again> {
+        let (_, session) = self.clients.get_mut(asked.socket)?;
+        let exchange = of(session, asked.stream)?;
+        let (backend, server) = seat.place();
+        let live = &self.shared.live.backends[backend];
+        let again = again(&live.config, exchange, seat, &failure);
+        let counter = match failure {
+            Failure::Refused(_) | Failure::ConnectTimeout | Failure::Layer(_) => {
+                Counter::ConnectErrors
+            }
+            _ => Counter::ResponseErrors,
+        };
+        let thread = self.shared.thread;
+        live.counters[thread].add(counter, 1);
+        live.servers[server].counters[thread].add(counter, 1);
+        let uses = seat.uses.saturating_sub(u32::from(seat.stands));
+        let age = now.saturating_duration_since(seat.since);
+        exchange.attempts.push(Attempt { server, uses, age, failure });
+        again
+    }
+
+    /// A response has a status for which another attempt is wanted. False: it is passed on.
+    pub(super) fn refuse(&mut self, now: Instant, asked: Asked, seat: &Seat, status: u16) -> bool {
+        let backend = &self.shared.live.backends[seat.place().0].config;
+        if !backend.retry_on.statuses.contains(&status) {
+            return false;
+        }
+        let again = self.note(now, asked, seat, Failure::Status(status));
+        if let Some(again) = again {
+            self.again(now, asked, again);
+        }
+        again.is_some()
+    }
+
+    /// The exchange goes to a server again, at once or after a rest.
+    fn again(&mut self, now: Instant, asked: Asked, again: Again) {
+        let Some((_, session)) = self.clients.get_mut(asked.socket) else { return };
+        let Some(exchange) = of(session, asked.stream) else { return };
+        let (Some(backend), Some(server)) = (exchange.backend, exchange.server) else { return };
+        let live = &self.shared.live.backends[backend.0];
+        let thread = self.shared.thread;
+        exchange.times.connected = None;
+        exchange.stage = Stage::Routing;
+        if again == Again::Fresh {
+            exchange.was_stale = true;
+        } else {
+            exchange.retries -= 1;
+            live.counters[thread].add(Counter::Retries, 1);
+            live.servers[server].counters[thread].add(Counter::Retries, 1);
+        }
+        match again {
+            Again::Fresh | Again::Same => self.desk.ask(Errand::GoOn(asked)),
+            Again::Rested => {
+                exchange.stage = Stage::Resting;
+                let connect = live.config.timeouts.connect;
+                let rest = connect.map_or(REST, |connect| connect.min(REST));
+                self.desk.ask(Errand::Timer(asked.socket, Some(now + rest)));
+            }
+            Again::Elsewhere => {
+                live.counters[thread].add(Counter::Redispatches, 1);
+                live.servers[server].counters[thread].add(Counter::Redispatches, 1);
+                exchange.redispatched = true;
+                ending::leave(self.shared, self.desk, exchange);
+                exchange.server = None;
+                self.desk.ask(Errand::GoOn(asked));
+            }
+        }
+    }
+
+    /// The client has the beginning of a response, and will have no more of it.
+    fn cut(&mut self, now: Instant, asked: Asked, end: End) {
+        let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
+        let Some(mut exchange) = session.exchange.take() else { return };
+        let tunnel = matches!(exchange.stage, Stage::Tunnel(_));
+        if tunnel && matches!(end, End::Closed) {
+            session.exchange = Some(exchange); // both sides have ended: the client's end follows
+            return;
+        }
+        exchange.ended = match end {
+            End::TimedOut(_) => Ended(b's', b'D'),
+            _ => Ended(b'S', b'D'),
+        };
+        client.reset(asked.stream, 0);
+        ending::finish(now, self.shared, self.desk, session, exchange);
+        self.desk.ask(Errand::Touch(asked.socket));
+    }
+}
+
+/// How a request goes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    /// Over a new connection to the same server: the old one was stale.
+    Fresh,
+    /// To the same server, at once.
+    Same,
+    /// To the same server, after a while.
+    Rested,
+    /// To another server, if there is one.
+    Elsewhere,
+}
+
+/// Whether and how a request goes again after this.
+fn again(
+    backend: &Backend,
+    exchange: &mut Exchange,
+    seat: &Seat,
+    failure: &Failure,
+) -> Option<Again> {
+    let unsent = !seat.sent;
+    let harmless = unsent || exchange.is_idempotent();
+    let stale = matches!(failure, Failure::Empty | Failure::Reset(_))
+        && seat.uses > 1
+        && !exchange.was_stale;
+    let on = &backend.retry_on;
+    let wanted = match failure {
+        Failure::Refused(_) | Failure::ConnectTimeout | Failure::Layer(_) => on.connection_failure,
+        Failure::Empty | Failure::Reset(_) => on.empty_response,
+        Failure::Silent => on.response_timeout,
+        Failure::Junk(_) => on.junk_response,
+        Failure::Status(status) => on.statuses.contains(status),
+    };
+    if !harmless || !(stale || (wanted && exchange.retries > 0)) || !exchange.body.rewind() {
+        return None;
+    }
+    if stale {
+        return Some(Again::Fresh);
+    }
+    let nth = i64::from(backend.retries - exchange.retries) + 1;
+    let elsewhere = match i64::from(backend.options.redispatch) {
+        0 => false,
+        every @ 1.. => nth % every == 0,
+        before => nth == i64::from(backend.retries) + 1 + before,
+    };
+    Some(match failure {
+        _ if elsewhere => Again::Elsewhere,
+        Failure::Refused(_) | Failure::Layer(_) => Again::Rested,
+        _ => Again::Same,
+    })
+}
+
+/// What became of an attempt.
+fn failure(stage: Stage, seat: &Seat, end: End) -> Failure {
+    match end {
+        End::TimedOut(None) => Failure::ConnectTimeout,
+        End::TimedOut(_) if !seat.stands => Failure::ConnectTimeout,
+        End::Failed(error) if matches!(stage, Stage::Connecting(_)) => {
+            Failure::Refused(error.kind())
+        }
+        End::Failed(error) => Failure::Reset(error.kind()),
+        End::Layer(error) => Failure::Layer(error.to_string()),
+        End::TimedOut(_) => Failure::Silent,
+        End::Peer(PeerError::UnexpectedEof) if !seat.heard => Failure::Empty,
+        End::Peer(error) => Failure::Junk(error),
+        End::File(error) => Failure::Reset(error.kind()),
+        _ if matches!(stage, Stage::Connecting(_)) => {
+            Failure::Refused(io::ErrorKind::ConnectionAborted)
+        }
+        _ => Failure::Empty,
+    }
+}
+
+/// The status of an exchange whose last attempt failed like this, and how that is logged.
+fn told(failure: &Failure) -> (u16, Ended) {
+    match failure {
+        Failure::Refused(_) | Failure::Layer(_) => (503, Ended(b'S', b'C')),
+        Failure::ConnectTimeout => (503, Ended(b's', b'C')),
+        Failure::Silent => (504, Ended(b's', b'H')),
+        Failure::Empty | Failure::Reset(_) | Failure::Status(_) => (502, Ended(b'S', b'H')),
+        Failure::Junk(_) => (502, Ended(b'P', b'H')),
+    }
+}

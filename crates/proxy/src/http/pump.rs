@@ -1,0 +1,45 @@
+//! Bodies between a client and a server: pieces are shared, not copied, and whoever is full makes
+//! the other side wait.
+
+use bytes::Bytes;
+use fulmar_proto::{ClientConnection, Connection, Segment, ServerConnection, StreamId};
+
+use crate::http::exchange::Exchange;
+
+/// What has come of a request goes to its server, as far as that takes it. Once all of it has been
+/// handed over, it is ended.
+pub(super) fn up(
+    client: &mut ServerConnection,
+    asked: StreamId,
+    exchange: &mut Exchange,
+    server: &mut ClientConnection,
+    stream: StreamId,
+) {
+    let body = &mut exchange.body;
+    while server.room(stream) > 0
+        && let Some(bytes) = body.waiting.pop_front()
+    {
+        let size = bytes.len();
+        if server.send_data(stream, Segment::Bytes(bytes)).is_err() {
+            return server.reset(stream, 0); // the client says more than it declared: never so
+        }
+        match server.room(stream) {
+            0 => body.owed += size,
+            _ => client.release(asked, size),
+        }
+    }
+    if body.ended && body.waiting.is_empty() && !exchange.handed_over {
+        exchange.handed_over = true;
+        if server.send_end(stream, body.trailers.as_headers()).is_err() {
+            server.reset(stream, 0);
+        }
+    }
+}
+
+/// A piece of a response goes to the client. True if it wants more now.
+pub(super) fn down(client: &mut ServerConnection, asked: StreamId, bytes: Bytes) -> bool {
+    if client.send_data(asked, Segment::Bytes(bytes)).is_err() {
+        client.reset(asked, 0); // the server says more than it declared: never so
+    }
+    client.room(asked) > 0
+}

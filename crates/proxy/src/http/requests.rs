@@ -1,0 +1,175 @@
+//! What clients say: requests go up.
+
+use std::any::Any;
+use std::time::Instant;
+
+use bytes::Bytes;
+use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId};
+use fulmar_proto::{
+    BodyLen, ClientConnection, Connection, Event, Headers, Request, Server, ServerConnection,
+    StreamId,
+};
+use fulmar_semantics::proxy_protocol::Header;
+
+use crate::counters::Counter;
+use crate::http::desk::{Desk, Errand};
+use crate::http::ending;
+use crate::http::exchange::{Exchange, Stage};
+use crate::http::pump;
+use crate::http::seat::Seat;
+use crate::http::session::Session;
+use crate::shared::Shared;
+
+/// Hears what clients say; the servers' side is at hand.
+#[derive(Debug)]
+pub(super) struct Requests<'a> {
+    pub(super) servers: &'a mut Links<ClientConnection, Seat>,
+    pub(super) desk: &'a mut Desk,
+    pub(super) shared: &'a mut Shared,
+}
+
+/// A client's connection, and what is attached to it.
+pub(super) type Client<'a> = (&'a mut ServerConnection, &'a mut Session);
+
+impl Requests<'_> {
+    /// A request has come.
+    fn head(
+        &mut self,
+        now: Instant,
+        asked: Asked,
+        client: Client<'_>,
+        head: &Request<'_>,
+        len: BodyLen,
+    ) {
+        let (connection, session) = client;
+        let mut exchange = self.desk.open();
+        exchange.begin(now, asked.stream, head, len);
+        if session.requests == 0 {
+            let kept = self.desk.frontends[session.bind().frontend].kept;
+            self.desk.ask(Errand::Deadlines(asked.socket, kept));
+        }
+        session.requests = session.requests.saturating_add(1);
+        let thread = self.shared.thread;
+        let frontend = &self.shared.live.frontends[session.bind().frontend];
+        frontend.counters[thread].add(Counter::Requests, 1);
+        if self.shared.ending {
+            connection.close_after();
+        }
+        session.exchange = Some(exchange);
+        self.route(now, asked, (connection, session));
+    }
+
+    /// Bytes of a request's body, or of a tunnel.
+    fn data(&mut self, asked: Asked, (connection, session): Client<'_>, bytes: Bytes) {
+        let Some(exchange) = of(session, asked.stream) else {
+            return connection.release(asked.stream, bytes.len()); // it has its answer
+        };
+        exchange.bytes_in += bytes.len() as u64;
+        if !matches!(exchange.stage, Stage::Tunnel(_)) {
+            exchange.body.keep(&bytes);
+        }
+        exchange.body.waiting.push_back(bytes);
+        self.pump(asked, connection, exchange);
+    }
+
+    /// The request is complete, or the client's side of a tunnel has ended.
+    fn end(&mut self, asked: Asked, (connection, session): Client<'_>, trailers: Headers<'_>) {
+        let Some(exchange) = of(session, asked.stream) else { return };
+        exchange.body.ended = true;
+        if !trailers.is_empty() {
+            exchange.body.trailers.extend(trailers).expect("a section is not that long");
+        }
+        self.pump(asked, connection, exchange);
+    }
+
+    /// Passes on what has come of a request's body, as far as its server takes it.
+    fn pump(&mut self, asked: Asked, connection: &mut ServerConnection, exchange: &mut Exchange) {
+        let (Stage::Waiting(up) | Stage::Answering(up) | Stage::Tunnel(up)) = exchange.stage else {
+            return;
+        };
+        let Some((server, _)) = self.servers.get_mut(up.socket) else { return };
+        pump::up(connection, asked.stream, exchange, server, up.stream);
+        self.desk.ask(Errand::Touch(up.socket));
+    }
+
+    /// The client takes more of its response.
+    fn writable(&mut self, stream: StreamId, session: &mut Session) {
+        let Some(exchange) = of(session, stream) else { return };
+        let owed = std::mem::take(&mut exchange.owed);
+        if let Some(up) = exchange.stage.up()
+            && let Some((server, _)) = self.servers.get_mut(up.socket)
+        {
+            server.release(up.stream, owed);
+            self.desk.ask(Errand::Touch(up.socket));
+        }
+    }
+
+    /// Goes on with the exchange of a client that is still there.
+    pub(super) fn go_on(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
+        let (connection, session) = client;
+        let Some(exchange) = of(session, asked.stream) else { return };
+        match exchange.stage {
+            Stage::Routing => self.dispatch(now, asked, (connection, session)),
+            Stage::Queued => self.overdue(now, asked, (connection, session)),
+            Stage::Resting => {
+                exchange.stage = Stage::Routing;
+                self.dispatch(now, asked, (connection, session));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The exchange of a client, if it is the one that is meant.
+pub(super) fn of(session: &mut Session, stream: StreamId) -> Option<&mut Exchange> {
+    session.exchange.as_deref_mut().filter(|exchange| exchange.stream == stream)
+}
+
+impl Handler<ServerConnection, Session> for Requests<'_> {
+    fn handle_replaced(&mut self, _: Instant, _: SocketId, client: Client<'_>, info: &dyn Any) {
+        let (_, session) = client;
+        let Some(header) = info.downcast_ref::<Header>() else { return };
+        if let Some(source) = header.source() {
+            session.peer = source;
+        }
+        if let Some(destination) = header.destination() {
+            session.keep().destination = Some(destination);
+        }
+    }
+
+    fn handle(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        client: Client<'_>,
+        event: Event<'_, Server>,
+    ) {
+        let stream = event.stream();
+        let asked = Asked { socket, stream };
+        match event {
+            Event::Head { head, len, .. } => self.head(now, asked, client, &head, len),
+            Event::Data { bytes, .. } => self.data(asked, client, bytes),
+            Event::End { trailers, .. } => self.end(asked, client, trailers),
+            Event::Writable { .. } => self.writable(stream, client.1),
+            // The server's side tells when the tunnel begins; no client sends the others.
+            Event::Upgraded { .. } | Event::Informational { .. } | Event::Reset { .. } => {}
+        }
+    }
+
+    fn handle_timer(&mut self, now: Instant, socket: SocketId, client: Client<'_>) {
+        let Some(stream) = client.1.exchange.as_ref().map(|exchange| exchange.stream) else {
+            return;
+        };
+        self.go_on(now, Asked { socket, stream }, client);
+    }
+
+    fn handle_gone(&mut self, now: Instant, socket: SocketId, mut session: Session, end: End) {
+        if let Some(exchange) = session.exchange.take() {
+            self.abandon(now, socket, &mut session, exchange, &end);
+        }
+        if let Some(own) = session.kept.as_ref().and_then(|kept| kept.own) {
+            self.desk.ask(Errand::Close(own));
+        }
+        ending::client_gone(self.shared, &session);
+    }
+}

@@ -1,0 +1,59 @@
+//! What is attached to the connection of a server.
+
+use std::time::Instant;
+
+use fulmar_engine::Exchange as Asked;
+
+/// What is attached to the connection of a server; an idle one costs as much as this.
+#[derive(Debug)]
+pub(super) struct Seat {
+    /// The backend, by its place in the configuration.
+    pub(super) backend: u32,
+    /// The server, by its place in the backend.
+    pub(super) server: u32,
+    /// The list of idle connections that it belongs to.
+    pub(super) shelf: u32,
+    /// Exchanges begun on it.
+    pub(super) uses: u32,
+    /// When it was asked for.
+    pub(super) since: Instant,
+    /// Whose exchange it is about.
+    pub(super) client: Option<Asked>,
+    /// It stands, with every layer.
+    pub(super) stands: bool,
+    /// Bytes of the exchange in hand have left.
+    pub(super) sent: bool,
+    /// Bytes have come since the exchange in hand began.
+    pub(super) heard: bool,
+    /// One client alone may use it.
+    pub(super) private: bool,
+}
+
+impl Seat {
+    /// Of a connection that is asked for.
+    pub(super) fn new(now: Instant, (backend, server): (usize, usize), shelf: u32) -> Self {
+        let narrow = |at: usize| u32::try_from(at).expect("fewer servers than 2^32");
+        Self {
+            backend: narrow(backend),
+            server: narrow(server),
+            shelf,
+            uses: 0,
+            since: now,
+            client: None,
+            stands: false,
+            sent: false,
+            heard: false,
+            private: false,
+        }
+    }
+
+    /// It has ended more than one exchange.
+    pub(super) fn is_proven(&self) -> bool {
+        self.uses > 1
+    }
+
+    /// Which server it leads to: backend and server.
+    pub(super) fn place(&self) -> (usize, usize) {
+        (self.backend as usize, self.server as usize)
+    }
+}

@@ -1,0 +1,53 @@
+//! A request goes onto a server's connection.
+
+use std::time::Instant;
+
+use fulmar_engine::{Exchange as Asked, SocketId};
+use fulmar_haproxy::Backend;
+use fulmar_haproxy::model::HttpMode;
+use fulmar_proto::{ClientConnection, Connection, Misuse, Request, ServerConnection};
+
+use crate::http::exchange::{Exchange, Stage, Up};
+use crate::http::pump;
+use crate::http::seat::Seat;
+
+/// Begins the exchange on a connection that stands and is free.
+///
+/// # Errors
+/// Rules have made something of the request that cannot be sent.
+pub(super) fn begin(
+    now: Instant,
+    asked: Asked,
+    client: &mut ServerConnection,
+    exchange: &mut Exchange,
+    (server, seat): (&mut ClientConnection, &mut Seat),
+    backend: &Backend,
+    socket: SocketId,
+) -> Result<(), Misuse> {
+    let stream = server.open().expect("a connection that is free takes a request");
+    let mut added = Vec::new();
+    if backend.options.http_mode.is_some_and(|mode| mode != HttpMode::KeepAlive) {
+        added.push(("Connection", &b"close"[..]));
+    }
+    if !exchange.upgrade.is_empty() {
+        added.push(("Upgrade", &exchange.upgrade[..]));
+    }
+    if exchange.takes_trailers {
+        added.push(("TE", b"trailers"));
+    }
+    let fields = exchange.request.fields.as_headers();
+    let head = Request {
+        added: &added,
+        expects_continue: exchange.expects_continue,
+        ..Request::new(&exchange.request.method, &exchange.request.target, fields)
+    };
+    server.send_head(stream, head, exchange.len)?;
+    (seat.client, seat.sent, seat.heard) = (Some(asked), false, false);
+    seat.uses = seat.uses.saturating_add(1);
+    exchange.times.connected.get_or_insert(now);
+    exchange.handed_over = false;
+    let up = Up { socket, stream };
+    exchange.stage = Stage::Waiting(up);
+    pump::up(client, asked.stream, exchange, server, stream);
+    Ok(())
+}

@@ -1,0 +1,258 @@
+//! The way of the bytes: what one side hears, the other says.
+//!
+//! Nothing is decided here. Whatever is more than passing bytes on is noted as [`Work`], and done
+//! when both sides are free again.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use bytes::Bytes;
+use fulmar_engine::{End, Handler, Links, SocketId};
+use fulmar_proto::{Connection, Event, Headers, Raw, RawConnection, Segment};
+use fulmar_semantics::proxy_protocol;
+
+use super::session::{Sessions, Stage};
+
+/// Connections of clients, or of servers.
+pub(super) type Side = Links<RawConnection, Seat>;
+
+/// What a connection knows of its session.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) session: u32,
+    /// Bytes heard here that the other side had no room for: not released yet.
+    owed: u32,
+}
+
+impl Seat {
+    pub(super) fn new(session: u32) -> Self {
+        Self { session, owed: 0 }
+    }
+
+    fn owe(&mut self, size: usize) {
+        self.owed = self.owed.saturating_add(u32::try_from(size).unwrap_or(u32::MAX));
+    }
+}
+
+/// Which side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Client,
+    Server,
+}
+
+/// What has to be decided, for the session with this number.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// The client's connection stands.
+    Opened(u32),
+    /// The client has said something, or that it says no more, and rules wait for it.
+    Heard(u32),
+    /// The server's connection stands.
+    Reached(u32),
+    /// The first of both has said that it sends nothing more.
+    HalfClosed(u32),
+    /// There is room on this side again.
+    Room(u32, Way),
+    /// The client has ended its side while its session waits for a server.
+    Left(u32),
+    /// The time of a client has come that its session has set.
+    Timer(u32),
+    /// A connection is gone.
+    Gone(u32, Way, End),
+}
+
+/// Sessions, and what has to be decided about them.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    pub(super) sessions: Sessions,
+    pub(super) work: VecDeque<Work>,
+}
+
+/// Who hears of one side, and says it to the other.
+#[derive(Debug)]
+pub(super) struct Across<'a> {
+    pub(super) from: Way,
+    pub(super) to: &'a mut Side,
+    pub(super) desk: &'a mut Desk,
+}
+
+impl Across<'_> {
+    /// The connection on the other side, if it is there.
+    fn other(&self, session: u32) -> Option<SocketId> {
+        let session = self.desk.sessions.get(session)?;
+        match self.from {
+            Way::Client => session.server,
+            Way::Server => session.client,
+        }
+    }
+
+    fn handle_data(
+        &mut self,
+        now: Instant,
+        (from, seat): (&mut RawConnection, &mut Seat),
+        bytes: Bytes,
+    ) {
+        let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
+        let size = bytes.len();
+        let other = match self.from {
+            Way::Client => {
+                session.received += size as u64;
+                session.server.filter(|_| session.stage == Stage::Relaying)
+            }
+            Way::Server => {
+                session.answered += size as u64;
+                session.client
+            }
+        };
+        let Some(other) = other else {
+            if self.from == Way::Client {
+                seat.owe(size);
+                session.pending.push(bytes);
+                if matches!(session.stage, Stage::Inspecting(_)) {
+                    self.desk.work.push_back(Work::Heard(seat.session));
+                }
+            }
+            return;
+        };
+        let Some((to, _)) = self.to.get_mut(other) else { return };
+        // Refused only if nothing more may be said: then it has nowhere to go.
+        let _ = to.send_data(RawConnection::STREAM, Segment::Bytes(bytes));
+        match to.room(RawConnection::STREAM) {
+            0 => seat.owe(size),
+            _ => from.release(RawConnection::STREAM, size),
+        }
+        self.to.touch(now, other, &mut Aside { way: self.from.other(), desk: self.desk });
+    }
+
+    fn handle_end(&mut self, now: Instant, seat: &Seat) {
+        let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
+        self.desk.work.push_back(match (self.from, session.stage) {
+            (Way::Client, Stage::Relaying) | (Way::Server, _) => Work::HalfClosed(seat.session),
+            (Way::Client, _) => {
+                session.pending.ended = true;
+                return self.desk.work.push_back(Work::Heard(seat.session));
+            }
+        });
+        let Some(other) = self.other(seat.session) else { return };
+        if let Some((to, _)) = self.to.get_mut(other) {
+            // Refused only if it has been said.
+            let _ = to.send_end(RawConnection::STREAM, Headers::EMPTY);
+            self.to.touch(now, other, &mut Aside { way: self.from.other(), desk: self.desk });
+        }
+    }
+
+    /// There is room here: the other side may go on.
+    fn handle_room(&mut self, now: Instant, session: u32) {
+        let Some(other) = self.other(session) else { return };
+        release(now, self.to, other, &mut Aside { way: self.from.other(), desk: self.desk });
+    }
+}
+
+/// What a connection had to keep has been taken: it may hear more.
+pub(super) fn release(
+    now: Instant,
+    side: &mut Side,
+    socket: SocketId,
+    on: &mut impl Handler<RawConnection, Seat>,
+) {
+    if let Some((connection, seat)) = side.get_mut(socket) {
+        connection.release(RawConnection::STREAM, std::mem::take(&mut seat.owed) as usize);
+        side.touch(now, socket, on);
+    }
+}
+
+impl Handler<RawConnection, Seat> for Across<'_> {
+    /// What the client has said waits for the server.
+    fn handle_established(
+        &mut self,
+        _: Instant,
+        socket: SocketId,
+        (_, seat): (&mut RawConnection, &mut Seat),
+        _: Option<&dyn std::any::Any>,
+    ) {
+        let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
+        self.desk.work.push_back(match self.from {
+            Way::Client => {
+                session.client = Some(socket);
+                Work::Opened(seat.session)
+            }
+            Way::Server => Work::Reached(seat.session),
+        });
+    }
+
+    /// A PROXY header has told who the client is.
+    fn handle_replaced(
+        &mut self,
+        _: Instant,
+        _: SocketId,
+        (_, seat): (&mut RawConnection, &mut Seat),
+        info: &dyn std::any::Any,
+    ) {
+        let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
+        if self.from == Way::Client
+            && let Some(header) = info.downcast_ref::<proxy_protocol::Header>()
+            && header.addresses.is_some()
+        {
+            session.source = header.source();
+            session.destination = header.destination();
+        }
+    }
+
+    fn handle(
+        &mut self,
+        now: Instant,
+        _: SocketId,
+        link: (&mut RawConnection, &mut Seat),
+        event: Event<'_, Raw>,
+    ) {
+        match event {
+            Event::Data { bytes, .. } => self.handle_data(now, link, bytes),
+            Event::End { .. } => self.handle_end(now, link.1),
+            Event::Writable { .. } => self.handle_room(now, link.1.session),
+            _ => {}
+        }
+    }
+
+    fn handle_timer(&mut self, _: Instant, _: SocketId, link: (&mut RawConnection, &mut Seat)) {
+        self.desk.work.push_back(Work::Timer(link.1.session));
+    }
+
+    fn handle_gone(&mut self, _: Instant, _: SocketId, seat: Seat, end: End) {
+        self.desk.work.push_back(Work::Gone(seat.session, self.from, end));
+    }
+}
+
+impl Way {
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
+/// Who hears of a side while the other one is being heard: it can only take note.
+#[derive(Debug)]
+pub(super) struct Aside<'a> {
+    pub(super) way: Way,
+    pub(super) desk: &'a mut Desk,
+}
+
+impl Handler<RawConnection, Seat> for Aside<'_> {
+    fn handle(
+        &mut self,
+        _: Instant,
+        _: SocketId,
+        (_, seat): (&mut RawConnection, &mut Seat),
+        event: Event<'_, Raw>,
+    ) {
+        if let Event::Writable { .. } = event {
+            self.desk.work.push_back(Work::Room(seat.session, self.way));
+        }
+    }
+
+    fn handle_gone(&mut self, _: Instant, _: SocketId, seat: Seat, end: End) {
+        self.desk.work.push_back(Work::Gone(seat.session, self.way, end));
+    }
+}

@@ -1,0 +1,118 @@
+//! Clients that come.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use fulmar_engine::SocketId;
+use fulmar_haproxy::model::BindAddress;
+use fulmar_proto::{Layer, RawConnection};
+use fulmar_rules::tcp::{TcpAction, TcpRule};
+
+use super::across::{Seat, Way};
+use super::inspect::{Verdict, judge};
+use super::session::{Session, Stage};
+use super::subject::View;
+use super::{Tcp, Work};
+use crate::counters::Counter;
+use crate::live::LiveFrontend;
+use crate::shared::{BindId, Shared};
+
+impl Tcp {
+    /// Takes a client in, unless a rule is against it: then nothing is read from it.
+    pub(super) fn admit(
+        &mut self,
+        now: Instant,
+        shared: &Shared,
+        bind: BindId,
+        peer: SocketAddr,
+        layer: Option<Box<dyn Layer>>,
+    ) -> Option<SocketId> {
+        let live = Arc::clone(&shared.live);
+        let frontend = &live.frontends[bind.frontend];
+        count(frontend, bind, shared.thread, Counter::Connections);
+        // Who comes over a Unix socket has no address.
+        let source = (peer.port() != 0).then_some(peer);
+        let mut session = Session::new(now, bind, source);
+        session.destination = listening(frontend, bind);
+        if refuses(&frontend.config.connection_rules, shared, &session) {
+            count(frontend, bind, shared.thread, Counter::DeniedConnections);
+            return None;
+        }
+        count(frontend, bind, shared.thread, Counter::SessionsTotal);
+        count(frontend, bind, shared.thread, Counter::Sessions);
+        let number = self.desk.sessions.insert(session);
+        let limits = self.limits.of_client(bind.frontend);
+        let (clients, mut across) = self.side_of(Way::Client);
+        let connection = RawConnection::default();
+        let socket = clients.insert(now, layer, connection, Seat::new(number), &mut across);
+        clients.set_timeouts(socket, limits);
+        if let Some(session) = self.desk.sessions.get_mut(number) {
+            session.client = Some(socket);
+        }
+        Some(socket)
+    }
+
+    /// The client's connection stands.
+    pub(super) fn handle_opened(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+        let Some(session) = self.desk.sessions.get(number) else { return };
+        let bind = session.bind;
+        let live = Arc::clone(&shared.live);
+        let frontend = &live.frontends[bind.frontend];
+        if refuses(&frontend.config.session_rules, shared, session) {
+            count(frontend, bind, shared.thread, Counter::DeniedSessions);
+            return self.drop_client(now, number);
+        }
+        self.begin_to_inspect(now, shared, number);
+    }
+
+    /// The client is closed without a word, and nothing is told of it.
+    fn drop_client(&mut self, now: Instant, number: u32) {
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        session.stage = Stage::Opening;
+        if let Some(socket) = session.client {
+            let (clients, mut across) = self.side_of(Way::Client);
+            clients.cut(now, socket, &mut across);
+        }
+    }
+
+    /// A client ended its side while nobody was reading: with `abortonclose`, it takes back what
+    /// it asked for.
+    pub(super) fn handle_client_hangup(&mut self, _: Instant, shared: &Shared, socket: SocketId) {
+        let Some((_, seat)) = self.clients.get(socket) else { return };
+        let number = seat.session;
+        let Some(session) = self.desk.sessions.get(number) else { return };
+        let waits = matches!(session.stage, Stage::Queued | Stage::Pausing | Stage::Connecting);
+        let aborts = |it: fulmar_haproxy::BackendId| {
+            shared.live.backends[it.0].config.options.abort_on_close
+        };
+        if waits && session.backend.is_some_and(aborts) {
+            self.desk.work.push_back(Work::Left(number));
+        }
+    }
+}
+
+/// Counts for the frontend and for the listener.
+pub(super) fn count(frontend: &LiveFrontend, bind: BindId, thread: usize, counter: Counter) {
+    frontend.counters[thread].add(counter, 1);
+    frontend.listeners[bind.bind][thread].add(counter, 1);
+}
+
+/// What a client of this listener connects to, if there is only one possibility.
+fn listening(frontend: &LiveFrontend, bind: BindId) -> Option<SocketAddr> {
+    match frontend.config.binds.get(bind.bind)?.address {
+        BindAddress::Tcp(address) if !address.ip().is_unspecified() && address.port() != 0 => {
+            Some(address)
+        }
+        _ => None,
+    }
+}
+
+/// True if rules that cannot wait are against a session.
+fn refuses(rules: &[TcpRule], shared: &Shared, session: &Session) -> bool {
+    !rules.is_empty()
+        && matches!(
+            judge(rules, &View { shared, session, complete: true }),
+            Verdict::Decided(TcpAction::Reject)
+        )
+}

@@ -1,0 +1,222 @@
+//! Ends: of one side, of a session, and what is told of it.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use fulmar_engine::End;
+
+use super::Tcp;
+use super::across::Way;
+use super::ending::{By, Ending, When};
+use super::limits;
+use super::session::{Session, Stage};
+use super::subject::View;
+use crate::counters::Counter;
+use crate::journal::Severity;
+use crate::shared::Shared;
+
+impl Tcp {
+    /// One side sends nothing more.
+    pub(super) fn handle_half_closed(&mut self, shared: &Shared, number: u32) {
+        let Some(session) = self.desk.sessions.get(number) else { return };
+        let Some(backend) = session.backend else { return };
+        let frontend = &shared.live.frontends[session.bind.frontend].config;
+        let backend = &shared.live.backends[backend.0].config;
+        let (client, server) = (session.client, session.server);
+        let of_client = limits::client(frontend, Some(backend));
+        if let Some(client) = client
+            && let Some(limits) = limits::half_closed(of_client, frontend.timeouts.client_fin)
+        {
+            let limits = self.clients.add_timeouts(limits);
+            self.clients.set_timeouts(client, limits);
+        }
+        let of_server = limits::server(backend);
+        if let Some(server) = server
+            && let Some(limits) = limits::half_closed(of_server, backend.timeouts.server_fin)
+        {
+            let limits = self.servers.add_timeouts(limits);
+            self.servers.set_timeouts(server, limits);
+        }
+    }
+
+    /// A connection is gone.
+    pub(super) fn handle_gone(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        number: u32,
+        way: Way,
+        end: End,
+    ) {
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        match way {
+            Way::Client => session.client = None,
+            Way::Server => session.server = None,
+        }
+        match (way, session.stage) {
+            (Way::Server, Stage::Connecting) if session.ending.is_none() => {
+                return self.handle_unreached(now, shared, number, &error_of(end));
+            }
+            (_, Stage::Relaying) => self.handle_relay_end(now, number, way, &end),
+            (Way::Client, _) => self.handle_client_left(now, shared, number, &end),
+            (Way::Server, _) => {}
+        }
+        if way == Way::Server {
+            self.leave(now, shared, number);
+        }
+        self.finish(now, shared, number);
+    }
+
+    /// One side of a relay is gone: what it said is still told to the other.
+    fn handle_relay_end(&mut self, now: Instant, number: u32, way: Way, end: &End) {
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let by = match (end, way) {
+            (End::Closed, _) => None,
+            (End::TimedOut(_), Way::Client) => Some(By::ClientTimeout),
+            (End::TimedOut(_), Way::Server) => Some(By::ServerTimeout),
+            (End::Cut, _) => Some(By::Killed),
+            (_, Way::Client) => Some(By::Client),
+            (_, Way::Server) => Some(By::Server),
+        };
+        let Some(by) = by else { return };
+        session.end(Ending { by, when: When::Data });
+        let other = if way == Way::Client { session.server } else { session.client };
+        let Some(other) = other else { return };
+        let (side, mut across) = self.side_of(way.other());
+        match end {
+            End::TimedOut(_) | End::Cut => side.cut(now, other, &mut across),
+            _ => {
+                if let Some((connection, _)) = side.get_mut(other) {
+                    connection.finish();
+                    side.touch(now, other, &mut across);
+                }
+            }
+        }
+    }
+
+    /// The client is gone before there was a server.
+    fn handle_client_left(&mut self, now: Instant, shared: &mut Shared, number: u32, end: &End) {
+        self.unqueue(shared, number);
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let when = match session.stage {
+            Stage::Queued => When::Queue,
+            Stage::Pausing | Stage::Connecting => When::Connect,
+            _ => When::Request,
+        };
+        let by = match end {
+            End::TimedOut(_) => By::ClientTimeout,
+            End::Cut => By::Killed,
+            _ => By::Client,
+        };
+        session.end(Ending { by, when });
+        if let Some(server) = session.server.take() {
+            self.servers.close(server);
+        }
+        let _ = now;
+    }
+
+    /// The client takes back what it asked for.
+    pub(super) fn handle_left(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+        let Some(session) = self.desk.sessions.get(number) else { return };
+        let when = match session.stage {
+            Stage::Queued => When::Queue,
+            Stage::Pausing | Stage::Connecting => When::Connect,
+            _ => return,
+        };
+        self.unqueue(shared, number);
+        if let Some(session) = self.desk.sessions.get_mut(number) {
+            session.end(Ending { by: By::Client, when });
+        }
+        self.cut_client(now, number);
+    }
+
+    /// Closes the client; why has been noted.
+    pub(super) fn cut_client(&mut self, now: Instant, number: u32) {
+        let Some(client) = self.desk.sessions.get(number).and_then(|it| it.client) else { return };
+        let (clients, mut across) = self.side_of(Way::Client);
+        clients.cut(now, client, &mut across);
+    }
+
+    /// Both sides are gone: the session is counted and told of.
+    fn finish(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        if session.client.is_some() || session.server.is_some() {
+            return;
+        }
+        let known = session.stage != Stage::Opening;
+        let as_soon = session.stage == Stage::Relaying;
+        session.end(Ending::NORMAL);
+        self.leave(now, shared, number);
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        session.stage = Stage::Over;
+        count(shared, session);
+        let frontend = &shared.live.frontends[session.bind.frontend].config;
+        let told = as_soon && frontend.log_options.as_soon_as_possible;
+        if known && !told {
+            self.log(now, shared, number);
+        }
+        self.desk.sessions.remove(number);
+    }
+
+    /// A line for the log, if this session is worth one.
+    pub(super) fn log(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+        let live = Arc::clone(&shared.live);
+        let Some(session) = self.desk.sessions.get(number) else { return };
+        let frontend = &live.frontends[session.bind.frontend].config;
+        let options = frontend.log_options;
+        let failed = session.redispatched
+            || session.retries > 0
+            || session.ending.is_some_and(|it| it.by != By::Nobody);
+        if frontend.logs.is_empty()
+            || (options.dont_log_null && session.received == 0)
+            || (options.dont_log_normal && !failed)
+        {
+            return;
+        }
+        let severity = match failed && options.separate_errors {
+            true => Severity::Error,
+            false => Severity::Info,
+        };
+        let mut line = Vec::new();
+        let view = View { shared, session, complete: true };
+        frontend.log_format.render(&view.at(now), &mut line);
+        shared.journal.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &line);
+    }
+}
+
+/// Why a server could not be reached, as an error.
+fn error_of(end: End) -> io::Error {
+    match end {
+        End::Failed(error) => error,
+        End::TimedOut(_) => io::ErrorKind::TimedOut.into(),
+        End::Layer(error) => io::Error::other(error),
+        _ => io::ErrorKind::ConnectionAborted.into(),
+    }
+}
+
+/// What a session leaves in the statistics of all that it came past.
+fn count(shared: &Shared, session: &Session) {
+    let thread = shared.thread;
+    let frontend = &shared.live.frontends[session.bind.frontend];
+    let backend = session.backend.map(|it| &shared.live.backends[it.0]);
+    let target = session.target.and_then(|it| backend?.servers.get(it.0));
+    let front = [&frontend.counters[thread], &frontend.listeners[session.bind.bind][thread]];
+    let back = [backend.map(|it| &it.counters[thread]), target.map(|it| &it.counters[thread])];
+    front.iter().for_each(|it| it.subtract(Counter::Sessions, 1));
+    if let Some(backend) = back[0] {
+        backend.subtract(Counter::Sessions, 1);
+    }
+    let aborts = session.ending.and_then(|it| match it.by {
+        By::Client | By::ClientTimeout => Some(Counter::ClientAborts),
+        By::Server | By::ServerTimeout if it.when == When::Data => Some(Counter::ServerAborts),
+        _ => None,
+    });
+    for counters in front.into_iter().chain(back.into_iter().flatten()) {
+        counters.add(Counter::BytesIn, session.received);
+        counters.add(Counter::BytesOut, session.answered);
+        if let Some(aborts) = aborts {
+            counters.add(aborts, 1);
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The way to a server: which one, a place at it, a connection, and what is done if there is none.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fulmar_balance::{Next, Placement, Wants};
+use fulmar_haproxy::model::Algorithm;
+use fulmar_haproxy::{Backend, Mode, ServerId};
+use fulmar_proto::{Connection, Headers, RawConnection, Segment};
+use fulmar_rules::{Sample, Subject};
+
+use super::Tcp;
+use super::across::{Seat, Way, release};
+use super::ending::{By, Ending, When};
+use super::session::{Session, Stage};
+use super::subject::View;
+use crate::balancing::hasher;
+use crate::counters::Counter;
+use crate::shared::Shared;
+use crate::upstream::{Client, Destination};
+
+impl Tcp {
+    /// A server is to be chosen.
+    pub(super) fn begin_to_reach(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        session.times.routed = Some(session.age(now));
+        self.choose(now, shared, number, None);
+    }
+
+    /// Brings a session to a server, or has it wait for one. `avoid`: the last one failed.
+    fn choose(&mut self, now: Instant, shared: &mut Shared, number: u32, avoid: Option<ServerId>) {
+        let live = Arc::clone(&shared.live);
+        let Some(session) = self.desk.sessions.get(number) else { return };
+        let Some(backend) = session.backend else { return };
+        let there = &live.backends[backend.0];
+        let view = View { shared, session, complete: true };
+        let named = there.config.use_servers.iter().find(|(server, condition)| {
+            there.group.members()[server.0].is_reachable() && condition.holds(&view)
+        });
+        let placement = match (named, avoid) {
+            (Some((server, _)), None) => there.group.try_place_at(server.0),
+            (_, avoid) => {
+                let key = key(&there.config, &view);
+                let avoid = avoid.as_ref().map_or(&[][..], |it| std::slice::from_ref(&it.0));
+                there.group.try_place(&mut shared.pickers[backend.0], key, avoid)
+            }
+        };
+        match placement {
+            Placement::Placed(server) => {
+                let counters = [&there.servers[server].counters, &there.counters];
+                counters.iter().for_each(|it| it[shared.thread].add(Counter::Balanced, 1));
+                self.handle_placed(now, shared, number, ServerId(server));
+            }
+            Placement::Wait(wants) => self.wait_for_place(now, shared, number, wants),
+            Placement::Crowded(_) => self.fail(now, shared, number, By::Server, When::Queue),
+            Placement::Nobody => self.fail(now, shared, number, By::Server, When::Connect),
+        }
+    }
+
+    /// It has a place at this server.
+    fn handle_placed(&mut self, now: Instant, shared: &mut Shared, number: u32, server: ServerId) {
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let Some(backend) = session.backend else { return };
+        let there = &shared.live.backends[backend.0];
+        session.target = Some(server);
+        session.seated = true;
+        let counters = &there.servers[server.0].counters[shared.thread];
+        counters.add(Counter::SessionsTotal, 1);
+        counters.add(Counter::Sessions, 1);
+        session.times.dequeued = Some(session.age(now));
+        self.connect(now, shared, number);
+    }
+
+    /// All servers are full: it waits for a place.
+    fn wait_for_place(&mut self, now: Instant, shared: &mut Shared, number: u32, wants: Wants) {
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let Some(backend) = session.backend else { return };
+        let there = &shared.live.backends[backend.0];
+        session.stage = Stage::Queued;
+        session.ticket = Some(self.queues[backend.0].push(&there.group, wants, number));
+        there.counters[shared.thread].add(Counter::Queued, 1);
+        let timeouts = &there.config.timeouts;
+        let deadline = timeouts.queue.or(timeouts.connect).map(|after| now + after);
+        self.set_timer(number, deadline);
+        self.serve_queue(now, shared, backend.0); // a place may have become free meanwhile
+    }
+
+    /// It does not wait any more: it has a place, or has given up.
+    pub(super) fn unqueue(&mut self, shared: &Shared, number: u32) {
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let (Some(backend), Some(ticket)) = (session.backend, session.ticket.take()) else {
+            return;
+        };
+        let there = &shared.live.backends[backend.0];
+        self.queues[backend.0].cancel(&there.group, ticket);
+        there.counters[shared.thread].subtract(Counter::Queued, 1);
+        self.set_timer(number, None);
+    }
+
+    /// Places may have become free: whoever waits longest gets one.
+    fn serve_queue(&mut self, now: Instant, shared: &mut Shared, backend: usize) {
+        let live = Arc::clone(&shared.live);
+        loop {
+            match self.queues[backend].next(&live.backends[backend].group) {
+                Next::Place { token, server } => {
+                    self.unqueue(shared, token);
+                    self.handle_placed(now, shared, token, ServerId(server));
+                }
+                Next::Wake(thread) => live.wakers.wake(thread),
+                Next::Nobody => return,
+            }
+        }
+    }
+
+    /// Another thread has made room, or a server was taken from those who wait for it.
+    pub(super) fn serve_all_queues(&mut self, now: Instant, shared: &mut Shared) {
+        let live = Arc::clone(&shared.live);
+        for (backend, there) in live.backends.iter().enumerate() {
+            if there.config.mode != Mode::Tcp || !self.queues[backend].take_wake(&there.group) {
+                continue;
+            }
+            while let Some(number) = self.queues[backend].take_unreachable(&there.group) {
+                self.unqueue(shared, number);
+                self.choose(now, shared, number, None);
+            }
+            self.serve_queue(now, shared, backend);
+        }
+    }
+
+    /// Gives the place at the server back.
+    pub(super) fn leave(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let (Some(backend), Some(target)) = (session.backend, session.target) else { return };
+        if std::mem::take(&mut session.seated) {
+            let live = Arc::clone(&shared.live);
+            let there = &live.backends[backend.0];
+            there.group.leave(target.0);
+            there.servers[target.0].counters[shared.thread].subtract(Counter::Sessions, 1);
+            self.serve_queue(now, shared, backend.0);
+        }
+    }
+
+    fn connect(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+        let live = Arc::clone(&shared.live);
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let (Some(backend), Some(target)) = (session.backend, session.target) else { return };
+        session.stage = Stage::Connecting;
+        let there = &live.backends[backend.0];
+        let server = &there.servers[target.0];
+        server.counters[shared.thread].add(Counter::ConnectsTried, 1);
+        let address = there.group.members()[target.0].address();
+        let destination = Destination { backend: &there.config, server, address };
+        let view = View { shared, session, complete: true };
+        let name = server.config.tls.as_ref().and_then(|tls| view.server_name(tls));
+        let client = Client {
+            source: session.source,
+            destination: session.destination,
+            server_name: name.as_deref(),
+            tls: None,
+        };
+        let mut opening = match destination.open(client) {
+            Ok(opening) => opening,
+            Err(error) => return self.handle_unreached(now, shared, number, &error),
+        };
+        let mut connection = RawConnection::default();
+        if opening.tls.is_none()
+            && let Some(header) = opening.header.take()
+        {
+            // With the first bytes, in one packet. Nothing was said before that.
+            let _ = connection.send_data(RawConnection::STREAM, Segment::Bytes(header));
+        }
+        let (endpoint, layer) = opening.split();
+        let socket = self.servers.connect(now, endpoint, layer, connection, Seat::new(number));
+        self.servers.set_timeouts(socket, self.limits.of_server(backend.0));
+        if let Some(session) = self.desk.sessions.get_mut(number) {
+            session.server = Some(socket);
+        }
+    }
+
+    /// The server's connection stands: bytes pass from now on.
+    pub(super) fn handle_reached(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        session.stage = Stage::Relaying;
+        session.times.connected = Some(session.age(now));
+        let (bytes, ended) = (session.pending.take(), session.pending.ended);
+        let (client, server) = (session.client, session.server);
+        if let (Some(backend), Some(target)) = (session.backend, session.target) {
+            let there = &shared.live.backends[backend.0];
+            there.servers[target.0].counters[shared.thread].add(Counter::Connections, 1);
+        }
+        let Some(server) = server else { return };
+        let Some((connection, _)) = self.servers.get_mut(server) else { return };
+        let mut full = false;
+        if !bytes.is_empty() {
+            // Refused only after its end, which has not been said.
+            let _ = connection.send_data(RawConnection::STREAM, Segment::Bytes(bytes));
+            full = connection.room(RawConnection::STREAM) == 0;
+        }
+        if ended {
+            let _ = connection.send_end(RawConnection::STREAM, Headers::EMPTY);
+            self.handle_half_closed(shared, number);
+        }
+        let (servers, mut across) = self.side_of(Way::Server);
+        servers.touch(now, server, &mut across);
+        if let Some(client) = client.filter(|_| !full) {
+            let (clients, mut across) = self.side_of(Way::Client);
+            release(now, clients, client, &mut across);
+        }
+        if shared.live.frontends[self.frontend_of(number)].config.log_options.as_soon_as_possible {
+            self.log(now, shared, number);
+        }
+    }
+
+    fn frontend_of(&self, number: u32) -> usize {
+        self.desk.sessions.get(number).map_or(0, |session| session.bind.frontend)
+    }
+
+    /// The server could not be reached: perhaps again, perhaps another one (HAProxy's manual,
+    /// `retries`, `option redispatch`).
+    pub(super) fn handle_unreached(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        number: u32,
+        error: &io::Error,
+    ) {
+        let live = Arc::clone(&shared.live);
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let (Some(backend), Some(target)) = (session.backend, session.target) else { return };
+        session.server = None;
+        let there = &live.backends[backend.0];
+        let counters =
+            [&there.counters[shared.thread], &there.servers[target.0].counters[shared.thread]];
+        let late = error.kind() == io::ErrorKind::TimedOut;
+        if session.retries >= there.config.retries {
+            counters.iter().for_each(|it| it.add(Counter::ConnectErrors, 1));
+            let by = match late {
+                true => By::ServerTimeout,
+                false if is_exhaustion(error) => By::Resources,
+                false => By::Server,
+            };
+            return self.fail(now, shared, number, by, When::Connect);
+        }
+        session.retries += 1;
+        if there.group.active() > 1 && redispatches(&there.config, session) {
+            session.redispatched = true;
+            counters.iter().for_each(|it| it.add(Counter::Redispatches, 1));
+            self.leave(now, shared, number);
+            return self.choose(now, shared, number, Some(target));
+        }
+        counters.iter().for_each(|it| it.add(Counter::Retries, 1));
+        if late {
+            return self.connect(now, shared, number);
+        }
+        // It would fail again at once.
+        session.stage = Stage::Pausing;
+        let pause = there.config.timeouts.connect.map_or(PAUSE, |connect| connect.min(PAUSE));
+        self.set_timer(number, Some(now + pause));
+    }
+
+    /// The time of a session has come: what it is depends on what it waits for.
+    pub(super) fn handle_session_timer(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+        let Some(session) = self.desk.sessions.get(number) else { return };
+        match session.stage {
+            Stage::Inspecting(_) => self.inspect(now, shared, number, None),
+            Stage::Queued => {
+                self.unqueue(shared, number);
+                self.fail(now, shared, number, By::ServerTimeout, When::Queue);
+            }
+            Stage::Pausing => self.connect(now, shared, number),
+            Stage::Opening | Stage::Connecting | Stage::Relaying | Stage::Over => {}
+        }
+    }
+
+    /// No server for this client.
+    fn fail(&mut self, now: Instant, shared: &mut Shared, number: u32, by: By, when: When) {
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        session.end(Ending { by, when });
+        if let Some(backend) = session.backend.filter(|_| session.target.is_none()) {
+            let counters = &shared.live.backends[backend.0].counters[shared.thread];
+            counters.add(Counter::ConnectErrors, 1);
+        }
+        self.cut_client(now, number);
+    }
+
+    pub(super) fn set_timer(&mut self, number: u32, deadline: Option<Instant>) {
+        if let Some(client) = self.desk.sessions.get(number).and_then(|session| session.client) {
+            self.clients.set_timer(client, deadline);
+        }
+    }
+}
+
+/// What the backend's way of choosing goes by, if it goes by something.
+fn key(backend: &Backend, view: &View<'_>) -> Option<u32> {
+    let hasher = hasher(backend);
+    match &backend.algorithm {
+        Algorithm::Source => Some(hasher.address(view.source()?.ip())),
+        Algorithm::Hash(expression) => {
+            let mut text = Vec::new();
+            match expression.evaluate(view)? {
+                Sample::Text(bytes) | Sample::Binary(bytes) => text.extend_from_slice(&bytes),
+                Sample::Int(number) => text.extend_from_slice(number.to_string().as_bytes()),
+                Sample::Bool(is) => text.push(is.into()),
+                Sample::Address(address) => return Some(hasher.address(address)),
+            }
+            Some(hasher.key(&text))
+        }
+        _ => None,
+    }
+}
+
+/// True if another server is tried after this attempt. Without an option to say so it is, where
+/// it is just the next one's turn.
+fn redispatches(backend: &Backend, session: &Session) -> bool {
+    let attempts = i64::from(session.retries);
+    let every = i64::from(backend.options.redispatch);
+    match every {
+        1.. => attempts % every == 0,
+        0 => matches!(backend.algorithm, Algorithm::RoundRobin | Algorithm::StaticRoundRobin),
+        _ => {
+            let last = i64::from(backend.retries) + 1 + every;
+            last > 0 && attempts % last == 0
+        }
+    }
+}
+
+/// Descriptors or memory are used up here, which is not the server's fault.
+fn is_exhaustion(error: &io::Error) -> bool {
+    const EMFILE: i32 = 24;
+    const ENFILE: i32 = 23;
+    const ENOMEM: i32 = 12;
+    const EADDRNOTAVAIL: i32 = 99;
+    matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOMEM | EADDRNOTAVAIL))
+}
+
+/// Before the same server is asked again (HAProxy's manual, `retries`).
+const PAUSE: Duration = Duration::from_secs(1);

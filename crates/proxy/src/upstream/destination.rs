@@ -1,0 +1,171 @@
+//! A server as somewhere to connect to: its address, and what is put below the connection.
+//!
+//! Everything that a configuration says of the way to a server is here: TCP or a Unix socket, our
+//! own address, a PROXY header, TLS. What a client is to it, where it comes from and whom it
+//! asked for, is told as [`Client`].
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use fulmar_engine::{Endpoint, KeepAlive, Peer};
+use fulmar_haproxy::model::{ServerAddress, ServerProxy};
+use fulmar_haproxy::{Backend, Server};
+use fulmar_proto::Layer;
+use fulmar_semantics::proxy_protocol::{self, Addresses, Extras, Header, Transport};
+
+use super::header::ProxyHeader;
+use crate::live::LiveServer;
+
+/// A server as somewhere to connect to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Destination<'a> {
+    pub(crate) backend: &'a Backend,
+    pub(crate) server: &'a LiveServer,
+    /// Where it is now, if an operator has moved it.
+    pub(crate) address: Option<SocketAddr>,
+}
+
+/// For whom a connection to a server is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Client<'a> {
+    /// Where it connects from; `None`: it has no address, or the connection is nobody's alone.
+    pub(crate) source: Option<SocketAddr>,
+    /// What it connected to.
+    pub(crate) destination: Option<SocketAddr>,
+    /// The name that a TLS server is asked for (`sni`).
+    pub(crate) server_name: Option<&'a str>,
+    /// What is known of its TLS (`send-proxy-v2-ssl`), if it speaks it.
+    pub(crate) tls: Option<&'a proxy_protocol::Tls>,
+}
+
+/// A connection about to be made.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(crate) endpoint: Endpoint,
+    /// Sent before anything else, TLS included.
+    pub(crate) header: Option<Bytes>,
+    /// Above that.
+    pub(crate) tls: Option<Box<dyn Layer>>,
+}
+
+impl Opening {
+    /// All that lies between the socket and the connection, as one layer.
+    pub(crate) fn split(self) -> (Endpoint, Option<Box<dyn Layer>>) {
+        let layer = match self.header {
+            None => self.tls,
+            Some(header) => Some(Box::new(ProxyHeader::new(header, self.tls)) as Box<dyn Layer>),
+        };
+        (self.endpoint, layer)
+    }
+}
+
+impl Destination<'_> {
+    /// A connection for `client`.
+    ///
+    /// # Errors
+    /// There is no such connection: the server has no address, or none for this client, or its TLS
+    /// could not be set up.
+    pub(crate) fn open(&self, client: Client<'_>) -> io::Result<Opening> {
+        let server: &Server = &self.server.config;
+        let peer = match self.address {
+            Some(moved) => Peer::Ip(moved),
+            None => peer(&server.address, client.destination)?,
+        };
+        let keep_alive = self.backend.options.server_probes.then_some(PROBES);
+        let local = server.source.or(self.backend.source);
+        let tls = match &self.server.tls {
+            None => None,
+            Some(Err(error)) => return Err(io::Error::other(error.to_string())),
+            Some(Ok(tls)) => {
+                let address = match &peer {
+                    Peer::Ip(address) => address.ip().to_string(),
+                    Peer::Unix(_) => UNNAMED.to_string(),
+                };
+                let name = client.server_name.filter(|name| !name.is_empty()).unwrap_or(&address);
+                let session = tls.session(name).map_err(io::Error::other)?;
+                Some(Box::new(session) as Box<dyn Layer>)
+            }
+        };
+        Ok(Opening {
+            endpoint: Endpoint { peer, local, interface: None, keep_alive },
+            header: header(server.send_proxy, client),
+            tls,
+        })
+    }
+}
+
+fn peer(address: &ServerAddress, destination: Option<SocketAddr>) -> io::Result<Peer> {
+    let unknown = || io::Error::other("where the client connected to is not known");
+    Ok(match address {
+        ServerAddress::Tcp(address) => Peer::Ip(*address),
+        ServerAddress::Unix(path) => Peer::Unix(path.clone()),
+        ServerAddress::Abstract(name) => Peer::Unix(PathBuf::from(format!("@{name}"))),
+        ServerAddress::Mapped { address, offset } => {
+            let client = destination.ok_or_else(unknown)?;
+            let port = i32::from(client.port()) + offset;
+            let port = u16::try_from(port).map_err(|_| {
+                io::Error::other(format!("the server's port would be {port}, which is none"))
+            })?;
+            let address = if address.is_unspecified() { client.ip() } else { *address };
+            Peer::Ip(SocketAddr::new(address, port))
+        }
+        ServerAddress::Unresolved(name) => {
+            return Err(io::Error::other(format!("the name {name} has no address")));
+        }
+    })
+}
+
+/// What the server is told of the client, if it is told anything.
+fn header(how: ServerProxy, client: Client<'_>) -> Option<Bytes> {
+    let addresses = addresses(client);
+    let mut out = Vec::new();
+    let encoded = match how {
+        ServerProxy::None => return None,
+        ServerProxy::V1 => {
+            let header = Header { addresses, ..Header::default() };
+            proxy_protocol::encode_v1(&header, &mut out)
+        }
+        ServerProxy::V2 { tls, common_name } => {
+            let told = client.tls.filter(|_| tls && addresses.is_some()).cloned();
+            let told = told.map(|it| proxy_protocol::Tls {
+                common_name: it.common_name.filter(|_| common_name),
+                ..it
+            });
+            let extras = Extras { tls: told, ..Extras::default() };
+            let header = Header { addresses, transport: Transport::Stream, extras };
+            proxy_protocol::encode_v2(&header, &mut out)
+        }
+    };
+    encoded.ok().map(|()| out.into())
+}
+
+/// Both ends of the client's connection, if they are of one family.
+fn addresses(client: Client<'_>) -> Option<Addresses> {
+    let (source, destination) = (client.source?, client.destination?);
+    Some(match (canonical(source), canonical(destination)) {
+        (SocketAddr::V4(source), SocketAddr::V4(destination)) => {
+            Addresses::V4 { source, destination }
+        }
+        (SocketAddr::V6(source), SocketAddr::V6(destination)) => {
+            Addresses::V6 { source, destination }
+        }
+        _ => return None,
+    })
+}
+
+/// An IPv4 address as what it is, whatever the socket told.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// As `option srvtcpka`: the kernel's own figures (tcp(7)).
+const PROBES: KeepAlive = KeepAlive {
+    idle: std::time::Duration::from_secs(7_200),
+    interval: std::time::Duration::from_secs(75),
+    count: 9,
+};
+/// Whom a TLS server at a Unix socket is taken for, if nothing else is said: an address, which
+/// is not sent.
+const UNNAMED: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);

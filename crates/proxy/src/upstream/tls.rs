@@ -1,0 +1,24 @@
+//! TLS toward a server, as its configuration says: files are read once, when the proxy begins.
+
+use fulmar_haproxy::model::{ServerTls, TlsVersion};
+use fulmar_tls::{ClientOptions, ClientTls, ConfigError, Identity, Roots, Verify, Version};
+
+/// What all connections to a server share.
+///
+/// # Errors
+/// A file cannot be read or used.
+pub(crate) fn client_tls(tls: &ServerTls) -> Result<ClientTls, ConfigError> {
+    ClientTls::new(ClientOptions {
+        roots: tls.ca_file.clone().map_or(Roots::Platform, |file| Roots::Files(vec![file])),
+        verify: if tls.verify { Verify::Full } else { Verify::Nothing },
+        // One file holds the chain and its key, as HAProxy has it.
+        identity: tls.certificate.as_ref().map(|file| Identity::files(file.clone(), file.clone())),
+        version_min: match tls.version_min {
+            Some(TlsVersion::Tls13) => Version::Tls13,
+            _ => Version::Tls12,
+        },
+        alpn: tls.alpn.iter().map(|name| name.as_bytes().to_vec()).collect(),
+        server_name: tls.verify_host.clone(),
+        ..ClientOptions::default()
+    })
+}
