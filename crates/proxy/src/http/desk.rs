@@ -71,7 +71,9 @@ impl Desk {
             timeouts: servers.add_timeouts(server_timeouts(&backend.config, &server.config)),
             shelf: pool.add(),
         };
-        let exits = |backend: &LiveBackend| -> Vec<_> { backend.servers.iter().map(|it| exit(backend, it)).collect() };
+        let exits = |backend: &LiveBackend| -> Vec<_> {
+            backend.servers.iter().map(|it| exit(backend, it)).collect()
+        };
         let servers = live.backends.iter().map(exits).collect();
         Self { pool, frontends, servers, errands: VecDeque::new(), spare: Vec::new() }
     }

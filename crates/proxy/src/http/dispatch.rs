@@ -103,7 +103,8 @@ impl Requests<'_> {
             seat.client = Some(asked);
             exchange.times.connected = Some(now);
             exchange.stage = Stage::Connecting(Up { socket, stream: asked.stream });
-            if send::begin(now, asked, connection, exchange, (link, seat), config, socket).is_err() {
+            if send::begin(now, asked, connection, exchange, (link, seat), config, socket).is_err()
+            {
                 return self.answer(now, asked, (connection, session), 500, Ended(b'I', b'H'));
             }
             return self.desk.ask(Errand::Touch(socket));

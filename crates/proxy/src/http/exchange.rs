@@ -157,7 +157,13 @@ impl Default for Ended {
 
 impl Exchange {
     /// A request has come: what goes on of it is kept.
-    pub(super) fn begin(&mut self, now: Instant, stream: StreamId, head: &Request<'_>, len: BodyLen) {
+    pub(super) fn begin(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        head: &Request<'_>,
+        len: BodyLen,
+    ) {
         self.stream = stream;
         self.len = len;
         self.expects_continue = head.expects_continue;

@@ -141,7 +141,12 @@ pub(super) enum Again {
 }
 
 /// Whether and how a request goes again after this.
-fn again(backend: &Backend, exchange: &mut Exchange, seat: &Seat, failure: &Failure) -> Option<Again> {
+fn again(
+    backend: &Backend,
+    exchange: &mut Exchange,
+    seat: &Seat,
+    failure: &Failure,
+) -> Option<Again> {
     let unsent = !seat.sent;
     let harmless = unsent || exchange.is_idempotent();
     let stale = matches!(failure, Failure::Empty | Failure::Reset(_))

@@ -133,7 +133,10 @@ impl Replies<'_> {
     }
 
     /// The exchange's own view of what happened, and its client; `None` if that has left.
-    pub(super) fn exchange(&mut self, asked: Asked) -> Option<(&mut ServerConnection, &mut Exchange)> {
+    pub(super) fn exchange(
+        &mut self,
+        asked: Asked,
+    ) -> Option<(&mut ServerConnection, &mut Exchange)> {
         let (client, session) = self.clients.get_mut(asked.socket)?;
         Some((client, of(session, asked.stream)?))
     }
