@@ -13,12 +13,11 @@ use fulmar_haproxy::model::{BackendTimeouts, ServerCheck};
 use fulmar_proto::{FileRange, Input, RawConnection, Transmit};
 use fulmar_tls::{ClientTls, ConfigError};
 
-use super::job::{Done, Job, Listener, Stage, reason};
+use super::job::{Done, Job, On, Stage, reason};
 use super::mailbox::{News, Told};
 use super::notice;
 use super::road::{Road, plain_tls};
 use super::status::{CheckStatus, Finding};
-use super::subject::Checked;
 use super::talk::{Talk, Way};
 use super::target::{self, Target};
 use crate::journal::{Journal, Severity};
@@ -97,14 +96,11 @@ impl Checks {
         }
     }
 
-    /// Its links, and who hears of them.
-    fn lend<'s>(
-        &'s mut self,
-    ) -> (&'s mut Links<RawConnection, Job>, Listener<'s, impl Fn(&Job) -> Checked<'s>>) {
+    /// Does something with its links, then deals with what has become of jobs.
+    fn act(&mut self, now: Instant, act: impl FnOnce(&mut Links<RawConnection, Job>, &mut On<'_>)) {
         let Self { links, live, targets, done, .. } = self;
-        let (targets, live): (&'s [Target], &'s Live) = (targets, live);
-        let server = |job: &Job| targets[job.target].checked(live);
-        (links, Listener { server, done })
+        act(links, &mut On { live, targets, done });
+        self.settle(now);
     }
 
     /// Deals with what has become of jobs, until nothing is left.
@@ -243,21 +239,15 @@ impl Engine for Checks {
                 self.links.set_timer(socket, Some(now + patience));
             }
         }
-        let (links, mut on) = self.lend();
-        links.handle_connected(now, socket, &mut on);
-        self.settle(now);
+        self.act(now, |links, on| links.handle_connected(now, socket, on));
     }
 
     fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
-        let (links, mut on) = self.lend();
-        links.handle_input(now, socket, input, &mut on);
-        self.settle(now);
+        self.act(now, |links, on| links.handle_input(now, socket, input, on));
     }
 
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        let (links, mut on) = self.lend();
-        links.handle_sent(now, socket, bytes, &mut on);
-        self.settle(now);
+        self.act(now, |links, on| links.handle_sent(now, socket, bytes, on));
     }
 
     fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
@@ -265,15 +255,11 @@ impl Engine for Checks {
     }
 
     fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
-        let (links, mut on) = self.lend();
-        links.handle_failed(now, socket, error, &mut on);
-        self.settle(now);
+        self.act(now, |links, on| links.handle_failed(now, socket, error, on));
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        let (links, mut on) = self.lend();
-        links.handle_timeout(now, &mut on);
-        self.settle(now);
+        self.act(now, |links, on| links.handle_timeout(now, on));
         self.start_due(now);
         self.settle(now);
         if self.warms.is_some_and(|warms| warms <= now) {

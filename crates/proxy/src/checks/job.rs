@@ -11,6 +11,8 @@ use fulmar_proto::{Connection, Event, Raw, RawConnection};
 use super::status::{CheckStatus, Finding};
 use super::subject::Checked;
 use super::talk::{Step, Talk, Way};
+use super::target::Target;
+use crate::live::Live;
 
 /// One check under way.
 #[derive(Debug)]
@@ -113,13 +115,19 @@ pub(super) fn reason(error: &io::Error) -> String {
 }
 
 /// Who hears what servers answer.
-pub(super) struct Listener<'e, F> {
-    /// The server of a job.
-    pub(super) server: F,
+pub(super) struct On<'e> {
+    pub(super) live: &'e Live,
+    pub(super) targets: &'e [Target],
     pub(super) done: &'e mut Vec<Done>,
 }
 
-impl<'l, F: Fn(&Job) -> Checked<'l>> Handler<RawConnection, Job> for Listener<'_, F> {
+impl<'e> On<'e> {
+    fn server(&self, job: &Job) -> Checked<'e> {
+        self.targets[job.target].checked(self.live)
+    }
+}
+
+impl Handler<RawConnection, Job> for On<'_> {
     fn handle_established(
         &mut self,
         _: Instant,
@@ -128,7 +136,7 @@ impl<'l, F: Fn(&Job) -> Checked<'l>> Handler<RawConnection, Job> for Listener<'_
         _: Option<&dyn std::any::Any>,
     ) {
         job.stage = Stage::Talking;
-        let server = (self.server)(job);
+        let server = self.server(job);
         let step = job.talk.begin(&server, job.tls);
         job.take(connection, step);
     }
@@ -143,7 +151,7 @@ impl<'l, F: Fn(&Job) -> Checked<'l>> Handler<RawConnection, Job> for Listener<'_
         if job.next.is_some() {
             return;
         }
-        let server = (self.server)(job);
+        let server = self.server(job);
         let step = match event {
             Event::Data { stream, bytes } => {
                 connection.release(stream, bytes.len());
@@ -162,7 +170,7 @@ impl<'l, F: Fn(&Job) -> Checked<'l>> Handler<RawConnection, Job> for Listener<'_
         _: SocketId,
         (connection, job): (&mut RawConnection, &mut Job),
     ) {
-        let server = (self.server)(job);
+        let server = self.server(job);
         let finding = job.late(&server.backend.config.check.kind);
         job.next.get_or_insert(Next::Report(finding));
         connection.reset(RawConnection::STREAM, 0);
@@ -173,7 +181,7 @@ impl<'l, F: Fn(&Job) -> Checked<'l>> Handler<RawConnection, Job> for Listener<'_
             Some(Next::Report(finding)) => Done::Found(job, finding),
             Some(Next::Leave(way)) => Done::Goes(job, way),
             None => {
-                let server = (self.server)(&job);
+                let server = self.server(&job);
                 let finding = job.broken(&server.backend.config.check.kind, &end);
                 Done::Found(job, finding)
             }
