@@ -1,2 +1,4 @@
 //! A proxy as a program: threads, reloads, logs, statistics, the runtime socket.
 #![forbid(unsafe_code)]
+
+pub mod statistics;

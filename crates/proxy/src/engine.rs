@@ -176,6 +176,7 @@ impl Engine for Proxy {
     }
 
     fn handle_wake(&mut self, now: Instant) {
+        self.shared.tell(now);
         if self.stop.is_set() && self.ending.is_none() {
             self.begin_to_end(now);
         }

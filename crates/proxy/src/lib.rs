@@ -13,6 +13,7 @@ mod live;
 mod wakers;
 
 mod engine;
+mod facts;
 mod relay;
 mod shared;
 

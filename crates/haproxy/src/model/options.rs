@@ -36,6 +36,8 @@ pub struct Options {
     pub ignore_probes: bool,
     /// `option independent-streams`.
     pub independent_streams: bool,
+    /// `option socket-stats`: listeners are counted, and shown, one by one.
+    pub socket_stats: bool,
 }
 
 /// What becomes of connections between exchanges.

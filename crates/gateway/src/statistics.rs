@@ -1,0 +1,14 @@
+//! What a running proxy tells of itself: as rows and lines, as JSON, as a page, as metrics.
+//!
+//! [`rows`] reads the counters and the state of servers; everything else writes what it found.
+
+pub mod columns;
+pub mod value;
+
+pub mod process;
+pub mod rows;
+
+pub mod info;
+pub mod json;
+pub mod lines;
+pub mod metrics;

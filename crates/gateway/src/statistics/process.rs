@@ -1,0 +1,87 @@
+//! What is told of the process as a whole.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use fulmar_proxy::Live;
+use fulmar_sys::{Ledger, ThreadLedger};
+
+/// The process: made once at its start, shared by all threads.
+#[derive(Debug)]
+pub struct Process {
+    /// When it began.
+    pub began: Instant,
+    /// The same as time of day.
+    pub began_at: SystemTime,
+    /// `node`, or the name of this machine.
+    pub node: String,
+    /// How many descriptors it may have.
+    pub descriptors_max: u64,
+    connections_max: AtomicUsize,
+    stopping: AtomicBool,
+    ledgers: Mutex<Vec<ThreadLedger>>,
+}
+
+/// A moment, by both clocks that statistics go by.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// Now.
+    pub now: Instant,
+    /// The same as counters tell it.
+    pub millis: u64,
+}
+
+impl Moment {
+    /// Now.
+    pub fn at(now: Instant, live: &Live) -> Self {
+        Self { now, millis: live.millis(now) }
+    }
+}
+
+impl Process {
+    /// It has just begun.
+    pub fn new(node: String, connections_max: usize, descriptors_max: u64) -> Self {
+        Self {
+            began: fulmar_sys::now(),
+            began_at: fulmar_sys::wall_clock(),
+            node,
+            descriptors_max,
+            connections_max: AtomicUsize::new(connections_max),
+            stopping: AtomicBool::new(false),
+            ledgers: Mutex::default(),
+        }
+    }
+
+    /// The calling thread serves: its system calls are told of.
+    pub fn add_thread(&self) {
+        let mut ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
+        ledgers.push(ThreadLedger::here());
+    }
+
+    /// What all serving threads have asked of the kernel.
+    pub fn ledger(&self) -> Ledger {
+        let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
+        ledgers.iter().fold(Ledger::ZERO, |sum, ledger| sum + ledger.read())
+    }
+
+    /// A soft stop has begun.
+    pub fn set_stopping(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// True once a soft stop has begun.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Connections of clients that are allowed at a time.
+    pub fn connections_max(&self) -> usize {
+        self.connections_max.load(Ordering::Relaxed)
+    }
+
+    /// Another limit; the threads that accept ask for it.
+    pub fn set_connections_max(&self, max: usize) {
+        self.connections_max.store(max, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,196 @@
+//! From a running proxy to rows: frontends, their listeners, servers, backends.
+//!
+//! Pure: nothing is changed, and nobody is stopped while it is read. Threads go on counting
+//! meanwhile, so two numbers of a row can be one event apart.
+
+mod backend;
+mod frontend;
+mod server;
+mod total;
+
+use fulmar_haproxy::Mode;
+use fulmar_haproxy::model::BindAddress;
+use fulmar_proxy::{Live, LiveBackend, LiveFrontend, LiveServer};
+
+use super::process::{Moment, Process};
+use super::value::Row;
+
+pub use server::State;
+pub use total::Total;
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    /// Proxies of this number only.
+    pub proxy: Option<u32>,
+    /// 1: frontends, 2: backends, 4: servers, 8: listeners; their sum; `None`: all.
+    pub kinds: Option<u32>,
+    /// Servers and listeners of this number only.
+    pub id: Option<u32>,
+    /// Servers that are up, only.
+    pub only_up: bool,
+    /// No servers in maintenance.
+    pub no_maintenance: bool,
+    /// `stats scope`: proxies of these names only; empty: all.
+    pub scope: Vec<String>,
+    /// Proxies whose name contains this only.
+    pub part: String,
+}
+
+impl Wish {
+    fn wants(&self, kind: u32) -> bool {
+        self.kinds.is_none_or(|kinds| kinds & kind != 0)
+    }
+
+    fn wants_proxy(&self, name: &str, id: u32) -> bool {
+        self.proxy.is_none_or(|proxy| proxy == id)
+            && (self.scope.is_empty() || self.scope.iter().any(|it| it == name))
+            && name.contains(&self.part)
+    }
+
+    fn wants_id(&self, id: u32) -> bool {
+        self.id.is_none_or(|wanted| wanted == id)
+    }
+}
+
+/// A proxy: a frontend, a backend, or both by one name, by their places in the configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Listed {
+    /// Its number.
+    pub id: u32,
+    /// Its frontend.
+    pub frontend: Option<usize>,
+    /// Its backend.
+    pub backend: Option<usize>,
+}
+
+impl Listed {
+    /// Its name.
+    pub fn name(self, live: &Live) -> &str {
+        let frontend = self.frontend.map(|at| &*live.frontends[at].config.name);
+        let backend = self.backend.map(|at| &*live.backends[at].config.name);
+        frontend.or(backend).unwrap_or_default()
+    }
+}
+
+/// All proxies, in the order of their numbers, which is that of the text.
+pub fn proxies(live: &Live) -> Vec<Listed> {
+    let frontends = live.frontends.iter().enumerate().map(|(at, it)| {
+        let half = live.backends.iter().position(|half| half.config.id == it.config.id);
+        Listed { id: it.config.id, frontend: Some(at), backend: half }
+    });
+    let lone = |it: &LiveBackend| live.frontends.iter().all(|half| half.config.id != it.config.id);
+    let backends = live.backends.iter().enumerate().filter(|(_, it)| lone(it));
+    let backends =
+        backends.map(|(at, it)| Listed { id: it.config.id, frontend: None, backend: Some(at) });
+    let mut all: Vec<Listed> = frontends.chain(backends).collect();
+    all.sort_by_key(|it| it.id);
+    all
+}
+
+/// The rows that are wished for, in HAProxy's order, one at a time: whoever sends them needs no
+/// memory for all of them.
+#[derive(Debug)]
+pub struct Walk {
+    wish: Wish,
+    proxies: Vec<Listed>,
+    at: usize,
+    item: usize, // of the proxy: frontend, listeners, servers, backend
+}
+
+impl Walk {
+    /// From the first one.
+    pub fn new(live: &Live, wish: Wish) -> Self {
+        let mut proxies = proxies(live);
+        proxies.retain(|it| wish.wants_proxy(it.name(live), it.id));
+        Self { wish, proxies, at: 0, item: 0 }
+    }
+
+    /// The next row.
+    pub fn next(&mut self, live: &Live, process: &Process, moment: Moment) -> Option<Row> {
+        while let Some(proxy) = self.proxies.get(self.at).copied() {
+            let item = self.item;
+            self.item += 1;
+            let frontend = proxy.frontend.map(|at| &live.frontends[at]);
+            let backend = proxy.backend.map(|at| &live.backends[at]);
+            let listeners = frontend.map_or(0, |it| it.listeners.len());
+            let servers = backend.map_or(0, |it| it.servers.len());
+            let row = if item == 0 {
+                frontend.and_then(|it| self.frontend(it, process, moment))
+            } else if item <= listeners {
+                frontend.and_then(|it| self.listener(it, item - 1))
+            } else if item <= listeners + servers {
+                backend.and_then(|it| self.server(it, item - listeners - 1, moment))
+            } else {
+                (self.at, self.item) = (self.at + 1, 0);
+                backend.and_then(|it| self.backend(it, (live, process), moment))
+            };
+            if row.is_some() {
+                return row;
+            }
+        }
+        None
+    }
+
+    fn frontend(&self, it: &LiveFrontend, process: &Process, moment: Moment) -> Option<Row> {
+        let wanted = self.wish.wants(FRONTENDS) && self.wish.wants_id(0);
+        wanted.then(|| frontend::frontend_row(it, process, moment))
+    }
+
+    fn listener(&self, it: &LiveFrontend, at: usize) -> Option<Row> {
+        let bind = it.config.binds.get(at)?;
+        let wanted = self.wish.wants(LISTENERS)
+            && self.wish.wants_id(bind.id)
+            && it.config.options.socket_stats;
+        wanted.then(|| frontend::listener_row(it, bind, &it.listeners[at]))
+    }
+
+    fn server(&self, it: &LiveBackend, at: usize, moment: Moment) -> Option<Row> {
+        let (server, member) = (&it.servers[at], &it.group.members()[at]);
+        let state = State::of(server, member, moment);
+        let wanted = self.wish.wants(SERVERS)
+            && self.wish.wants_id(server.config.id)
+            && !(self.wish.no_maintenance && state.is_maintenance())
+            && !(self.wish.only_up && !state.is_up());
+        wanted.then(|| server::server_row(it, server, member, &state, moment))
+    }
+
+    fn backend(&self, it: &LiveBackend, whole: (&Live, &Process), moment: Moment) -> Option<Row> {
+        let wanted = self.wish.wants(BACKENDS) && self.wish.wants_id(0);
+        wanted.then(|| backend::backend_row(it, whole, moment))
+    }
+}
+
+/// All of them at once.
+pub fn rows(live: &Live, process: &Process, moment: Moment, wish: &Wish) -> Vec<Row> {
+    let mut walk = Walk::new(live, wish.clone());
+    std::iter::from_fn(|| walk.next(live, process, moment)).collect()
+}
+
+fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Http => "http",
+        Mode::Tcp => "tcp",
+    }
+}
+
+/// A listening address as text.
+pub fn bind_text(address: &BindAddress) -> String {
+    match address {
+        BindAddress::Tcp(address) => address.to_string(),
+        BindAddress::Unix(_) => "unix".to_owned(),
+        BindAddress::Abstract(name) => format!("abns@{name}"),
+        BindAddress::Inherited(descriptor) => format!("fd@{descriptor}"),
+    }
+}
+
+/// A server's name as commands write it.
+pub fn full_name(backend: &LiveBackend, server: &LiveServer) -> String {
+    format!("{}/{}", backend.config.name, server.config.name)
+}
+
+/// Bits of [`Wish::kinds`].
+const FRONTENDS: u32 = 1;
+const BACKENDS: u32 = 2;
+const SERVERS: u32 = 4;
+const LISTENERS: u32 = 8;

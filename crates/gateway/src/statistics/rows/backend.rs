@@ -1,0 +1,116 @@
+//! Rows of backends.
+
+use fulmar_balance::Member;
+use fulmar_haproxy::BackendId;
+use fulmar_haproxy::model::{Algorithm, Mode, Target};
+use fulmar_proxy::{Counter, Live, LiveBackend, LiveFrontend, Rate};
+
+use super::super::columns::Column;
+use super::super::process::{Moment, Process};
+use super::super::value::{Kind, Row};
+use super::{Total, mode_name};
+
+/// The row `BACKEND`.
+pub(super) fn backend_row(
+    it: &LiveBackend,
+    (live, process): (&Live, &Process),
+    moment: Moment,
+) -> Row {
+    let config = &*it.config;
+    let total = Total(&it.counters);
+    let mut row = Row::new(Kind::Backend, (&config.name, "BACKEND"), (config.id, 0));
+    row.small(Column::qcur, total.get(Counter::Queued));
+    row.small(Column::qmax, total.peak(Counter::Queued));
+    row.small(Column::scur, total.get(Counter::Sessions));
+    row.small(Column::smax, total.peak(Counter::Sessions));
+    row.small(Column::slim, full_connections(it, live, process));
+    total.put(&mut row, TRAFFIC);
+    row.small(Column::rate, total.rate(Rate::Sessions, moment));
+    row.small(Column::rate_max, total.rate_max(Rate::Sessions));
+    put_servers(&mut row, it);
+    if config.mode == Mode::Http {
+        total.put_responses(&mut row);
+        total.put(&mut row, &[(Column::req_tot, Counter::Requests)]);
+        row.large(Column::cache_lookups, 0);
+        row.large(Column::cache_hits, 0);
+        if let Some(cookie) = &config.cookie {
+            row.text(Column::cookie, &cookie.name);
+        }
+    }
+    total.put_times(&mut row, moment);
+    total.put_common(&mut row);
+    total.put_protocols(&mut row, Counter::ConnectsTried);
+    row.text(Column::mode, mode_name(config.mode));
+    row.text(Column::algo, algorithm_name(&config.algorithm));
+    row
+}
+
+fn put_servers(row: &mut Row, it: &LiveBackend) {
+    let usable: Vec<&Member> = it.group.members().iter().filter(|it| it.is_usable()).collect();
+    let (backups, active): (Vec<&Member>, Vec<&Member>) =
+        usable.iter().copied().partition(|it| it.is_backup());
+    let at_work: &[&Member] = match (active.is_empty(), it.config.all_backups) {
+        (false, _) => &active,
+        (true, true) => &backups,
+        (true, false) => &backups[..backups.len().min(1)],
+    };
+    let weight: u32 = at_work.iter().map(|member| member.weight()).sum();
+    let is_up = !usable.is_empty() || it.servers.is_empty();
+    row.text(Column::status, if is_up { "UP" } else { "DOWN" });
+    row.small(Column::weight, weight);
+    row.small(Column::uweight, weight);
+    row.small(Column::act, active.len());
+    row.small(Column::bck, backups.len());
+    row.small(Column::agg_server_status, 0_u32);
+    row.small(Column::agg_server_check_status, 0_u32);
+    row.small(Column::agg_check_status, 0_u32);
+}
+
+/// `fullconn`, or a tenth of what may come in by the frontends that lead here.
+fn full_connections(it: &LiveBackend, live: &Live, process: &Process) -> usize {
+    let reaches = |frontend: &&LiveFrontend| {
+        let leads = |id: &BackendId| live.backends[id.0].config.id == it.config.id;
+        let rules = frontend.config.use_backends.iter();
+        let fixed = rules.filter_map(|rule| match &rule.target {
+            Target::Backend(id) => Some(id),
+            Target::Named(_) => None,
+        });
+        fixed.chain(&frontend.config.default_backend).any(leads)
+    };
+    let most = |it: &LiveFrontend| it.config.connections_max.unwrap_or(process.connections_max());
+    let sum: usize = live.frontends.iter().filter(reaches).map(most).sum();
+    it.config.full_connections.unwrap_or_else(|| sum.div_ceil(10).max(1))
+}
+
+fn algorithm_name(algorithm: &Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::RoundRobin => "roundrobin",
+        Algorithm::StaticRoundRobin => "static-rr",
+        Algorithm::LeastConnections => "leastconn",
+        Algorithm::First => "first",
+        Algorithm::Source => "source",
+        Algorithm::Uri { .. } => "uri",
+        Algorithm::UrlParameter(_) => "url_param",
+        Algorithm::Field { .. } => "hdr",
+        Algorithm::Hash(_) => "hash",
+        Algorithm::Random { .. } => "random",
+        _ => "unknown",
+    }
+}
+
+const TRAFFIC: &[(Column, Counter)] = &[
+    (Column::stot, Counter::SessionsTotal),
+    (Column::bin, Counter::BytesIn),
+    (Column::bout, Counter::BytesOut),
+    (Column::dreq, Counter::DeniedRequests),
+    (Column::dresp, Counter::DeniedResponses),
+    (Column::econ, Counter::ConnectErrors),
+    (Column::eresp, Counter::ResponseErrors),
+    (Column::wretr, Counter::Retries),
+    (Column::wredis, Counter::Redispatches),
+    (Column::lbtot, Counter::Balanced),
+    (Column::cli_abrt, Counter::ClientAborts),
+    (Column::srv_abrt, Counter::ServerAborts),
+    (Column::connect, Counter::ConnectsTried),
+    (Column::reuse, Counter::Reuses),
+];

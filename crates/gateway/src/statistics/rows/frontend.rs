@@ -1,0 +1,77 @@
+//! Rows of frontends and listeners.
+
+use std::sync::atomic::Ordering;
+
+use fulmar_haproxy::model::{Bind, Mode};
+use fulmar_proxy::{Counter, Counters, LiveFrontend, Rate};
+
+use super::super::columns::Column;
+use super::super::process::{Moment, Process};
+use super::super::value::{Kind, Row};
+use super::{Total, bind_text, mode_name};
+
+/// The row `FRONTEND`.
+pub(super) fn frontend_row(it: &LiveFrontend, process: &Process, moment: Moment) -> Row {
+    let config = &*it.config;
+    let total = Total(&it.counters);
+    let mut row = Row::new(Kind::Frontend, (&config.name, "FRONTEND"), (config.id, 0));
+    put_traffic(&mut row, total);
+    row.small(Column::slim, config.connections_max.unwrap_or_else(|| process.connections_max()));
+    row.text(Column::status, status(it));
+    row.text(Column::mode, mode_name(config.mode));
+    row.small(Column::rate, total.rate(Rate::Sessions, moment));
+    row.small(Column::rate_lim, config.sessions_per_second_max.unwrap_or(0));
+    row.small(Column::rate_max, total.rate_max(Rate::Sessions));
+    row.small(Column::conn_rate, total.rate(Rate::Connections, moment));
+    row.small(Column::conn_rate_max, total.rate_max(Rate::Connections));
+    total.put(&mut row, &[(Column::conn_tot, Counter::Connections)]);
+    total.put(&mut row, &[(Column::intercepted, Counter::Intercepted)]);
+    if config.mode == Mode::Http {
+        total.put_responses(&mut row);
+        row.small(Column::req_rate, total.rate(Rate::Requests, moment));
+        row.small(Column::req_rate_max, total.rate_max(Rate::Requests));
+        total.put(&mut row, &[(Column::req_tot, Counter::Requests)]);
+        row.large(Column::cache_lookups, 0);
+        row.large(Column::cache_hits, 0);
+    }
+    total.put_protocols(&mut row, Counter::Connections);
+    row
+}
+
+/// The row of a listener.
+pub(super) fn listener_row(it: &LiveFrontend, bind: &Bind, counters: &[Counters]) -> Row {
+    let config = &*it.config;
+    let mut row = Row::new(Kind::Listener, (&config.name, &bind.name), (config.id, bind.id));
+    put_traffic(&mut row, Total(counters));
+    row.small(Column::slim, bind.connections_max.unwrap_or(0));
+    row.text(Column::status, if status(it) == "PAUSED" { "WAITING" } else { "OPEN" });
+    row.text(Column::addr, &bind_text(&bind.address));
+    row.text(Column::mode, mode_name(config.mode));
+    row
+}
+
+fn put_traffic(row: &mut Row, total: Total<'_>) {
+    row.small(Column::scur, total.get(Counter::Sessions));
+    row.small(Column::smax, total.peak(Counter::Sessions));
+    total.put(row, TRAFFIC);
+    total.put_common(row);
+}
+
+fn status(it: &LiveFrontend) -> &'static str {
+    match (it.config.disabled, it.paused.load(Ordering::Relaxed)) {
+        (true, _) => "STOP",
+        (false, true) => "PAUSED",
+        (false, false) => "OPEN",
+    }
+}
+
+const TRAFFIC: &[(Column, Counter)] = &[
+    (Column::stot, Counter::SessionsTotal),
+    (Column::bin, Counter::BytesIn),
+    (Column::bout, Counter::BytesOut),
+    (Column::dreq, Counter::DeniedRequests),
+    (Column::dresp, Counter::DeniedResponses),
+    (Column::ereq, Counter::RequestErrors),
+    (Column::dcon, Counter::DeniedConnections),
+    (Column::dses, Counter::DeniedSessions),
+];

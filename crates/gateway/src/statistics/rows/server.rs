@@ -1,0 +1,138 @@
+//! Rows of servers.
+
+use fulmar_balance::{Admin, Health, Member};
+use fulmar_haproxy::model::{Mode, ServerAddress};
+use fulmar_proxy::{Counter, LiveBackend, LiveServer, Rate};
+
+use super::super::columns::Column;
+use super::super::process::Moment;
+use super::super::value::{Kind, Row};
+use super::{Total, mode_name};
+
+/// What is told of the state of a server.
+#[derive(Clone, Copy, Debug)]
+pub struct State {
+    admin: Admin,
+    health: Health,
+    is_checked: bool,
+}
+
+impl State {
+    /// As it is now.
+    pub fn of(server: &LiveServer, member: &Member, _: Moment) -> Self {
+        let is_checked = server.config.check.is_some();
+        Self { admin: member.admin(), health: member.health(), is_checked }
+    }
+
+    /// An operator has taken it out.
+    pub fn is_maintenance(&self) -> bool {
+        self.admin == Admin::Maintenance
+    }
+
+    /// It serves, or would.
+    pub fn is_up(&self) -> bool {
+        !self.is_maintenance() && self.health != Health::Down
+    }
+
+    /// As the column `status` shows it.
+    pub fn text(&self) -> &'static str {
+        match (self.admin, self.health) {
+            (Admin::Maintenance, _) => "MAINT",
+            (_, Health::Down) => "DOWN",
+            (Admin::Drain, _) => "DRAIN",
+            (_, Health::Stopping) => "NOLB",
+            _ if !self.is_checked => "no check",
+            (Admin::Ready, Health::Up) => "UP",
+        }
+    }
+}
+
+/// The row of a server.
+pub(super) fn server_row(
+    backend: &LiveBackend,
+    server: &LiveServer,
+    member: &Member,
+    state: &State,
+    moment: Moment,
+) -> Row {
+    let (proxy, config) = (&*backend.config, &*server.config);
+    let total = Total(&server.counters);
+    let mut row = Row::new(Kind::Server, (&proxy.name, &config.name), (proxy.id, config.id));
+    row.small(Column::qcur, member.queued());
+    row.small(Column::qmax, total.peak(Counter::Queued));
+    row.small(Column::scur, member.sessions());
+    row.small(Column::smax, total.peak(Counter::Sessions));
+    if config.connections_max > 0 {
+        row.small(Column::slim, config.connections_max);
+    }
+    if config.queue_max > 0 {
+        row.small(Column::qlimit, config.queue_max);
+    }
+    total.put(&mut row, TRAFFIC);
+    row.small(Column::rate, total.rate(Rate::Sessions, moment));
+    row.small(Column::rate_max, total.rate_max(Rate::Sessions));
+    put_state(&mut row, member, state);
+    put_connections(&mut row, server, member);
+    if proxy.mode == Mode::Http {
+        total.put_responses(&mut row);
+        total.put(&mut row, &[(Column::req_tot, Counter::Requests)]);
+        if let Some(cookie) = &config.cookie {
+            row.text(Column::cookie, cookie);
+        }
+    }
+    total.put_times(&mut row, moment);
+    total.put_common(&mut row);
+    row.text(Column::addr, &address_text(&config.address));
+    row.text(Column::mode, mode_name(proxy.mode));
+    row
+}
+
+fn put_state(row: &mut Row, member: &Member, state: &State) {
+    row.text(Column::status, state.text());
+    row.small(Column::weight, member.weight());
+    row.small(Column::uweight, member.weight());
+    row.small(Column::act, u32::from(!member.is_backup()));
+    row.small(Column::bck, u32::from(member.is_backup()));
+}
+
+fn put_connections(row: &mut Row, server: &LiveServer, member: &Member) {
+    let idle = Total(&server.counters).get(Counter::IdleConnections);
+    row.small(Column::srv_icur, idle);
+    if let Some(max) = server.config.idle_max {
+        row.small(Column::src_ilim, max);
+    }
+    row.small(Column::idle_conn_cur, 0_u32);
+    row.small(Column::safe_conn_cur, idle);
+    row.small(Column::used_conn_cur, member.sessions());
+    row.small(Column::need_conn_est, u64::from(member.sessions()));
+}
+
+/// A server's address as it is configured.
+pub(super) fn address_text(address: &ServerAddress) -> String {
+    match address {
+        ServerAddress::Tcp(address) => address.to_string(),
+        ServerAddress::Unix(_) => "unix".to_owned(),
+        ServerAddress::Abstract(name) => format!("abns@{name}"),
+        ServerAddress::Mapped { address, offset } if address.is_ipv6() => {
+            format!("[{address}]:{offset:+}")
+        }
+        ServerAddress::Mapped { address, offset } => format!("{address}:{offset:+}"),
+        ServerAddress::Unresolved(name) => name.clone(),
+    }
+}
+
+const TRAFFIC: &[(Column, Counter)] = &[
+    (Column::stot, Counter::SessionsTotal),
+    (Column::bin, Counter::BytesIn),
+    (Column::bout, Counter::BytesOut),
+    (Column::dresp, Counter::DeniedResponses),
+    (Column::econ, Counter::ConnectErrors),
+    (Column::eresp, Counter::ResponseErrors),
+    (Column::wretr, Counter::Retries),
+    (Column::wredis, Counter::Redispatches),
+    (Column::lbtot, Counter::Balanced),
+    (Column::cli_abrt, Counter::ClientAborts),
+    (Column::srv_abrt, Counter::ServerAborts),
+    (Column::connect, Counter::ConnectsTried),
+    (Column::reuse, Counter::Reuses),
+];

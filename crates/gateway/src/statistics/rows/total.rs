@@ -1,0 +1,141 @@
+//! Sums over threads.
+
+use fulmar_proxy::{Counter, Counters, Rate, Timing, sum};
+
+use super::super::columns::Column;
+use super::super::process::Moment;
+use super::super::value::{Row, Value};
+
+/// The counters of all threads for one frontend, listener, backend or server.
+#[derive(Clone, Copy, Debug)]
+pub struct Total<'a>(pub &'a [Counters]);
+
+impl Total<'_> {
+    /// The sum. A gauge goes up in one thread and down in another: what looks negative while
+    /// both happen is nothing.
+    pub fn get(self, counter: Counter) -> u64 {
+        let value = sum(self.0, counter);
+        if value > u64::MAX / 2 { 0 } else { value }
+    }
+
+    /// The most that there have been at a time: exact with one thread, and otherwise an upper
+    /// bound, for each thread keeps its own.
+    pub fn peak(self, counter: Counter) -> u64 {
+        self.0.iter().map(|it| it.peak(counter)).sum()
+    }
+
+    /// In the last second.
+    pub fn rate(self, rate: Rate, moment: Moment) -> u64 {
+        self.0.iter().map(|it| it.rate(rate, moment.millis)).sum()
+    }
+
+    /// The most in a second; an upper bound, as with peaks.
+    pub fn rate_max(self, rate: Rate) -> u64 {
+        self.0.iter().map(|it| it.rate_max(rate)).sum()
+    }
+
+    fn mean(self, timing: Timing) -> u64 {
+        let recent = self.0.iter().map(|it| it.recent(timing));
+        let (count, sum) = recent.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+        if count == 0 { 0 } else { u64::div_ceil(sum, count) }
+    }
+
+    fn longest(self, timing: Timing) -> u64 {
+        self.0.iter().map(|it| it.longest(timing)).max().unwrap_or(0)
+    }
+
+    /// Seconds since the last session began; -1: there was none.
+    pub fn last_session(self, moment: Moment) -> i32 {
+        let last = self.0.iter().map(|it| it.get(Counter::LastSession)).max().unwrap_or(0);
+        match last {
+            0 => -1,
+            last => i32::try_from(moment.millis.saturating_sub(last) / 1_000).unwrap_or(i32::MAX),
+        }
+    }
+
+    /// Counters into columns of 64 bits.
+    pub(super) fn put(self, row: &mut Row, pairs: &[(Column, Counter)]) {
+        for (column, counter) in pairs {
+            row.large(*column, self.get(*counter));
+        }
+    }
+
+    /// Responses by their status.
+    pub(super) fn put_responses(self, row: &mut Row) {
+        self.put(row, RESPONSES);
+    }
+
+    /// The four times, as means and maxima, and the last session: of servers and backends.
+    pub(super) fn put_times(self, row: &mut Row, moment: Moment) {
+        row.set(Column::lastsess, Value::S32(self.last_session(moment)));
+        for (timing, mean, max) in TIMES {
+            row.small(*mean, self.mean(*timing));
+            row.small(*max, self.longest(*timing));
+        }
+    }
+
+    /// What everybody has: errors of the proxy, TLS.
+    pub(super) fn put_common(self, row: &mut Row) {
+        self.put(row, COMMON);
+    }
+
+    /// What HTTP has beside requests: of frontends and backends. HTTP/2 is not spoken, nothing is
+    /// compressed and nothing cached: those columns are 0.
+    pub(super) fn put_protocols(self, row: &mut Row, connections: Counter) {
+        ABSENT.iter().for_each(|column| row.large(*column, 0));
+        let requests = self.get(Counter::Requests);
+        let answered: u64 = RESPONSES.iter().map(|(_, counter)| self.get(*counter)).sum();
+        row.large(Column::h1_open_connections, self.get(Counter::Sessions));
+        row.large(Column::h1_open_streams, requests.saturating_sub(answered));
+        row.large(Column::h1_total_connections, self.get(connections));
+        row.large(Column::h1_total_streams, requests);
+        row.large(Column::h1_bytes_in, self.get(Counter::BytesIn));
+        row.large(Column::h1_bytes_out, self.get(Counter::BytesOut));
+    }
+}
+
+const RESPONSES: &[(Column, Counter)] = &[
+    (Column::hrsp_1xx, Counter::Responses1xx),
+    (Column::hrsp_2xx, Counter::Responses2xx),
+    (Column::hrsp_3xx, Counter::Responses3xx),
+    (Column::hrsp_4xx, Counter::Responses4xx),
+    (Column::hrsp_5xx, Counter::Responses5xx),
+    (Column::hrsp_other, Counter::ResponsesOther),
+];
+
+const TIMES: &[(Timing, Column, Column)] = &[
+    (Timing::Queue, Column::qtime, Column::qtime_max),
+    (Timing::Connect, Column::ctime, Column::ctime_max),
+    (Timing::Response, Column::rtime, Column::rtime_max),
+    (Timing::Total, Column::ttime, Column::ttime_max),
+];
+
+const COMMON: &[(Column, Counter)] = &[
+    (Column::wrew, Counter::RewriteErrors),
+    (Column::eint, Counter::InternalErrors),
+    (Column::ssl_sess, Counter::TlsHandshakes),
+    (Column::ssl_reused_sess, Counter::TlsResumed),
+    (Column::ssl_failed_handshake, Counter::TlsFailures),
+];
+
+const ABSENT: &[Column] = &[
+    Column::comp_in,
+    Column::comp_out,
+    Column::comp_byp,
+    Column::comp_rsp,
+    Column::h2_headers_rcvd,
+    Column::h2_data_rcvd,
+    Column::h2_settings_rcvd,
+    Column::h2_rst_stream_rcvd,
+    Column::h2_goaway_rcvd,
+    Column::h2_detected_conn_protocol_errors,
+    Column::h2_detected_strm_protocol_errors,
+    Column::h2_rst_stream_resp,
+    Column::h2_goaway_resp,
+    Column::h2_open_connections,
+    Column::h2_backend_open_streams,
+    Column::h2_total_connections,
+    Column::h2_backend_total_streams,
+    Column::h1_spliced_bytes_in,
+    Column::h1_spliced_bytes_out,
+];
