@@ -13,6 +13,7 @@ mod live;
 mod wakers;
 
 mod engine;
+mod facts;
 mod relay;
 mod shared;
 
@@ -30,6 +31,7 @@ pub use fulmar_engine::Stop;
 
 pub use counters::{Counter, Counters, Rate, Timing, sum};
 pub use engine::{MakeLayer, Proxy};
+pub use http::{Attempt, Explanation, Failure, GivenUp, Tried};
 pub use journal::{Journal, Severity};
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
 pub use services::{Page, Services};
