@@ -182,6 +182,8 @@ impl Engine for Proxy {
         if self.stop.is_set() && self.ending.is_none() {
             self.begin_to_end(now);
         }
+        self.http.handle_wake(now, &mut self.shared);
+        self.tcp.handle_wake(now, &mut self.shared);
     }
 
     fn poll_action(&mut self) -> Option<Action> {

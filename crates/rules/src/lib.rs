@@ -35,11 +35,15 @@ pub mod regex;
 pub mod format;
 pub mod reply;
 
+pub mod exchange;
 pub mod http;
 pub mod tcp;
 
+mod target;
+
 pub use condition::{Acl, Acls, Condition};
 pub use context::{Context, Files};
+pub use exchange::{Effect, Exchange};
 pub use expression::Expression;
 pub use format::Format;
 pub use head::{RequestHead, ResponseHead};

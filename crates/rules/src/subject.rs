@@ -287,10 +287,16 @@ pub enum LogField {
     ClientAddress,
     /// `%cp`: the client's port.
     ClientPort,
-    /// `%hr`: captured request fields, `{a|b}`.
-    CapturedRequestFields,
-    /// `%hs`: captured response fields, `{a|b}`.
-    CapturedResponseFields,
+    /// `%hr`, `%hrl`: how many captures of requests the frontend has; each of them is a
+    /// [`Fact::CapturedRequest`].
+    RequestCaptures,
+    /// `%hs`, `%hsl`: the same of responses ([`Fact::CapturedResponse`]).
+    ResponseCaptures,
+    /// `%r` and its parts: the first line of the request as it arrived, before rules changed it:
+    /// `GET /a?b HTTP/1.1`.
+    RequestLine,
+    /// `%rt`: requests, or sessions of mode `tcp`, that this process has had before this one.
+    RequestCounter,
     /// `%sslc`: the cipher.
     TlsCipher,
     /// `%sslv`: the version.
