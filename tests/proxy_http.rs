@@ -13,7 +13,12 @@ use fulmar_tests::relay::{backend, engine, frontend, server};
 use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
 
 /// Turns proxy and origin until the client has got so many bytes, or the connection has ended.
-fn read<L: Loop>(proxy: &mut L, origin: &mut Scripted, stream: &mut TcpStream, len: usize) -> Vec<u8> {
+fn read<L: Loop>(
+    proxy: &mut L,
+    origin: &mut Scripted,
+    stream: &mut TcpStream,
+    len: usize,
+) -> Vec<u8> {
     stream.set_nonblocking(true).expect("a socket");
     let mut got = Vec::new();
     let mut ended = false;

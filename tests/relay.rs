@@ -6,9 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_haproxy::model::{
-    LogTarget, OnError, RetryOn, ServerAddress, ServerProxy, StatsPage,
-};
+use fulmar_haproxy::model::{LogTarget, OnError, RetryOn, ServerAddress, ServerProxy, StatsPage};
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Mode, Place, Server};
 use fulmar_proto::HeaderBuf;
 use fulmar_proxy::{BindId, Journal, Live, Page, Proxy, Services, Severity, Stop};
@@ -135,8 +133,7 @@ pub fn engine(
     let (book, stop) = (Book::default(), Stop::default());
     let lines = Rc::clone(&book.0);
     let (journal, pages) = (Box::new(book), Box::new(Pages));
-    let mut proxy =
-        Proxy::new(sys::now(), Arc::clone(&live), 0, journal, pages, stop.clone());
+    let mut proxy = Proxy::new(sys::now(), Arc::clone(&live), 0, journal, pages, stop.clone());
     proxy.add_listener(LISTENER, BindId { frontend: 0, bind: 0 }, None);
     (proxy, live, lines, stop)
 }

@@ -18,7 +18,8 @@ from pathlib import Path
 from .machine import BOTH_CORES, CLIENT_CORE, SERVER_CORE
 from .processes import Failed, Process, children, until
 
-PEERS = ("nginx", "h2o", "wrk", "h2load", "curl", "strace", "valgrind", "taskset", "cc", "openssl")
+PEERS = ("nginx", "haproxy", "h2o", "wrk", "h2load", "curl", "strace", "valgrind", "taskset", "cc",
+         "openssl")
 BODY = b"x" * 128
 FILE_64K = 64 * 1024
 FILE_104K = 104 * 1024

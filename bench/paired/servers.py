@@ -65,12 +65,13 @@ class Servers:
 class Program(Server):
     """A program with a library inside: README.md says what it takes."""
 
-    def __init__(self, program: list[str], directory: Path, site: Path, key: Path | None) -> None:
+    def __init__(self, program: list[str], directory: Path, site: Path, key: Path | None,
+                 cores: str = SERVER_CORE) -> None:
         command = [*program, "--site", str(site)]
         if key is not None:
             self.scheme = "https"
             command += ["--cert", str(key.with_suffix(".crt")), "--key", str(key)]
-        self.process = Process(command, SERVER_CORE, directory)
+        self.process = Process(command, cores, directory)
         self.port, self.pid = int(self.process.first_line(START_TIMEOUT_S)), self.process.pid
 
 

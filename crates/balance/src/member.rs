@@ -71,6 +71,8 @@ pub struct Record {
     pub down_for: Duration,
     /// `chkfail`: checks that failed while it was up.
     pub checks_failed: u64,
+    /// `hanafail`: how often its sessions had too many errors in a row.
+    pub error_runs: u64,
     /// `chkdown`: how often it went down.
     pub downs: u64,
 }

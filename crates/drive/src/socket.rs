@@ -19,6 +19,9 @@ pub(crate) struct Socket {
     pub(crate) hangup: bool,
     pub(crate) reading: bool,
     pub(crate) eof: bool,
+    /// We have ended our side: once the peer has ended its own too, the kernel says that the
+    /// connection is dead (`POLLHUP`), whatever is left to be read from it.
+    pub(crate) shut: bool,
     /// The engine is owed a `handle_input`, even an empty one.
     pub(crate) resumed: bool,
     /// Nothing can be sent any more, for this reason; what the peer said before is being read.
@@ -59,6 +62,7 @@ impl Socket {
             hangup: false,
             reading: true,
             eof: false,
+            shut: false,
             resumed: false,
             broken: None,
             splicing: false,

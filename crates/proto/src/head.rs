@@ -239,8 +239,8 @@ pub(crate) fn is_protected(name: &[u8]) -> bool {
     }
 }
 
-/// `token` (RFC 9110 §5.6.2).
-pub(crate) fn is_token(bytes: &[u8]) -> bool {
+/// True of a `token` (RFC 9110 §5.6.2): a method, or the name of a field.
+pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|b| is_tchar(*b))
 }
 

@@ -12,21 +12,43 @@ pub mod head;
 pub mod sample;
 pub mod subject;
 
-pub mod expression;
+pub mod context;
+pub mod when;
 
+pub mod args;
+pub mod convert;
+pub mod expression;
+pub mod fetch;
+
+mod acl;
 pub mod condition;
+pub mod pattern;
+
+pub mod hash;
+mod hello;
+mod hex;
+mod map;
+mod nearest;
+mod number;
+pub mod regex;
 
 pub mod format;
 pub mod reply;
 
+pub mod exchange;
 pub mod http;
 pub mod tcp;
 
-pub use condition::Condition;
+mod target;
+
+pub use condition::{Acl, Acls, Condition};
+pub use context::{Context, Files};
+pub use exchange::{Effect, Exchange};
 pub use expression::Expression;
 pub use format::Format;
 pub use head::{RequestHead, ResponseHead};
 pub use reply::Reply;
-pub use sample::Sample;
+pub use sample::{Sample, Type};
 pub use subject::Subject;
+pub use when::{Phase, Point};
 pub use words::{Fault, Word, Words};

@@ -1,6 +1,8 @@
 //! What rules are asked about: an exchange or a connection, as the proxy shows it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+
+use fulmar_proto::Headers;
 
 use crate::head::{RequestHead, ResponseHead};
 use crate::sample::Sample;
@@ -19,6 +21,24 @@ pub trait Subject {
     /// The first bytes of a connection, as far as they have arrived, before anything was
     /// forwarded: what content rules of TCP look at.
     fn payload(&self) -> Payload<'_>;
+    /// The first bytes of a server's answer, as far as they have arrived, before anything was
+    /// forwarded.
+    fn response_payload(&self) -> Payload<'_> {
+        Payload { bytes: &[], complete: true }
+    }
+    /// The body of the request, as far as it was buffered.
+    fn body(&self) -> Payload<'_> {
+        Payload::default()
+    }
+    /// Fields of the request that concern the client's connection alone, and so are not in its
+    /// head: `Content-Length`, `Upgrade` and their like, as the client sent them.
+    fn request_hop_fields(&self) -> Headers<'_> {
+        Headers::EMPTY
+    }
+    /// The same of the response and the server.
+    fn response_hop_fields(&self) -> Headers<'_> {
+        Headers::EMPTY
+    }
     /// The value of a variable.
     fn variable(&self, variable: &Variable) -> Option<Sample<'_>>;
     /// Everything that only the proxy knows.
@@ -75,8 +95,44 @@ pub enum Fact {
     BackendRate(Option<Box<str>>),
     /// `fe_conn([name])`.
     FrontendConnections(Option<Box<str>>),
-    /// `fe_sess_rate([name])`, `fe_req_rate([name])`.
+    /// `fe_sess_rate([name])`.
     FrontendRate(Option<Box<str>>),
+    /// `fe_req_rate([name])`.
+    FrontendRequestRate(Option<Box<str>>),
+    /// `be_conn_free([name])`: connections that servers would still take, -1 without a limit.
+    BackendFree(Option<Box<str>>),
+    /// `srv_conn_free([backend/]server)`, -1 without a limit.
+    ServerFree(Option<Box<str>>, Box<str>),
+    /// `srv_sess_rate([backend/]server)`.
+    ServerRate(Option<Box<str>>, Box<str>),
+    /// `srv_weight([backend/]server)`: the effective weight.
+    ServerWeight(Option<Box<str>>, Box<str>),
+    /// `fe_id`, `be_id`, `srv_id`, `so_id`: the number.
+    FrontendId,
+    /// See above.
+    BackendId,
+    /// See above.
+    ServerId,
+    /// See above: of the listening socket.
+    ListenerId,
+    /// `so_name`: the name of the listening socket.
+    ListenerName,
+    /// `fe_defbe`: the name of the frontend's default backend.
+    DefaultBackend,
+    /// `fc_src`, `fc_dst`: of the connection itself, whatever a PROXY header or a rule said.
+    ConnectionSource,
+    /// See above.
+    ConnectionDestination,
+    /// `fc_rcvd_proxy`: the connection began with a PROXY header.
+    ReceivedProxy,
+    /// `bc_src`, `bc_src_port`: our side of the server's connection.
+    ServerLocalAddress,
+    /// See above.
+    ServerLocalPort,
+    /// `src_is_local`, `dst_is_local`: whether an address is one of this machine's.
+    IsLocal(IpAddr),
+    /// `stopping`: the process is about to end.
+    Stopping,
     /// `connslots([name])`: free places, queue included.
     ConnectionSlots(Option<Box<str>>),
     /// `nbsrv([name])`: servers that are usable.
@@ -141,7 +197,8 @@ pub enum Fact {
     CapturedResponse(usize),
     /// `http_auth(userlist)`: the request's credentials are those of one of its users.
     Authenticated(Box<str>),
-    /// `http_auth_group(userlist)`: the group (the first that a pattern can match) of the user.
+    /// `http_auth_group(userlist)`: the groups of the user, with commas between them, if the
+    /// credentials are right.
     AuthenticatedGroups(Box<str>),
     /// `http_first_req`.
     FirstRequest,
@@ -230,10 +287,16 @@ pub enum LogField {
     ClientAddress,
     /// `%cp`: the client's port.
     ClientPort,
-    /// `%hr`: captured request fields, `{a|b}`.
-    CapturedRequestFields,
-    /// `%hs`: captured response fields, `{a|b}`.
-    CapturedResponseFields,
+    /// `%hr`, `%hrl`: how many captures of requests the frontend has; each of them is a
+    /// [`Fact::CapturedRequest`].
+    RequestCaptures,
+    /// `%hs`, `%hsl`: the same of responses ([`Fact::CapturedResponse`]).
+    ResponseCaptures,
+    /// `%r` and its parts: the first line of the request as it arrived, before rules changed it:
+    /// `GET /a?b HTTP/1.1`.
+    RequestLine,
+    /// `%rt`: requests, or sessions of mode `tcp`, that this process has had before this one.
+    RequestCounter,
     /// `%sslc`: the cipher.
     TlsCipher,
     /// `%sslv`: the version.

@@ -38,8 +38,7 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
 /// Removes variables from the environment, if that is safe: no other thread may be reading it. So
 /// nothing is done, and false returned, if there is one, or if `/proc` does not tell.
 pub fn forget_environment(names: &[&str]) -> bool {
-    // A directory's links are its parent's, its own and those of its entries: one a thread.
-    let alone = std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() == 3);
+    let alone = is_alone();
     if alone {
         for name in names {
             // SAFETY: this is the only thread, so nobody reads or writes the environment now.
@@ -47,6 +46,12 @@ pub fn forget_environment(names: &[&str]) -> bool {
         }
     }
     alone
+}
+
+/// True if this process has no other thread, as far as `/proc` tells.
+pub(crate) fn is_alone() -> bool {
+    // A directory's links are its parent's, its own and those of its entries: one a thread.
+    std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() == 3)
 }
 
 /// `getsockopt(2)`, `SO_ACCEPTCONN`: true if it listens.

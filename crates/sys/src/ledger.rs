@@ -90,6 +90,12 @@ calls!(
     sched_getaffinity,
     sched_setaffinity,
     geteuid,
+    fork,
+    setsid,
+    setuid,
+    setgid,
+    setgroups,
+    kill,
 );
 
 /// What one thread, or several, asked of the kernel.

@@ -10,6 +10,7 @@
 pub mod ledger;
 
 mod clock;
+mod daemon;
 mod events;
 mod file;
 mod inherit;
@@ -24,6 +25,7 @@ mod unix;
 mod platform;
 
 pub use clock::{now, wall_clock};
+pub use daemon::{Fork, Target, fork, send_signal, set_group, set_groups, set_session, set_user};
 pub use events::Events;
 pub use file::{
     FileInfo, FileKind, create_new, fstat, link, lock, make_dir, open_dir, open_log, open_read,
@@ -34,7 +36,7 @@ pub use ledger::{Call, Count, Ledger, ThreadLedger};
 pub use pass::{receive_passed, send_passing};
 pub use platform::{
     EpollEvent, Wakeup, allowed_cpus, create_unnamed, epoll_add, epoll_create, epoll_delete,
-    epoll_modify, epoll_wait, link_unnamed, open_beneath, peer_user, pipe, raise_descriptors,
+    epoll_modify, epoll_wait, link_unnamed, open_beneath, peer_process, peer_user, pipe, raise_descriptors,
     read_dir, rename, rename_new, resident_bytes, run_on_cpus, send_file, send_file_with_head,
     set_bind_address_no_port, set_defer_accept, set_interface, set_no_signal, set_pipe_size,
     splice_in, splice_out, tcp_info, thread_cpu, trim_memory,
@@ -44,11 +46,11 @@ pub use process::{CpuTimes, Descriptors, duplicate, process_cpu};
 pub use socket::{
     Connect, TcpInfo, UNNAMED, VECTOR_LEN_MAX, accept, bind, close, connect, listen, local_address,
     recv, send, send_vectored, set_keep_alive, set_keep_alive_count, set_keep_alive_idle,
-    set_keep_alive_interval, set_nodelay, set_reuse_address, set_reuse_port, shutdown_write,
-    socket_error, tcp_socket,
+    set_keep_alive_interval, set_nodelay, set_reuse_address, set_reuse_port, set_v6_only,
+    shutdown_write, socket_error, tcp_socket, udp_socket,
 };
 pub use unix::{
-    UNIX_PATH_SIZE_MAX, bind_unix, chmod, connect_unix, fchmod, is_socket, unix_socket, unlink,
+    UNIX_PATH_SIZE_MAX, bind_unix, chmod, connect_unix, fchmod, is_socket, unix_datagram_socket, unix_socket, unlink,
 };
 
 /// Numbers of errors that are told apart (`errno(3)`), which differ from system to system.

@@ -7,15 +7,35 @@ use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use bytes::BytesMut;
 
 use crate::ledger::syscall;
-use crate::platform::{KEEP_IDLE, MORE, NO_SIGNAL, REUSE_PORT, accept_into, stream_socket};
+use crate::platform::{KEEP_IDLE, MORE, NO_SIGNAL, REUSE_PORT, accept_into, socket_of};
 
 /// `socket(2)`: a non-blocking TCP socket for addresses like `peer`.
 ///
 /// # Errors
 /// As the manual page says; `EMFILE` when descriptors are used up.
 pub fn tcp_socket(peer: SocketAddr) -> io::Result<OwnedFd> {
-    let family = if peer.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    stream_socket(family)
+    socket_of(family_of(peer), libc::SOCK_STREAM)
+}
+
+/// `socket(2)`: a non-blocking UDP socket for addresses like `peer`.
+///
+/// # Errors
+/// As the manual page says.
+pub fn udp_socket(peer: SocketAddr) -> io::Result<OwnedFd> {
+    socket_of(family_of(peer), libc::SOCK_DGRAM)
+}
+
+fn family_of(peer: SocketAddr) -> libc::c_int {
+    if peer.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }
+}
+
+/// `IPV6_V6ONLY`: whether a socket of IPv6 leaves IPv4 alone. What it is without this, the system
+/// decides (`net.ipv6.bindv6only`).
+///
+/// # Errors
+/// As the manual page says.
+pub fn set_v6_only(fd: BorrowedFd<'_>, only: bool) -> io::Result<()> {
+    set_int(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, only.into())
 }
 
 /// `bind(2)`.

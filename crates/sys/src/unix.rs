@@ -1,4 +1,4 @@
-//! Unix stream sockets (`unix(7)`): addresses are paths, or abstract names beginning with `@`.
+//! Unix sockets (`unix(7)`): addresses are paths, or abstract names beginning with `@`.
 
 use std::ffi::CString;
 use std::io;
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::ledger::syscall;
-use crate::platform::{ABSTRACT_NAMES, stream_socket};
+use crate::platform::{ABSTRACT_NAMES, socket_of};
 use crate::socket::{Connect, connected};
 use crate::unsupported;
 
@@ -16,7 +16,15 @@ use crate::unsupported;
 /// # Errors
 /// As the manual page says; `EMFILE` when descriptors are used up.
 pub fn unix_socket() -> io::Result<OwnedFd> {
-    stream_socket(libc::AF_UNIX)
+    socket_of(libc::AF_UNIX, libc::SOCK_STREAM)
+}
+
+/// `socket(2)`: a non-blocking Unix datagram socket.
+///
+/// # Errors
+/// As the manual page says.
+pub fn unix_datagram_socket() -> io::Result<OwnedFd> {
+    socket_of(libc::AF_UNIX, libc::SOCK_DGRAM)
 }
 
 /// `bind(2)`: makes the socket's file, or takes the abstract name.

@@ -44,6 +44,7 @@ mod target;
 
 pub use encode::EncodedRequest;
 pub use side::{Head, Side};
+pub use target::is_request_target;
 
 /// The end that receives requests and answers them.
 pub type ServerConnection = H1<Server>;

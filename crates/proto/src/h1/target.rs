@@ -19,6 +19,11 @@ pub(super) fn check<'a>(method: &[u8], target: &'a [u8]) -> Result<Option<&'a [u
     .ok_or(PeerError::BadTarget)
 }
 
+/// True if a request with this method may ask for this target: what a server would not refuse.
+pub fn is_request_target(method: &[u8], target: &[u8]) -> bool {
+    check(method, target).is_ok()
+}
+
 /// Visible ASCII without `#` and `\`, every `%` followed by two hex digits that do not stand for
 /// a control character. Other marks that URIs exclude (`|`, `"`, brackets) are let through:
 /// browsers send them, and they confuse nobody about where the target ends.

@@ -43,16 +43,13 @@ fn page(status: u16) -> String {
         401 => ("401 Unauthorized", "You need a valid user and password to access this content."),
         403 => ("403 Forbidden", "Request forbidden by administrative rules."),
         404 => ("404 Not Found", "The resource could not be found."),
-        407 => {
-            ("407 Unauthorized", "You need a valid user and password to access this content.")
-        }
+        407 => ("407 Unauthorized", "You need a valid user and password to access this content."),
         408 => ("408 Request Time-out", "Your browser didn't send a complete request in time."),
         410 => ("410 Gone", "The resource is no longer available and will not be available again."),
         413 => ("413 Payload Too Large", "The request entity exceeds the maximum allowed."),
-        429 => (
-            "429 Too Many Requests",
-            "You have sent too many requests in a given amount of time.",
-        ),
+        429 => {
+            ("429 Too Many Requests", "You have sent too many requests in a given amount of time.")
+        }
         500 => ("500 Internal Server Error", "An internal server error occurred."),
         501 => (
             "501 Not Implemented",

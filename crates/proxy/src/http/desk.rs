@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use fulmar_balance::Queue;
 use fulmar_engine::{Exchange as Asked, Links, SocketId, Timeouts, TimeoutsId};
 use fulmar_haproxy::{Backend, Frontend, Server};
 use fulmar_proto::{ClientConnection, ServerConnection};
@@ -20,6 +21,8 @@ pub(super) struct Desk {
     pub(super) frontends: Vec<Entrance>,
     /// By backend, then by server.
     pub(super) servers: Vec<Vec<Exit>>,
+    /// Of each backend, those who wait for a place.
+    pub(super) queues: Vec<Queue<Asked>>,
     errands: VecDeque<Errand>,
     #[expect(clippy::vec_box, reason = "a client holds the box: an idle one costs a pointer")]
     spare: Vec<Box<Exchange>>,
@@ -49,6 +52,8 @@ pub(super) enum Errand {
     Touch(SocketId),
     /// An exchange goes on, at whatever stage it is.
     GoOn(Asked),
+    /// Places have become free in a backend, at one server or at any.
+    Serve(usize, Option<usize>),
     /// The connection of a server is free.
     Free(SocketId),
     /// The connection of a server is of no more use.
@@ -62,6 +67,7 @@ pub(super) enum Errand {
 impl Desk {
     pub(super) fn new(
         live: &Live,
+        thread: usize,
         clients: &mut Links<ServerConnection, Session>,
         servers: &mut Links<ClientConnection, Seat>,
     ) -> Self {
@@ -71,9 +77,13 @@ impl Desk {
             timeouts: servers.add_timeouts(server_timeouts(&backend.config, &server.config)),
             shelf: pool.add(),
         };
-        let exits = |backend: &LiveBackend| -> Vec<_> { backend.servers.iter().map(|it| exit(backend, it)).collect() };
+        let exits = |backend: &LiveBackend| -> Vec<_> {
+            backend.servers.iter().map(|it| exit(backend, it)).collect()
+        };
         let servers = live.backends.iter().map(exits).collect();
-        Self { pool, frontends, servers, errands: VecDeque::new(), spare: Vec::new() }
+        let queues = live.backends.iter().map(|it| Queue::new(thread, &it.group)).collect();
+        let (errands, spare) = (VecDeque::new(), Vec::new());
+        Self { pool, frontends, servers, queues, errands, spare }
     }
 
     /// An exchange begins.

@@ -1,9 +1,9 @@
-//! Which server an exchange goes to, and over which connection.
+//! Over which connection an exchange goes to its server.
 
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Endpoint, Exchange as Asked, Peer};
-use fulmar_haproxy::model::{Reuse, ServerAddress};
+use fulmar_engine::{Exchange as Asked, SocketId};
+use fulmar_haproxy::model::{Reuse, ServerProxy};
 use fulmar_haproxy::{Backend, BackendId};
 use fulmar_proto::{ClientConnection, Connection};
 
@@ -15,6 +15,8 @@ use crate::http::pool::Wanted;
 use crate::http::requests::{Client, Requests, of};
 use crate::http::seat::Seat;
 use crate::http::send;
+use crate::http::session::Session;
+use crate::upstream::{self, Destination};
 
 impl Requests<'_> {
     /// A request has come: finds the backend that deals with it, if it is not for ourselves.
@@ -33,100 +35,89 @@ impl Requests<'_> {
         self.dispatch(now, asked, (connection, session));
     }
 
-    /// An exchange whose backend is known goes to a server.
-    pub(super) fn dispatch(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
+    /// Takes an exchange that has a place to its server: over a connection that is there, or a new
+    /// one.
+    pub(super) fn carry(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
+        let own = session.kept.as_mut().and_then(|kept| kept.own.take());
+        let is_first = session.requests <= 1;
         let Some(exchange) = of(session, asked.stream) else { return };
-        let Some(BackendId(backend)) = exchange.backend else { return };
-        let Some(server) = self.choose(now, backend, exchange) else {
-            return self.answer(now, asked, (connection, session), 503, Ended(b'S', b'C'));
+        let (Some(BackendId(backend)), Some(server)) = (exchange.backend, exchange.server) else {
+            return;
         };
-        exchange.times.assigned = Some(now);
-        self.carry(now, asked, (connection, session), backend, server);
+        let shelf = self.desk.servers[backend][server].shelf;
+        let config = &self.shared.live.backends[backend].config;
+        let wanted = wanted(config, is_first, exchange);
+        let found = self.take_own(own, shelf).or_else(|| {
+            let link = self.desk.pool.find(shelf, wanted)?;
+            Some(self.servers.key(link))
+        });
+        match found {
+            None => self.connect(now, asked, (connection, session), (backend, server)),
+            Some(socket) => self.reuse(now, asked, (connection, session), socket),
+        }
     }
 
-    /// A server with a place for the exchange; it has that place now.
-    fn choose(&mut self, _now: Instant, backend: usize, exchange: &mut Exchange) -> Option<usize> {
+    /// The connection that a client alone may use, if it leads to the right place.
+    fn take_own(&mut self, own: Option<SocketId>, shelf: u32) -> Option<SocketId> {
+        let own = own?;
+        let fits = self.servers.get(own).is_some_and(|(link, seat)| {
+            seat.shelf == shelf && seat.client.is_none() && link.vacancy() > 0
+        });
+        if !fits {
+            self.desk.ask(Errand::Close(own));
+        }
+        fits.then_some(own)
+    }
+
+    /// Begins the exchange on a connection that is idle.
+    fn reuse(&mut self, now: Instant, asked: Asked, client: Client<'_>, socket: SocketId) {
+        let (connection, session) = client;
+        let at = self.servers.position(socket);
+        let Some((link, seat)) = self.servers.get_mut(socket) else { return };
+        let (backend, server) = seat.place();
         let live = &self.shared.live.backends[backend];
-        if let Some(server) = exchange.server.filter(|_| exchange.has_place) {
-            return Some(server);
+        let counters = &live.servers[server].counters[self.shared.thread];
+        if self.desk.pool.unpark(seat.shelf, at, seat.is_proven()) {
+            counters.subtract(Counter::IdleConnections, 1);
         }
-        let avoid = exchange.avoided();
-        let server = self.shared.pickers[backend].pick(&live.group, None, &avoid)?;
-        if !live.group.members()[server].enter() {
-            return None;
+        counters.add(Counter::Reuses, 1);
+        let Some(exchange) = of(session, asked.stream) else { return };
+        let link = (link, seat);
+        if send::begin(now, asked, connection, exchange, link, &live.config, socket).is_err() {
+            self.desk.ask(Errand::Close(socket));
+            return self.answer(now, asked, (connection, session), 500, Ended(b'I', b'H'));
         }
-        live.servers[server].counters[self.shared.thread].add(Counter::Balanced, 1);
-        exchange.server = Some(server);
-        exchange.has_place = true;
-        Some(server)
+        self.desk.ask(Errand::Touch(socket));
     }
 
-    /// Takes the exchange to its server: over a connection that is there, or a new one.
-    fn carry(
+    /// Asks for a new connection.
+    fn connect(
         &mut self,
         now: Instant,
         asked: Asked,
         client: Client<'_>,
-        backend: usize,
-        server: usize,
+        (backend, server): (usize, usize),
     ) {
         let (connection, session) = client;
-        let config = &self.shared.live.backends[backend].config;
-        let first = session.requests <= 1;
-        let own = session.kept.as_mut().and_then(|kept| kept.own.take());
-        let exit = self.desk.servers[backend][server];
-        let Some(exchange) = of(session, asked.stream) else { return };
-        let wanted = wanted(config, first, exchange);
-        let found = own.filter(|own| {
-            self.servers.get(*own).is_some_and(|(link, seat)| {
-                seat.place() == (backend, server) && seat.client.is_none() && link.vacancy() > 0
-            })
-        });
-        if let (Some(own), None) = (own, found) {
-            self.desk.ask(Errand::Close(own));
-        }
-        let found = found.or_else(|| {
-            let link = self.desk.pool.find(exit.shelf, wanted)?;
-            Some(self.servers.key(link))
-        });
-        let counters = &self.shared.live.backends[backend].servers[server].counters;
-        let counters = &counters[self.shared.thread];
-        if let Some(socket) = found
-            && let Some((link, seat)) = self.servers.get_mut(socket)
-        {
-            let at = socket.index / crate::relay::LANES;
-            if self.desk.pool.unpark(exit.shelf, at, seat.is_proven()) {
-                counters.subtract(Counter::IdleConnections, 1);
-            }
-            counters.add(Counter::Reuses, 1);
-            seat.client = Some(asked);
-            exchange.times.connected = Some(now);
-            exchange.stage = Stage::Connecting(Up { socket, stream: asked.stream });
-            if send::begin(now, asked, connection, exchange, (link, seat), config, socket).is_err() {
-                return self.answer(now, asked, (connection, session), 500, Ended(b'I', b'H'));
-            }
-            return self.desk.ask(Errand::Touch(socket));
-        }
-        let Some(endpoint) = self.endpoint(backend, server) else {
+        let live = &self.shared.live.backends[backend];
+        let destination = Destination { backend: &live.config, server: &live.servers[server] };
+        live.servers[server].counters[self.shared.thread].add(Counter::ConnectsTried, 1);
+        let Ok(opening) = destination.open(about(session)) else {
             return self.answer(now, asked, (connection, session), 503, Ended(b'S', b'C'));
         };
-        counters.add(Counter::ConnectsTried, 1);
+        let exit = self.desk.servers[backend][server];
         let mut seat = Seat::new(now, (backend, server), exit.shelf);
         seat.client = Some(asked);
-        seat.private = config.reuse == Reuse::Never;
+        // Whoever is announced to the server by a PROXY header is the only one there.
+        seat.private = live.config.reuse == Reuse::Never
+            || live.servers[server].config.send_proxy != ServerProxy::None;
+        let (endpoint, layer) = opening.split();
         let link = ClientConnection::default();
-        let socket = self.servers.connect(now, endpoint, None, link, seat);
+        let socket = self.servers.connect(now, endpoint, layer, link, seat);
         self.servers.set_timeouts(socket, exit.timeouts);
-        exchange.stage = Stage::Connecting(Up { socket, stream: asked.stream });
-    }
-
-    fn endpoint(&self, backend: usize, server: usize) -> Option<Endpoint> {
-        let server = &self.shared.live.backends[backend].servers[server].config;
-        match &server.address {
-            ServerAddress::Tcp(address) => Some(Endpoint::to(*address)),
-            ServerAddress::Unix(path) => Some(Peer::Unix(path.clone()).into()),
-            _ => None,
+        if let Some(exchange) = of(session, asked.stream) {
+            exchange.stage = Stage::Connecting(Up { socket, stream: asked.stream });
         }
     }
 
@@ -148,9 +139,19 @@ impl Requests<'_> {
     }
 }
 
+/// What a server may be told of a client.
+fn about(session: &Session) -> upstream::Client<'_> {
+    upstream::Client {
+        source: Some(session.peer),
+        destination: session.kept.as_ref().and_then(|kept| kept.destination),
+        server_name: None,
+        tls: None,
+    }
+}
+
 /// Which connections may be used again for a request (HAProxy's manual, `http-reuse`).
-fn wanted(config: &Backend, first: bool, exchange: &Exchange) -> Wanted {
-    match (config.reuse, first) {
+fn wanted(config: &Backend, is_first: bool, exchange: &Exchange) -> Wanted {
+    match (config.reuse, is_first) {
         _ if exchange.was_stale => Wanted::None,
         (Reuse::Never, _) | (Reuse::Safe, true) => Wanted::None,
         (Reuse::Aggressive, true) => Wanted::Proven,

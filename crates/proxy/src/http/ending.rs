@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use fulmar_engine::{End, SocketId};
+use fulmar_haproxy::BackendId;
 use fulmar_proto::PeerError;
 
 use crate::counters::Counter;
@@ -36,12 +37,19 @@ pub(super) fn finish(
 }
 
 /// An exchange is no longer with its server, or no longer waits for one.
-pub(super) fn leave(shared: &mut Shared, _desk: &mut Desk, exchange: &mut Exchange) {
-    if !std::mem::take(&mut exchange.has_place) {
-        return;
+pub(super) fn leave(shared: &mut Shared, desk: &mut Desk, exchange: &mut Exchange) {
+    let Some(BackendId(backend)) = exchange.backend else { return };
+    let live = &shared.live.backends[backend];
+    if let Some(ticket) = exchange.ticket.take() {
+        desk.queues[backend].cancel(&live.group, ticket);
+        live.counters[shared.thread].subtract(Counter::Queued, 1);
+        desk.ask(Errand::Serve(backend, None));
     }
-    if let (Some(backend), Some(server)) = (exchange.backend, exchange.server) {
-        shared.live.backends[backend.0].group.members()[server].leave();
+    if let Some(server) = exchange.server.filter(|_| std::mem::take(&mut exchange.has_place)) {
+        live.group.leave(server);
+        if live.group.limit(server) > 0 {
+            desk.ask(Errand::Serve(backend, Some(server)));
+        }
     }
 }
 

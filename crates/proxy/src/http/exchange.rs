@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use bytes::Bytes;
+use fulmar_balance::Ticket;
 use fulmar_engine::SocketId;
 use fulmar_haproxy::BackendId;
-use fulmar_proto::{BodyLen, HeaderBuf, Headers, Misuse, Request, StreamId, Version};
+use fulmar_proto::{BodyLen, HeaderBuf, Request, StreamId, Version};
 use fulmar_rules::{RequestHead, ResponseHead};
 use smallvec::SmallVec;
 
@@ -32,6 +33,10 @@ pub(super) struct Exchange {
     /// The server that it goes to, and whether it has a place there.
     pub(super) server: Option<usize>,
     pub(super) has_place: bool,
+    /// Where a cookie or a rule wants it to go.
+    pub(super) bound: Option<usize>,
+    /// Where it waits.
+    pub(super) ticket: Option<Ticket>,
     /// Of the response, if rules look at it.
     pub(super) response: ResponseHead,
     pub(super) status: u16,
@@ -134,8 +139,8 @@ impl Body {
 pub(super) struct Times {
     /// The request's head was complete.
     pub(super) began: Option<Instant>,
-    /// The exchange has begun to wait for a place.
-    pub(super) queued: Option<Instant>,
+    /// A place at a server was looked for.
+    pub(super) routed: Option<Instant>,
     /// A server was chosen, and has a place for it.
     pub(super) assigned: Option<Instant>,
     /// A connection to it stood.
@@ -157,17 +162,20 @@ impl Default for Ended {
 
 impl Exchange {
     /// A request has come: what goes on of it is kept.
-    pub(super) fn begin(&mut self, now: Instant, stream: StreamId, head: &Request<'_>, len: BodyLen) {
+    pub(super) fn begin(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        head: &Request<'_>,
+        len: BodyLen,
+    ) {
         self.stream = stream;
         self.len = len;
         self.expects_continue = head.expects_continue;
         self.request.method.extend_from_slice(head.method);
         self.request.target.extend_from_slice(head.target);
         self.request.version = head.version;
-        for (name, value) in head.headers.end_to_end() {
-            let name = str::from_utf8(name).expect("a name is a token");
-            self.request.fields.push(name, value).expect("what was received can be sent");
-        }
+        self.request.fields.extend(head.headers).expect("a head is not that long");
         self.note_hops(head);
         self.times.began = Some(now);
     }
@@ -195,18 +203,6 @@ impl Exchange {
         }
         self.takes_trailers =
             named("TE") && options("TE").any(|it| it.eq_ignore_ascii_case(b"trailers"));
-    }
-
-    /// Keeps the trailers of the request.
-    ///
-    /// # Errors
-    /// Never: what was received can be sent.
-    pub(super) fn takes(&mut self, trailers: Headers<'_>) -> Result<(), Misuse> {
-        for (name, value) in trailers.end_to_end() {
-            let name = str::from_utf8(name).expect("a name is a token");
-            self.body.trailers.push(name, value)?;
-        }
-        Ok(())
     }
 
     /// Servers that are not to be tried again, as long as there are others.

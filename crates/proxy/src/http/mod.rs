@@ -32,6 +32,7 @@ mod pool;
 mod requests;
 
 mod dispatch;
+mod place;
 mod pump;
 mod send;
 
@@ -42,6 +43,7 @@ mod answer;
 mod ending;
 
 use desk::{Desk, Errand};
+use exchange::Stage;
 use replies::Replies;
 use requests::Requests;
 use seat::Seat;
@@ -59,7 +61,7 @@ impl Http {
     pub(crate) fn new(now: Instant, shared: &Shared) -> Self {
         let mut clients = Links::new(now, Timeouts::default(), HTTP_CLIENTS, LANES);
         let mut servers = Links::new(now, Timeouts::default(), HTTP_SERVERS, LANES);
-        let desk = Desk::new(&shared.live, &mut clients, &mut servers);
+        let desk = Desk::new(&shared.live, shared.thread, &mut clients, &mut servers);
         Self { clients, servers, desk }
     }
 
@@ -83,6 +85,16 @@ impl Http {
                 let mut requests = Requests { servers, desk, shared };
                 if let Some(client) = clients.get_mut(asked.socket) {
                     requests.go_on(now, asked, client);
+                    clients.touch(now, asked.socket, &mut requests);
+                }
+            }
+            Errand::Serve(backend, server) => {
+                let mut requests = Requests { servers, desk, shared };
+                while let Some((asked, server)) = requests.next(backend, server) {
+                    match clients.get_mut(asked.socket) {
+                        Some(client) => requests.admit(now, asked, client, server),
+                        None => requests.shared.live.backends[backend].group.leave(server),
+                    }
                     clients.touch(now, asked.socket, &mut requests);
                 }
             }
@@ -212,6 +224,31 @@ impl Relay for Http {
         let Self { clients, servers, desk } = self;
         clients.handle_timeout(now, &mut Requests { servers, desk, shared });
         servers.handle_timeout(now, &mut Replies { clients, desk, shared });
+        self.settle(now, shared);
+    }
+
+    fn handle_wake(&mut self, now: Instant, shared: &mut Shared) {
+        let Desk { queues, .. } = &self.desk;
+        let mut woken = Vec::new();
+        for (at, queue) in queues.iter().enumerate() {
+            if !queue.is_empty() && queue.take_wake(&shared.live.backends[at].group) {
+                woken.push(at);
+            }
+        }
+        for at in woken {
+            let group = &shared.live.backends[at].group;
+            while let Some(asked) = self.desk.queues[at].take_unreachable(group) {
+                shared.live.backends[at].counters[shared.thread].subtract(Counter::Queued, 1);
+                if let Some((_, session)) = self.clients.get_mut(asked.socket)
+                    && let Some(exchange) = requests::of(session, asked.stream)
+                {
+                    (exchange.ticket, exchange.stage) = (None, Stage::Routing);
+                    self.desk.ask(Errand::Timer(asked.socket, None));
+                    self.desk.ask(Errand::GoOn(asked));
+                }
+            }
+            self.desk.ask(Errand::Serve(at, None));
+        }
         self.settle(now, shared);
     }
 

@@ -76,8 +76,8 @@ impl Requests<'_> {
     fn end(&mut self, asked: Asked, (connection, session): Client<'_>, trailers: Headers<'_>) {
         let Some(exchange) = of(session, asked.stream) else { return };
         exchange.body.ended = true;
-        if !trailers.is_empty() && exchange.takes(trailers).is_err() {
-            exchange.body.trailers.clear();
+        if !trailers.is_empty() {
+            exchange.body.trailers.extend(trailers).expect("a section is not that long");
         }
         self.pump(asked, connection, exchange);
     }
@@ -110,6 +110,7 @@ impl Requests<'_> {
         let Some(exchange) = of(session, asked.stream) else { return };
         match exchange.stage {
             Stage::Routing => self.dispatch(now, asked, (connection, session)),
+            Stage::Queued => self.overdue(now, asked, (connection, session)),
             Stage::Resting => {
                 exchange.stage = Stage::Routing;
                 self.dispatch(now, asked, (connection, session));

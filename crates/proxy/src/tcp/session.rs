@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
+use fulmar_balance::Ticket;
 use fulmar_engine::SocketId;
 use fulmar_haproxy::{BackendId, ServerId};
 
@@ -27,6 +28,8 @@ pub(super) struct Session {
     /// The server that was chosen; it has a place at it if `seated`.
     pub(super) target: Option<ServerId>,
     pub(super) seated: bool,
+    /// While it waits for a place.
+    pub(super) ticket: Option<Ticket>,
     /// Attempts after the first.
     pub(super) retries: u32,
     /// Another server was tried than the first.
@@ -126,6 +129,7 @@ impl Session {
             backend: None,
             target: None,
             seated: false,
+            ticket: None,
             retries: 0,
             redispatched: false,
             pending: Pending::default(),

@@ -9,9 +9,9 @@ use crate::process::{CpuTimes, usage};
 use crate::socket::STORAGE_LEN;
 use crate::unsupported;
 
-/// `socket(2)`: a non-blocking stream socket.
-pub(crate) fn stream_socket(family: libc::c_int) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+/// `socket(2)`: a non-blocking socket of this family and kind.
+pub(crate) fn socket_of(family: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
+    let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: socket(2) takes no pointers.
     let fd = syscall!(socket, unsafe { libc::socket(family, kind, 0) })?;
     // SAFETY: the call returned a new descriptor that nobody else owns.

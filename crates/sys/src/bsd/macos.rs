@@ -10,9 +10,9 @@ use crate::socket::{STORAGE_LEN, switch_on};
 use crate::unsupported;
 
 /// `socket(2)`: a stream socket, made non-blocking.
-pub(crate) fn stream_socket(family: libc::c_int) -> io::Result<OwnedFd> {
+pub(crate) fn socket_of(family: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: socket(2) takes no pointers.
-    let fd = syscall!(socket, unsafe { libc::socket(family, libc::SOCK_STREAM, 0) })?;
+    let fd = syscall!(socket, unsafe { libc::socket(family, kind, 0) })?;
     // SAFETY: the call returned a new descriptor that nobody else owns.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     close_on_exec(&fd)?;

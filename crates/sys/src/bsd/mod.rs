@@ -28,12 +28,13 @@ pub use epoll::{EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_modify,
 pub use files::{open_beneath, read_dir, rename_new};
 pub(crate) use own::{
     KEEP_IDLE, NO_SIGNAL, RDHUP, RECEIVE_CLOSED_ON_EXEC, REUSE_PORT, accept_into, device,
-    modified_nanos, stream_socket,
+    modified_nanos, socket_of,
 };
 pub use own::{pipe, send_file, send_file_with_head, set_no_signal, thread_cpu};
 pub use pipes::{set_pipe_size, splice_in, splice_out};
 pub use process::{allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus, trim_memory};
-pub use sockets::{peer_user, set_bind_address_no_port, set_defer_accept, set_interface, tcp_info};
+pub use sockets::{
+    peer_process, peer_user, set_bind_address_no_port, set_defer_accept, set_interface, tcp_info};
 pub use temporary::{create_unnamed, link_unnamed, rename};
 pub use wake::Wakeup;
 

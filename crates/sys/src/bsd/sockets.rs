@@ -50,3 +50,11 @@ pub fn peer_user(fd: BorrowedFd<'_>) -> io::Result<u32> {
     syscall!(getsockopt, result)?;
     Ok(user)
 }
+
+/// Linux's `SO_PEERCRED` tells the process too.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn peer_process(_: BorrowedFd<'_>) -> io::Result<u32> {
+    Err(unsupported("the process at the other end of a Unix socket"))
+}

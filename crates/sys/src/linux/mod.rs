@@ -15,9 +15,9 @@ pub use pipes::{pipe, set_pipe_size, splice_in, splice_out};
 pub use process::{
     allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus, thread_cpu, trim_memory,
 };
-pub(crate) use sockets::{accept_into, stream_socket};
+pub(crate) use sockets::{accept_into, socket_of};
 pub use sockets::{
-    peer_user, send_file, send_file_with_head, set_bind_address_no_port, set_defer_accept,
+    peer_process, peer_user, send_file, send_file_with_head, set_bind_address_no_port, set_defer_accept,
     set_interface, set_no_signal, tcp_info,
 };
 pub use temporary::{create_unnamed, link_unnamed, rename};

@@ -7,9 +7,9 @@ use crate::ledger::syscall;
 use crate::socket::{STORAGE_LEN, TcpInfo, len_of, set_int, switch_on};
 use crate::unsupported;
 
-/// `socket(2)`: a non-blocking stream socket.
-pub(crate) fn stream_socket(family: libc::c_int) -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+/// `socket(2)`: a non-blocking socket of this family and kind.
+pub(crate) fn socket_of(family: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
+    let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: socket(2) takes no pointers.
     let fd = syscall!(socket, unsafe { libc::socket(family, kind, 0) })?;
     // SAFETY: the call returned a new descriptor that nobody else owns.
@@ -129,11 +129,24 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     })
 }
 
-/// `getsockopt(2)`, `SO_PEERCRED`: the user who connected to a Unix socket, as of then.
+/// `getsockopt(2)`, `SO_PEERCRED`: the user at the other end of a Unix socket, as of when it
+/// connected or began to listen.
 ///
 /// # Errors
 /// As the manual page says.
 pub fn peer_user(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    Ok(peer(fd)?.uid)
+}
+
+/// The same of the process; 0 if it is in another namespace of processes.
+///
+/// # Errors
+/// As the manual page says.
+pub fn peer_process(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    Ok(peer(fd)?.pid.unsigned_abs())
+}
+
+fn peer(fd: BorrowedFd<'_>) -> io::Result<libc::ucred> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut len = len_of::<libc::ucred>();
     // SAFETY: `peer` has room for `len` bytes, which is what the kernel may write.
@@ -147,7 +160,7 @@ pub fn peer_user(fd: BorrowedFd<'_>) -> io::Result<u32> {
         )
     };
     syscall!(getsockopt, result)?;
-    Ok(peer.uid)
+    Ok(peer)
 }
 
 /// Where `tcpi_segs_in` stands in `struct tcp_info`, in words of four bytes.

@@ -1,0 +1,334 @@
+//! When a server is looked at, and what it makes of what was found: health as a state machine.
+//!
+//! ```text
+//! score   0 ......... rise-1 | rise ......... rise+fall-1
+//!         Down               | Up (or Stopping, if the last check said so)
+//!         a failure: back to 0; a success: +1, and at rise to the top
+//! ```
+//!
+//! A server begins at `rise`: up, and down after its first failure. Pure: time comes in as an
+//! argument, and so does chance.
+
+use std::time::{Duration, Instant};
+
+use crate::member::Health;
+
+/// How a server is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Good checks until it is up; at least 1.
+    pub rise: u32,
+    /// Bad checks until it is down; at least 1.
+    pub fall: u32,
+    /// Between two checks.
+    pub interval: Duration,
+    /// While it is neither up nor down for good; `interval` if there is none.
+    pub fast_interval: Option<Duration>,
+    /// While it is down; `interval` if there is none.
+    pub down_interval: Option<Duration>,
+    /// Checks come up to so many percent earlier or later.
+    pub spread_percent: u32,
+}
+
+/// What a check found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It works.
+    Passed,
+    /// It works, and wants no more than it has.
+    Conditional,
+    /// It does not.
+    Failed,
+}
+
+/// What too many errors of its sessions do (`on-error`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaction {
+    /// Checks come faster; the others do that too.
+    FastInter,
+    /// They count as a failed check.
+    FailCheck,
+    /// They count as one, and the next failed check marks it down.
+    SuddenDeath,
+    /// It is down at once.
+    MarkDown,
+}
+
+/// What came of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// It was more than another of the same.
+    pub counts: bool,
+    /// The health that it has from now on, if it is another.
+    pub change: Option<Health>,
+}
+
+/// The health of one server.
+#[derive(Clone, Debug)]
+pub struct Monitor {
+    plan: Plan,
+    score: u32,
+    health: Health,
+    next: Instant,
+}
+
+impl Monitor {
+    /// Up until the first check, at `first`, has failed.
+    pub fn new(plan: Plan, first: Instant) -> Self {
+        let plan = Plan { rise: plan.rise.max(1), fall: plan.fall.max(1), ..plan };
+        Self { score: plan.rise, plan, health: Health::Up, next: first }
+    }
+
+    /// How it is checked.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// What it is taken for.
+    pub fn health(&self) -> Health {
+        self.health
+    }
+
+    /// When it is to be checked next.
+    pub fn next_check(&self) -> Instant {
+        self.next
+    }
+
+    /// Puts the next check off: nobody looks now.
+    pub fn skip(&mut self, now: Instant) {
+        self.next = now + self.interval();
+    }
+
+    /// A check has ended. `dice`: any number; checks are spread by it.
+    pub fn handle_result(&mut self, now: Instant, outcome: Outcome, dice: u32) -> Verdict {
+        let before = self.score;
+        match outcome {
+            Outcome::Failed => self.fall_one(),
+            Outcome::Passed | Outcome::Conditional => self.rise_one(),
+        }
+        let change = self.judge(outcome);
+        self.next = now + self.spread(self.interval(), dice);
+        Verdict { counts: self.score != before, change }
+    }
+
+    /// Its sessions had as many errors in a row as it may have.
+    pub fn handle_errors(&mut self, now: Instant, reaction: Reaction) -> Verdict {
+        let before = self.score;
+        match reaction {
+            Reaction::FastInter => {}
+            Reaction::FailCheck => self.fall_one(),
+            Reaction::SuddenDeath => {
+                self.score = self.score.min(self.plan.rise + 1);
+                self.fall_one();
+            }
+            Reaction::MarkDown => {
+                self.score = self.score.min(self.plan.rise);
+                self.fall_one();
+            }
+        }
+        let change = match reaction {
+            Reaction::FastInter => None,
+            _ => self.judge(Outcome::Failed),
+        };
+        let soon = now + self.plan.fast_interval.unwrap_or(self.plan.interval);
+        self.next = self.next.min(soon);
+        Verdict { counts: self.score != before, change }
+    }
+
+    /// An operator has decided what it is taken for, until checks find otherwise.
+    pub fn force(&mut self, health: Health) {
+        self.health = health;
+        self.score = if health == Health::Down { 0 } else { self.top() };
+    }
+
+    /// It comes back from maintenance: up until a check, which is due now, has failed.
+    pub fn resume(&mut self, now: Instant) {
+        self.health = Health::Up;
+        self.score = self.plan.rise;
+        self.next = now;
+    }
+
+    /// How far it is: of so many good checks when it is down, and of so many bad ones that it may
+    /// have when it is up, the number in hand first.
+    pub fn progress(&self) -> (u32, u32) {
+        match self.score >= self.plan.rise {
+            true => (self.score - self.plan.rise + 1, self.plan.fall),
+            false => (self.score, self.plan.rise),
+        }
+    }
+
+    /// Its score: from 0, and up from `rise` on.
+    pub fn score(&self) -> u32 {
+        self.score
+    }
+
+    fn top(&self) -> u32 {
+        self.plan.rise + self.plan.fall - 1
+    }
+
+    fn fall_one(&mut self) {
+        self.score = self.score.saturating_sub(1);
+        if self.score < self.plan.rise {
+            self.score = 0;
+        }
+    }
+
+    fn rise_one(&mut self) {
+        if self.score < self.top() {
+            self.score += 1;
+        }
+        if self.score >= self.plan.rise {
+            self.score = self.top();
+        }
+    }
+
+    /// What it is by its score.
+    fn judge(&mut self, outcome: Outcome) -> Option<Health> {
+        let health = match outcome {
+            _ if self.score < self.plan.rise => Health::Down,
+            Outcome::Passed => Health::Up,
+            Outcome::Conditional => Health::Stopping,
+            Outcome::Failed => self.health,
+        };
+        let changed = health != self.health;
+        self.health = health;
+        changed.then_some(health)
+    }
+
+    /// Until the next check: it is sure, it is sure that it is down, or neither.
+    fn interval(&self) -> Duration {
+        let Plan { interval, fast_interval, down_interval, .. } = self.plan;
+        match self.score {
+            0 => down_interval.unwrap_or(interval),
+            score if score == self.top() => interval,
+            _ => fast_interval.unwrap_or(interval),
+        }
+    }
+
+    /// Up to some percent more or less.
+    fn spread(&self, interval: Duration, dice: u32) -> Duration {
+        let range = interval * self.plan.spread_percent.min(SPREAD_MAX) / 100;
+        let part = (range * 2).mul_f64(f64::from(dice) / f64::from(u32::MAX));
+        (interval + part).saturating_sub(range)
+    }
+}
+
+/// As much as a configuration may ask for.
+const SPREAD_MAX: u32 = 50;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: Plan = Plan {
+        rise: 2,
+        fall: 3,
+        interval: Duration::from_secs(2),
+        fast_interval: Some(Duration::from_millis(500)),
+        down_interval: Some(Duration::from_secs(5)),
+        spread_percent: 0,
+    };
+
+    /// Checks by one letter each, and what came of each: health, next check, progress.
+    fn run(monitor: &mut Monitor, checks: &str) -> Vec<(Option<Health>, u128, (u32, u32))> {
+        let mut now = monitor.next_check();
+        let mut step = |check| {
+            let outcome = match check {
+                '+' => Outcome::Passed,
+                '~' => Outcome::Conditional,
+                _ => Outcome::Failed,
+            };
+            let verdict = monitor.handle_result(now, outcome, 0);
+            let wait = monitor.next_check() - now;
+            now = monitor.next_check();
+            (verdict.change, wait.as_millis(), monitor.progress())
+        };
+        checks.chars().map(&mut step).collect()
+    }
+
+    #[test]
+    fn the_first_failure_of_a_new_server_marks_it_down() {
+        let now = Instant::now();
+        let mut monitor = Monitor::new(PLAN, now);
+        assert_eq!(
+            run(&mut monitor, "--"),
+            [(Some(Health::Down), 5_000, (0, 2)), (None, 5_000, (0, 2)),]
+        );
+    }
+
+    #[test]
+    fn rise_and_fall_count_in_a_row() {
+        let mut monitor = Monitor::new(PLAN, Instant::now());
+        assert_eq!(
+            run(&mut monitor, "+--+---+-++"),
+            [
+                (None, 2_000, (3, 3)),
+                (None, 500, (2, 3)),
+                (None, 500, (1, 3)),
+                (None, 2_000, (3, 3)),
+                (None, 500, (2, 3)),
+                (None, 500, (1, 3)),
+                (Some(Health::Down), 5_000, (0, 2)),
+                (None, 500, (1, 2)),
+                (None, 5_000, (0, 2)),
+                (None, 500, (1, 2)),
+                (Some(Health::Up), 2_000, (3, 3)),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_conditional_success_stops_and_another_starts_again() {
+        let mut monitor = Monitor::new(PLAN, Instant::now());
+        let changes: Vec<_> = run(&mut monitor, "~~+~-~--+++").iter().map(|it| it.0).collect();
+        let (up, stops, down) = (Some(Health::Up), Some(Health::Stopping), Some(Health::Down));
+        assert_eq!(changes, [stops, None, up, stops, None, None, None, None, up, None, None]);
+        let changes: Vec<_> = run(&mut monitor, "---~~").iter().map(|it| it.0).collect();
+        assert_eq!(changes, [None, None, down, None, stops]);
+    }
+
+    #[test]
+    fn errors_of_sessions_count_as_the_operator_wants() {
+        let cases = [
+            (Reaction::FastInter, None, (3, 3), None),
+            (Reaction::FailCheck, None, (2, 3), None),
+            (Reaction::SuddenDeath, None, (1, 3), Some(Health::Down)),
+            (Reaction::MarkDown, Some(Health::Down), (0, 2), None),
+        ];
+        for (reaction, change, progress, after_failure) in cases {
+            let mut monitor = Monitor::new(PLAN, Instant::now());
+            run(&mut monitor, "+");
+            let now = monitor.next_check() - Duration::from_secs(2);
+            let verdict = monitor.handle_errors(now, reaction);
+            assert_eq!((verdict.change, monitor.progress()), (change, progress), "{reaction:?}");
+            assert_eq!(verdict.counts, reaction != Reaction::FastInter);
+            assert_eq!(monitor.next_check() - now, Duration::from_millis(500));
+            assert_eq!(run(&mut monitor, "-")[0].0, after_failure, "{reaction:?}");
+        }
+    }
+
+    #[test]
+    fn an_operators_word_holds_until_checks_say_otherwise() {
+        let mut monitor = Monitor::new(PLAN, Instant::now());
+        monitor.force(Health::Down);
+        assert_eq!(run(&mut monitor, "++")[1].0, Some(Health::Up));
+        monitor.force(Health::Stopping);
+        assert_eq!(run(&mut monitor, "-+")[1].0, Some(Health::Up));
+        monitor.force(Health::Down);
+        let now = monitor.next_check();
+        monitor.resume(now);
+        assert_eq!((monitor.next_check(), monitor.progress()), (now, (1, 3)));
+        assert_eq!(run(&mut monitor, "-")[0].0, Some(Health::Down));
+    }
+
+    #[test]
+    fn checks_are_spread_within_their_percents() {
+        let plan = Plan { spread_percent: 10, ..PLAN };
+        let now = Instant::now();
+        let mut monitor = Monitor::new(plan, now);
+        for (dice, millis) in [(0, 1_800), (u32::MAX, 2_200)] {
+            monitor.handle_result(now, Outcome::Passed, dice);
+            assert_eq!((monitor.next_check() - now).as_millis(), millis);
+        }
+    }
+}

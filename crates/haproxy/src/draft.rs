@@ -1,0 +1,189 @@
+//! Sections while they are read: what is known so far, what was inherited, what is to be looked up
+//! when everything has been read.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use fulmar_rules::condition::Acls;
+use fulmar_rules::{Condition, Format, Reply, Word};
+
+use crate::checks::CheckDraft;
+use crate::line::Spot;
+use crate::model::{
+    Backend, BindTls, Frontend, Global, LogTarget, Mode, Options, StatsPage, TlsVersion,
+};
+use crate::parameters::bind::BindDraft;
+use crate::parameters::server::ServerDraft;
+
+/// What is said for the whole process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Globals {
+    pub(crate) model: Global,
+    /// `ca-base`.
+    pub(crate) ca_base: Option<PathBuf>,
+    /// `crt-base`.
+    pub(crate) crt_base: Option<PathBuf>,
+    /// `ssl-default-bind-*`.
+    pub(crate) bind_tls: TlsDefaults,
+    /// `ssl-default-server-*`.
+    pub(crate) server_tls: TlsDefaults,
+    /// `ssl-server-verify none`.
+    pub(crate) verifies_no_server: bool,
+    /// What `setenv` and its relatives say: a name and its value, or none.
+    pub(crate) variables: Vec<(String, Option<String>)>,
+    /// `http-errors` sections so far.
+    pub(crate) error_groups: BTreeMap<String, Vec<(u16, Arc<Reply>)>>,
+}
+
+/// What `ssl-default-…` lines say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TlsDefaults {
+    pub(crate) suites12: Option<Vec<String>>,
+    pub(crate) suites13: Option<Vec<String>>,
+    pub(crate) version_min: Option<TlsVersion>,
+    pub(crate) version_max: Option<TlsVersion>,
+    pub(crate) no_tickets: bool,
+}
+
+/// A proxy, or a `defaults` section: what a `defaults` section holds is what proxies inherit, all
+/// of it, as far as they have a use for it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Draft {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) spot: Option<Spot>,
+    pub(crate) id: Option<u32>,
+    pub(crate) mode: Mode,
+    pub(crate) disabled: bool,
+    pub(crate) description: Option<String>,
+    pub(crate) options: Options,
+    /// What only a frontend has a use for.
+    pub(crate) frontend: Frontend,
+    /// What only a backend has a use for.
+    pub(crate) backend: Backend,
+    /// Lists that were declared.
+    pub(crate) acls: Acls,
+    pub(crate) logs: Vec<LogTarget>,
+    /// `log global`.
+    pub(crate) logs_global: bool,
+    pub(crate) log_format: LogFormat,
+    pub(crate) unique_id_format: Option<Arc<Format>>,
+    pub(crate) unique_id_header: Option<String>,
+    pub(crate) errors: Vec<(u16, Arc<Reply>)>,
+    pub(crate) stats: Option<StatsPage>,
+    /// `stats` lines of a `defaults` section count until there is one here.
+    pub(crate) stats_inherited: bool,
+    pub(crate) binds: Vec<BindDraft>,
+    pub(crate) servers: Vec<ServerDraft>,
+    /// `default-server`.
+    pub(crate) default_server: ServerDraft,
+    pub(crate) check: CheckDraft,
+    pub(crate) default_backend: Option<Reference>,
+    pub(crate) use_backends: Vec<(Choice, Option<Condition>)>,
+    pub(crate) use_servers: Vec<(Reference, Condition)>,
+    /// `dynamic-cookie-key`.
+    pub(crate) dynamic_cookie_key: Option<String>,
+    /// Lines that mean nothing without `mode http`.
+    pub(crate) http_only: Vec<(Spot, Word)>,
+}
+
+/// Which kind of section it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Kind {
+    #[default]
+    Defaults,
+    Frontend,
+    Backend,
+    Listen,
+}
+
+/// The format of lines of a log.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum LogFormat {
+    /// Nothing is said: where connections come from and go to.
+    #[default]
+    Plain,
+    /// `option tcplog`.
+    Tcp,
+    /// `option httplog`.
+    Http(Spot, Word),
+    /// `option httplog clf`.
+    Clf(Spot, Word),
+    /// `option httpslog`.
+    Https(Spot, Word),
+    /// `log-format`.
+    Own(Arc<Format>),
+}
+
+/// A name that is looked up when everything has been read.
+#[derive(Clone, Debug)]
+pub(crate) struct Reference {
+    pub(crate) name: Word,
+    pub(crate) spot: Spot,
+}
+
+/// The backend of a `use_backend` line.
+#[derive(Clone, Debug)]
+pub(crate) enum Choice {
+    Named(Reference),
+    Computed(Format),
+}
+
+impl Kind {
+    /// As the text calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Defaults => "defaults",
+            Self::Frontend => "frontend",
+            Self::Backend => "backend",
+            Self::Listen => "listen",
+        }
+    }
+
+    /// It listens.
+    pub(crate) fn is_front(self) -> bool {
+        matches!(self, Self::Frontend | Self::Listen)
+    }
+
+    /// It has servers.
+    pub(crate) fn is_back(self) -> bool {
+        matches!(self, Self::Backend | Self::Listen)
+    }
+}
+
+impl Draft {
+    /// A section that begins here. What `defaults` said, it says too.
+    pub(crate) fn begin(kind: Kind, name: String, spot: Spot, defaults: Option<&Self>) -> Self {
+        let mut draft = defaults.cloned().unwrap_or_else(Self::unsaid);
+        draft.kind = kind;
+        draft.name = name;
+        draft.spot = Some(spot);
+        draft.stats_inherited = draft.stats.is_some();
+        draft.check.inherited = true;
+        draft.http_only.clear();
+        draft
+    }
+
+    /// What holds where nothing is said.
+    fn unsaid() -> Self {
+        let mut draft = Self::default();
+        draft.backend.retries = RETRIES;
+        draft
+    }
+}
+
+impl TlsDefaults {
+    /// What a `bind` line starts with.
+    pub(crate) fn for_bind(&self) -> BindTls {
+        BindTls {
+            version_min: self.version_min,
+            version_max: self.version_max,
+            no_tickets: self.no_tickets,
+            ..BindTls::default()
+        }
+    }
+}
+
+/// `retries`, where it is not said.
+const RETRIES: u32 = 3;

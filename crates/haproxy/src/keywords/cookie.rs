@@ -1,0 +1,80 @@
+//! `cookie`.
+
+use fulmar_rules::Fault;
+
+use crate::draft::Draft;
+use crate::line::Line;
+use crate::model::{CookieInsert, CookieMode};
+use crate::table::{BACK, HTTP, Keyword, row};
+use crate::values::{Unit, duration};
+
+pub(super) const ROWS: &[Keyword<Draft>] = &[
+    row(
+        "cookie",
+        BACK | HTTP,
+        "<name> [insert | rewrite | prefix] [indirect] [nocache] [postonly] [preserve] \
+         [httponly] [secure] [domain <name>]* [maxidle <time>] [maxlife <time>] [dynamic] \
+         [attr <text>]*",
+        "a client comes back to its server",
+        cookie,
+    ),
+    row(
+        "dynamic-cookie-key",
+        BACK | HTTP,
+        "<key>",
+        "what values of dynamic cookies come from",
+        dynamic_key,
+    ),
+];
+
+fn cookie(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let mut cookie =
+        CookieInsert { name: line.word("the name of a cookie")?.text, ..CookieInsert::default() };
+    while let Some(word) = line.words.next() {
+        let mode = match &*word.text {
+            "insert" => Some(CookieMode::Insert),
+            "rewrite" => Some(CookieMode::Rewrite),
+            "prefix" => Some(CookieMode::Prefix),
+            _ => None,
+        };
+        if let Some(mode) = mode {
+            if cookie.how != CookieMode::Passive && cookie.how != mode {
+                let message = "insert, rewrite and prefix exclude each other";
+                return Err(Fault::new(word.column, message));
+            }
+            cookie.how = mode;
+            continue;
+        }
+        match &*word.text {
+            "indirect" => cookie.indirect = true,
+            "nocache" => cookie.no_cache = true,
+            "postonly" => cookie.post_only = true,
+            "preserve" => cookie.preserve = true,
+            "httponly" => cookie.http_only = true,
+            "secure" => cookie.secure = true,
+            "dynamic" => cookie.dynamic_key = Some(String::new()),
+            "domain" => cookie.domains.push(line.word("a domain")?.text),
+            "attr" => cookie.attributes.push(line.word("an attribute")?.text),
+            "maxidle" => {
+                cookie.idle_max = Some(duration(&line.word("a time")?, "it", Unit::Seconds)?);
+            }
+            "maxlife" => {
+                cookie.life_max = Some(duration(&line.word("a time")?, "it", Unit::Seconds)?);
+            }
+            other => {
+                let message = format!(
+                    "'{other}': here may stand insert, rewrite, prefix, indirect, nocache, \
+                     postonly, preserve, httponly, secure, domain, maxidle, maxlife, dynamic, attr"
+                );
+                return Err(Fault::new(word.column, message));
+            }
+        }
+    }
+    draft.backend.cookie = Some(cookie);
+    Ok(())
+}
+
+fn dynamic_key(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.dynamic_cookie_key = Some(line.word("a key")?.text);
+    Ok(())
+}

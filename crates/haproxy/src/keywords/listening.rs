@@ -1,0 +1,193 @@
+//! What a frontend is and listens on.
+
+use fulmar_rules::Fault;
+
+use crate::draft::{Choice, Draft, Reference};
+use crate::line::Line;
+use crate::model::{Capture, Mode};
+use crate::parameters::bind;
+use crate::rules;
+use crate::table::{BACKEND, BOTH, DEFAULTS, FRONT, FRONTEND, HTTP, Keyword, row};
+use crate::values::{number, one_of};
+
+pub(super) const ROWS: &[Keyword<Draft>] = &[
+    row("mode", BOTH, "tcp | http", "what is spoken", mode),
+    row("bind", FRONTEND, "<address>[, ...] [<parameter>...]", "what is listened on", bind_line),
+    row("maxconn", FRONT, "<number>", "connections of clients at a time", maxconn),
+    row("backlog", FRONT, "<number>", "connections that wait to be accepted", backlog),
+    row("rate-limit sessions", FRONT, "<number>", "new sessions in a second", rate_limit),
+    row("disabled", BOTH, "", "it is not started", disabled),
+    row("enabled", BOTH, "", "it is started", enabled),
+    row("description", FRONTEND | BACKEND, "<text>", "what the statistics say of it", description),
+    row("id", FRONTEND | BACKEND, "<number>", "its number in the statistics", id),
+    row("default_backend", FRONT, "<backend>", "where everything else goes", default_backend),
+    row(
+        "use_backend",
+        FRONTEND,
+        "<backend> [if | unless <condition>]",
+        "where something goes; the name may be computed",
+        use_backend,
+    ),
+    row("monitor-uri", FRONT | HTTP, "<path>", "a request for it is answered here", monitor_uri),
+    row("monitor fail", FRONTEND | HTTP, "if | unless <condition>", "with 503", monitor_fail),
+    row(
+        "unique-id-format",
+        FRONT | HTTP,
+        "<format>",
+        "what makes the number of a request",
+        unique_id_format,
+    ),
+    row("unique-id-header", FRONT | HTTP, "<name>", "the field that it goes in", unique_id_header),
+    row(
+        "capture request header",
+        FRONTEND | HTTP,
+        "<name> len <length>",
+        "a field for the log",
+        capture_request,
+    ),
+    row(
+        "capture response header",
+        FRONTEND | HTTP,
+        "<name> len <length>",
+        "the same of responses",
+        capture_response,
+    ),
+    row(
+        "capture cookie",
+        FRONTEND | HTTP,
+        "<name> len <length>",
+        "a cookie for the log",
+        capture_cookie,
+    ),
+    row("clitcpka-cnt", DEFAULTS | FRONTEND, "<count>", "accepted: the system's is used", skip_one),
+    row("clitcpka-idle", DEFAULTS | FRONTEND, "<time>", "accepted: the system's is used", skip_one),
+    row("clitcpka-intvl", DEFAULTS | FRONTEND, "<time>", "accepted: the system's is used", skip_one),
+];
+
+fn mode(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("tcp or http")?;
+    if word.text == "health" {
+        let message = "'mode health' is history: 'http-request return status 200' does it";
+        return Err(Fault::new(word.column, message));
+    }
+    draft.mode = one_of(&word, "mode", &[("tcp", Mode::Tcp), ("http", Mode::Http)])?;
+    Ok(())
+}
+
+fn bind_line(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let found = bind::parse(line)?;
+    draft.binds.extend(found);
+    Ok(())
+}
+
+fn maxconn(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let most = number(&line.word("a number")?, "the number of connections", 0, usize::MAX / 2)?;
+    draft.frontend.connections_max = (most > 0).then_some(most);
+    Ok(())
+}
+
+fn backlog(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.frontend.backlog = Some(number(&line.word("a number")?, "the backlog", 0, u16::MAX)?);
+    Ok(())
+}
+
+fn rate_limit(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let most = number(&line.word("a number")?, "the number of sessions", 0, u32::MAX)?;
+    draft.frontend.sessions_per_second_max = (most > 0).then_some(most);
+    Ok(())
+}
+
+fn disabled(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.disabled = true;
+    Ok(())
+}
+
+fn enabled(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.disabled = false;
+    Ok(())
+}
+
+fn description(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    line.words.clone().expect("a text")?;
+    let words: Vec<&str> = line.words.rest().iter().map(|word| &*word.text).collect();
+    draft.description = Some(words.join(" "));
+    Ok(())
+}
+
+fn id(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.id = Some(number(&line.word("a number")?, "it", 1, u32::MAX / 2)?);
+    Ok(())
+}
+
+fn default_backend(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let name = line.word("the name of a backend")?;
+    draft.default_backend = Some(Reference { name, spot: line.spot.clone() });
+    Ok(())
+}
+
+fn use_backend(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let name = line.word("the name of a backend")?;
+    let choice = match name.text.contains('%') {
+        true => Choice::Computed(rules::format(&name, line)?),
+        false => Choice::Named(Reference { name, spot: line.spot.clone() }),
+    };
+    let condition = rules::condition(draft, line)?;
+    draft.use_backends.push((choice, condition));
+    Ok(())
+}
+
+fn monitor_uri(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.frontend.monitor_uri = Some(line.word("a path")?.text);
+    Ok(())
+}
+
+fn monitor_fail(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let condition = rules::required_condition(draft, line)?;
+    draft.frontend.monitor_fails.push(condition);
+    Ok(())
+}
+
+fn unique_id_format(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("a format")?;
+    draft.unique_id_format = Some(rules::format(&word, line)?.into());
+    Ok(())
+}
+
+fn unique_id_header(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.unique_id_header = Some(line.word("the name of a field")?.text);
+    Ok(())
+}
+
+fn capture(line: &mut Line<'_>) -> Result<Capture, Fault> {
+    let field = line.word("a name")?.text;
+    let word = line.word("len")?;
+    if word.text != "len" {
+        let message = format!("'{}': len and a number are wanted here", word.text);
+        return Err(Fault::new(word.column, message));
+    }
+    let len = number(&line.word("a number of bytes")?, "the length", 0, CAPTURE_MAX)?;
+    Ok(Capture { field, len })
+}
+
+fn capture_request(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.frontend.request_captures.push(capture(line)?);
+    Ok(())
+}
+
+fn capture_response(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.frontend.response_captures.push(capture(line)?);
+    Ok(())
+}
+
+fn capture_cookie(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let Capture { field, len } = capture(line)?;
+    draft.frontend.cookie_capture = Some((field, len));
+    Ok(())
+}
+
+fn skip_one(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    line.word("a value").map(drop)
+}
+
+/// More is no line of a log any more.
+const CAPTURE_MAX: usize = 65_536;

@@ -1,0 +1,214 @@
+//! `log`, and what lines of it look like.
+
+use fulmar_rules::{Fault, Word};
+
+use crate::draft::{Draft, Globals, LogFormat};
+use crate::line::{Line, Said};
+use crate::model::{LogAddress, LogLine, LogTarget};
+use crate::rules;
+use crate::table::{BOTH, FRONT, Keyword, NO, row};
+use crate::values::address::{Ports, Written};
+use crate::values::syslog::{FACILITIES, LEVELS};
+use crate::values::{number, one_of};
+
+pub(super) const GLOBAL: &[Keyword<Globals>] = &[
+    row(
+        "log",
+        NO,
+        "<address> [len <bytes>] [format <name>] [sample <ranges>:<size>] <facility> [<level> \
+         [<minimum>]]",
+        "where lines go that proxies send to 'log global'",
+        global_log,
+    ),
+    row("log-tag", 0, "<text>", "the name of the program in lines", global_tag),
+    row("log-send-hostname", 0, "[<name>]", "a host's name goes into lines", send_hostname),
+];
+
+pub(super) const PROXY: &[Keyword<Draft>] = &[
+    row(
+        "log",
+        BOTH | NO,
+        "global | <address> [len <bytes>] [format <name>] [sample <ranges>:<size>] <facility> \
+         [<level> [<minimum>]]",
+        "where lines go",
+        proxy_log,
+    ),
+    row("log-tag", BOTH, "<text>", "the name of the program in lines", proxy_tag),
+    row("log-format", FRONT, "<format>", "what lines look like", format),
+    row("error-log-format", FRONT, "<format>", "lines of connections that failed", error_format),
+];
+
+fn global_log(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    if line.said != Said::Plain {
+        globals.model.logs.clear();
+        return Ok(());
+    }
+    let target = target(line)?;
+    globals.model.logs.push(target);
+    Ok(())
+}
+
+fn proxy_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    if line.said != Said::Plain {
+        draft.logs.clear();
+        draft.logs_global = false;
+        return Ok(());
+    }
+    if line.words.take("global") {
+        draft.logs_global = true;
+        return Ok(());
+    }
+    let target = target(line)?;
+    draft.logs.push(target);
+    Ok(())
+}
+
+fn target(line: &mut Line<'_>) -> Result<LogTarget, Fault> {
+    let address = line.word("an address, and a facility behind it")?;
+    let mut target = LogTarget {
+        to: to(&address, line)?,
+        format: LogLine::default(),
+        facility: 0,
+        level_max: LEVEL_MAX,
+        level_min: 0,
+        line_size_max: LINE_SIZE,
+        sample: None,
+    };
+    loop {
+        let word = line.word("a facility of syslog (local0, daemon, ...)")?;
+        match &*word.text {
+            "len" => {
+                let word = line.word("a number of bytes")?;
+                target.line_size_max = number(&word, "it", LINE_SIZE_MIN, LINE_SIZE_MAX)?;
+            }
+            "format" => target.format = one_of(&line.word("a format")?, "format", FORMATS)?,
+            "sample" => target.sample = Some(sample(&line.word("<ranges>:<size>")?)?),
+            "profile" => {
+                let message = "'profile' is not supported";
+                return Err(Fault::unknown(word.column, message));
+            }
+            _ => {
+                target.facility = one_of(&word, "facility", FACILITIES)?;
+                break;
+            }
+        }
+    }
+    if let Some(word) = line.words.next() {
+        target.level_max = one_of(word, "level", LEVELS)?;
+    }
+    if let Some(word) = line.words.next() {
+        target.level_min = one_of(word, "level", LEVELS)?;
+    }
+    Ok(target)
+}
+
+fn to(word: &Word, line: &Line<'_>) -> Result<LogAddress, Fault> {
+    let text = line.expanded(word)?;
+    match &*text {
+        "stdout" => return Ok(LogAddress::Descriptor(1)),
+        "stderr" => return Ok(LogAddress::Descriptor(2)),
+        _ => {}
+    }
+    if let Some((kind, _)) = text.split_once('@')
+        && ["ring", "tcp", "tcp4", "tcp6"].contains(&kind)
+    {
+        let message = format!("'{kind}@' is not supported: lines go by UDP, or to a Unix socket");
+        return Err(Fault::unknown(word.column, message));
+    }
+    let wrong = |message| Fault::new(word.column, message);
+    match Written::parse(&text).map_err(wrong)? {
+        Written::Unix(path) => Ok(LogAddress::Unix(path)),
+        Written::Descriptor(descriptor) => Ok(LogAddress::Descriptor(descriptor)),
+        Written::Ip(host, ports) => {
+            let port = match ports {
+                Ports::None => SYSLOG_PORT,
+                Ports::Range(first, last) if first == last => first,
+                _ => return Err(wrong(format!("'{text}': one port is wanted here"))),
+            };
+            let ip = host.resolve(line.machine).map_err(wrong)?;
+            Ok(LogAddress::Udp((ip, port).into()))
+        }
+        Written::Abstract(_) => Err(Fault::unknown(word.column, "'abns@' is not supported here")),
+    }
+}
+
+/// `1-3,5:8`: of eight lines, these.
+fn sample(word: &Word) -> Result<(Vec<(u32, u32)>, u32), Fault> {
+    let wrong = || {
+        let message = format!("'{}': a sample looks like 1-3,5:8, and is in order", word.text);
+        Fault::new(word.column, message)
+    };
+    let (ranges, size) = word.text.split_once(':').ok_or_else(wrong)?;
+    let size: u32 = size.parse().ok().filter(|&size| size > 0).ok_or_else(wrong)?;
+    let mut chosen = Vec::new();
+    let mut last_end = 0;
+    for range in ranges.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let first: u32 = first.parse().map_err(|_| wrong())?;
+        let last: u32 = last.parse().map_err(|_| wrong())?;
+        if first <= last_end || last < first || last > size {
+            return Err(wrong());
+        }
+        last_end = last;
+        chosen.push((first, last));
+    }
+    Ok((chosen, size))
+}
+
+fn global_tag(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    globals.model.log_tag = Some(line.word("a name")?.text);
+    Ok(())
+}
+
+fn proxy_tag(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.frontend.log_tag = Some(line.word("a name")?.text);
+    Ok(())
+}
+
+fn send_hostname(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let own = || {
+        let read = line.machine.read("/proc/sys/kernel/hostname".as_ref());
+        let name = read.map(|name| String::from_utf8_lossy(&name).trim().to_owned());
+        name.unwrap_or_else(|_| "localhost".to_owned())
+    };
+    let name = match line.words.next() {
+        Some(word) => word.text.clone(),
+        None => own(),
+    };
+    globals.model.log_hostname = Some(name);
+    Ok(())
+}
+
+fn format(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("a format")?;
+    draft.log_format = LogFormat::Own(rules::log_format(&word, line)?.into());
+    Ok(())
+}
+
+fn error_format(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("a format")?;
+    draft.frontend.error_log_format = Some(rules::log_format(&word, line)?.into());
+    Ok(())
+}
+
+const FORMATS: &[(&str, LogLine)] = &[
+    ("rfc3164", LogLine::Rfc3164),
+    ("local", LogLine::Rfc3164),
+    ("rfc5424", LogLine::Rfc5424),
+    ("priority", LogLine::Short),
+    ("short", LogLine::Short),
+    ("timed", LogLine::Raw),
+    ("iso", LogLine::Raw),
+    ("raw", LogLine::Raw),
+];
+
+/// RFC 5426, §3.3.
+const SYSLOG_PORT: u16 = 514;
+
+/// Everything is logged.
+const LEVEL_MAX: u8 = 7;
+
+/// As HAProxy cuts lines, and between which bounds it may be told to.
+const LINE_SIZE: usize = 1024;
+const LINE_SIZE_MIN: usize = 80;
+const LINE_SIZE_MAX: usize = 65_535;

@@ -1,0 +1,47 @@
+//! The tables of keywords. A keyword is a row and a small function; what HAProxy knows and we do
+//! not is in the lists of `known`.
+
+mod balance;
+mod check;
+mod cookie;
+mod errors;
+mod global;
+mod known;
+mod listening;
+mod log;
+mod option;
+mod rules;
+mod serving;
+mod stats;
+mod timeout;
+mod tls;
+mod userlist;
+
+use crate::draft::{Draft, Globals};
+use crate::table::Keyword;
+
+pub(crate) use errors::HTTP_ERRORS;
+pub(crate) use known::{
+    ACCEPTED_GLOBAL, ACCEPTED_PROXY, UNSUPPORTED_GLOBAL, UNSUPPORTED_PROXY, accepted,
+};
+pub(crate) use stats::DEFAULT_URI as DEFAULT_STATS_URI;
+pub(crate) use userlist::ROWS as USERLIST;
+
+/// Keywords of `global`.
+pub(crate) const GLOBAL: &[&[Keyword<Globals>]] =
+    &[global::ROWS, log::GLOBAL, stats::GLOBAL, tls::ROWS];
+
+/// Keywords of `defaults`, `frontend`, `listen` and `backend`.
+pub(crate) const PROXY: &[&[Keyword<Draft>]] = &[
+    listening::ROWS,
+    serving::ROWS,
+    timeout::ROWS,
+    option::ROWS,
+    rules::ROWS,
+    balance::ROWS,
+    cookie::ROWS,
+    check::ROWS,
+    log::PROXY,
+    errors::ROWS,
+    stats::PROXY,
+];

@@ -1,0 +1,297 @@
+//! `option`.
+
+use std::net::IpAddr;
+
+use fulmar_rules::{Fault, Word};
+
+use crate::draft::{Draft, LogFormat};
+use crate::line::{Line, Said};
+use crate::model::{ForwardFor, HttpMode};
+use crate::table::{BACK, BOTH, FRONT, HTTP, Keyword, NO, Sections, row};
+use crate::values::number;
+
+const fn option(
+    name: &'static str,
+    sections: Sections,
+    about: &'static str,
+    read: crate::table::Read<Draft>,
+) -> Keyword<Draft> {
+    row(name, sections | NO, "", about, read)
+}
+
+pub(super) const ROWS: &[Keyword<Draft>] = &[
+    option("option httpclose", BOTH, "both connections are closed after an exchange", close),
+    option("option forceclose", BOTH, "the same, as it was called", close),
+    option("option http-server-close", BOTH, "the server's is closed after one", server_close),
+    option("option http-keep-alive", BOTH, "both are kept, which is the default", keep_alive),
+    row(
+        "option forwardfor",
+        BOTH | NO | HTTP,
+        "[except <network>] [header <name>] [if-none]",
+        "the client's address goes to the server in X-Forwarded-For",
+        forward_for,
+    ),
+    row(
+        "option originalto",
+        BOTH | NO | HTTP,
+        "[header <name>]",
+        "the address that the client wanted goes along in X-Original-To",
+        original_to,
+    ),
+    option("option abortonclose", BACK, "who leaves while waiting takes the request back", abort),
+    row(
+        "option redispatch",
+        BACK | NO,
+        "[<interval>]",
+        "a retry may go to another server",
+        redispatch,
+    ),
+    option("option prefer-last-server", BACK, "the last server, if it is usable", prefer_last),
+    option("option allbackups", BACK, "all backup servers are used, not the first only", backups),
+    option("option splice-auto", BOTH, "bytes may pass by in the kernel, where it pays", auto),
+    option("option splice-request", BOTH, "the same for what clients send", splice_request),
+    option("option splice-response", BOTH, "the same for what servers send", splice_response),
+    option("option clitcpka", FRONT, "TCP's probes on clients' connections", client_probes),
+    option("option srvtcpka", BACK, "TCP's probes on servers' connections", server_probes),
+    option("option tcpka", BOTH, "both", probes),
+    option("option contstats", FRONT, "counters move while bytes do", contstats),
+    option("option http-buffer-request", BOTH, "rules wait for the request's body", buffer),
+    option("option http-ignore-probes", FRONT, "who says nothing is not answered", ignore_probes),
+    option("option independent-streams", BOTH, "each side's silence counts alone", independent),
+    option("option dontlognull", FRONT, "who says nothing is not logged", dont_log_null),
+    option("option dontlog-normal", FRONT, "only what went wrong is logged", dont_log_normal),
+    option("option logasap", FRONT, "a line is written when the response begins", log_soon),
+    option("option log-separate-errors", FRONT, "errors are logged as such", separate_errors),
+    option("option log-health-checks", BACK, "changes of servers' health are logged", log_checks),
+    row("option httplog", FRONT | NO, "[clf]", "HTTP's format of the log", http_log),
+    row("option httpslog", FRONT | NO, "", "the same, with TLS", https_log),
+    row("option tcplog", BOTH | NO, "", "TCP's format of the log", tcp_log),
+];
+
+fn close(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    set_mode(draft, line, HttpMode::Close);
+    Ok(())
+}
+
+fn server_close(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    set_mode(draft, line, HttpMode::ServerClose);
+    Ok(())
+}
+
+fn keep_alive(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    set_mode(draft, line, HttpMode::KeepAlive);
+    Ok(())
+}
+
+/// The last one counts; `no` takes back this one only.
+fn set_mode(draft: &mut Draft, line: &Line<'_>, mode: HttpMode) {
+    let now = &mut draft.options.http_mode;
+    match line.said {
+        Said::Plain => *now = Some(mode),
+        Said::No | Said::Default if *now == Some(mode) => *now = None,
+        Said::No | Said::Default => {}
+    }
+}
+
+fn forward_for(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    if !line.said.is_on() {
+        draft.options.forward_for = None;
+        return Ok(());
+    }
+    let mut forward =
+        ForwardFor { field: "X-Forwarded-For".to_owned(), except: None, if_none: false };
+    while let Some(word) = line.words.next() {
+        match &*word.text {
+            "if-none" => forward.if_none = true,
+            "header" => forward.field = line.word("the name of a field")?.text,
+            "except" => forward.except = Some(network(&line.word("a network")?)?),
+            other => {
+                let message = format!("'{other}': here may stand except, header and if-none");
+                return Err(Fault::new(word.column, message));
+            }
+        }
+    }
+    draft.options.forward_for = Some(forward);
+    Ok(())
+}
+
+/// `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `::1`.
+fn network(word: &Word) -> Result<(IpAddr, u8), Fault> {
+    let wrong = || {
+        let message = format!("'{}' is no address with the bits of its network", word.text);
+        Fault::new(word.column, message)
+    };
+    let (address, mask) = match word.text.split_once('/') {
+        Some((address, mask)) => (address, Some(mask)),
+        None => (&*word.text, None),
+    };
+    let address: IpAddr = address.parse().map_err(|_| wrong())?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let bits = match mask {
+        None => most,
+        Some(mask) => match mask.parse::<u8>() {
+            Ok(bits) if bits <= most => bits,
+            Ok(_) => return Err(wrong()),
+            Err(_) => {
+                let mask: std::net::Ipv4Addr = mask.parse().map_err(|_| wrong())?;
+                let ones = mask.to_bits().leading_ones();
+                if ones != mask.to_bits().count_ones() || address.is_ipv6() {
+                    return Err(wrong());
+                }
+                u8::try_from(ones).map_err(|_| wrong())?
+            }
+        },
+    };
+    Ok((address, bits))
+}
+
+fn original_to(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let mut field = "X-Original-To".to_owned();
+    while let Some(word) = line.words.next() {
+        match &*word.text {
+            "header" => field = line.word("the name of a field")?.text,
+            other => {
+                let message = format!("'{other}' is not supported here; header is");
+                return Err(Fault::unknown(word.column, message));
+            }
+        }
+    }
+    draft.options.original_to = line.said.is_on().then_some(field);
+    Ok(())
+}
+
+fn abort(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.abort_on_close = line.said.is_on();
+    Ok(())
+}
+
+fn redispatch(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.redispatch = match (line.said, line.words.next()) {
+        (Said::No | Said::Default, _) => 0,
+        (Said::Plain, None) => -1,
+        (Said::Plain, Some(word)) => number(word, "the interval", i32::MIN, i32::MAX)?,
+    };
+    Ok(())
+}
+
+fn prefer_last(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.prefer_last_server = line.said.is_on();
+    Ok(())
+}
+
+fn backups(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.backend.all_backups = line.said.is_on();
+    Ok(())
+}
+
+fn auto(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.splice.auto = line.said.is_on();
+    Ok(())
+}
+
+fn splice_request(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.splice.request = line.said.is_on();
+    Ok(())
+}
+
+fn splice_response(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.splice.response = line.said.is_on();
+    Ok(())
+}
+
+fn client_probes(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.client_probes = line.said.is_on();
+    Ok(())
+}
+
+fn server_probes(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.server_probes = line.said.is_on();
+    Ok(())
+}
+
+fn probes(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.client_probes = line.said.is_on();
+    draft.options.server_probes = line.said.is_on();
+    Ok(())
+}
+
+fn contstats(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.contstats = line.said.is_on();
+    Ok(())
+}
+
+fn buffer(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.buffer_request = line.said.is_on();
+    Ok(())
+}
+
+fn ignore_probes(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.ignore_probes = line.said.is_on();
+    draft.frontend.log_options.dont_log_null |= line.said.is_on();
+    Ok(())
+}
+
+fn independent(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.independent_streams = line.said.is_on();
+    Ok(())
+}
+
+fn dont_log_null(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.frontend.log_options.dont_log_null = line.said.is_on();
+    Ok(())
+}
+
+fn dont_log_normal(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.frontend.log_options.dont_log_normal = line.said.is_on();
+    Ok(())
+}
+
+fn log_soon(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.frontend.log_options.as_soon_as_possible = line.said.is_on();
+    Ok(())
+}
+
+fn separate_errors(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.frontend.log_options.separate_errors = line.said.is_on();
+    Ok(())
+}
+
+fn log_checks(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.backend.log_health_checks = line.said.is_on();
+    Ok(())
+}
+
+fn http_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = Word { text: line.keyword.to_owned(), column: first_column(line) };
+    let spot = line.spot.clone();
+    let format = match line.words.take("clf") {
+        true => LogFormat::Clf(spot, word),
+        false => LogFormat::Http(spot, word),
+    };
+    set_format(draft, line, format);
+    Ok(())
+}
+
+fn https_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = Word { text: line.keyword.to_owned(), column: first_column(line) };
+    set_format(draft, line, LogFormat::Https(line.spot.clone(), word));
+    Ok(())
+}
+
+fn tcp_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    set_format(draft, line, LogFormat::Tcp);
+    Ok(())
+}
+
+/// The last one counts.
+fn set_format(draft: &mut Draft, line: &Line<'_>, format: LogFormat) {
+    draft.log_format = match line.said {
+        Said::Plain => format,
+        Said::No | Said::Default => LogFormat::Plain,
+    };
+}
+
+fn first_column(line: &Line<'_>) -> u32 {
+    let blank = line.spot.text.len() - line.spot.text.trim_start().len();
+    u32::try_from(blank).map_or(u32::MAX, |blank| blank + 1)
+}

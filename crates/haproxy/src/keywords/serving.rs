@@ -1,0 +1,179 @@
+//! What a backend is: servers, reuse, retries.
+
+use std::net::SocketAddr;
+
+use fulmar_rules::{Fault, Word};
+
+use crate::draft::{Draft, Reference};
+use crate::line::Line;
+use crate::model::{RetryOn, Reuse};
+use crate::parameters::server;
+use crate::rules;
+use crate::table::{BACK, BACKEND, HTTP, Keyword, STRICT, row};
+use crate::values::address::{Ports, Written};
+use crate::values::{number, one_of};
+
+pub(super) const ROWS: &[Keyword<Draft>] = &[
+    row(
+        "server",
+        BACKEND | STRICT,
+        "<name> <address>[:<port>] [<parameter>...]",
+        "where requests go",
+        server_line,
+    ),
+    row("default-server", BACK | STRICT, "<parameter>...", "what its servers say", default_server),
+    row(
+        "use-server",
+        BACKEND,
+        "<server> if | unless <condition>",
+        "where something goes, if it is up",
+        use_server,
+    ),
+    row("fullconn", BACK, "<number>", "connections at which limits are reached", fullconn),
+    row("retries", BACK, "<number>", "attempts after the first", retries),
+    row("retry-on", BACK, "<event>...", "what is tried again", retry_on),
+    row("http-reuse", BACK, "never | safe | aggressive | always", "who shares connections", reuse),
+    row("source", BACK, "<address>[:<port>]", "where connections come from", source),
+    row("force-persist", BACKEND | HTTP, "if | unless <condition>", "accepted", force_persist),
+    row(
+        "ignore-persist",
+        BACKEND | HTTP,
+        "if | unless <condition>",
+        "cookies are not looked at",
+        ignore_persist,
+    ),
+    row("max-keep-alive-queue", BACK, "<number>", "accepted: queues are short", skip_one),
+    row("srvtcpka-cnt", BACK, "<count>", "accepted: the system's is used", skip_one),
+    row("srvtcpka-idle", BACK, "<time>", "accepted: the system's is used", skip_one),
+    row("srvtcpka-intvl", BACK, "<time>", "accepted: the system's is used", skip_one),
+];
+
+fn server_line(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let server = server::parse(draft, line)?;
+    let twin = draft.servers.iter().find(|other| other.model.name == server.model.name);
+    if let Some(twin) = twin {
+        let name = &server.model.name;
+        let message = format!("the name '{name}' is taken in line {}", twin.model.place.line);
+        return Err(Fault::new(server.column, message));
+    }
+    draft.servers.push(server);
+    Ok(())
+}
+
+fn default_server(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server::parse_default(draft, line)
+}
+
+fn use_server(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let name = line.word("the name of a server")?;
+    let condition = rules::required_condition(draft, line)?;
+    draft.use_servers.push((Reference { name, spot: line.spot.clone() }, condition));
+    Ok(())
+}
+
+fn fullconn(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("a number")?;
+    draft.backend.full_connections = Some(number(&word, "it", 0, usize::MAX / 2)?);
+    Ok(())
+}
+
+fn retries(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.backend.retries = number(&line.word("a number")?, "it", 0, RETRIES_MAX)?;
+    Ok(())
+}
+
+fn retry_on(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    line.words.clone().expect("an event")?;
+    let mut on = RetryOn { connection_failure: false, ..RetryOn::default() };
+    for word in line.words.rest() {
+        match &*word.text {
+            "none" => on = RetryOn { connection_failure: false, ..RetryOn::default() },
+            "conn-failure" => on.connection_failure = true,
+            "empty-response" => on.empty_response = true,
+            "junk-response" => on.junk_response = true,
+            "response-timeout" => on.response_timeout = true,
+            "0rtt-rejected" => {}
+            "all-retryable-errors" => {
+                on.connection_failure = true;
+                on.empty_response = true;
+                on.junk_response = true;
+                on.response_timeout = true;
+                on.statuses.push(500);
+                on.statuses.push(502);
+                on.statuses.push(503);
+                on.statuses.push(504);
+            }
+            _ => on.statuses.push(retried_status(word)?),
+        }
+    }
+    draft.backend.retry_on = on;
+    Ok(())
+}
+
+fn retried_status(word: &Word) -> Result<u16, Fault> {
+    let status = word.text.parse().ok().filter(|status| RETRIED.contains(status));
+    status.ok_or_else(|| {
+        let message = format!(
+            "'{}' is no event: there are none, conn-failure, empty-response, junk-response, \
+             response-timeout, 0rtt-rejected, all-retryable-errors and the statuses 401, 403, \
+             404, 408, 425, 500, 501, 502, 503, 504",
+            word.text
+        );
+        Fault::new(word.column, message)
+    })
+}
+
+fn reuse(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let known = [
+        ("never", Reuse::Never),
+        ("safe", Reuse::Safe),
+        ("aggressive", Reuse::Aggressive),
+        ("always", Reuse::Always),
+    ];
+    draft.backend.reuse = one_of(&line.word("a mode")?, "mode of reuse", &known)?;
+    Ok(())
+}
+
+fn source(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.backend.source = Some(source_address(line)?);
+    if let Some(word) = line.words.next() {
+        let message = format!("'{}' is not supported behind the address of 'source'", word.text);
+        return Err(Fault::unknown(word.column, message));
+    }
+    Ok(())
+}
+
+/// The address that connections come from; port 0 is any.
+pub(crate) fn source_address(line: &mut Line<'_>) -> Result<SocketAddr, Fault> {
+    let word = line.word("an address")?;
+    let wrong = |message| Fault::new(word.column, message);
+    match Written::parse(&line.expanded(&word)?).map_err(wrong)? {
+        Written::Ip(host, Ports::None) => {
+            Ok(SocketAddr::new(host.resolve(line.machine).map_err(wrong)?, 0))
+        }
+        Written::Ip(host, Ports::Range(first, last)) if first == last => {
+            Ok(SocketAddr::new(host.resolve(line.machine).map_err(wrong)?, first))
+        }
+        _ => Err(Fault::unknown(word.column, "an address, or one with one port, is wanted here")),
+    }
+}
+
+fn force_persist(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    rules::required_condition(draft, line).map(drop)
+}
+
+fn ignore_persist(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let condition = rules::required_condition(draft, line)?;
+    draft.backend.ignore_persist.push(condition);
+    Ok(())
+}
+
+fn skip_one(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    line.word("a value").map(drop)
+}
+
+/// Nobody waits for more.
+const RETRIES_MAX: u32 = 1000;
+
+/// Statuses that can be tried again.
+const RETRIED: [u16; 10] = [401, 403, 404, 408, 425, 500, 501, 502, 503, 504];

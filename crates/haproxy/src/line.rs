@@ -1,0 +1,100 @@
+//! A line of a section, while its keyword's function reads it.
+
+use std::sync::Arc;
+
+use fulmar_rules::{Fault, Word, Words};
+
+use crate::diagnostics::Severity;
+use crate::draft::Globals;
+use crate::load::Environment;
+use crate::machine::Machine;
+use crate::model::Place;
+
+/// The words of a line behind its keyword, and what is around them.
+#[derive(Debug)]
+pub(crate) struct Line<'a> {
+    /// What is left to read.
+    pub(crate) words: Words<'a>,
+    /// The keyword, as its table calls it.
+    pub(crate) keyword: &'static str,
+    /// What stands in front of the keyword.
+    pub(crate) said: Said,
+    /// Where it stands.
+    pub(crate) spot: &'a Spot,
+    /// What was said for the whole process so far.
+    pub(crate) globals: &'a Globals,
+    /// Variables, as they are now.
+    pub(crate) environment: &'a Environment,
+    /// Files and names.
+    pub(crate) machine: &'a dyn Machine,
+    /// A host without an address makes a server that is down, and a warning.
+    pub(crate) lenient_names: bool,
+    /// What was found beside the error that ends the line.
+    pub(crate) found: Vec<(Severity, Fault)>,
+}
+
+/// A line's place and text, kept for what is found later.
+#[derive(Clone, Debug)]
+pub(crate) struct Spot {
+    pub(crate) place: Place,
+    pub(crate) text: Arc<str>,
+}
+
+/// What stands in front of a keyword.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// Nothing.
+    Plain,
+    /// `no`.
+    No,
+    /// `default`.
+    Default,
+}
+
+impl Said {
+    /// What a switch is then: off by default.
+    pub(crate) fn is_on(self) -> bool {
+        self == Self::Plain
+    }
+}
+
+impl Line<'_> {
+    /// Something that is worth a warning.
+    pub(crate) fn warn(&mut self, column: u32, message: impl Into<String>) {
+        self.found.push((Severity::Warning, Fault::new(column, message)));
+    }
+
+    /// Something that is wrong, while the rest of the line is still read.
+    pub(crate) fn complain(&mut self, fault: Fault) {
+        self.found.push((Severity::Alert, fault));
+    }
+
+    /// The next word, which has to be there.
+    pub(crate) fn word(&mut self, what: &str) -> Result<Word, Fault> {
+        self.words.expect(what).cloned()
+    }
+
+    /// All that is left, without a look at it.
+    pub(crate) fn skip(&mut self) {
+        self.words.rest();
+    }
+
+    /// A path, which is in `base` unless it is absolute.
+    pub(crate) fn path(
+        &mut self,
+        what: &str,
+        base: Option<&std::path::PathBuf>,
+    ) -> Result<std::path::PathBuf, Fault> {
+        let word = self.word(what)?;
+        Ok(match base {
+            Some(base) => base.join(&word.text),
+            None => word.text.into(),
+        })
+    }
+
+    /// A word with variables that stand outside of quotes replaced.
+    pub(crate) fn expanded(&self, word: &Word) -> Result<String, Fault> {
+        crate::text::expand(&word.text, &|name| self.environment.value(name))
+            .map_err(|message| Fault::new(word.column, message))
+    }
+}

@@ -1,0 +1,639 @@
+//! From lines to drafts: sections, and whose keyword a line begins with (HAProxy's configuration
+//! manual, §2.1, §3 and §4).
+
+use std::sync::Arc;
+
+use fulmar_rules::{Fault, Word, Words};
+
+use crate::diagnostics::{Diagnostic, Severity};
+use crate::draft::{Draft, Globals, Kind};
+use crate::keywords::{self, accepted};
+use crate::line::{Line, Said, Spot};
+use crate::load::{Environment, Options};
+use crate::machine::Machine;
+use crate::model::{Config, Place, Userlist};
+use crate::table::{self, Keyword, Sections, Unsupported};
+use crate::text::{self, blocks};
+
+/// Reads lines, one after the other.
+pub(crate) struct Reader<'a> {
+    machine: &'a dyn Machine,
+    options: Options,
+    environment: Environment,
+    /// All that was found, in order.
+    pub(crate) found: Vec<Diagnostic>,
+    globals: Globals,
+    defaults: Vec<Draft>,
+    proxies: Vec<Draft>,
+    userlists: Vec<Userlist>,
+    section: Section,
+}
+
+/// Where the line in hand is.
+enum Section {
+    /// Before the first section.
+    Outside,
+    Global,
+    /// The last of the `defaults`.
+    Defaults,
+    /// The last of the proxies.
+    Proxy,
+    /// The last of the lists.
+    Userlist,
+    /// `http-errors`, by this name.
+    Errors(String),
+    /// Nothing of it counts: how it began is wrong, or not supported.
+    Skipped,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of these texts, of which names and order are known.
+    pub(crate) fn new(
+        environment: &Environment,
+        machine: &'a dyn Machine,
+        options: Options,
+        texts: &[(String, String)],
+    ) -> Self {
+        let mut environment = environment.clone();
+        let files: Vec<&str> = texts.iter().map(|(name, _)| &**name).collect();
+        environment.0.insert("HAPROXY_CFGFILES".to_owned(), files.join(";"));
+        Self {
+            machine,
+            options,
+            environment,
+            found: Vec::new(),
+            globals: Globals::default(),
+            defaults: Vec::new(),
+            proxies: Vec::new(),
+            userlists: Vec::new(),
+            section: Section::Outside,
+        }
+    }
+
+    /// All lines of a file; false if it is no use to go on.
+    pub(crate) fn file(&mut self, name: &str, text: &str) -> bool {
+        let file: Arc<str> = name.into();
+        let mut blocks = blocks::Blocks::default();
+        let lines = text.split_inclusive('\n');
+        for (number, line) in (1..).zip(lines) {
+            let is_whole = line.ends_with('\n') || line.trim().is_empty();
+            let line = line.strip_suffix('\n').unwrap_or(line);
+            let place = Place { file: Arc::clone(&file), line: number };
+            let spot = Spot { place, text: line.into() };
+            if !is_whole {
+                let message = "the last line has no end: the file may have been cut off";
+                self.fault(&spot, Fault::new(end_of(line), message));
+            }
+            if line.contains('\0') {
+                let message = "a zero byte: this is no text, or the file is damaged";
+                self.fault(&spot, Fault::new(1, message));
+                return false;
+            }
+            if !self.line(&spot, &mut blocks) {
+                return false;
+            }
+        }
+        if let Some(line) = blocks.left_open() {
+            let place = Place { file, line };
+            let message = "this '.if' has no '.endif'".to_owned();
+            self.found.push(Diagnostic::about(Severity::Alert, Some(place), message));
+        }
+        true
+    }
+
+    /// What was read, as a whole.
+    pub(crate) fn finish(mut self) -> (Config, Vec<Diagnostic>) {
+        let is_wrong = self.found.iter().any(|found| found.severity == Severity::Alert);
+        let config =
+            crate::finish::config(self.globals, self.proxies, self.userlists, &mut self.found);
+        match is_wrong {
+            true => (Config::default(), self.found),
+            false => (config, self.found),
+        }
+    }
+
+    /// One line; false if it ends everything.
+    fn line(&mut self, spot: &Spot, blocks: &mut blocks::Blocks) -> bool {
+        let first = spot.text.split_whitespace().next().unwrap_or("");
+        let is_turn = blocks::WORDS.contains(&first);
+        let counts = if is_turn { blocks.asks(first) } else { blocks.are_read() };
+        if !counts && !is_turn {
+            return true;
+        }
+        let words = match counts {
+            true => text::split(&spot.text, &|name| self.variable(name, spot)),
+            false => Ok(Vec::new()),
+        };
+        let words = match words {
+            Ok(words) => words,
+            Err(fault) => {
+                self.fault(spot, fault);
+                return true;
+            }
+        };
+        if is_turn {
+            let condition: Vec<&str> = words.iter().skip(1).map(|word| &*word.text).collect();
+            let defined = |name: &str| self.environment.0.contains_key(name);
+            let condition = condition.join(" ");
+            if let Err(message) = blocks.turn(first, &condition, spot.place.line, &defined) {
+                let column = words.first().map_or(1, |word| word.column);
+                self.fault(spot, Fault::new(column, message));
+                return false;
+            }
+            return true;
+        }
+        match words.first() {
+            None => true,
+            Some(first) if first.text.starts_with('.') => self.message(spot, &words),
+            Some(_) => {
+                if let Err(fault) = self.statement(spot, &words) {
+                    self.fault(spot, fault);
+                }
+                true
+            }
+        }
+    }
+
+    /// The value of a variable, or of those that depend on the place.
+    fn variable(&self, name: &str, spot: &Spot) -> Option<String> {
+        match name {
+            ".FILE" => Some(spot.place.file.to_string()),
+            ".LINE" => Some(spot.place.line.to_string()),
+            ".SECTION" => Some(self.section_name()),
+            name => self.environment.value(name),
+        }
+    }
+
+    fn section_name(&self) -> String {
+        let last = |drafts: &[Draft]| {
+            drafts.last().map_or_else(String::new, |draft| match draft.name.is_empty() {
+                true => draft.kind.name().to_owned(),
+                false => draft.name.clone(),
+            })
+        };
+        match &self.section {
+            Section::Outside | Section::Skipped => String::new(),
+            Section::Global => "global".to_owned(),
+            Section::Defaults => last(&self.defaults),
+            Section::Proxy => last(&self.proxies),
+            Section::Userlist => {
+                self.userlists.last().map_or_else(String::new, |list| list.name.clone())
+            }
+            Section::Errors(name) => name.clone(),
+        }
+    }
+
+    /// `.notice`, `.warning`, `.alert`, `.diag`.
+    fn message(&mut self, spot: &Spot, words: &[Word]) -> bool {
+        let severity = match &*words[0].text {
+            ".notice" => Some(Severity::Notice),
+            ".warning" => Some(Severity::Warning),
+            ".alert" => Some(Severity::Alert),
+            ".diag" => None,
+            other => {
+                let known = blocks::WORDS.iter().chain(&MESSAGES).copied();
+                let near = table::nearest(other, known).unwrap_or(".if");
+                let message = format!("'{other}' is not known; did you mean '{near}'?");
+                self.fault(spot, Fault::new(words[0].column, message));
+                return true;
+            }
+        };
+        if let Some(extra) = words.get(2) {
+            let message = "a message with spaces stands in quotes";
+            self.fault(spot, Fault::new(extra.column, message));
+            return true;
+        }
+        let text = words.get(1).map_or(String::new(), |word| word.text.clone());
+        if let Some(severity) = severity {
+            let fault = Fault::new(words[0].column, text);
+            self.found.push(Diagnostic::at(severity, &spot.place, &spot.text, fault));
+        }
+        severity != Some(Severity::Alert)
+    }
+
+    fn statement(&mut self, spot: &Spot, words: &[Word]) -> Result<(), Fault> {
+        if self.begins_section(spot, words)? {
+            return Ok(());
+        }
+        match &self.section {
+            Section::Skipped => Ok(()),
+            Section::Outside => {
+                let word = &words[0];
+                let near = table::nearest(&word.text, SECTIONS.iter().copied());
+                let near = near.map(|near| format!("; did you mean '{near}'?"));
+                let message = format!(
+                    "'{}' stands outside of a section, and begins none{}",
+                    word.text,
+                    near.unwrap_or_default()
+                );
+                Err(Fault::new(word.column, message))
+            }
+            Section::Global => {
+                let mut globals = self.globals.clone();
+                let read = self.read_global(&mut globals, spot, words);
+                self.globals = globals;
+                self.take_variables();
+                read
+            }
+            Section::Defaults => {
+                let Some(mut draft) = self.defaults.pop() else { return Ok(()) };
+                let read = self.read_proxy(&mut draft, spot, words);
+                self.defaults.push(draft);
+                read
+            }
+            Section::Proxy => {
+                let Some(mut draft) = self.proxies.pop() else { return Ok(()) };
+                let read = self.read_proxy(&mut draft, spot, words);
+                self.proxies.push(draft);
+                read
+            }
+            Section::Userlist => {
+                let Some(mut list) = self.userlists.pop() else { return Ok(()) };
+                let rows = keywords::USERLIST;
+                let read = self.read_simple(&mut list, rows, "userlist", spot, words);
+                self.userlists.push(list);
+                read
+            }
+            Section::Errors(name) => {
+                let name = name.clone();
+                let mut pages = self.globals.error_groups.remove(&name).unwrap_or_default();
+                let rows = keywords::HTTP_ERRORS;
+                let read = self.read_simple(&mut pages, rows, "http-errors", spot, words);
+                self.globals.error_groups.insert(name, pages);
+                read
+            }
+        }
+    }
+
+    /// `setenv` and its relatives count from the next line on.
+    fn take_variables(&mut self) {
+        for (name, value) in std::mem::take(&mut self.globals.variables) {
+            match value {
+                Some(value) => self.environment.0.insert(name, value),
+                None => self.environment.0.remove(&name),
+            };
+        }
+    }
+
+    fn read_global(
+        &mut self,
+        globals: &mut Globals,
+        spot: &Spot,
+        words: &[Word],
+    ) -> Result<(), Fault> {
+        let (said, words) = prefix(words);
+        let tables = keywords::GLOBAL;
+        let Some((row, len)) = table::find(tables, words) else {
+            return self.unknown(tables, "global", keywords::UNSUPPORTED_GLOBAL, words);
+        };
+        may_be_negated(said, row.name, row.sections, words)?;
+        self.run(row.read, globals, row.name, said, spot, &words[len..])
+    }
+
+    fn read_proxy(&mut self, draft: &mut Draft, spot: &Spot, words: &[Word]) -> Result<(), Fault> {
+        let (said, words) = prefix(words);
+        let tables = keywords::PROXY;
+        let Some((row, len)) = table::find(tables, words) else {
+            return self.unknown(tables, draft.kind.name(), keywords::UNSUPPORTED_PROXY, words);
+        };
+        may_be_negated(said, row.name, row.sections, words)?;
+        if !self.belongs(row, draft, spot, words)? {
+            return Ok(());
+        }
+        if row.sections & table::HTTP != 0 && draft.kind != Kind::Defaults && said.is_on() {
+            draft.http_only.push((spot.clone(), words[0].clone()));
+        }
+        self.run(row.read, draft, row.name, said, spot, &words[len..])
+    }
+
+    fn read_simple<T>(
+        &mut self,
+        draft: &mut T,
+        rows: &'static [Keyword<T>],
+        section: &str,
+        spot: &Spot,
+        words: &[Word],
+    ) -> Result<(), Fault> {
+        match table::find(&[rows], words) {
+            Some((row, len)) => {
+                self.run(row.read, draft, row.name, Said::Plain, spot, &words[len..])
+            }
+            None => self.unknown(&[rows], section, &[], words),
+        }
+    }
+
+    /// Whether a keyword means something in this section.
+    fn belongs(
+        &mut self,
+        row: &Keyword<Draft>,
+        draft: &Draft,
+        spot: &Spot,
+        words: &[Word],
+    ) -> Result<bool, Fault> {
+        let has = |sections: Sections| row.sections & sections != 0;
+        let column = words[0].column;
+        let name = row.name;
+        match draft.kind {
+            Kind::Defaults if has(table::NAMED) && draft.name.is_empty() => {
+                let message =
+                    format!("'{name}' may only stand in a 'defaults' section that has a name");
+                Err(Fault::new(column, message))
+            }
+            Kind::Defaults if has(table::NAMED | table::DEFAULTS) => Ok(true),
+            Kind::Defaults => {
+                let message = format!("'{name}' may not stand in a 'defaults' section");
+                Err(Fault::new(column, message))
+            }
+            kind if kind.is_front() && has(table::FRONTEND) => Ok(true),
+            kind if kind.is_back() && has(table::BACKEND) => Ok(true),
+            kind => {
+                let lacks = if kind.is_front() { "servers" } else { "listeners" };
+                let message =
+                    format!("'{name}' means nothing in a {}, which has no {lacks}", kind.name());
+                if has(table::STRICT) {
+                    return Err(Fault::new(column, message));
+                }
+                let fault = Fault::new(column, format!("{message}: it is left out"));
+                self.found.push(Diagnostic::at(
+                    Severity::Warning,
+                    &spot.place,
+                    &spot.text,
+                    fault,
+                ));
+                Ok(false)
+            }
+        }
+    }
+
+    /// Lets a row's function read a line, to its end.
+    fn run<T>(
+        &mut self,
+        read: table::Read<T>,
+        draft: &mut T,
+        keyword: &'static str,
+        said: Said,
+        spot: &Spot,
+        words: &[Word],
+    ) -> Result<(), Fault> {
+        let mut line = Line {
+            words: Words::new(words, end_of(&spot.text)),
+            keyword,
+            said,
+            spot,
+            globals: &self.globals,
+            environment: &self.environment,
+            machine: self.machine,
+            lenient_names: self.options.lenient.names,
+            found: Vec::new(),
+        };
+        let read = read(draft, &mut line).and_then(|()| line.words.end());
+        for (severity, fault) in line.found {
+            self.entry(severity, spot, fault);
+        }
+        read
+    }
+
+    fn unknown<T: 'static>(
+        &mut self,
+        tables: &[&'static [Keyword<T>]],
+        section: &str,
+        unsupported: &'static [Unsupported],
+        words: &[Word],
+    ) -> Result<(), Fault> {
+        if table::find_name(accepted(section), words).is_some() {
+            return Ok(());
+        }
+        let known = tables.iter().flat_map(|table| table.iter()).map(|row| row.name);
+        let known = known.chain(accepted(section));
+        let what = format!("keyword of a '{section}' section");
+        Err(table::unknown(words, &what, known, unsupported))
+    }
+
+    fn fault(&mut self, spot: &Spot, fault: Fault) {
+        self.entry(Severity::Alert, spot, fault);
+    }
+
+    /// Enters what was found; what is to be taken leniently is a warning.
+    fn entry(&mut self, severity: Severity, spot: &Spot, fault: Fault) {
+        let severity = match fault.unknown && self.options.lenient.keywords {
+            true => severity.min(Severity::Warning),
+            false => severity,
+        };
+        self.found.push(Diagnostic::at(severity, &spot.place, &spot.text, fault));
+    }
+}
+
+/// The beginnings of sections.
+impl Reader<'_> {
+    /// True if the line was the beginning of a section.
+    fn begins_section(&mut self, spot: &Spot, words: &[Word]) -> Result<bool, Fault> {
+        let word = &words[0];
+        let kind = match &*word.text {
+            "global" => {
+                self.section = Section::Global;
+                return expect_end(&words[1..]).map(|()| true);
+            }
+            "userlist" => return self.begin_userlist(words).map(|()| true),
+            "http-errors" => return self.begin_errors(words).map(|()| true),
+            "defaults" => Kind::Defaults,
+            "frontend" => Kind::Frontend,
+            "backend" => Kind::Backend,
+            "listen" => Kind::Listen,
+            name if SECTIONS_UNSUPPORTED.iter().any(|(other, _)| *other == name) => {
+                // `program` and its like stand at the beginning of a line only as sections.
+                self.section = Section::Skipped;
+                self.unsupported_section(spot, word);
+                return Ok(true);
+            }
+            _ => return Ok(false),
+        };
+        self.section = Section::Skipped;
+        self.begin_proxy(kind, spot, words).map(|()| true)
+    }
+
+    fn unsupported_section(&mut self, spot: &Spot, word: &Word) {
+        let found = SECTIONS_UNSUPPORTED.iter().find(|(name, _)| *name == word.text);
+        let why = found.map_or("", |(_, why)| *why);
+        let message = format!("sections '{}' are not supported: {why}", word.text);
+        let severity = match self.options.lenient.sections {
+            true => Severity::Warning,
+            false => Severity::Alert,
+        };
+        let fault = Fault::new(word.column, message);
+        self.found.push(Diagnostic::at(severity, &spot.place, &spot.text, fault));
+    }
+
+    fn begin_proxy(&mut self, kind: Kind, spot: &Spot, words: &[Word]) -> Result<(), Fault> {
+        let mut left = Words::new(&words[1..], end_of(&spot.text));
+        let is_named = left.peek().is_some_and(|word| word.text != "from");
+        let name = match (kind, is_named) {
+            (_, true) => left.expect("a name")?.clone(),
+            (Kind::Defaults, false) => Word { text: String::new(), column: words[0].column },
+            (_, false) => return Err(Fault::new(left.column(), "the name of it is missing here")),
+        };
+        check_name(&name)?;
+        let from = match left.take("from") {
+            true => Some(self.defaults_named(left.expect("the name of a 'defaults' section")?)?),
+            false => None,
+        };
+        if let Some(extra) = left.peek() {
+            let message = match kind {
+                Kind::Listen | Kind::Frontend => {
+                    "an address here is history: it stands in a 'bind' line"
+                }
+                _ => "this is one word too many here",
+            };
+            return Err(Fault::new(extra.column, message));
+        }
+        self.check_unique(kind, &name)?;
+        let base = match (kind, from) {
+            (_, Some(at)) => self.defaults.get(at),
+            (Kind::Defaults, None) => None,
+            (_, None) => self.defaults.last(),
+        };
+        let draft = Draft::begin(kind, name.text, spot.clone(), base);
+        self.section = match kind {
+            Kind::Defaults => {
+                self.defaults.push(draft);
+                Section::Defaults
+            }
+            _ => {
+                self.proxies.push(draft);
+                Section::Proxy
+            }
+        };
+        Ok(())
+    }
+
+    fn defaults_named(&self, name: &Word) -> Result<usize, Fault> {
+        let found = self.defaults.iter().rposition(|draft| draft.name == name.text);
+        found.ok_or_else(|| {
+            let known = self.defaults.iter().map(|draft| &*draft.name);
+            let near = table::nearest(&name.text, known.filter(|name| !name.is_empty()));
+            let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+            let message = format!("there is no 'defaults' section '{}' above{near}", name.text);
+            Fault::new(name.column, message)
+        })
+    }
+
+    /// Two frontends, or two backends, may not have one name.
+    fn check_unique(&self, kind: Kind, name: &Word) -> Result<(), Fault> {
+        let overlaps = |other: &Kind| {
+            kind.is_front() && other.is_front() || kind.is_back() && other.is_back()
+        };
+        let drafts = match kind {
+            Kind::Defaults => return Ok(()),
+            _ => &self.proxies,
+        };
+        let other = drafts.iter().find(|draft| draft.name == name.text && overlaps(&draft.kind));
+        let Some(other) = other else { return Ok(()) };
+        let line = other.spot.as_ref().map_or(0, |spot| spot.place.line);
+        let message = format!(
+            "the name '{}' is taken by the {} of line {line}",
+            name.text,
+            other.kind.name()
+        );
+        Err(Fault::new(name.column, message))
+    }
+
+    fn begin_userlist(&mut self, words: &[Word]) -> Result<(), Fault> {
+        self.section = Section::Skipped;
+        let name = only_name(words)?;
+        if self.userlists.iter().any(|list| list.name == name.text) {
+            let message = format!("there is a 'userlist' of the name '{}' already", name.text);
+            return Err(Fault::new(name.column, message));
+        }
+        self.userlists.push(Userlist { name: name.text.clone(), users: Vec::new() });
+        self.section = Section::Userlist;
+        Ok(())
+    }
+
+    fn begin_errors(&mut self, words: &[Word]) -> Result<(), Fault> {
+        self.section = Section::Skipped;
+        let name = only_name(words)?;
+        if self.globals.error_groups.contains_key(&name.text) {
+            let message = format!("there is an 'http-errors' of the name '{}' already", name.text);
+            return Err(Fault::new(name.column, message));
+        }
+        self.globals.error_groups.insert(name.text.clone(), Vec::new());
+        self.section = Section::Errors(name.text.clone());
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Reader<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").field("section", &self.section_name()).finish_non_exhaustive()
+    }
+}
+
+/// `no` or `default` in front of a keyword.
+fn prefix(words: &[Word]) -> (Said, &[Word]) {
+    match words {
+        [first, rest @ ..] if first.text == "no" && !rest.is_empty() => (Said::No, rest),
+        [first, rest @ ..] if first.text == "default" && !rest.is_empty() => (Said::Default, rest),
+        _ => (Said::Plain, words),
+    }
+}
+
+fn may_be_negated(
+    said: Said,
+    name: &str,
+    sections: Sections,
+    words: &[Word],
+) -> Result<(), Fault> {
+    if said == Said::Plain || sections & table::NO != 0 {
+        return Ok(());
+    }
+    let message = format!("'{name}' cannot be taken back by 'no' or 'default'");
+    Err(Fault::new(words[0].column, message))
+}
+
+/// The name of a section of which nothing else is said.
+fn only_name(words: &[Word]) -> Result<&Word, Fault> {
+    let name = words.get(1).ok_or_else(|| {
+        let end = words[0].column.saturating_add(u32::try_from(words[0].text.len()).unwrap_or(0));
+        Fault::new(end, format!("the name of this '{}' is missing here", words[0].text))
+    })?;
+    check_name(name)?;
+    expect_end(&words[2..])?;
+    Ok(name)
+}
+
+fn expect_end(words: &[Word]) -> Result<(), Fault> {
+    Words::new(words, 1).end()
+}
+
+/// Letters, digits, and four signs.
+fn check_name(name: &Word) -> Result<(), Fault> {
+    let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+    match name.text.chars().find(|&c| !is_known(c)) {
+        None => Ok(()),
+        Some(c) => {
+            let message = format!("'{c}' may not stand in a name: letters, digits, - _ . : may");
+            Err(Fault::new(name.column, message))
+        }
+    }
+}
+
+fn end_of(line: &str) -> u32 {
+    u32::try_from(line.trim_end().len()).unwrap_or(u32::MAX - 1) + 1
+}
+
+const SECTIONS: &[&str] =
+    &["global", "defaults", "frontend", "backend", "listen", "userlist", "http-errors"];
+
+/// Sections that HAProxy knows, and why we do not.
+pub(crate) const SECTIONS_UNSUPPORTED: &[Unsupported] = &[
+    ("cache", "nothing is cached"),
+    ("fcgi-app", "FastCGI is not spoken"),
+    ("log-forward", "logs of others are not forwarded"),
+    ("mailers", "no mail is sent"),
+    ("peers", "there are no stick tables to exchange"),
+    ("program", "other programs are started by the service manager"),
+    ("resolvers", "names are resolved once, at the start"),
+    ("ring", "logs go to syslog or a descriptor"),
+    ("crt-store", "certificates stand in 'bind' lines"),
+];
+
+const MESSAGES: [&str; 4] = [".notice", ".warning", ".alert", ".diag"];

@@ -1,0 +1,151 @@
+//! Conditional blocks: `.if`, `.elif`, `.else`, `.endif` (HAProxy's configuration manual, §2.4).
+
+use super::condition;
+
+/// The blocks that are open in a file.
+#[derive(Debug, Default)]
+pub(crate) struct Blocks {
+    open: Vec<Block>,
+}
+
+#[derive(Debug)]
+struct Block {
+    /// The line of its `.if`.
+    line: u32,
+    branch: Branch,
+    had_else: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Branch {
+    /// This one is read.
+    Taken,
+    /// None has been read so far: the next whose condition holds is.
+    Waiting,
+    /// One has been read, or all around it is left out: no other is.
+    Over,
+}
+
+impl Blocks {
+    /// Whether lines count where we are.
+    pub(crate) fn are_read(&self) -> bool {
+        self.open.last().is_none_or(|block| block.branch == Branch::Taken)
+    }
+
+    /// Whether the condition behind this word matters.
+    pub(crate) fn asks(&self, word: &str) -> bool {
+        match word {
+            ".if" => self.are_read(),
+            ".elif" => self.open.last().is_some_and(|block| block.branch == Branch::Waiting),
+            _ => false,
+        }
+    }
+
+    /// Takes a line that begins with one of [`WORDS`]; `condition` is what follows.
+    ///
+    /// # Errors
+    /// It has no place here, or its condition cannot be read.
+    pub(crate) fn turn(
+        &mut self,
+        word: &str,
+        condition: &str,
+        line: u32,
+        defined: &dyn Fn(&str) -> bool,
+    ) -> Result<(), String> {
+        let holds = match self.asks(word) {
+            true => Some(condition::holds(condition, defined)),
+            false => None,
+        };
+        match word {
+            ".if" if self.open.len() == DEPTH_MAX => {
+                return Err(format!("blocks are at most {DEPTH_MAX} levels deep"));
+            }
+            ".if" => {
+                let branch = match holds {
+                    Some(Ok(true)) => Branch::Taken,
+                    Some(_) => Branch::Waiting,
+                    None => Branch::Over,
+                };
+                self.open.push(Block { line, branch, had_else: false });
+            }
+            ".endif" => return self.open.pop().map(drop).ok_or_else(|| none_open(word)),
+            _ => {
+                let block = self.open.last_mut().ok_or_else(|| none_open(word))?;
+                if block.had_else {
+                    return Err(format!("'{word}' cannot follow the '.else' of the same block"));
+                }
+                block.had_else = word == ".else";
+                block.branch = match (block.branch, &holds) {
+                    (Branch::Waiting, Some(Ok(true))) => Branch::Taken,
+                    (Branch::Waiting, None) => Branch::Taken,
+                    (Branch::Waiting, Some(_)) => Branch::Waiting,
+                    (Branch::Taken | Branch::Over, _) => Branch::Over,
+                };
+            }
+        }
+        holds.map_or(Ok(()), |holds| holds.map(drop))
+    }
+
+    /// The line of an `.if` that was not closed.
+    pub(crate) fn left_open(&self) -> Option<u32> {
+        self.open.last().map(|block| block.line)
+    }
+}
+
+fn none_open(word: &str) -> String {
+    format!("'{word}' stands outside of a block: its '.if' is missing")
+}
+
+/// The words that this module knows.
+pub(crate) const WORDS: [&str; 4] = [".if", ".elif", ".else", ".endif"];
+
+/// As deep as HAProxy goes.
+const DEPTH_MAX: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is read of lines, of which those that begin with a dot are turns.
+    fn read(lines: &str) -> Result<String, String> {
+        let mut blocks = Blocks::default();
+        let mut read = String::new();
+        for line in lines.split(';') {
+            match line.split_once(' ').unwrap_or((line, "")) {
+                (word, rest) if WORDS.contains(&word) => {
+                    blocks.turn(word, rest, 1, &|name| name == "A")?;
+                }
+                _ if blocks.are_read() => read.push_str(line),
+                _ => {}
+            }
+        }
+        blocks.left_open().map_or(Ok(read), |_| Err("open".to_owned()))
+    }
+
+    #[test]
+    fn one_branch_of_a_block_is_read() {
+        for (lines, expected) in [
+            (".if 1;a;.elif 1;b;.else;c;.endif;d", "ad"),
+            (".if 0;a;.elif 1;b;.else;c;.endif;d", "bd"),
+            (".if 0;a;.elif 0;b;.else;c;.endif;d", "cd"),
+            (".if 0;.if 1;a;.else;b;.endif;.elif foo(;c;.endif", "never"),
+            (".if 0;.if foo(;a;.else;b;.endif;.else;c;.endif", "c"),
+            (".if defined(A);a;.if defined(B);b;.endif;.endif;c", "ac"),
+        ] {
+            match expected {
+                "never" => assert!(read(lines).is_err(), "{lines}"),
+                expected => assert_eq!(read(lines), Ok(expected.to_owned()), "{lines}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_place_is_an_error() {
+        for lines in
+            [".else", ".endif", ".elif 1", ".if 1", ".if 1;.else;.else;.endif", ".if 1;.else;.elif 1;.endif"]
+        {
+            assert!(read(lines).is_err(), "{lines}");
+        }
+        assert!(read(&".if 1;".repeat(100)).is_err());
+    }
+}

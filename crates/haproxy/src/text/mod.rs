@@ -1,0 +1,8 @@
+//! From bytes of files to words of lines: quotes, escapes, variables, conditional blocks (HAProxy's
+//! configuration manual, §2.2 to §2.4).
+
+pub(crate) mod blocks;
+mod condition;
+mod words;
+
+pub(crate) use words::{expand, split};

@@ -1,0 +1,223 @@
+//! Addresses as HAProxy writes them (configuration manual, §4.2 `bind` and §5.2 `server`).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+
+use crate::machine::Machine;
+
+/// An address, as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// A host and its ports.
+    Ip(Host, Ports),
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// A name in the abstract namespace.
+    Abstract(String),
+    /// A descriptor.
+    Descriptor(i32),
+}
+
+/// The host of an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Host {
+    /// It is known.
+    Known(IpAddr),
+    /// It is to be asked for.
+    Name(String, Option<Family>),
+}
+
+/// Which kind of address is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// The ports of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ports {
+    /// None is said.
+    None,
+    /// From the first to the last of them.
+    Range(u16, u16),
+    /// So much more than another one: `:+8000`, `:-10`.
+    Offset(i32),
+}
+
+impl Written {
+    /// Reads `text`, in which variables have been replaced.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.starts_with('/') {
+            return Self::unix(text);
+        }
+        let Some((prefix, rest)) = text.split_once('@') else { return Self::ip(text, None) };
+        match prefix {
+            "unix" => Self::unix(rest),
+            "abns" if rest.is_empty() => Err(format!("'{text}': a name is missing")),
+            "abns" if rest.len() > ABSTRACT_MAX => {
+                Err(format!("'{text}': a name of this kind has at most {ABSTRACT_MAX} bytes"))
+            }
+            "abns" => Ok(Self::Abstract(rest.to_owned())),
+            "fd" => match rest.parse() {
+                Ok(descriptor @ 0..) => Ok(Self::Descriptor(descriptor)),
+                _ => Err(format!("'{text}': 'fd@' wants the number of a descriptor")),
+            },
+            "ipv4" | "tcp4" | "udp4" => Self::ip(rest, Some(Family::V4)),
+            "ipv6" | "tcp6" | "udp6" => Self::ip(rest, Some(Family::V6)),
+            "tcp" | "udp" => Self::ip(rest, None),
+            _ => Err(format!(
+                "'{text}': '{prefix}@' is not supported; there are ipv4@, ipv6@, unix@, abns@, fd@"
+            )),
+        }
+    }
+
+    fn unix(path: &str) -> Result<Self, String> {
+        if path.is_empty() {
+            return Err("the path of a Unix socket is missing".to_owned());
+        }
+        if path.len() > UNIX_MAX {
+            return Err(format!("'{path}': the path of a socket has at most {UNIX_MAX} bytes"));
+        }
+        Ok(Self::Unix(path.into()))
+    }
+
+    fn ip(text: &str, family: Option<Family>) -> Result<Self, String> {
+        let split = text.rfind([']', ':']).filter(|&at| text.as_bytes()[at] == b':');
+        let (host, ports) = match split {
+            Some(at) => (&text[..at], Ports::parse(&text[at + 1..])?),
+            None => (text, Ports::None),
+        };
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let host = match (bare.unwrap_or(host), family) {
+            ("" | "*", None | Some(Family::V4)) => Host::Known(Ipv4Addr::UNSPECIFIED.into()),
+            ("" | "*", Some(Family::V6)) => Host::Known(Ipv6Addr::UNSPECIFIED.into()),
+            (host, family) => match host.parse::<IpAddr>() {
+                Ok(ip) => match (ip, family) {
+                    (IpAddr::V4(_), Some(Family::V6)) | (IpAddr::V6(_), Some(Family::V4)) => {
+                        return Err(format!("'{text}': the address is of the other kind"));
+                    }
+                    _ => Host::Known(ip),
+                },
+                Err(_) => Host::name(host, family)?,
+            },
+        };
+        Ok(Self::Ip(host, ports))
+    }
+}
+
+impl Host {
+    fn name(name: &str, family: Option<Family>) -> Result<Self, String> {
+        let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.len() > NAME_MAX || !name.chars().all(is_of_name) {
+            return Err(format!("'{name}' is neither an address nor the name of a host"));
+        }
+        Ok(Self::Name(name.to_owned(), family))
+    }
+
+    /// The address: the first one of this kind that the name has.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn resolve(&self, machine: &dyn Machine) -> Result<IpAddr, String> {
+        let (name, family) = match self {
+            Self::Known(ip) => return Ok(*ip),
+            Self::Name(name, family) => (name, family),
+        };
+        let wanted = |ip: &IpAddr| match family {
+            None => true,
+            Some(Family::V4) => ip.is_ipv4(),
+            Some(Family::V6) => ip.is_ipv6(),
+        };
+        let found = machine.resolve(name);
+        let found = found.map_err(|error| format!("'{name}' cannot be resolved: {error}"))?;
+        let first = found.into_iter().find(wanted);
+        first.ok_or_else(|| format!("'{name}' has no address of this kind"))
+    }
+}
+
+impl Ports {
+    fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || format!("'{text}' is no port");
+        let port = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
+            true => text.parse::<u16>().map_err(|_| wrong()),
+            false => Err(wrong()),
+        };
+        match text.as_bytes().first() {
+            None => Ok(Self::None),
+            Some(b'+') => Ok(Self::Offset(i32::from(port(&text[1..])?))),
+            Some(b'-') => Ok(Self::Offset(-i32::from(port(&text[1..])?))),
+            Some(_) => match text.split_once('-') {
+                None => port(text).map(|port| Self::Range(port, port)),
+                Some((first, last)) => match (port(first)?, port(last)?) {
+                    (first, last) if first <= last => Ok(Self::Range(first, last)),
+                    _ => Err(format!("'{text}': a range of ports ends before it begins")),
+                },
+            },
+        }
+    }
+}
+
+/// What the kernel has room for (unix(7)), with the zero behind a path and before a name.
+const UNIX_MAX: usize = 107;
+const ABSTRACT_MAX: usize = 107;
+
+/// RFC 1035, §2.3.4.
+const NAME_MAX: usize = 253;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str, ports: Ports) -> Written {
+        Written::Ip(Host::Known(text.parse().expect("an address")), ports)
+    }
+
+    #[test]
+    fn addresses_come_in_many_forms() {
+        let at = |port| Ports::Range(port, port);
+        for (text, expected) in [
+            (":80", ip("0.0.0.0", at(80))),
+            ("*:80", ip("0.0.0.0", at(80))),
+            ("*", ip("0.0.0.0", Ports::None)),
+            ("ipv4@:80", ip("0.0.0.0", at(80))),
+            ("ipv6@:80", ip("::", at(80))),
+            ("ipv6@*:80", ip("::", at(80))),
+            ("[::]:443", ip("::", at(443))),
+            (":::443", ip("::", at(443))),
+            ("::1:80", ip("::1", at(80))),
+            ("[::1]", ip("::1", Ports::None)),
+            ("ipv6@::1:80", ip("::1", at(80))),
+            ("127.0.0.1", ip("127.0.0.1", Ports::None)),
+            ("127.0.0.1:", ip("127.0.0.1", Ports::None)),
+            ("127.0.0.1:8000-8010", ip("127.0.0.1", Ports::Range(8000, 8010))),
+            ("0.0.0.0:+8000", ip("0.0.0.0", Ports::Offset(8000))),
+            ("127.0.0.1:-10", ip("127.0.0.1", Ports::Offset(-10))),
+            ("a-b.example:80", Written::Ip(Host::Name("a-b.example".into(), None), at(80))),
+            ("ipv4@a:80", Written::Ip(Host::Name("a".into(), Some(Family::V4)), at(80))),
+            ("/run/a.sock", Written::Unix("/run/a.sock".into())),
+            ("unix@/run/a.sock", Written::Unix("/run/a.sock".into())),
+            ("unix@a.sock", Written::Unix("a.sock".into())),
+            ("abns@a", Written::Abstract("a".into())),
+            ("fd@3", Written::Descriptor(3)),
+        ] {
+            assert_eq!(Written::parse(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_told() {
+        for text in [
+            ":x", ":80-70", ":99999", ":80-", "fd@x", "fd@-1", "abns@", "unix@", "ipv4@::1:80",
+            "ipv6@1.2.3.4:80", "quic4@:443", "a b:80", ":+", "host!:80",
+        ] {
+            assert!(Written::parse(text).is_err(), "{text}");
+        }
+        assert!(Written::parse(&"/".repeat(200)).is_err());
+    }
+}

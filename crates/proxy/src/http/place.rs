@@ -1,0 +1,156 @@
+//! Whose turn it is at which server: balancing, places, and those who wait for one.
+
+use std::time::Instant;
+
+use fulmar_balance::hash::{domain_part, uri_part};
+use fulmar_balance::{Next, Placement, Wants};
+use fulmar_engine::Exchange as Asked;
+use fulmar_haproxy::model::Algorithm;
+use fulmar_haproxy::{Backend, BackendId};
+
+use crate::balancing::hasher;
+use crate::counters::Counter;
+use crate::http::desk::Errand;
+use crate::http::exchange::{Ended, Exchange, Stage};
+use crate::http::requests::{Client, Requests, of};
+use crate::http::session::Session;
+
+impl Requests<'_> {
+    /// An exchange whose backend is known goes to a server, or waits for a place at one.
+    pub(super) fn dispatch(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
+        let (connection, session) = client;
+        let key = self.key(session, asked);
+        let Some(exchange) = of(session, asked.stream) else { return };
+        let Some(BackendId(backend)) = exchange.backend else { return };
+        if exchange.has_place {
+            return self.carry(now, asked, (connection, session)); // again to the same server
+        }
+        exchange.times.routed.get_or_insert(now);
+        let live = &self.shared.live.backends[backend];
+        let picker = &mut self.shared.pickers[backend];
+        let mut placement = match exchange.bound {
+            Some(server) => live.group.try_place_at(server),
+            None => live.group.try_place(picker, key, &exchange.avoided()),
+        };
+        if matches!(placement, Placement::Nobody) && exchange.bound.take().is_some() {
+            placement = live.group.try_place(picker, key, &exchange.avoided());
+        }
+        if let Placement::Crowded(server) = placement {
+            placement = live.group.try_place(picker, None, &[server]);
+        }
+        match placement {
+            Placement::Placed(server) => {
+                exchange.place_at(now, server);
+                self.carry(now, asked, (connection, session));
+            }
+            Placement::Wait(wants) => self.wait(now, asked, exchange, wants),
+            Placement::Crowded(_) | Placement::Nobody => {
+                self.answer(now, asked, (connection, session), 503, Ended(b'S', b'C'));
+            }
+        }
+    }
+
+    /// The exchange waits for a place.
+    fn wait(&mut self, now: Instant, asked: Asked, exchange: &mut Exchange, wants: Wants) {
+        let Some(BackendId(backend)) = exchange.backend else { return };
+        let live = &self.shared.live.backends[backend];
+        exchange.stage = Stage::Queued;
+        let queue = &mut self.desk.queues[backend];
+        exchange.ticket = Some(queue.push(&live.group, wants, asked));
+        live.counters[self.shared.thread].add(Counter::Queued, 1);
+        let timeouts = &live.config.timeouts;
+        if let Some(after) = timeouts.queue.or(timeouts.connect) {
+            self.desk.ask(Errand::Timer(asked.socket, Some(now + after)));
+        }
+        let server = match wants {
+            Wants::Any => None,
+            Wants::Server(server) => Some(server),
+        };
+        self.desk.ask(Errand::Serve(backend, server));
+    }
+
+    /// The exchange has waited for long enough.
+    pub(super) fn overdue(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
+        let (connection, session) = client;
+        self.answer(now, asked, (connection, session), 503, Ended(b's', b'Q'));
+    }
+
+    /// Somebody who has waited has a place now.
+    pub(super) fn admit(&mut self, now: Instant, asked: Asked, client: Client<'_>, server: usize) {
+        let (connection, session) = client;
+        let Some(exchange) = of(session, asked.stream) else { return };
+        let Some(BackendId(backend)) = exchange.backend else { return };
+        self.shared.live.backends[backend].counters[self.shared.thread]
+            .subtract(Counter::Queued, 1);
+        exchange.ticket = None;
+        exchange.stage = Stage::Routing;
+        exchange.place_at(now, server);
+        self.desk.ask(Errand::Timer(asked.socket, None));
+        self.carry(now, asked, (connection, session));
+    }
+
+    /// Whose turn it is, at one server or at any.
+    pub(super) fn next(&mut self, backend: usize, server: Option<usize>) -> Option<(Asked, usize)> {
+        let group = &self.shared.live.backends[backend].group;
+        let queue = &mut self.desk.queues[backend];
+        loop {
+            let next = match server {
+                Some(server) => queue.next_for(group, server),
+                None => queue.next(group),
+            };
+            match next {
+                Next::Place { token, server } => return Some((token, server)),
+                Next::Wake(thread) => self.shared.live.wakers.wake(thread),
+                Next::Nobody => return None,
+            }
+        }
+    }
+
+    /// The key that leads to a server, if balancing asks for one.
+    fn key(&self, session: &Session, asked: Asked) -> Option<u32> {
+        let exchange = session.exchange.as_deref().filter(|it| it.stream == asked.stream)?;
+        let backend = &self.shared.live.backends[exchange.backend?.0].config;
+        let hash = |key: &[u8]| Some(hasher(backend).key(key));
+        let target = &exchange.request.target[..];
+        match &backend.algorithm {
+            Algorithm::Source => Some(hasher(backend).address(session.peer.ip())),
+            Algorithm::Uri { whole, len, depth, path_only } => {
+                let target = if *path_only { path_of(target) } else { target };
+                hash(uri_part(target, *whole, *len, *depth))
+            }
+            Algorithm::UrlParameter(name) => hash(parameter(target, name.as_bytes())?),
+            Algorithm::Field { name, domain_only } => {
+                let value = exchange.request.fields.as_headers().get(name)?;
+                hash(if *domain_only { domain_part(value) } else { value })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Exchange {
+    /// It has a place at this server.
+    fn place_at(&mut self, now: Instant, server: usize) {
+        self.server = Some(server);
+        self.has_place = true;
+        self.times.assigned = Some(now);
+    }
+}
+
+/// A target without scheme and authority.
+pub(super) fn path_of(target: &[u8]) -> &[u8] {
+    if target.starts_with(b"/") {
+        return target;
+    }
+    let scheme = target.windows(3).position(|it| it == b"://");
+    let rest = scheme.map_or(target, |at| &target[at + 3..]);
+    rest.iter().position(|b| *b == b'/').map_or(&b"/"[..], |at| &rest[at..])
+}
+
+/// The first value of a parameter of the query.
+fn parameter<'a>(target: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let start = target.iter().position(|b| *b == b'?')? + 1;
+    let pairs = target[start..].split(|b| *b == b'&');
+    pairs.filter_map(|pair| pair.strip_prefix(name)?.strip_prefix(b"=")).next()
+}
+

@@ -1,0 +1,126 @@
+//! The table of fetches: where values come from (HAProxy's manual, §7.3.2 to §7.3.6).
+//!
+//! A fetch is one row and one small function. The rows stand in the file of their subject; all of
+//! them together are the table.
+
+mod body;
+mod connection;
+mod constant;
+mod cookies;
+mod credentials;
+mod fields;
+mod payload;
+mod query;
+mod request;
+mod state;
+
+use std::ops::ControlFlow;
+
+use crate::args::{Args, Takes};
+use crate::context::Files;
+use crate::nearest;
+use crate::sample::{Sample, Type};
+use crate::subject::{Fact, Subject};
+use crate::when::Phase;
+
+/// A fetch.
+#[derive(Clone, Copy, Debug)]
+pub struct Fetch {
+    /// Its names, that of today first.
+    pub names: &'static [&'static str],
+    /// Its arguments.
+    pub takes: Takes,
+    /// The type of its value.
+    pub kind: Type,
+    /// When there is one.
+    pub phase: Phase,
+    pub(crate) take: Take,
+}
+
+/// How a value is taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Take {
+    /// Once, while the configuration is read.
+    Constant(fn(&Args, &dyn Files) -> Result<Option<Sample<'static>>, String>),
+    /// From what the proxy knows.
+    Fact(fn(&Args) -> Fact),
+    /// From the subject.
+    One(for<'a> fn(&'a Args, &'a dyn Subject) -> Option<Sample<'a>>),
+    /// There may be several: a condition looks at all of them, everybody else at one.
+    Each(Each, Which),
+    /// From bytes that are still arriving.
+    Peek(for<'a> fn(&'a Args, &'a dyn Subject) -> Peeked<'a>),
+}
+
+/// Shows one value after the other, until it is told to stop; `None` is one without a meaning.
+pub(crate) type Each = for<'a> fn(
+    &'a Args,
+    &'a dyn Subject,
+    &mut dyn FnMut(Option<Sample<'a>>) -> ControlFlow<()>,
+) -> ControlFlow<()>;
+
+/// Which of several values counts, where one is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    First,
+    Last,
+    /// The last with the name that is the first argument; without a name, the first of all.
+    LastNamed,
+}
+
+/// A value that may be another one when more bytes have arrived.
+#[derive(Debug)]
+pub(crate) struct Peeked<'a> {
+    pub(crate) value: Option<Sample<'a>>,
+    pub(crate) may_change: bool,
+}
+
+impl Which {
+    /// Whether the next value is to be looked at.
+    pub(crate) fn goes_on(self, args: &Args) -> ControlFlow<()> {
+        match (self, args.text(0)) {
+            (Self::First, _) | (Self::LastNamed, None) => ControlFlow::Break(()),
+            (Self::Last, _) | (Self::LastNamed, Some(_)) => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl Fetch {
+    const fn new(
+        names: &'static [&'static str],
+        takes: Takes,
+        kind: Type,
+        phase: Phase,
+        take: Take,
+    ) -> Self {
+        Self { names, takes, kind, phase, take }
+    }
+}
+
+/// All fetches.
+pub fn all() -> impl Iterator<Item = &'static Fetch> {
+    TABLES.iter().copied().flatten()
+}
+
+/// The fetch with this name.
+pub(crate) fn find(name: &str) -> Option<&'static Fetch> {
+    all().find(|fetch| fetch.names.contains(&name))
+}
+
+/// What to say of a name that is none.
+pub(crate) fn unknown(name: &str) -> String {
+    nearest::unknown("fetch", name, all().flat_map(|fetch| fetch.names.iter().copied()))
+}
+
+const TABLES: &[&[Fetch]] = &[
+    request::TABLE,
+    query::TABLE,
+    fields::TABLE,
+    cookies::TABLE,
+    credentials::TABLE,
+    body::TABLE,
+    connection::TABLE,
+    payload::TABLE,
+    state::TABLE,
+    constant::TABLE,
+];

@@ -1,0 +1,47 @@
+//! The formats that have a name (HAProxy's manual, §8.2.1 to §8.2.5).
+
+use super::{Format, Options};
+
+/// A format that has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standard {
+    /// `option httplog`.
+    Http,
+    /// `option httplog clf`.
+    HttpClf,
+    /// `option tcplog`.
+    Tcp,
+    /// Without any of these, in mode `http`: a line for each connection, when it is accepted.
+    ConnectHttp,
+    /// The same in mode `tcp`.
+    ConnectTcp,
+    /// What stands in front of `/listener: what happened`, when a connection fails before there is
+    /// anything else to tell.
+    Error,
+}
+
+impl Standard {
+    /// As it would be written with `log-format`.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Http => {
+                "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc \
+                 %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r"
+            }
+            Self::HttpClf => {
+                "%{+Q}o %{-Q}ci - - [%trg] %r %ST %B \"\" \"\" %cp %ms %ft %b %s %TR %Tw %Tc %Tr \
+                 %Ta %tsc %ac %fc %bc %sc %rc %sq %bq %CC %CS %hrl %hsl"
+            }
+            Self::Tcp => "%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc/%rc %sq/%bq",
+            Self::ConnectHttp => "Connect from %ci:%cp to %fi:%fp (%f/HTTP)",
+            Self::ConnectTcp => "Connect from %ci:%cp to %fi:%fp (%f/TCP)",
+            Self::Error => "%ci:%cp [%t] %f",
+        }
+    }
+}
+
+impl From<Standard> for Format {
+    fn from(standard: Standard) -> Self {
+        Self::parse(standard.text(), 1, Options::HTTP_LOG).expect("they are read in a test")
+    }
+}

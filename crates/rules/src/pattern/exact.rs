@@ -1,0 +1,77 @@
+//! Texts that a value has to be, or to begin with.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+/// Texts that a value has to be.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Exact {
+    same: HashMap<Box<[u8]>, usize>,
+    /// Those whose case does not matter, in order.
+    folded: Vec<(Box<[u8]>, usize)>,
+}
+
+/// Texts that a value has to begin with.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Prefixes {
+    /// By their lengths, the longest first.
+    same: Vec<(usize, HashMap<Box<[u8]>, usize>)>,
+    /// Those whose case does not matter.
+    folded: Vec<(Box<[u8]>, usize)>,
+}
+
+impl Exact {
+    pub(super) fn add(&mut self, text: Box<[u8]>, at: usize, ignore_case: bool) {
+        if !ignore_case {
+            self.same.entry(text).or_insert(at);
+            return;
+        }
+        if let Err(place) = self.folded.binary_search_by(|(known, _)| compare(known, &text)) {
+            self.folded.insert(place, (text, at));
+        }
+    }
+
+    pub(super) fn find(&self, text: &[u8]) -> Option<usize> {
+        self.same.get(text).copied().or_else(|| {
+            let place = self.folded.binary_search_by(|(known, _)| compare(known, text)).ok()?;
+            Some(self.folded[place].1)
+        })
+    }
+}
+
+impl Prefixes {
+    pub(super) fn add(&mut self, text: &[u8], at: usize, ignore_case: bool) {
+        if ignore_case {
+            self.folded.push((text.into(), at));
+            return;
+        }
+        let place = match self.same.binary_search_by(|(len, _)| text.len().cmp(len)) {
+            Ok(place) => place,
+            Err(place) => {
+                self.same.insert(place, (text.len(), HashMap::new()));
+                place
+            }
+        };
+        self.same[place].1.entry(text.into()).or_insert(at);
+    }
+
+    /// The longest whose case matters, or else the first of the others.
+    pub(super) fn find(&self, text: &[u8]) -> Option<usize> {
+        let longest = || {
+            let fitting = self.same.iter().filter(|(len, _)| *len <= text.len());
+            fitting.filter_map(|(len, known)| known.get(&text[..*len]).copied()).next()
+        };
+        let first = || {
+            let begins = |known: &[u8]| {
+                text.get(..known.len()).is_some_and(|text| text.eq_ignore_ascii_case(known))
+            };
+            self.folded.iter().find(|(known, _)| begins(known)).map(|(_, at)| *at)
+        };
+        longest().or_else(first)
+    }
+}
+
+/// Without the case of letters.
+fn compare(a: &[u8], b: &[u8]) -> Ordering {
+    a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase))
+}
