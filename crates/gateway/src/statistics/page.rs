@@ -12,11 +12,11 @@ use std::sync::LazyLock;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use fulmar_haproxy::model::StatsPage;
-use fulmar_proxy::{Live, Rate};
+use fulmar_proxy::{Counter, Live, Timing};
 use sha2::{Digest, Sha256};
 
 use super::columns::Column;
-use super::info::VERSION;
+use super::info::{VERSION, frontends};
 use super::process::{Moment, Process};
 use super::query::Query;
 use super::value::{Kind, Row};
@@ -38,6 +38,16 @@ pub struct View<'a> {
     pub query: &'a Query,
     /// `stats admin` allows changes.
     pub may_change: bool,
+}
+
+impl View<'_> {
+    /// `description` of a proxy.
+    fn about(&self, id: u32) -> Option<&str> {
+        let frontends = self.live.frontends.iter().map(|it| (it.config.id, &it.config.description));
+        let backends = self.live.backends.iter().map(|it| (it.config.id, &it.config.description));
+        let mut all = frontends.chain(backends).filter(|(number, _)| *number == id);
+        all.find_map(|(_, text)| text.as_deref())
+    }
 }
 
 /// The document.
@@ -132,8 +142,14 @@ fn put_tiles(rows: &[Row], view: &View<'_>, out: &mut String) {
     tile("scur", "Sessions now", &sessions, &format!("of {}", count(max)), out);
     tile("rate", "Sessions a second", &count(sum(Column::rate)), "", out);
     tile("req_rate", "Requests a second", &count(sum(Column::req_rate)), "", out);
-    tile("out", "Sent", &bytes(sum(Column::bout)), "<span class=\"no-js\">in all</span>\
-         <span class=\"needs-js\">a second</span>", out);
+    tile(
+        "out",
+        "Sent",
+        &bytes(sum(Column::bout)),
+        "<span class=\"no-js\">in all</span>\
+         <span class=\"needs-js\">a second</span>",
+        out,
+    );
     let servers = || rows.iter().filter(|row| row.kind == Kind::Server);
     let is_up = |row: &&Row| row.word(Column::status).starts_with(['U', 'n']);
     let (up, all) = (servers().filter(is_up).count(), servers().count());
@@ -194,11 +210,7 @@ fn put_legend(out: &mut String) {
 
 fn put_foot(view: &View<'_>, out: &mut String) {
     let calls = view.process.ledger().total();
-    let fronts = view.live.frontends.iter();
-    let total = |it: &fulmar_proxy::LiveFrontend| {
-        super::rows::Total(&it.counters).get(fulmar_proxy::Counter::Requests)
-    };
-    let requests: u64 = fronts.map(total).sum();
+    let requests = frontends(view.live, Counter::Requests);
     let each = if requests == 0 { 0 } else { calls * 10 / requests };
     *out += &format!(
         "<footer>{} system calls for {} requests: {}.{} each. Times are means over the last {} \
@@ -207,9 +219,8 @@ fn put_foot(view: &View<'_>, out: &mut String) {
         count(requests),
         each / 10,
         each % 10,
-        fulmar_proxy::Timing::WINDOW
+        Timing::WINDOW
     );
-    let _ = Rate::Sessions;
 }
 
 const STYLE: &str = include_str!("page/style.css");

@@ -225,8 +225,7 @@ fn traffic(row: &Row) -> String {
         ("bytes in", value(row, Column::bin, Show::Full)),
         ("bytes out", value(row, Column::bout, Show::Full)),
     ];
-    let (from, to) =
-        (value(row, Column::bin, Show::Bytes), value(row, Column::bout, Show::Bytes));
+    let (from, to) = (value(row, Column::bin, Show::Bytes), value(row, Column::bout, Show::Bytes));
     tip(&format!("{from} <small>in</small> {to} <small>out</small>"), &lines)
 }
 
@@ -357,8 +356,17 @@ fn put_actions(proxy: u32, out: &mut String) {
 
 /// In the order of the cells.
 const TITLES: [&str; 11] = [
-    "Sessions", "A second", "Queue", "Total", "Bytes", "Responses", "Errors", "Retries", "Time",
-    "Check", "Weight",
+    "Sessions",
+    "A second",
+    "Queue",
+    "Total",
+    "Bytes",
+    "Responses",
+    "Errors",
+    "Retries",
+    "Time",
+    "Check",
+    "Weight",
 ];
 
 const CODES: [(&str, Column); 5] = [

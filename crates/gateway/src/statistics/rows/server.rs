@@ -101,13 +101,7 @@ fn put_state(row: &mut Row, member: &Member, state: &State) {
 }
 
 /// What has become of it: since when, how often, and for how long it was down.
-fn put_changes(
-    row: &mut Row,
-    server: &LiveServer,
-    member: &Member,
-    state: &State,
-    moment: Moment,
-) {
+fn put_changes(row: &mut Row, server: &LiveServer, member: &Member, state: &State, moment: Moment) {
     let record = member.record();
     let changed = record.changed_after(moment.began);
     row.small(Column::lastchg, moment.now.saturating_duration_since(changed).as_secs());
@@ -135,7 +129,8 @@ fn put_connections(row: &mut Row, server: &LiveServer, member: &Member) {
 /// A server's address: the one that it was given at run time, or the configured one.
 pub fn address_text(server: &Server, member: &Member) -> String {
     match (member.address(), &server.address) {
-        (Some(address), _) | (None, ServerAddress::Tcp(address)) => address.to_string(),
+        (Some(address), _) => address.to_string(),
+        (None, ServerAddress::Tcp(address)) => address.to_string(),
         (None, ServerAddress::Unix(_)) => "unix".to_owned(),
         (None, ServerAddress::Abstract(name)) => format!("abns@{name}"),
         (None, ServerAddress::Mapped { address, offset }) if address.is_ipv6() => {
