@@ -59,7 +59,13 @@ fn halves(rows: &[Row]) -> (bool, bool) {
 }
 
 fn put_table_head(is_changed: bool, name: &str, out: &mut String) {
-    *out += "<table><thead><tr>";
+    *out += "<table><colgroup>";
+    *out += if is_changed { "<col class=\"pick\">" } else { "" };
+    *out += "<col><col class=\"state\">";
+    for (_, width) in TITLES {
+        *out += &format!("<col class=\"{width}\">");
+    }
+    *out += "</colgroup>\n<thead><tr>";
     if is_changed {
         *out += "<th class=\"pick\"><input type=\"checkbox\" class=\"pick-all needs-js\" \
                  aria-label=\"All servers of ";
@@ -67,7 +73,7 @@ fn put_table_head(is_changed: bool, name: &str, out: &mut String) {
         *out += "\"></th>";
     }
     *out += "<th class=\"left\" scope=\"col\">Name</th><th class=\"left\" scope=\"col\">State</th>";
-    for title in TITLES {
+    for (title, _) in TITLES {
         *out += &format!("<th scope=\"col\">{title}</th>");
     }
     *out += "</tr></thead>\n<tbody>\n";
@@ -101,7 +107,7 @@ fn put_row(row: &Row, is_changed: bool, legends: bool, out: &mut String) {
     *out += &format!("<td class=\"left state\">{}</td>", state(row));
     let cells = [sessions(row), rates(row), queue(row), total(row), traffic(row), responses(row)];
     let more = [errors(row), retries(row), times(row), check(row), weight(row)];
-    for (title, cell) in TITLES.iter().zip(cells.into_iter().chain(more)) {
+    for ((title, _), cell) in TITLES.iter().zip(cells.into_iter().chain(more)) {
         let class = if cell.is_empty() { " class=\"none\"" } else { "" };
         *out += &format!("<td data-label=\"{title}\"{class}>{cell}</td>");
     }
@@ -354,19 +360,19 @@ fn put_actions(proxy: u32, out: &mut String) {
     );
 }
 
-/// In the order of the cells.
-const TITLES: [&str; 11] = [
-    "Sessions",
-    "A second",
-    "Queue",
-    "Total",
-    "Bytes",
-    "Responses",
-    "Errors",
-    "Retries",
-    "Time",
-    "Check",
-    "Weight",
+/// In the order of the cells, and how wide each of them is.
+const TITLES: [(&str, &str); 11] = [
+    ("Sessions", "mid"),
+    ("A second", "mid"),
+    ("Queue", "slim"),
+    ("Total", "slim"),
+    ("Bytes", "wide"),
+    ("Responses", "mid"),
+    ("Errors", "slim"),
+    ("Retries", "slim"),
+    ("Time", "slim"),
+    ("Check", "mid"),
+    ("Weight", "mid"),
 ];
 
 const CODES: [(&str, Column); 5] = [
