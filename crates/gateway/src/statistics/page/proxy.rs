@@ -372,7 +372,7 @@ const TITLES: [(&str, &str); 11] = [
     ("Retries", "slim"),
     ("Time", "slim"),
     ("Check", "mid"),
-    ("Weight", "mid"),
+    ("Weight", "slim"),
 ];
 
 const CODES: [(&str, Column); 5] = [
