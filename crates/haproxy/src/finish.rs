@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fulmar_rules::reply::ErrorPages;
-use fulmar_rules::{Fault, Format, Word};
+use fulmar_rules::format::Standard;
+use fulmar_rules::http::HttpRule;
+use fulmar_rules::{Fault, Format};
 
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::draft::{Choice, Draft, Globals, Kind, LogFormat, Reference};
@@ -123,9 +124,15 @@ impl Finisher<'_> {
         frontend.logs = self.logs(draft);
         frontend.log_tag = frontend.log_tag.or_else(|| self.globals.model.log_tag.clone());
         frontend.log_format = self.log_format(draft);
+        frontend.connection_rules.clone_from(&draft.connection_rules);
+        frontend.session_rules.clone_from(&draft.session_rules);
+        frontend.content_rules.clone_from(&draft.content_rules);
+        frontend.request_rules = requests(draft);
+        frontend.response_rules.clone_from(&draft.response_rules);
+        frontend.after_response_rules.clone_from(&draft.after_response_rules);
         frontend.unique_id =
             draft.unique_id_format.clone().map(|format| (format, draft.unique_id_header.clone()));
-        frontend.errors = errors(draft);
+        frontend.errors = Arc::new(draft.errors.clone());
         frontend.stats = stats(draft);
         frontend.use_backends = self.use_backends(draft);
         frontend.default_backend = self.default_backend(draft);
@@ -143,8 +150,15 @@ impl Finisher<'_> {
         backend.mode = draft.mode;
         backend.options = draft.options.clone();
         backend.logs = self.logs(&draft);
-        backend.errors = errors(&draft);
+        backend.errors = Arc::new(draft.errors.clone());
         backend.stats = stats(&draft);
+        if draft.kind == Kind::Backend {
+            backend.content_rules = std::mem::take(&mut draft.content_rules);
+            backend.request_rules = requests(&draft);
+            backend.response_rules = std::mem::take(&mut draft.response_rules);
+            backend.after_response_rules = std::mem::take(&mut draft.after_response_rules);
+        }
+        backend.response_content_rules = std::mem::take(&mut draft.response_content_rules);
         if let Some(cookie) = &mut backend.cookie
             && cookie.dynamic_key.is_some()
         {
@@ -173,25 +187,24 @@ impl Finisher<'_> {
 
     /// A format that needs HTTP is that of TCP in mode tcp, with a warning.
     fn log_format(&mut self, draft: &Draft) -> Arc<Format> {
-        let built_in = |text: &str| Arc::new(crate::rules::built_in_format(text));
-        let needs_http = match &draft.log_format {
-            LogFormat::Plain => return built_in(&plain(draft)),
-            LogFormat::Tcp => return built_in(TCP_LOG),
+        let standard = |standard: Standard| Arc::new(Format::from(standard));
+        let (format, spot, word) = match &draft.log_format {
+            LogFormat::Plain if draft.mode == Mode::Http => return standard(Standard::ConnectHttp),
+            LogFormat::Plain => return standard(Standard::ConnectTcp),
+            LogFormat::Tcp => return standard(Standard::Tcp),
             LogFormat::Own(format) => return Arc::clone(format),
-            LogFormat::Http(spot, word) => (HTTP_LOG, spot, word),
-            LogFormat::Https(spot, word) => (HTTPS_LOG, spot, word),
-            LogFormat::Clf(spot, word) => (CLF_LOG, spot, word),
+            LogFormat::Http(spot, word) => (Standard::Http, spot, word),
+            LogFormat::Clf(spot, word) => (Standard::HttpClf, spot, word),
         };
-        let (format, spot, word) = needs_http;
         if draft.mode == Mode::Http {
-            return built_in(format);
+            return standard(format);
         }
         let message = format!(
             "'{}' wants mode http, and '{}' has mode tcp: 'option tcplog' is taken",
             word.text, draft.name
         );
         self.say(Severity::Warning, spot, word.column, message);
-        built_in(TCP_LOG)
+        standard(Standard::Tcp)
     }
 
     fn use_backends(&mut self, draft: &Draft) -> Vec<UseBackend> {
@@ -283,8 +296,9 @@ fn binds(drafts: &[BindDraft]) -> Vec<Bind> {
     binds
 }
 
-fn errors(draft: &Draft) -> Arc<ErrorPages> {
-    Arc::new(ErrorPages { pages: draft.errors.clone() })
+/// Rules on requests, and `redirect` lines behind them.
+fn requests(draft: &Draft) -> Vec<HttpRule> {
+    draft.request_rules.iter().chain(&draft.redirects).cloned().collect()
 }
 
 fn stats(draft: &Draft) -> Option<Arc<crate::model::StatsPage>> {
@@ -300,25 +314,5 @@ fn stats(draft: &Draft) -> Option<Arc<crate::model::StatsPage>> {
     Some(Arc::new(page))
 }
 
-/// What is logged of a connection if no format is said.
-fn plain(draft: &Draft) -> String {
-    let mode = match draft.mode {
-        Mode::Http => "HTTP",
-        Mode::Tcp => "TCP",
-    };
-    format!("Connect from %ci:%cp to %fi:%fp (%f/{mode})")
-}
-
 /// The first number of a proxy; lower ones have always been something else's.
 const FIRST_ID: u32 = 2;
-
-/// HAProxy's formats (configuration manual, §8.2.2 to §8.2.4).
-const TCP_LOG: &str = "%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc/%rc %sq/%bq";
-const HTTP_LOG: &str = "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc \
-                        %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r";
-const HTTPS_LOG: &str = "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc \
-                         %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r \
-                         %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/\
-                         %[ssl_fc_is_resumed] %[ssl_fc_sni]/%sslv/%sslc";
-const CLF_LOG: &str = "%{+Q}o %{-Q}ci - - [%trg] %r %ST %B \"\" \"\" %cp %ms %ft %b %s %TR %Tw \
-                       %Tc %Tr %Ta %tsc %ac %fc %bc %sc %rc %sq %bq %CC %CS %hrl %hsl";

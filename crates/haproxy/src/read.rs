@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use fulmar_rules::reply::ErrorPages;
 use fulmar_rules::{Fault, Word, Words};
 
 use crate::diagnostics::{Diagnostic, Severity};
@@ -549,7 +550,7 @@ impl Reader<'_> {
             let message = format!("there is an 'http-errors' of the name '{}' already", name.text);
             return Err(Fault::new(name.column, message));
         }
-        self.globals.error_groups.insert(name.text.clone(), Vec::new());
+        self.globals.error_groups.insert(name.text.clone(), ErrorPages::default());
         self.section = Section::Errors(name.text.clone());
         Ok(())
     }

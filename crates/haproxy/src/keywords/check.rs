@@ -1,6 +1,6 @@
 //! How servers are checked: `option httpchk`, `http-check`, `option tcp-check`, `tcp-check`.
 
-use fulmar_rules::{Fault, Word};
+use fulmar_rules::{Fault, Format, Word};
 use regex::bytes::Regex;
 
 use crate::checks::{Chosen, HttpStep, Send};
@@ -68,7 +68,7 @@ fn option_http(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
             send.method = Some(method.text.clone());
             send.target = Some(uri.text.clone());
             if let Some(version) = rest.first() {
-                version_and_fields(version, rest, &mut send, line)?;
+                version_and_fields(version, rest, &mut send)?;
             }
         }
     }
@@ -78,12 +78,7 @@ fn option_http(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 /// `HTTP/1.1\r\nHost:\ name`: fields behind the version are how it once was done.
-fn version_and_fields(
-    version: &Word,
-    rest: &[Word],
-    send: &mut Send,
-    line: &Line<'_>,
-) -> Result<(), Fault> {
+fn version_and_fields(version: &Word, rest: &[Word], send: &mut Send) -> Result<(), Fault> {
     let text: Vec<&str> = rest.iter().map(|word| &*word.text).collect();
     let text = text.join(" ");
     let mut lines = text.split("\r\n");
@@ -94,8 +89,7 @@ fn version_and_fields(
             let message = format!("'{field}' is no field");
             return Err(Fault::new(version.column, message));
         };
-        let value = Word { text: value.trim().replace('%', "%%"), column: version.column };
-        send.fields.push((name.to_owned(), rules::format(&value, line)?));
+        send.fields.push((name.to_owned(), Format::literal(value.trim().as_bytes())));
     }
     Ok(())
 }

@@ -1,10 +1,14 @@
 //! What concerns the process: `global`.
 
-use fulmar_rules::{Expression, Fault, Sample};
+use std::net::SocketAddr;
+
+use fulmar_rules::subject::{Fact, Payload, Scope, Variable};
+use fulmar_rules::{Fault, RequestHead, ResponseHead, Sample, Subject};
 
 use crate::accounts;
 use crate::draft::Globals;
 use crate::line::Line;
+use crate::rules;
 use crate::table::{Keyword, row};
 use crate::values::{Unit, duration, number};
 
@@ -29,6 +33,7 @@ pub(super) const ROWS: &[Keyword<Globals>] = &[
     row("tune.http.maxhdr", 0, "<number>", "fields that a head may have", fields_max),
     row("tune.ssl.lifetime", 0, "<time>", "how long a session of TLS can be resumed", lifetime),
     row("set-var", 0, "<name> <expression>", "a variable of the process", set_var),
+    row("set-var-fmt", 0, "<name> <format>", "the same, from a format", set_var_fmt),
     row("setenv", 0, "<name> <value>", "a variable of the lines below", setenv),
     row("presetenv", 0, "<name> <value>", "the same, unless there is one", presetenv),
     row("unsetenv", 0, "<name>...", "no such variable", unsetenv),
@@ -144,29 +149,33 @@ fn lifetime(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn set_var(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    let name = line.word("the name of a variable")?;
-    let Some(short) = name.text.strip_prefix("proc.") else {
-        let message = format!("'{}': a variable of the process begins with proc.", name.text);
-        return Err(Fault::new(name.column, message));
-    };
+    let name = process_variable(line)?;
     let word = line.word("an expression")?;
-    Expression::parse(&word.text, word.column)?;
-    let value = constant(&word.text).ok_or_else(|| {
-        let message = "here may stand str(...), int(...) or bool(...)";
-        Fault::unknown(word.column, message)
+    let expression = rules::expression(&word, line)?;
+    let value = expression.evaluate(&Nobody).map(Sample::into_owned);
+    let value = value.ok_or_else(|| {
+        Fault::new(word.column, "this has no value before there are clients; str(...) has")
     })?;
-    globals.model.variables.push((short.to_owned(), value));
+    globals.model.variables.push((name, value));
     Ok(())
 }
 
-/// The value of an expression that is always the same.
-fn constant(text: &str) -> Option<Sample<'static>> {
-    let (fetch, argument) = text.strip_suffix(')')?.split_once('(')?;
-    match fetch {
-        "str" => Some(Sample::Text(argument.as_bytes().to_vec().into())),
-        "int" => argument.parse().ok().map(Sample::Int),
-        "bool" => Some(Sample::Bool(matches!(argument, "1" | "true" | "yes" | "on"))),
-        _ => None,
+fn set_var_fmt(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let name = process_variable(line)?;
+    let format = rules::format(&line.word("a format")?, line)?;
+    let mut text = Vec::new();
+    format.render(&Nobody, &mut text);
+    globals.model.variables.push((name, Sample::Text(text.into())));
+    Ok(())
+}
+
+/// The name of a variable of the process, without its scope.
+fn process_variable(line: &mut Line<'_>) -> Result<String, Fault> {
+    let word = line.word("the name of a variable")?;
+    let variable = Variable::parse(&word.text);
+    match variable.map_err(|message| Fault::new(word.column, message))? {
+        Variable { scope: Scope::Proc, name } => Ok(name.into()),
+        _ => Err(Fault::new(word.column, "a variable of the process begins with proc.")),
     }
 }
 
@@ -198,6 +207,34 @@ fn resetenv(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     let all = line.environment.0.keys().filter(|name| !kept.contains(&&***name));
     globals.variables.extend(all.map(|name| (name.clone(), None)));
     Ok(())
+}
+
+/// Whom expressions are asked about before there is anybody.
+#[derive(Debug)]
+struct Nobody;
+
+impl Subject for Nobody {
+    fn request(&self) -> Option<&RequestHead> {
+        None
+    }
+    fn response(&self) -> Option<&ResponseHead> {
+        None
+    }
+    fn source(&self) -> Option<SocketAddr> {
+        None
+    }
+    fn destination(&self) -> Option<SocketAddr> {
+        None
+    }
+    fn payload(&self) -> Payload<'_> {
+        Payload::default()
+    }
+    fn variable(&self, _variable: &Variable) -> Option<Sample<'_>> {
+        None
+    }
+    fn fact(&self, _fact: &Fact) -> Option<Sample<'_>> {
+        None
+    }
 }
 
 /// As many as HAProxy 2.6 has.

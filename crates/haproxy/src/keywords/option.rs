@@ -78,7 +78,6 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
         refused,
     ),
     row("option httplog", FRONT | NO, "[clf]", "HTTP's format of the log", http_log),
-    row("option httpslog", FRONT | NO, "", "the same, with TLS", https_log),
     row("option tcplog", BOTH | NO, "", "TCP's format of the log", tcp_log),
 ];
 
@@ -293,12 +292,6 @@ fn http_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         false => LogFormat::Http(spot, word),
     };
     set_format(draft, line, format);
-    Ok(())
-}
-
-fn https_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let word = Word { text: line.keyword.to_owned(), column: first_column(line) };
-    set_format(draft, line, LogFormat::Https(line.spot.clone(), word));
     Ok(())
 }
 

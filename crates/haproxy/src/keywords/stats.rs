@@ -1,6 +1,6 @@
 //! `stats`: the page of a proxy, and the runtime sockets of the process.
 
-use fulmar_rules::Fault;
+use fulmar_rules::{Fault, Point};
 
 use crate::draft::{Draft, Globals};
 use crate::line::Line;
@@ -109,7 +109,7 @@ fn auth(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn admin(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let condition = rules::required_condition(draft, line)?;
+    let condition = rules::required_condition(draft, line, Point::Request)?;
     let admin = &mut page(draft).admin;
     match admin {
         Admin::If(conditions) => conditions.push(condition),

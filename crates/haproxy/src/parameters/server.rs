@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use fulmar_rules::{Expression, Fault, Word};
+use fulmar_rules::{Fault, Word};
 
 use super::bind::{both, protocols};
 use crate::draft::Draft;
@@ -13,6 +13,7 @@ use crate::model::{
     Observe, OnError, Place, Resolve, Server, ServerAddress, ServerCheck, ServerProxy, ServerTls,
     TlsVersion,
 };
+use crate::rules;
 use crate::table::{Keyword, Unsupported, row};
 use crate::values::address::{Ports, Written};
 use crate::values::{Unit, duration, number, one_of};
@@ -588,7 +589,7 @@ fn readable(path: &std::path::Path, column: u32, line: &Line<'_>) -> Result<(), 
 
 fn sni(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("an expression")?;
-    server.tls.sni = Some(Expression::parse(&word.text, word.column)?);
+    server.tls.sni = Some(rules::expression(&word, line)?);
     Ok(())
 }
 
