@@ -15,6 +15,7 @@ mod live;
 mod wakers;
 
 mod engine;
+mod facts;
 mod relay;
 mod shared;
 
