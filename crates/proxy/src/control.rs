@@ -39,7 +39,7 @@ impl Live {
             self.shed(backend, server);
         }
         self.tell_waiters(backend);
-        self.checks.tell(Told { backend, server, news: News::Decided(old) });
+        self.checks.tell(Told { backend, server, news: News::Decided(old, admin) });
     }
 
     /// `set server ... health`: until checks find otherwise.
