@@ -177,7 +177,7 @@ impl Checks {
 
     fn plan_warming(&mut self, now: Instant) {
         let every = self.live.backends.iter().filter_map(|backend| backend.group.warms_every());
-        self.warms = self.warms.or(every.min().map(|every| now + every));
+        self.warms = self.warms.or_else(|| every.min().map(|every| now + every));
     }
 
     /// Slow starts take a step.
