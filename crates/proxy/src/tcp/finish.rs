@@ -174,13 +174,15 @@ impl Tcp {
         {
             return;
         }
-        let severity = match failed && options.separate_errors {
-            true => Severity::Error,
-            false => Severity::Info,
+        let severity = match (session.log_level, failed && options.separate_errors) {
+            (Some(None), _) => return,
+            (Some(Some(level)), _) => Severity::of(level),
+            (None, true) => Severity::Error,
+            (None, false) => Severity::Info,
         };
         let mut line = Vec::new();
-        let view = View { shared, session, complete: true };
-        frontend.log_format.render(&view.at(now), &mut line);
+        let view = View::new(shared, session, now);
+        frontend.log_format.render(&view, &mut line);
         shared.journal.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &line);
     }
 }

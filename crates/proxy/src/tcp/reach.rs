@@ -34,7 +34,7 @@ impl Tcp {
         let Some(session) = self.desk.sessions.get(number) else { return };
         let Some(backend) = session.backend else { return };
         let there = &live.backends[backend.0];
-        let view = View { shared, session, complete: true };
+        let view = View::new(shared, session, now);
         let named = there.config.use_servers.iter().find(|(server, condition)| {
             there.group.members()[server.0].is_reachable() && condition.holds(&view)
         });
@@ -78,6 +78,7 @@ impl Tcp {
         let Some(backend) = session.backend else { return };
         let there = &shared.live.backends[backend.0];
         session.stage = Stage::Queued;
+        session.queued_behind = there.group.queued();
         session.ticket = Some(self.queues[backend.0].push(&there.group, wants, number));
         there.counters[shared.thread].add(Counter::Queued, 1);
         let timeouts = &there.config.timeouts;
@@ -151,13 +152,14 @@ impl Tcp {
         server.counters[shared.thread].add(Counter::ConnectsTried, 1);
         let address = there.group.members()[target.0].address();
         let destination = Destination { backend: &there.config, server, address };
-        let view = View { shared, session, complete: true };
+        let view = View::new(shared, session, now);
         let name = server.config.tls.as_ref().and_then(|tls| view.server_name(tls));
+        let tls = view.tls().map(|tls| tls.told());
         let client = Client {
             source: session.source,
             destination: session.destination,
             server_name: name.as_deref(),
-            tls: None,
+            tls: tls.as_ref(),
         };
         let mut opening = match destination.open(client) {
             Ok(opening) => opening,
@@ -263,7 +265,7 @@ impl Tcp {
     pub(super) fn handle_session_timer(&mut self, now: Instant, shared: &mut Shared, number: u32) {
         let Some(session) = self.desk.sessions.get(number) else { return };
         match session.stage {
-            Stage::Inspecting(_) => self.inspect(now, shared, number, None),
+            Stage::Inspecting(_) => self.inspect(now, shared, number),
             Stage::Queued => {
                 self.unqueue(shared, number);
                 self.fail(now, shared, number, By::ServerTimeout, When::Queue);
