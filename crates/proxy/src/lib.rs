@@ -12,8 +12,10 @@ mod counters;
 mod live;
 mod wakers;
 
+mod asks;
 mod engine;
 mod facts;
+mod gate;
 mod relay;
 mod shared;
 

@@ -1,5 +1,6 @@
 //! What both kinds of relays of one thread share.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) services: Box<dyn Services>,
     /// No connection is kept any more.
     pub(crate) ending: bool,
+    /// What the client that comes next has connected to, where that was asked for.
+    pub(crate) local: Option<SocketAddr>,
     told: Option<Instant>, // the moment that this thread's clock shows
 }
 
@@ -43,7 +46,12 @@ impl Shared {
     ) -> Self {
         let pickers = live.backends.iter();
         let pickers = pickers.map(|it| Picker::new(balancing::rule(&it.config), thread)).collect();
-        Self { live, thread, pickers, journal, services, ending: false, told: None }
+        Self { live, thread, pickers, journal, services, ending: false, local: None, told: None }
+    }
+
+    /// The moment that was told last.
+    pub(crate) fn told(&self) -> Option<Instant> {
+        self.told
     }
 
     /// It is `now`. Told with every call of the driver; the moment is the same throughout a turn.

@@ -33,7 +33,7 @@ impl Tcp {
         // Who comes over a Unix socket has no address.
         let source = (peer.port() != 0).then_some(peer);
         let mut session = Session::new(now, bind, source);
-        session.destination = listening(frontend, bind);
+        session.destination = shared.local.or_else(|| listening(frontend, bind));
         if refuses(now, &frontend.config.connection_rules, shared, &mut session) {
             count(frontend, bind, shared.thread, Counter::DeniedConnections);
             return None;

@@ -151,12 +151,17 @@ impl Tcp {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         session.stage = Stage::Over;
         count(shared, session);
-        let frontend = &shared.live.frontends[session.bind.frontend].config;
+        let bind = session.bind;
+        let frontend = &shared.live.frontends[bind.frontend].config;
         let told = as_soon && frontend.log_options.as_soon_as_possible;
         if known && !told {
             self.log(now, shared, number);
         }
         self.desk.sessions.remove(number);
+        let there = &shared.live.frontends[bind.frontend];
+        for counters in [&there.counters, &there.listeners[bind.bind]] {
+            counters[shared.thread].subtract(Counter::Sessions, 1);
+        }
     }
 
     /// A line for the log, if this session is worth one.
@@ -197,7 +202,8 @@ fn error_of(end: End) -> io::Error {
     }
 }
 
-/// What a session leaves in the statistics of all that it came past.
+/// What a session leaves in the statistics of all that it came past. It still counts as one of its
+/// frontend's.
 fn count(shared: &Shared, session: &Session) {
     let thread = shared.thread;
     let frontend = &shared.live.frontends[session.bind.frontend];
@@ -205,7 +211,6 @@ fn count(shared: &Shared, session: &Session) {
     let target = session.target.and_then(|it| backend?.servers.get(it.0));
     let front = [&frontend.counters[thread], &frontend.listeners[session.bind.bind][thread]];
     let back = [backend.map(|it| &it.counters[thread]), target.map(|it| &it.counters[thread])];
-    front.iter().for_each(|it| it.subtract(Counter::Sessions, 1));
     if let Some(backend) = back[0] {
         backend.subtract(Counter::Sessions, 1);
     }

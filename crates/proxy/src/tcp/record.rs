@@ -55,7 +55,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How many sessions there are, and how many were waiting in front of this one.
+    /// How many sessions there are, this one included on the client's side only, and how many were
+    /// waiting.
     fn load(self, field: LogField) -> Option<Sample<'a>> {
         let here = self.here();
         let live = &here.shared.live;
@@ -76,7 +77,7 @@ impl<'a> View<'a> {
                 }
                 _ => number(0),
             },
-            LogField::BackendQueue => number(self.session.queued_behind.into()),
+            LogField::BackendQueue => number(self.session.queue_position.into()),
             LogField::ServerQueue => number(0),
             _ => None,
         }

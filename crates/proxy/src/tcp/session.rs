@@ -46,8 +46,8 @@ pub(super) struct Session {
     pub(super) redispatched: bool,
     /// What the client said before there was a server.
     pub(super) pending: Pending,
-    /// How many waited in front of it when it began to.
-    pub(super) queued_behind: u32,
+    /// Its place among those who waited, when it began to; from 1.
+    pub(super) queue_position: u32,
     /// What only some sessions have.
     pub(super) traits: Option<Box<Traits>>,
     /// What a rule says of its line in the log; `None` in it: there is none.
@@ -214,7 +214,7 @@ impl Session {
             retries: 0,
             redispatched: false,
             pending: Pending::default(),
-            queued_behind: 0,
+            queue_position: 0,
             traits: None,
             log_level: None,
             received: 0,
