@@ -164,13 +164,18 @@ fn queued(backend: &LiveBackend) -> u64 {
 }
 
 /// Places that are free at usable servers, and those that `more` tells; -1 if there is no limit.
-fn free(backend: &LiveBackend, more: impl Fn(&LiveBackend, usize) -> i64) -> Option<Sample<'static>> {
+fn free(
+    backend: &LiveBackend,
+    more: impl Fn(&LiveBackend, usize) -> i64,
+) -> Option<Sample<'static>> {
     let mut free = 0;
     for (at, member) in backend.group.members().iter().enumerate() {
         if member.is_usable() {
             match backend.group.limit(at) {
                 0 => return Some(Sample::Int(-1)),
-                limit => free += i64::from(limit) - i64::from(member.sessions()) + more(backend, at),
+                limit => {
+                    free += i64::from(limit) - i64::from(member.sessions()) + more(backend, at)
+                }
             }
         }
     }

@@ -44,9 +44,6 @@ pub(crate) trait Relay {
     /// Another thread has something to tell: who waits for a place may have one.
     fn handle_wake(&mut self, _now: Instant, _shared: &mut Shared) {}
 
-    /// Another thread has roused this one: places may have become free.
-    fn handle_wake(&mut self, _now: Instant, _shared: &mut Shared) {}
-
     /// Clients are asked to leave, as far as the protocol has a way to.
     fn begin_to_end(&mut self, now: Instant, shared: &mut Shared);
     /// Whoever is left is cut off.

@@ -47,7 +47,16 @@ impl Shared {
     ) -> Self {
         let pickers = live.backends.iter();
         let pickers = pickers.map(|it| Picker::new(balancing::rule(&it.config), thread)).collect();
-        Self { live, thread, pickers, journal, services, ending: false, told: None, wall: Cell::new(None) }
+        Self {
+            live,
+            thread,
+            pickers,
+            journal,
+            services,
+            ending: false,
+            told: None,
+            wall: Cell::new(None),
+        }
     }
 
     /// It is `now`. Told with every call of the driver; the moment is the same throughout a turn.

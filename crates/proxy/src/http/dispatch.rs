@@ -6,6 +6,7 @@ use fulmar_engine::{Exchange as Asked, SocketId};
 use fulmar_haproxy::model::{Reuse, ServerProxy};
 use fulmar_haproxy::{Backend, BackendId};
 use fulmar_proto::{ClientConnection, Connection};
+use fulmar_rules::Sample;
 
 use crate::counters::Counter;
 use crate::http::answer;
@@ -16,25 +17,10 @@ use crate::http::requests::{Client, Requests, of};
 use crate::http::seat::Seat;
 use crate::http::send;
 use crate::http::session::Session;
+use crate::http::subject::View;
 use crate::upstream::{self, Destination};
 
 impl Requests<'_> {
-    /// A request has come: finds the backend that deals with it, if it is not for ourselves.
-    pub(super) fn route(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
-        let (connection, session) = client;
-        let frontend = &self.shared.live.frontends[session.bind().frontend].config;
-        let backend = frontend.default_backend;
-        let Some(exchange) = of(session, asked.stream) else { return };
-        exchange.backend = backend;
-        let Some(BackendId(at)) = backend else {
-            return self.answer(now, asked, (connection, session), 503, Ended(b'S', b'C'));
-        };
-        let backend = &self.shared.live.backends[at];
-        exchange.retries = backend.config.retries;
-        backend.counters[self.shared.thread].add(Counter::Requests, 1);
-        self.dispatch(now, asked, (connection, session));
-    }
-
     /// Takes an exchange that has a place to its server: over a connection that is there, or a new
     /// one.
     pub(super) fn carry(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
@@ -84,7 +70,7 @@ impl Requests<'_> {
         counters.add(Counter::Reuses, 1);
         let Some(exchange) = of(session, asked.stream) else { return };
         let link = (link, seat);
-        if send::begin(now, asked, connection, exchange, link, &live.config, socket).is_err() {
+        if send::begin(now, asked, connection, exchange, link, socket).is_err() {
             self.desk.ask(Errand::Close(socket));
             return self.answer(now, asked, (connection, session), 500, Ended(b'I', b'H'));
         }
@@ -101,9 +87,15 @@ impl Requests<'_> {
     ) {
         let (connection, session) = client;
         let live = &self.shared.live.backends[backend];
-        let destination = Destination { backend: &live.config, server: &live.servers[server] };
+        let destination = Destination {
+            backend: &live.config,
+            server: &live.servers[server],
+            address: live.group.members()[server].address(),
+        };
         live.servers[server].counters[self.shared.thread].add(Counter::ConnectsTried, 1);
-        let Ok(opening) = destination.open(about(session)) else {
+        let name = self.server_name(now, session, (backend, server));
+        let about = self.about(session, name.as_deref());
+        let Ok(opening) = destination.open(about) else {
             return self.answer(now, asked, (connection, session), 503, Ended(b'S', b'C'));
         };
         let exit = self.desk.servers[backend][server];
@@ -121,6 +113,37 @@ impl Requests<'_> {
         }
     }
 
+    /// What a server may be told of a client.
+    fn about<'b>(&self, session: &Session, name: Option<&'b str>) -> upstream::Client<'b> {
+        let kept = session.kept.as_ref().and_then(|kept| kept.destination);
+        let exchange = session.exchange.as_ref();
+        upstream::Client {
+            source: exchange.and_then(|it| it.source).or(Some(session.peer)),
+            destination: kept.or_else(|| self.shared.address_of(session.bind())),
+            server_name: name,
+            tls: None,
+        }
+    }
+
+    /// The name that a server is asked for by TLS, if the configuration takes it from the request.
+    fn server_name(
+        &self,
+        now: Instant,
+        session: &mut Session,
+        (backend, server): (usize, usize),
+    ) -> Option<String> {
+        let config = &self.shared.live.backends[backend].servers[server].config;
+        let expression = config.tls.as_ref()?.sni.as_ref()?;
+        let mut exchange = session.exchange.take()?;
+        let view = View { now, shared: self.shared, session, exchange: &mut exchange };
+        let name = match expression.evaluate(&view) {
+            Some(Sample::Text(text)) => String::from_utf8(text.into_owned()).ok(),
+            _ => None,
+        };
+        session.exchange = Some(exchange);
+        name
+    }
+
     /// Answers in place of a server: with a status of our own, and its page.
     pub(super) fn answer(
         &mut self,
@@ -133,19 +156,9 @@ impl Requests<'_> {
         let (connection, session) = client;
         if let Some(mut exchange) = session.exchange.take_if(|it| it.stream == asked.stream) {
             exchange.ended = ended;
-            answer::status(connection, &mut exchange, status);
+            answer::status(now, self.shared, (connection, session), &mut exchange, status);
             self.finish(now, session, exchange);
         }
-    }
-}
-
-/// What a server may be told of a client.
-fn about(session: &Session) -> upstream::Client<'_> {
-    upstream::Client {
-        source: Some(session.peer),
-        destination: session.kept.as_ref().and_then(|kept| kept.destination),
-        server_name: None,
-        tls: None,
     }
 }
 

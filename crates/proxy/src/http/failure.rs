@@ -18,7 +18,7 @@ use crate::http::desk::Errand;
 use crate::http::dispatch::REST;
 use crate::http::ending;
 use crate::http::exchange::{Ended, Exchange, Stage};
-use crate::http::record::{Attempt, Failure};
+use crate::http::record::{Attempt, Failure, GivenUp};
 use crate::http::replies::Replies;
 use crate::http::requests::of;
 use crate::http::seat::Seat;
@@ -38,7 +38,7 @@ impl Replies<'_> {
                 }
             }
             Stage::Answering(_) | Stage::Tunnel(_) => self.cut(now, asked, end),
-            Stage::Routing | Stage::Resting | Stage::Queued => {}
+            _ => {}
         }
     }
 
@@ -52,7 +52,7 @@ impl Replies<'_> {
         let (client, session) = self.clients.get_mut(asked.socket)?;
         let mut exchange = session.exchange.take_if(|it| it.stream == asked.stream)?;
         exchange.ended = ended;
-        answer::status(client, &mut exchange, status);
+        answer::status(now, self.shared, (client, session), &mut exchange, status);
         ending::finish(now, self.shared, self.desk, session, exchange);
         self.desk.ask(Errand::Touch(asked.socket));
         None
@@ -65,6 +65,8 @@ impl Replies<'_> {
         let (backend, server) = seat.place();
         let live = &self.shared.live.backends[backend];
         let again = again(&live.config, exchange, seat, &failure);
+        exchange.given_up = again.err().unwrap_or_default();
+        let again = again.ok();
         let counter = match failure {
             Failure::Refused(_) | Failure::ConnectTimeout | Failure::Layer(_) => {
                 Counter::ConnectErrors
@@ -106,6 +108,7 @@ impl Replies<'_> {
             exchange.was_stale = true;
         } else {
             exchange.retries -= 1;
+            exchange.tried += 1;
             live.counters[thread].add(Counter::Retries, 1);
             live.servers[server].counters[thread].add(Counter::Retries, 1);
         }
@@ -166,9 +169,8 @@ fn again(
     exchange: &mut Exchange,
     seat: &Seat,
     failure: &Failure,
-) -> Option<Again> {
-    let unsent = !seat.sent;
-    let harmless = unsent || exchange.is_idempotent();
+) -> Result<Again, GivenUp> {
+    let harmless = !seat.sent || exchange.is_idempotent();
     let stale = matches!(failure, Failure::Empty | Failure::Reset(_))
         && seat.uses > 1
         && !exchange.was_stale;
@@ -180,11 +182,14 @@ fn again(
         Failure::Junk(_) => on.junk_response,
         Failure::Status(status) => on.statuses.contains(status),
     };
-    if !harmless || !(stale || (wanted && exchange.retries > 0)) || !exchange.body.rewind() {
-        return None;
-    }
-    if stale {
-        return Some(Again::Fresh);
+    match () {
+        () if !harmless => return Err(GivenUp::Executed),
+        () if exchange.no_retry && seat.sent => return Err(GivenUp::Forbidden),
+        () if !stale && !wanted => return Err(GivenUp::NotWanted),
+        () if !stale && exchange.retries == 0 => return Err(GivenUp::NoneLeft),
+        () if !exchange.body.rewind() => return Err(GivenUp::BodyGone),
+        () if stale => return Ok(Again::Fresh),
+        () => {}
     }
     let nth = i64::from(backend.retries - exchange.retries) + 1;
     let elsewhere = match i64::from(backend.options.redispatch) {
@@ -192,7 +197,7 @@ fn again(
         every @ 1.. => nth % every == 0,
         before => nth == i64::from(backend.retries) + 1 + before,
     };
-    Some(match failure {
+    Ok(match failure {
         _ if elsewhere => Again::Elsewhere,
         Failure::Refused(_) | Failure::Layer(_) => Again::Rested,
         _ => Again::Same,

@@ -31,6 +31,11 @@ mod pool;
 
 mod requests;
 
+mod cookie;
+mod ready;
+mod route;
+mod rules;
+
 mod dispatch;
 mod place;
 mod pump;
@@ -38,6 +43,7 @@ mod send;
 
 mod failure;
 mod replies;
+mod responses;
 
 mod answer;
 mod credentials;

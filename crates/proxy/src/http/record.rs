@@ -101,8 +101,7 @@ impl Explanation {
             let server = backend.and_then(|backend| backend.servers.get(attempt.server));
             server.map_or_else(String::new, |server| server.config.name.clone())
         };
-        let tried =
-            |attempt: &Attempt| Tried { server: name(attempt), attempt: attempt.clone() };
+        let tried = |attempt: &Attempt| Tried { server: name(attempt), attempt: attempt.clone() };
         Self {
             frontend: live.frontends[session.bind().frontend].config.name.clone(),
             backend: backend.map(|backend| backend.config.name.clone()),

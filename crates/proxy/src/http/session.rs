@@ -6,6 +6,7 @@ use std::time::Instant;
 use fulmar_engine::SocketId;
 use fulmar_rules::Sample;
 use fulmar_rules::subject::Variable;
+use fulmar_tls::{Info, Version};
 
 use crate::http::exchange::Exchange;
 use crate::shared::BindId;
@@ -55,6 +56,22 @@ pub(super) struct Tls {
     pub(super) resumed: bool,
     /// The client's own, in DER.
     pub(super) certificate: Option<Vec<u8>>,
+}
+
+impl Tls {
+    pub(super) fn of(info: &Info<'_>) -> Self {
+        Self {
+            version: match info.version {
+                Version::Tls12 => "TLSv1.2",
+                _ => "TLSv1.3",
+            },
+            cipher: info.cipher,
+            alpn: info.alpn.map(<[u8]>::to_vec),
+            server_name: info.server_name.map(str::to_owned),
+            resumed: info.resumed,
+            certificate: info.certificates().next().map(<[u8]>::to_vec),
+        }
+    }
 }
 
 impl Session {

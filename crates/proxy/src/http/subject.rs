@@ -42,9 +42,7 @@ impl View<'_> {
             Fact::TlsAlpn => Some(Sample::Text(tls?.alpn.as_deref()?.into())),
             Fact::ClientCertificate => Some(Sample::Bool(tls?.certificate.is_some())),
             Fact::ClientCertificateVerified => Some(Sample::Int(0)),
-            Fact::ClientCertificateDer => {
-                Some(Sample::Binary(tls?.certificate.as_deref()?.into()))
-            }
+            Fact::ClientCertificateDer => Some(Sample::Binary(tls?.certificate.as_deref()?.into())),
             Fact::TlsResumed => Some(Sample::Bool(tls?.resumed)),
             Fact::ReceivedProxy => {
                 Some(Sample::Bool(kept.is_some_and(|kept| kept.connected_from.is_some())))
@@ -150,6 +148,10 @@ impl View<'_> {
             LogField::ServerPort => int(self.server_address()?.port()),
             LogField::FrontendAddress => Some(Sample::Address(self.destination()?.ip())),
             LogField::FrontendPort => int(self.destination()?.port()),
+            LogField::RequestCaptures => int(frontend.config.request_captures.len() as u64),
+            LogField::ResponseCaptures => int(frontend.config.response_captures.len() as u64),
+            LogField::RequestLine => Some(Sample::Text(exchange.line.as_deref()?.into())),
+            LogField::RequestCounter => int(sum(&frontend.counters, Counter::Requests)),
             LogField::ClientAddress => Some(Sample::Address(self.session.peer.ip())),
             LogField::ClientPort => int(self.session.peer.port()),
             LogField::TlsCipher => self.own(&Fact::TlsCipher),
