@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use fulmar_rules::reply::ErrorPages;
 use fulmar_rules::{Fault, Word, Words};
 
 use crate::diagnostics::{Diagnostic, Severity};
@@ -354,12 +355,7 @@ impl<'a> Reader<'a> {
                     return Err(Fault::new(column, message));
                 }
                 let fault = Fault::new(column, format!("{message}: it is left out"));
-                self.found.push(Diagnostic::at(
-                    Severity::Warning,
-                    &spot.place,
-                    &spot.text,
-                    fault,
-                ));
+                self.found.push(Diagnostic::at(Severity::Warning, &spot.place, &spot.text, fault));
                 Ok(false)
             }
         }
@@ -518,9 +514,8 @@ impl Reader<'_> {
 
     /// Two frontends, or two backends, may not have one name.
     fn check_unique(&self, kind: Kind, name: &Word) -> Result<(), Fault> {
-        let overlaps = |other: &Kind| {
-            kind.is_front() && other.is_front() || kind.is_back() && other.is_back()
-        };
+        let overlaps =
+            |other: &Kind| kind.is_front() && other.is_front() || kind.is_back() && other.is_back();
         let drafts = match kind {
             Kind::Defaults => return Ok(()),
             _ => &self.proxies,
@@ -555,7 +550,7 @@ impl Reader<'_> {
             let message = format!("there is an 'http-errors' of the name '{}' already", name.text);
             return Err(Fault::new(name.column, message));
         }
-        self.globals.error_groups.insert(name.text.clone(), Vec::new());
+        self.globals.error_groups.insert(name.text.clone(), ErrorPages::default());
         self.section = Section::Errors(name.text.clone());
         Ok(())
     }
@@ -576,12 +571,7 @@ fn prefix(words: &[Word]) -> (Said, &[Word]) {
     }
 }
 
-fn may_be_negated(
-    said: Said,
-    name: &str,
-    sections: Sections,
-    words: &[Word],
-) -> Result<(), Fault> {
+fn may_be_negated(said: Said, name: &str, sections: Sections, words: &[Word]) -> Result<(), Fault> {
     if said == Said::Plain || sections & table::NO != 0 {
         return Ok(());
     }

@@ -163,7 +163,7 @@ impl<A: Application + 'static, R: Send + 'static> Crew for Servers<A, R> {
         engine.add_listener(listener, self.layers[worker.listen(listener)].clone());
     }
 
-    fn set_waker(&self, engine: &mut ServerEngine<A>, waker: Waker) {
+    fn set_waker(&self, engine: &mut ServerEngine<A>, _: &Worker, waker: Waker) {
         engine.mailbox().set_waker(waker.into());
     }
 

@@ -69,7 +69,7 @@ impl<C: Crew> Seat<C> {
             crew.add_listener(&mut reactor.engine, &worker, id);
         }
         let waker = reactor.waker()?;
-        crew.set_waker(&mut reactor.engine, waker.clone());
+        crew.set_waker(&mut reactor.engine, &worker, waker.clone());
         // Who waits for it is gone only if the program is: then nobody says that we may begin.
         let _ = self.built.send(waker);
         drop(self.built);

@@ -7,7 +7,9 @@
 #![forbid(unsafe_code)]
 
 mod balancing;
+mod checks;
 mod clock;
+mod control;
 mod counters;
 mod live;
 mod wakers;
@@ -26,6 +28,7 @@ mod journal;
 mod services;
 
 pub use balancing::hasher;
+pub use checks::{CheckState, CheckStatus, Checks, Finding, LastCheck, Mailbox, Observation};
 pub use clock::Clock;
 pub use fulmar_engine::Stop;
 

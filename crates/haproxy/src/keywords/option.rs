@@ -63,8 +63,21 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     option("option logasap", FRONT, "a line is written when the response begins", log_soon),
     option("option log-separate-errors", FRONT, "errors are logged as such", separate_errors),
     option("option log-health-checks", BACK, "changes of servers' health are logged", log_checks),
+    row(
+        "option accept-invalid-http-request",
+        FRONT | NO | HTTP,
+        "",
+        "only as 'no option': what is not HTTP is not forwarded",
+        refused,
+    ),
+    row(
+        "option accept-invalid-http-response",
+        BACK | NO | HTTP,
+        "",
+        "only as 'no option': what is not HTTP is not forwarded",
+        refused,
+    ),
     row("option httplog", FRONT | NO, "[clf]", "HTTP's format of the log", http_log),
-    row("option httpslog", FRONT | NO, "", "the same, with TLS", https_log),
     row("option tcplog", BOTH | NO, "", "TCP's format of the log", tcp_log),
 ];
 
@@ -261,6 +274,16 @@ fn log_checks(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
+fn refused(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    match line.said {
+        Said::Plain => {
+            let message = format!("'{}': what is not HTTP is not forwarded", line.keyword);
+            Err(Fault::unknown(first_column(line), message))
+        }
+        Said::No | Said::Default => Ok(()),
+    }
+}
+
 fn http_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = Word { text: line.keyword.to_owned(), column: first_column(line) };
     let spot = line.spot.clone();
@@ -269,12 +292,6 @@ fn http_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         false => LogFormat::Http(spot, word),
     };
     set_format(draft, line, format);
-    Ok(())
-}
-
-fn https_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let word = Word { text: line.keyword.to_owned(), column: first_column(line) };
-    set_format(draft, line, LogFormat::Https(line.spot.clone(), word));
     Ok(())
 }
 

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_haproxy::BackendId;
+use fulmar_haproxy::{BackendId, ServerId};
 use fulmar_proto::{HeaderBuf, Headers};
 use fulmar_rules::subject::{Fact, LogField, Payload, Scope, Variable};
 use fulmar_rules::{RequestHead, ResponseHead, Sample, Subject};
 
 use crate::counters::{Counter, sum};
-use crate::facts::{InHand, int, text};
+use crate::facts::Here;
 use crate::http::exchange::Exchange;
 use crate::http::session::Session;
 use crate::shared::Shared;
@@ -25,9 +25,10 @@ pub(super) struct View<'a> {
 }
 
 impl View<'_> {
-    fn in_hand(&self) -> InHand {
+    fn here(&self) -> Here<'_> {
         let Exchange { backend, server, .. } = *self.exchange;
-        InHand { bind: self.session.bind(), backend, server }
+        let server = server.map(ServerId);
+        Here { shared: self.shared, bind: self.session.bind(), backend, server }
     }
 
     /// What only this connection and this exchange tell.
@@ -65,12 +66,7 @@ impl View<'_> {
                 Some(Sample::Text(self.user(list)?.groups.join(",").into_bytes().into()))
             }
             Fact::FirstRequest => Some(Sample::Bool(self.session.requests <= 1)),
-            Fact::Date => int(self.shared.since_epoch(self.now).as_secs()),
-            Fact::DateMicros => int(self.shared.since_epoch(self.now).subsec_micros()),
-            Fact::Random(below) => int(fastrand::u32(..(*below).max(1))),
-            Fact::Uuid => Some(Sample::Text(uuid().into_bytes().into())),
             Fact::Hostname => text(self.shared.services.hostname()),
-            Fact::Process => int(self.shared.services.process()),
             _ => None,
         }
     }
@@ -164,10 +160,9 @@ impl View<'_> {
         }
     }
 
+    /// Milliseconds since 1970; 0 if nobody knows the time.
     fn millis_of(&self, moment: Instant) -> u64 {
-        let ago = self.now.saturating_duration_since(moment);
-        let then = self.shared.since_epoch(self.now).saturating_sub(ago);
-        u64::try_from(then.as_millis()).unwrap_or(u64::MAX)
+        self.shared.live.wall_millis(moment).unwrap_or(0)
     }
 
     /// Letters that say how the exchange ended: two, or four with those of cookies.
@@ -267,7 +262,7 @@ impl Subject for View<'_> {
     fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
         match fact {
             Fact::Log(field) => self.field(*field),
-            fact => self.own(fact).or_else(|| self.in_hand().fact(self.shared, fact)),
+            fact => self.own(fact).or_else(|| self.here().fact(self.now, fact)),
         }
     }
 }
@@ -278,12 +273,12 @@ fn captured(captures: &[Vec<u8>], at: usize) -> Option<Sample<'_>> {
     Some(Sample::Text(Cow::Borrowed(value)))
 }
 
-/// A random identifier (RFC 9562 §5.4).
-fn uuid() -> String {
-    let bits = (fastrand::u128(..) & !(0xf << 76 | 0x3 << 62)) | 0x4 << 76 | 0x2 << 62;
-    let hex = format!("{bits:032x}");
-    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
-    parts.join("-")
+fn text(text: &str) -> Option<Sample<'_>> {
+    Some(Sample::Text(text.as_bytes().into()))
+}
+
+fn int(value: impl Into<u64>) -> Option<Sample<'static>> {
+    Some(Sample::Int(i64::try_from(value.into()).unwrap_or(i64::MAX)))
 }
 
 /// Fields of a message that concern one hop only.
