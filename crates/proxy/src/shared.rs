@@ -45,15 +45,7 @@ impl Shared {
     ) -> Self {
         let pickers = live.backends.iter();
         let pickers = pickers.map(|it| Picker::new(balancing::rule(&it.config), thread)).collect();
-        Self {
-            live,
-            thread,
-            pickers,
-            journal,
-            services,
-            ending: false,
-            told: None,
-            }
+        Self { live, thread, pickers, journal, services, ending: false, told: None }
     }
 
     /// It is `now`. Told with every call of the driver; the moment is the same throughout a turn.

@@ -2,16 +2,18 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use fulmar_engine::{Exchange as Asked, SocketId};
-use fulmar_haproxy::model::{Reuse, ServerProxy};
+use fulmar_haproxy::model::{Reuse, ServerAddress, ServerProxy};
 use fulmar_haproxy::{Backend, BackendId};
 use fulmar_proto::{ClientConnection, Connection};
-use fulmar_rules::Sample;
+use fulmar_rules::{ResponseHead, Sample};
 
 use crate::counters::Counter;
 use crate::http::answer;
 use crate::http::desk::Errand;
 use crate::http::exchange::{Ended, Exchange, Stage, Up};
+use crate::http::place::path_of;
 use crate::http::pool::Wanted;
 use crate::http::requests::{Client, Requests, of};
 use crate::http::seat::Seat;
@@ -31,24 +33,72 @@ impl Requests<'_> {
         let (Some(BackendId(backend)), Some(server)) = (exchange.backend, exchange.server) else {
             return;
         };
-        let shelf = self.desk.servers[backend][server].shelf;
-        let config = &self.shared.live.backends[backend].config;
-        let wanted = wanted(config, is_first, exchange);
-        let found = self.take_own(own, shelf).or_else(|| {
-            let link = self.desk.pool.find(shelf, wanted)?;
-            Some(self.servers.key(link))
-        });
+        let live = &self.shared.live.backends[backend];
+        let config = &live.servers[server].config;
+        if let Some(prefix) = &config.redirect_prefix
+            && matches!(&exchange.request.method[..], b"GET" | b"HEAD")
+        {
+            let prefix = prefix.clone();
+            return self.send_elsewhere(now, asked, (connection, session), &prefix);
+        }
+        let wanted = wanted(&live.config, is_first, exchange);
+        let named = config.tls.as_ref().is_some_and(|tls| tls.sni.is_some());
+        let name = if named { self.server_name(now, session, (backend, server)) } else { None };
+        let mapped = matches!(config.address, ServerAddress::Mapped { .. });
+        let shelf = match mapped {
+            true => None,
+            false => self.desk.shelf(backend, server, name.as_deref()),
+        };
+        let there = Way { backend, server, shelf, name };
+        let found = self.take_own(own, &there).or_else(|| self.find(&there, wanted));
         match found {
-            None => self.connect(now, asked, (connection, session), (backend, server)),
+            None => self.connect(now, asked, (connection, session), there),
             Some(socket) => self.reuse(now, asked, (connection, session), socket),
         }
     }
 
+    /// An idle connection that leads to the right place.
+    fn find(&mut self, there: &Way, wanted: Wanted) -> Option<SocketId> {
+        let shelf = there.shelf?;
+        let member = &self.shared.live.backends[there.backend].group.members()[there.server];
+        loop {
+            let link = self.desk.pool.find(shelf, wanted)?;
+            let socket = self.servers.key(link);
+            let (connection, seat) = self.servers.get(socket)?;
+            if seat.moved == member.moved() && connection.vacancy() > 0 {
+                return Some(socket);
+            }
+            // The server has moved since: nobody is to go there any more.
+            self.desk.pool.unpark(shelf, link, seat.is_proven());
+            super::ending::idle_less(self.shared, there.backend, there.server);
+            self.desk.ask(Errand::Close(socket));
+        }
+    }
+
+    /// A server that is not asked itself: the client is sent there (`redir`).
+    fn send_elsewhere(&mut self, now: Instant, asked: Asked, client: Client<'_>, prefix: &str) {
+        let (connection, session) = client;
+        let Some(mut exchange) = session.exchange.take_if(|it| it.stream == asked.stream) else {
+            return;
+        };
+        let mut place = prefix.as_bytes().to_vec();
+        place.extend_from_slice(path_of(&exchange.request.target));
+        let mut head = ResponseHead { status: 302, ..ResponseHead::default() };
+        let _ = head.fields.push("Location", &place); // what cannot be sent is left out
+        exchange.ended = Ended(b'L', b'R');
+        let client = (connection, &mut *session);
+        answer::give(now, self.shared, client, &mut exchange, (head, Bytes::new()));
+        self.finish(now, session, exchange);
+    }
+
     /// The connection that a client alone may use, if it leads to the right place.
-    fn take_own(&mut self, own: Option<SocketId>, shelf: u32) -> Option<SocketId> {
+    fn take_own(&mut self, own: Option<SocketId>, there: &Way) -> Option<SocketId> {
         let own = own?;
         let fits = self.servers.get(own).is_some_and(|(link, seat)| {
-            seat.shelf == shelf && seat.client.is_none() && link.vacancy() > 0
+            seat.place() == (there.backend, there.server)
+                && Some(seat.shelf) == there.shelf
+                && seat.client.is_none()
+                && link.vacancy() > 0
         });
         if !fits {
             self.desk.ask(Errand::Close(own));
@@ -69,6 +119,9 @@ impl Requests<'_> {
         }
         counters.add(Counter::Reuses, 1);
         let Some(exchange) = of(session, asked.stream) else { return };
+        if let Some(time) = exchange.server_timeout {
+            self.desk.ask(Errand::Limit(socket, time));
+        }
         let link = (link, seat);
         if send::begin(now, asked, connection, exchange, link, socket).is_err() {
             self.desk.ask(Errand::Close(socket));
@@ -78,14 +131,9 @@ impl Requests<'_> {
     }
 
     /// Asks for a new connection.
-    fn connect(
-        &mut self,
-        now: Instant,
-        asked: Asked,
-        client: Client<'_>,
-        (backend, server): (usize, usize),
-    ) {
+    fn connect(&mut self, now: Instant, asked: Asked, client: Client<'_>, there: Way) {
         let (connection, session) = client;
+        let Way { backend, server, shelf, name } = there;
         let live = &self.shared.live.backends[backend];
         let destination = Destination {
             backend: &live.config,
@@ -93,16 +141,18 @@ impl Requests<'_> {
             address: live.group.members()[server].address(),
         };
         live.servers[server].counters[self.shared.thread].add(Counter::ConnectsTried, 1);
-        let name = self.server_name(now, session, (backend, server));
         let about = self.about(session, name.as_deref());
         let Ok(opening) = destination.open(about) else {
             return self.answer(now, asked, (connection, session), 503, Ended(b'S', b'C'));
         };
         let exit = self.desk.servers[backend][server];
-        let mut seat = Seat::new(now, (backend, server), exit.shelf);
+        let mut seat = Seat::new(now, (backend, server), shelf.unwrap_or(exit.shelf));
         seat.client = Some(asked);
+        let member = &live.group.members()[server];
+        (seat.moved, seat.sheds) = (member.moved(), member.sheds());
         // Whoever is announced to the server by a PROXY header is the only one there.
-        seat.private = live.config.reuse == Reuse::Never
+        seat.private = shelf.is_none()
+            || live.config.reuse == Reuse::Never
             || live.servers[server].config.send_proxy != ServerProxy::None;
         let (endpoint, layer) = opening.split();
         let link = ClientConnection::default();
@@ -160,6 +210,17 @@ impl Requests<'_> {
             self.finish(now, session, exchange);
         }
     }
+}
+
+/// Where an exchange goes.
+#[derive(Debug)]
+struct Way {
+    backend: usize,
+    server: usize,
+    /// Where idle connections are that lead there; `None`: none is shared.
+    shelf: Option<u32>,
+    /// The name that TLS asks for.
+    name: Option<String>,
 }
 
 /// Which connections may be used again for a request (HAProxy's manual, `http-reuse`).

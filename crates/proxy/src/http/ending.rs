@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use fulmar_engine::{End, SocketId};
+use fulmar_engine::End;
 use fulmar_haproxy::BackendId;
-use fulmar_proto::PeerError;
+use fulmar_proto::{PeerError, Phase};
 
 use crate::counters::Counter;
 use crate::http::desk::{Desk, Errand};
@@ -96,7 +96,7 @@ fn count(now: Instant, shared: &Shared, session: &Session, exchange: &Exchange) 
 }
 
 /// An exchange is no longer with its server, or no longer waits for one.
-pub(super) fn leave(shared: &mut Shared, desk: &mut Desk, exchange: &mut Exchange) {
+pub(super) fn leave(shared: &Shared, desk: &mut Desk, exchange: &mut Exchange) {
     let Some(BackendId(backend)) = exchange.backend else { return };
     let live = &shared.live.backends[backend];
     if let Some(ticket) = exchange.ticket.take() {
@@ -133,7 +133,6 @@ impl Requests<'_> {
     pub(super) fn abandon(
         &mut self,
         now: Instant,
-        _: SocketId,
         session: &mut Session,
         mut exchange: Box<Exchange>,
         end: &End,
@@ -147,24 +146,63 @@ impl Requests<'_> {
                 self.desk.ask(Errand::Close(up.socket));
             }
         }
-        let who = match end {
-            End::TimedOut(_) => b'c',
-            End::Peer(PeerError::UnexpectedEof) | End::Failed(_) => b'C',
-            End::Peer(_) => b'P',
-            End::Closed => b'-',
-            _ => b'C',
-        };
+        let is_answered = matches!(exchange.stage, Stage::Answering(_) | Stage::Tunnel(_));
+        if !is_answered {
+            exchange.status = told(end).unwrap_or(exchange.status);
+        }
+        let who = who(end);
         let what = match exchange.stage {
             _ if who == b'-' => b'-',
             Stage::Routing | Stage::Collecting(_) => b'R',
             Stage::Tarpit => b'T',
             Stage::Queued => b'Q',
             Stage::Resting | Stage::Connecting(_) => b'C',
-            Stage::Waiting(_) if !exchange.body.ended => b'D',
-            Stage::Waiting(_) => b'H',
-            Stage::Answering(_) | Stage::Tunnel(_) => b'D',
+            Stage::Waiting(_) if exchange.body.ended => b'H',
+            Stage::Waiting(_) | Stage::Answering(_) | Stage::Tunnel(_) => b'D',
         };
         exchange.ended = Ended(who, what);
         self.finish(now, session, exchange);
+    }
+
+    /// A connection has ended without a request in hand: it is told of, unless it ended well.
+    pub(super) fn leave_unheard(&mut self, now: Instant, session: &mut Session, end: &End) {
+        let options = self.shared.live.frontends[session.bind().frontend].config.log_options;
+        let is_null = !matches!(end, End::Peer(_) | End::TimedOut(Some(Phase::Head)));
+        let was_probe = is_null && (session.requests > 0 || options.dont_log_null);
+        if self.shared.ending || was_probe || (session.requests > 0 && matches!(end, End::Closed)) {
+            return;
+        }
+        let mut exchange = self.desk.open();
+        exchange.status = told(end).unwrap_or(400);
+        exchange.ended = Ended(who(end).max(b'C'), b'R');
+        let bind = session.bind();
+        let frontend = &self.shared.live.frontends[bind.frontend];
+        let thread = self.shared.thread;
+        for counters in [&frontend.counters[thread], &frontend.listeners[bind.bind][thread]] {
+            counters.add(Counter::RequestErrors, u64::from(!is_null));
+        }
+        self.finish(now, session, exchange);
+    }
+}
+
+/// The status that a client was told when its connection ended, if it was told one.
+fn told(end: &End) -> Option<u16> {
+    match end {
+        End::Peer(PeerError::UnexpectedEof) => None,
+        End::Peer(error) => Some(error.status()),
+        End::TimedOut(Some(Phase::Idle | Phase::Head | Phase::Body)) => Some(408),
+        _ => None,
+    }
+}
+
+/// Who has ended a client's connection, as a letter of the log.
+fn who(end: &End) -> u8 {
+    match end {
+        End::Closed => b'-',
+        End::TimedOut(_) => b'c',
+        End::Peer(PeerError::UnexpectedEof) => b'C',
+        End::Peer(_) => b'P',
+        End::Cut => b'K',
+        _ => b'C',
     }
 }

@@ -9,9 +9,10 @@ use std::io;
 use std::time::Instant;
 
 use fulmar_engine::{End, Exchange as Asked};
-use fulmar_haproxy::Backend;
+use fulmar_haproxy::{Backend, BackendId};
 use fulmar_proto::{Connection, PeerError};
 
+use crate::checks::Observation;
 use crate::counters::Counter;
 use crate::http::answer;
 use crate::http::desk::Errand;
@@ -76,6 +77,9 @@ impl Replies<'_> {
         let thread = self.shared.thread;
         live.counters[thread].add(counter, 1);
         live.servers[server].counters[thread].add(counter, 1);
+        if let Some(seen) = seen(&failure) {
+            self.shared.live.observe(BackendId(backend), server, seen);
+        }
         let uses = seat.uses.saturating_sub(u32::from(seat.stands));
         let age = now.saturating_duration_since(seat.since);
         exchange.attempts.push(Attempt { server, uses, age, failure });
@@ -223,6 +227,20 @@ fn failure(stage: Stage, seat: &Seat, end: End) -> Failure {
         }
         _ => Failure::Empty,
     }
+}
+
+/// What checks hear of it.
+fn seen(failure: &Failure) -> Option<Observation> {
+    Some(match failure {
+        Failure::Refused(_) | Failure::ConnectTimeout | Failure::Layer(_) => {
+            Observation::Unconnected
+        }
+        Failure::Empty => Observation::Closed,
+        Failure::Reset(_) => Observation::ReadFailed,
+        Failure::Silent => Observation::ReadTimedOut,
+        Failure::Junk(_) => Observation::Malformed,
+        Failure::Status(_) => return None, // its head has been looked at
+    })
 }
 
 /// The status of an exchange whose last attempt failed like this, and how that is logged.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{Backend, ForwardFor, Frontend};
-use fulmar_proto::{HeaderBuf, Version};
+use fulmar_proto::HeaderBuf;
 use fulmar_rules::Subject;
 
 use crate::http::cookie;
@@ -18,7 +18,7 @@ use crate::http::subject::View;
 impl Requests<'_> {
     /// The backend's rules are through: the request goes to a server.
     pub(super) fn ready(
-        &mut self,
+        &self,
         now: Instant,
         session: &mut Session,
         exchange: &mut Exchange,
@@ -148,11 +148,6 @@ impl Exchange {
         if self.request.fields.as_headers().get("host") != Some(&host) {
             let _ = self.request.fields.replace("Host", &host); // what was received can be sent
         }
-    }
-
-    /// True if its client speaks HTTP/1.0.
-    pub(super) fn is_old(&self) -> bool {
-        self.request.version == Version::Http10
     }
 }
 

@@ -4,15 +4,18 @@ use std::any::Any;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId};
+use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
+use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{
     BodyLen, Client, ClientConnection, Connection, Event, Headers, Misuse, Response,
     ServerConnection,
 };
 
+use crate::checks::Observation;
+use crate::counters::Counter;
 use crate::http::answer;
-use crate::http::desk::{Desk, Errand};
+use crate::http::desk::{Desk, Errand, client_timeouts};
 use crate::http::ending;
 use crate::http::exchange::{Ended, Exchange, Stage};
 use crate::http::pump;
@@ -52,6 +55,8 @@ impl Replies<'_> {
         };
         exchange.times.answered = Some(now);
         exchange.status = head.status;
+        let (backend, at) = seat.place();
+        self.shared.live.observe(BackendId(backend), at, Observation::Responded(head.status));
         if self.shared.ending || exchange.mode == Some(HttpMode::Close) {
             client.close_after();
         }
@@ -132,8 +137,11 @@ impl Replies<'_> {
             return;
         }
         seat.client = None;
-        if seat.private {
-            session.keep().own = Some(socket);
+        if seat.private
+            && let Some(before) = session.keep().own.replace(socket)
+            && before != socket
+        {
+            self.desk.ask(Errand::Close(before));
         }
         if let Some(exchange) = session.exchange.take() {
             ending::finish(now, self.shared, self.desk, session, exchange);
@@ -142,15 +150,27 @@ impl Replies<'_> {
     }
 
     /// From now on there are only bytes.
-    fn upgraded(&mut self, asked: Asked, (server, _): (&mut ClientConnection, &mut Seat)) {
+    fn upgraded(&mut self, asked: Asked, (server, seat): (&mut ClientConnection, &mut Seat)) {
         let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
         let Some(exchange) = of(session, asked.stream) else { return };
         let Stage::Answering(up) = exchange.stage else { return };
         exchange.stage = Stage::Tunnel(up);
+        let own = exchange.tunnel_timeout;
         exchange.body.ended = false;
         exchange.handed_over = false;
         pump::up(client, asked.stream, exchange, server, up.stream);
         self.desk.ask(Errand::Touch(asked.socket));
+        let (frontend, backend) = (session.bind().frontend, seat.place().0);
+        let live = &self.shared.live;
+        let of_backend = live.backends[backend].config.timeouts.tunnel;
+        if let Some(tunnel) = own.or(of_backend)
+            && self.clients.timeouts_len() < super::LIMITS_LEN_MAX
+        {
+            let usual = client_timeouts(&live.frontends[frontend].config);
+            let timeouts = Timeouts { tunnel: Some(tunnel), ..usual };
+            let timeouts = self.clients.add_timeouts(timeouts);
+            self.desk.ask(Errand::Deadlines(asked.socket, timeouts));
+        }
     }
 
     /// The server takes more of the request.
@@ -193,9 +213,17 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
         _: Option<&dyn Any>,
     ) {
         seat.stands = true;
+        let (backend, at) = seat.place();
+        let live = &self.shared.live;
+        live.observe(BackendId(backend), at, Observation::Connected);
+        live.backends[backend].servers[at].counters[self.shared.thread]
+            .add(Counter::Connections, 1);
         let Some(asked) = seat.client else { return };
         let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
         let Some(exchange) = of(session, asked.stream) else { return };
+        if let Some(time) = exchange.server_timeout {
+            self.desk.ask(Errand::Limit(socket, time));
+        }
         let begun = send::begin(now, asked, client, exchange, (server, seat), socket);
         if begun.is_err() {
             if let Some(mut exchange) = session.exchange.take() {

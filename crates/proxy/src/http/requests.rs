@@ -202,9 +202,10 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
         self.go_on(now, Asked { socket, stream }, client);
     }
 
-    fn handle_gone(&mut self, now: Instant, socket: SocketId, mut session: Session, end: End) {
-        if let Some(exchange) = session.exchange.take() {
-            self.abandon(now, socket, &mut session, exchange, &end);
+    fn handle_gone(&mut self, now: Instant, _: SocketId, mut session: Session, end: End) {
+        match session.exchange.take() {
+            Some(exchange) => self.abandon(now, &mut session, exchange, &end),
+            None => self.leave_unheard(now, &mut session, &end),
         }
         if let Some(own) = session.kept.as_ref().and_then(|kept| kept.own) {
             self.desk.ask(Errand::Close(own));

@@ -73,6 +73,7 @@ impl Requests<'_> {
                 Decision::Wait(at_least, _) if exchange.body.has(at_least) => {}
                 Decision::Go => {
                     exchange.stage = Stage::Routing;
+                    hint(connection, &mut exchange);
                     session.exchange = Some(exchange);
                     return self.dispatch(now, asked, (connection, session));
                 }
@@ -144,7 +145,7 @@ impl Requests<'_> {
     }
 
     /// The next decision about a request.
-    fn decide(&mut self, now: Instant, session: &mut Session, exchange: &mut Exchange) -> Decision {
+    fn decide(&self, now: Instant, session: &mut Session, exchange: &mut Exchange) -> Decision {
         match exchange.step {
             Step::Arrived => self.arrive(now, session, exchange),
             Step::Frontend(mut progress) => {
@@ -183,7 +184,7 @@ impl Requests<'_> {
     }
 
     /// A request has come: what the frontend notes of it, and answers itself.
-    fn arrive(&mut self, now: Instant, session: &mut Session, exchange: &mut Exchange) -> Decision {
+    fn arrive(&self, now: Instant, session: &mut Session, exchange: &mut Exchange) -> Decision {
         let frontend = &self.shared.live.frontends[session.bind().frontend].config;
         exchange.capture_request(frontend);
         if !frontend.logs.is_empty() {
@@ -230,7 +231,7 @@ impl Requests<'_> {
     }
 
     /// The backend that deals with the request.
-    fn choose(&mut self, now: Instant, session: &mut Session, exchange: &mut Exchange) -> Decision {
+    fn choose(&self, now: Instant, session: &mut Session, exchange: &mut Exchange) -> Decision {
         let live = &self.shared.live;
         let frontend = &live.frontends[session.bind().frontend].config;
         let mut chosen = None;
@@ -263,6 +264,16 @@ impl Requests<'_> {
         counters.add(Counter::SessionsTotal, 1);
         counters.add(Counter::Sessions, 1);
         Decision::On(Step::Backend(Progress::default()))
+    }
+}
+
+/// What rules want the client to know before there is a response (RFC 8297).
+fn hint(connection: &mut ServerConnection, exchange: &mut Exchange) {
+    if let Some(hints) = exchange.hints.take() {
+        let head = Response::new(103, hints.as_headers());
+        if connection.send_head(exchange.stream, head, BodyLen::Empty).is_err() {
+            connection.reset(exchange.stream, 0);
+        }
     }
 }
 

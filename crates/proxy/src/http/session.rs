@@ -8,8 +8,8 @@ use fulmar_rules::Sample;
 use fulmar_rules::subject::Variable;
 use fulmar_tls::{Info, Version};
 
-use crate::http::exchange::Exchange;
-use crate::shared::BindId;
+use crate::http::exchange::{Exchange, Stage};
+use crate::shared::{BindId, Shared};
 
 /// What is attached to the connection of a client; an idle one costs as much as this.
 #[derive(Debug)]
@@ -92,6 +92,17 @@ impl Session {
     /// The listening address that the client came by.
     pub(super) fn bind(&self) -> BindId {
         BindId { frontend: self.frontend as usize, bind: self.bind as usize }
+    }
+
+    /// True if a client that has ended its side takes back what it asked for (`abortonclose`): as
+    /// long as nothing has been answered.
+    pub(super) fn may_leave(&self, shared: &Shared) -> bool {
+        let Some(exchange) = &self.exchange else { return false };
+        let frontend = &shared.live.frontends[self.frontend as usize].config.options;
+        let backend = exchange.backend.map(|at| &shared.live.backends[at.0].config.options);
+        let wanted =
+            frontend.abort_on_close || backend.is_some_and(|options| options.abort_on_close);
+        wanted && !matches!(exchange.stage, Stage::Answering(_) | Stage::Tunnel(_))
     }
 
     /// What few clients have, made if it is not there.
