@@ -17,6 +17,10 @@ impl Services for Pages {
     fn metrics(&mut self, _: &RequestHead) -> Page {
         missing()
     }
+
+    fn wall_clock(&self) -> std::time::SystemTime {
+        fulmar_sys::wall_clock()
+    }
 }
 
 fn missing() -> Page {
