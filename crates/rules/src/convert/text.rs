@@ -262,6 +262,9 @@ fn substitute<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Opti
 
 /// The text with what an expression finds replaced; `None` if it finds nothing.
 fn replaced(text: &[u8], regex: &Regex, template: &[u8], everywhere: bool) -> Option<Vec<u8>> {
+    if !regex.is_match(text) {
+        return None; // found out without memory, which groups take
+    }
     let mut groups = regex.captures(text)?;
     let mut out = Vec::with_capacity(text.len());
     let mut copied = 0;
