@@ -91,7 +91,7 @@ fn what_is_wrong_is_told_with_its_place() {
         (Request, "replace-header x ( y", 18, "regular expression"),
         (Request, "set-var(a) src", 1, "'a' cannot be a variable"),
         (Request, "set-var(txn.a-b) src", 1, "cannot be a variable"),
-        (Request, "set-var(txn.a,ifmt) src", 1, "'ifempty'"),
+        (Request, "set-var(txn.a,ifmt) src", 1, "'ifgt'"),
         (Request, "set-var(txn.a)", 15, "missing"),
         (Request, "set-log-level loud", 15, "no level 'loud'"),
         (Request, "capture src", 12, "'len' or 'id'"),
