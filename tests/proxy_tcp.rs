@@ -6,7 +6,8 @@ use std::thread;
 
 use fulmar_proxy::Proxy;
 use fulmar_tests::loops::{Loop, beside, client};
-use fulmar_tests::proxied::{backend, config, frontend, proxy, server};
+use fulmar_tests::proxied::{backend, config, frontend, proxy};
+use fulmar_tests::relay::server;
 use fulmar_tests::tests_in_every_loop;
 
 tests_in_every_loop! {

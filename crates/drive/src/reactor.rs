@@ -293,6 +293,13 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             if let Some(socket) = self.sockets.get_mut(id) {
                 let error = match sys::socket_error(socket.fd.as_fd()) {
                     Ok(Some(error)) | Err(error) => error,
+                    // Both have ended, and what the peer said before can still be read.
+                    Ok(None) if socket.shut && !socket.eof => {
+                        socket.note(Ready { read: true, hangup: true, ..Ready::default() });
+                        self.engine.handle_hangup(now, id);
+                        self.relist(id);
+                        continue;
+                    }
                     Ok(None) if is_dead(socket.fd.as_fd()) => io::ErrorKind::ConnectionReset.into(),
                     Ok(None) => continue, // news of who had the number before
                 };
@@ -326,6 +333,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Action::Abandon { lookup } => self.abandon(now, lookup),
             Action::Shutdown { socket } => {
                 if let Some(socket) = self.sockets.get_mut(socket) {
+                    socket.shut = true;
                     // Fails only if the peer is gone, which a read tells.
                     let _ = sys::shutdown_write(socket.fd.as_fd());
                 }
@@ -470,9 +478,20 @@ impl<E: Engine, W: Waiter> Reactor<E, W> {
         for at in 0..n {
             let (tag, ready) = self.selector.event(at);
             self.note(tag, ready);
+            if self.selector.has_ended(at) {
+                self.note_end(tag);
+            }
         }
         self.perform(now);
         Ok(())
+    }
+
+    fn note_end(&mut self, tag: Tag) {
+        if let Tag::Socket(id) = tag
+            && let Some(socket) = self.sockets.get_mut(id)
+        {
+            socket.ended = true;
+        }
     }
 }
 

@@ -177,11 +177,11 @@ impl Engine for Proxy {
 
     fn handle_wake(&mut self, now: Instant) {
         self.shared.tell(now);
-        self.http.handle_wake(now, &mut self.shared);
-        self.tcp.handle_wake(now, &mut self.shared);
         if self.stop.is_set() && self.ending.is_none() {
             self.begin_to_end(now);
         }
+        self.http.handle_wake(now, &mut self.shared);
+        self.tcp.handle_wake(now, &mut self.shared);
     }
 
     fn poll_action(&mut self) -> Option<Action> {

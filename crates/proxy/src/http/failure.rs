@@ -42,14 +42,29 @@ impl Replies<'_> {
         }
     }
 
-    /// Notes an attempt that failed; how it goes again, or `None` after its client was told.
+    /// An attempt has failed: how it goes again, or `None` after its client was told.
     fn fail(&mut self, now: Instant, asked: Asked, seat: &Seat, failure: Failure) -> Option<Again> {
+        let (status, ended) = told(&failure);
+        let again = self.note(now, asked, seat, failure);
+        if again.is_some() {
+            return again;
+        }
         let (client, session) = self.clients.get_mut(asked.socket)?;
+        let mut exchange = session.exchange.take_if(|it| it.stream == asked.stream)?;
+        exchange.ended = ended;
+        answer::status(client, &mut exchange, status);
+        ending::finish(now, self.shared, self.desk, session, exchange);
+        self.desk.ask(Errand::Touch(asked.socket));
+        None
+    }
+
+    /// Notes an attempt that failed, and whether and how it goes again.
+    fn note(&mut self, now: Instant, asked: Asked, seat: &Seat, failure: Failure) -> Option<Again> {
+        let (_, session) = self.clients.get_mut(asked.socket)?;
         let exchange = of(session, asked.stream)?;
         let (backend, server) = seat.place();
         let live = &self.shared.live.backends[backend];
         let again = again(&live.config, exchange, seat, &failure);
-        let (status, ended) = told(&failure);
         let counter = match failure {
             Failure::Refused(_) | Failure::ConnectTimeout | Failure::Layer(_) => {
                 Counter::ConnectErrors
@@ -62,15 +77,20 @@ impl Replies<'_> {
         let uses = seat.uses.saturating_sub(u32::from(seat.stands));
         let age = now.saturating_duration_since(seat.since);
         exchange.attempts.push(Attempt { server, uses, age, failure });
-        if again.is_some() {
-            return again;
+        again
+    }
+
+    /// A response has a status for which another attempt is wanted. False: it is passed on.
+    pub(super) fn refuse(&mut self, now: Instant, asked: Asked, seat: &Seat, status: u16) -> bool {
+        let backend = &self.shared.live.backends[seat.place().0].config;
+        if !backend.retry_on.statuses.contains(&status) {
+            return false;
         }
-        let mut exchange = session.exchange.take()?;
-        exchange.ended = ended;
-        answer::status(client, &mut exchange, status);
-        ending::finish(now, self.shared, self.desk, session, exchange);
-        self.desk.ask(Errand::Touch(asked.socket));
-        None
+        let again = self.note(now, asked, seat, Failure::Status(status));
+        if let Some(again) = again {
+            self.again(now, asked, again);
+        }
+        again.is_some()
     }
 
     /// The exchange goes to a server again, at once or after a rest.

@@ -31,11 +31,16 @@ impl Replies<'_> {
     fn head(
         &mut self,
         now: Instant,
+        socket: SocketId,
         (server, seat): (&mut ClientConnection, &mut Seat),
         asked: Asked,
         head: &Response<'_>,
         len: BodyLen,
     ) {
+        if self.refuse(now, asked, seat, head.status) {
+            seat.client = None;
+            return self.desk.ask(Errand::Close(socket));
+        }
         let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
         let ending = self.shared.ending;
         let Some(exchange) = of(session, asked.stream) else { return };
@@ -56,7 +61,6 @@ impl Replies<'_> {
             client.reset(asked.stream, 0);
             server.reset(up.stream, 0);
         }
-        let _ = seat;
         self.desk.ask(Errand::Touch(asked.socket));
     }
 
@@ -131,15 +135,6 @@ impl Replies<'_> {
         pump::up(client, asked.stream, exchange, server, up.stream);
         self.desk.ask(Errand::Touch(asked.socket));
     }
-
-    /// The exchange's own view of what happened, and its client; `None` if that has left.
-    pub(super) fn exchange(
-        &mut self,
-        asked: Asked,
-    ) -> Option<(&mut ServerConnection, &mut Exchange)> {
-        let (client, session) = self.clients.get_mut(asked.socket)?;
-        Some((client, of(session, asked.stream)?))
-    }
 }
 
 impl Handler<ClientConnection, Seat> for Replies<'_> {
@@ -178,7 +173,9 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
     ) {
         let Some(asked) = seat.client else { return };
         match event {
-            Event::Head { head, len, .. } => self.head(now, (server, seat), asked, &head, len),
+            Event::Head { head, len, .. } => {
+                self.head(now, socket, (server, seat), asked, &head, len);
+            }
             Event::Informational { head, .. } => self.interim(asked, &head),
             Event::Data { bytes, .. } => self.data(asked, server, bytes),
             Event::End { trailers, .. } => self.end(now, socket, seat, asked, trailers),

@@ -20,11 +20,11 @@ mod reach;
 mod finish;
 mod subject;
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use fulmar_balance::Queue;
 use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
 use fulmar_proto::{FileRange, Input, Layer, Transmit};
 
@@ -41,7 +41,7 @@ pub(crate) struct Tcp {
     desk: Desk,
     limits: Limits,
     /// Sessions that wait for a place, by backend.
-    queues: Vec<VecDeque<u32>>,
+    queues: Vec<Queue<u32>>,
 }
 
 impl Tcp {
@@ -50,7 +50,8 @@ impl Tcp {
         let mut clients = Links::new(now, timeouts, TCP_CLIENTS, LANES);
         let mut servers = Links::new(now, timeouts, TCP_SERVERS, LANES);
         let limits = Limits::new(&shared.live, &mut clients, &mut servers);
-        let queues = shared.live.backends.iter().map(|_| VecDeque::new()).collect();
+        let queues = shared.live.backends.iter();
+        let queues = queues.map(|it| Queue::new(shared.thread, &it.group)).collect();
         Self { clients, servers, desk: Desk::default(), limits, queues }
     }
 
@@ -164,6 +165,11 @@ impl Relay for Tcp {
             side.handle_timeout(now, &mut across);
             self.work(now, shared);
         }
+    }
+
+    fn handle_wake(&mut self, now: Instant, shared: &mut Shared) {
+        self.serve_all_queues(now, shared);
+        self.work(now, shared);
     }
 
     /// Who is there stays until it has said everything.

@@ -4,14 +4,18 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fulmar_haproxy::{Backend, ServerId};
+use fulmar_balance::{Next, Placement, Wants};
+use fulmar_haproxy::model::Algorithm;
+use fulmar_haproxy::{Backend, Mode, ServerId};
 use fulmar_proto::{Connection, Headers, RawConnection, Segment};
+use fulmar_rules::{Sample, Subject};
 
 use super::Tcp;
 use super::across::{Seat, Way, release};
 use super::ending::{By, Ending, When};
 use super::session::{Session, Stage};
 use super::subject::View;
+use crate::balancing::hasher;
 use crate::counters::Counter;
 use crate::shared::Shared;
 use crate::upstream::{Client, Destination};
@@ -27,70 +31,101 @@ impl Tcp {
     /// Brings a session to a server, or has it wait for one. `avoid`: the last one failed.
     fn choose(&mut self, now: Instant, shared: &mut Shared, number: u32, avoid: Option<ServerId>) {
         let live = Arc::clone(&shared.live);
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let Some(session) = self.desk.sessions.get(number) else { return };
         let Some(backend) = session.backend else { return };
         let there = &live.backends[backend.0];
+        let view = View { shared, session, complete: true };
         let named = there.config.use_servers.iter().find(|(server, condition)| {
-            there.group.members()[server.0].is_reachable()
-                && condition.holds(&View { shared, session, complete: true })
+            there.group.members()[server.0].is_reachable() && condition.holds(&view)
         });
-        let mut avoided: Vec<usize> = avoid.iter().map(|it| it.0).collect();
-        loop {
-            let chosen = match named {
-                Some((server, _)) if avoided.is_empty() => Some(server.0),
-                _ => shared.pickers[backend.0].pick(&there.group, None, &avoided),
-            };
-            let Some(chosen) = chosen else {
-                let is_none = !there.group.members().iter().any(|it| it.is_usable());
-                return match is_none {
-                    true => self.fail(now, shared, number, By::Server, When::Connect),
-                    false => self.queue(now, shared, number),
-                };
-            };
-            if matches!(there.group.try_place_at(chosen), fulmar_balance::Placement::Placed(_)) {
-                session.target = Some(ServerId(chosen));
-                session.seated = true;
-                let counters = &there.servers[chosen].counters[shared.thread];
-                counters.add(Counter::SessionsTotal, 1);
-                counters.add(Counter::Sessions, 1);
-                counters.add(Counter::Balanced, 1);
-                there.counters[shared.thread].add(Counter::Balanced, 1);
-                session.times.dequeued = Some(session.age(now));
-                return self.connect(now, shared, number);
+        let placement = match (named, avoid) {
+            (Some((server, _)), None) => there.group.try_place_at(server.0),
+            (_, avoid) => {
+                let key = key(&there.config, &view);
+                let avoid = avoid.as_ref().map_or(&[][..], |it| std::slice::from_ref(&it.0));
+                there.group.try_place(&mut shared.pickers[backend.0], key, avoid)
             }
-            avoided.push(chosen);
+        };
+        match placement {
+            Placement::Placed(server) => {
+                let counters = [&there.servers[server].counters, &there.counters];
+                counters.iter().for_each(|it| it[shared.thread].add(Counter::Balanced, 1));
+                self.handle_placed(now, shared, number, ServerId(server));
+            }
+            Placement::Wait(wants) => self.wait_for_place(now, shared, number, wants),
+            Placement::Crowded(_) => self.fail(now, shared, number, By::Server, When::Queue),
+            Placement::Nobody => self.fail(now, shared, number, By::Server, When::Connect),
         }
     }
 
-    /// All servers are full: it waits for a place.
-    fn queue(&mut self, now: Instant, shared: &Shared, number: u32) {
+    /// It has a place at this server.
+    fn handle_placed(&mut self, now: Instant, shared: &mut Shared, number: u32, server: ServerId) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let Some(backend) = session.backend else { return };
-        session.stage = Stage::Queued;
-        self.queues[backend.0].push_back(number);
         let there = &shared.live.backends[backend.0];
+        session.target = Some(server);
+        session.seated = true;
+        let counters = &there.servers[server.0].counters[shared.thread];
+        counters.add(Counter::SessionsTotal, 1);
+        counters.add(Counter::Sessions, 1);
+        session.times.dequeued = Some(session.age(now));
+        self.connect(now, shared, number);
+    }
+
+    /// All servers are full: it waits for a place.
+    fn wait_for_place(&mut self, now: Instant, shared: &mut Shared, number: u32, wants: Wants) {
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let Some(backend) = session.backend else { return };
+        let there = &shared.live.backends[backend.0];
+        session.stage = Stage::Queued;
+        session.ticket = Some(self.queues[backend.0].push(&there.group, wants, number));
         there.counters[shared.thread].add(Counter::Queued, 1);
         let timeouts = &there.config.timeouts;
         let deadline = timeouts.queue.or(timeouts.connect).map(|after| now + after);
         self.set_timer(number, deadline);
+        self.serve_queue(now, shared, backend.0); // a place may have become free meanwhile
     }
 
-    /// It does not wait any more.
+    /// It does not wait any more: it has a place, or has given up.
     pub(super) fn unqueue(&mut self, shared: &Shared, number: u32) {
-        let Some(session) = self.desk.sessions.get(number) else { return };
-        let Some(backend) = session.backend.filter(|_| session.stage == Stage::Queued) else {
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let (Some(backend), Some(ticket)) = (session.backend, session.ticket.take()) else {
             return;
         };
-        self.queues[backend.0].retain(|it| *it != number);
-        shared.live.backends[backend.0].counters[shared.thread].subtract(Counter::Queued, 1);
+        let there = &shared.live.backends[backend.0];
+        self.queues[backend.0].cancel(&there.group, ticket);
+        there.counters[shared.thread].subtract(Counter::Queued, 1);
         self.set_timer(number, None);
     }
 
-    /// A place has become free: whoever waits longest gets it.
+    /// Places may have become free: whoever waits longest gets one.
     fn serve_queue(&mut self, now: Instant, shared: &mut Shared, backend: usize) {
-        let Some(number) = self.queues[backend].front().copied() else { return };
-        self.unqueue(shared, number);
-        self.choose(now, shared, number, None);
+        let live = Arc::clone(&shared.live);
+        loop {
+            match self.queues[backend].next(&live.backends[backend].group) {
+                Next::Place { token, server } => {
+                    self.unqueue(shared, token);
+                    self.handle_placed(now, shared, token, ServerId(server));
+                }
+                Next::Wake(thread) => live.wakers.wake(thread),
+                Next::Nobody => return,
+            }
+        }
+    }
+
+    /// Another thread has made room, or a server was taken from those who wait for it.
+    pub(super) fn serve_all_queues(&mut self, now: Instant, shared: &mut Shared) {
+        let live = Arc::clone(&shared.live);
+        for (backend, there) in live.backends.iter().enumerate() {
+            if there.config.mode != Mode::Tcp || !self.queues[backend].take_wake(&there.group) {
+                continue;
+            }
+            while let Some(number) = self.queues[backend].take_unreachable(&there.group) {
+                self.unqueue(shared, number);
+                self.choose(now, shared, number, None);
+            }
+            self.serve_queue(now, shared, backend);
+        }
     }
 
     /// Gives the place at the server back.
@@ -98,7 +133,8 @@ impl Tcp {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let (Some(backend), Some(target)) = (session.backend, session.target) else { return };
         if std::mem::take(&mut session.seated) {
-            let there = &shared.live.backends[backend.0];
+            let live = Arc::clone(&shared.live);
+            let there = &live.backends[backend.0];
             there.group.leave(target.0);
             there.servers[target.0].counters[shared.thread].subtract(Counter::Sessions, 1);
             self.serve_queue(now, shared, backend.0);
@@ -113,7 +149,8 @@ impl Tcp {
         let there = &live.backends[backend.0];
         let server = &there.servers[target.0];
         server.counters[shared.thread].add(Counter::ConnectsTried, 1);
-        let destination = Destination { backend: &there.config, server };
+        let address = there.group.members()[target.0].address();
+        let destination = Destination { backend: &there.config, server, address };
         let view = View { shared, session, complete: true };
         let name = server.config.tls.as_ref().and_then(|tls| view.server_name(tls));
         let client = Client {
@@ -206,8 +243,7 @@ impl Tcp {
             return self.fail(now, shared, number, by, When::Connect);
         }
         session.retries += 1;
-        let usable = there.group.members().iter().filter(|it| it.is_usable()).count();
-        if usable > 1 && redispatches(&there.config, session) {
+        if there.group.active() > 1 && redispatches(&there.config, session) {
             session.redispatched = true;
             counters.iter().for_each(|it| it.add(Counter::Redispatches, 1));
             self.leave(now, shared, number);
@@ -255,10 +291,28 @@ impl Tcp {
     }
 }
 
+/// What the backend's way of choosing goes by, if it goes by something.
+fn key(backend: &Backend, view: &View<'_>) -> Option<u32> {
+    let hasher = hasher(backend);
+    match &backend.algorithm {
+        Algorithm::Source => Some(hasher.address(view.source()?.ip())),
+        Algorithm::Hash(expression) => {
+            let mut text = Vec::new();
+            match expression.evaluate(view)? {
+                Sample::Text(bytes) | Sample::Binary(bytes) => text.extend_from_slice(&bytes),
+                Sample::Int(number) => text.extend_from_slice(number.to_string().as_bytes()),
+                Sample::Bool(is) => text.push(is.into()),
+                Sample::Address(address) => return Some(hasher.address(address)),
+            }
+            Some(hasher.key(&text))
+        }
+        _ => None,
+    }
+}
+
 /// True if another server is tried after this attempt. Without an option to say so it is, where
 /// it is just the next one's turn.
 fn redispatches(backend: &Backend, session: &Session) -> bool {
-    use fulmar_haproxy::model::Algorithm;
     let attempts = i64::from(session.retries);
     let every = i64::from(backend.options.redispatch);
     match every {

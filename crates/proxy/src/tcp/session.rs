@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
+use fulmar_balance::Ticket;
 use fulmar_engine::SocketId;
 use fulmar_haproxy::{BackendId, ServerId};
 
@@ -27,6 +28,8 @@ pub(super) struct Session {
     /// The server that was chosen; it has a place at it if `seated`.
     pub(super) target: Option<ServerId>,
     pub(super) seated: bool,
+    /// While it waits for a place.
+    pub(super) ticket: Option<Ticket>,
     /// Attempts after the first.
     pub(super) retries: u32,
     /// Another server was tried than the first.
@@ -99,10 +102,15 @@ impl Pending {
             self.bytes = if small { Bytes::copy_from_slice(&bytes) } else { bytes };
             return;
         }
-        let mut joined = BytesMut::with_capacity(self.bytes.len() + bytes.len());
-        joined.extend_from_slice(&self.bytes);
-        joined.extend_from_slice(&bytes);
-        self.bytes = joined.freeze();
+        let own = self.take().try_into_mut();
+        let mut own = own.unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+        own.extend_from_slice(&bytes);
+        self.bytes = own.freeze();
+    }
+
+    /// True if this is as much as waits for a server, and as much as rules see.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.len() >= PENDING_MAX
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -126,6 +134,7 @@ impl Session {
             backend: None,
             target: None,
             seated: false,
+            ticket: None,
             retries: 0,
             redispatched: false,
             pending: Pending::default(),
@@ -185,6 +194,8 @@ impl Sessions {
     }
 }
 
+/// As much as HAProxy's buffers hold (`tune.bufsize`).
+const PENDING_MAX: usize = 16 * 1024;
 /// Copying this much costs less than keeping the memory that it came in.
 const COPY_SIZE_MAX: usize = 4096;
 /// So many places are not worth giving back.

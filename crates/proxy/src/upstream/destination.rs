@@ -23,6 +23,8 @@ use crate::live::LiveServer;
 pub(crate) struct Destination<'a> {
     pub(crate) backend: &'a Backend,
     pub(crate) server: &'a LiveServer,
+    /// Where it is now, if an operator has moved it.
+    pub(crate) address: Option<SocketAddr>,
 }
 
 /// For whom a connection to a server is made.
@@ -67,7 +69,10 @@ impl Destination<'_> {
     /// could not be set up.
     pub(crate) fn open(&self, client: Client<'_>) -> io::Result<Opening> {
         let server: &Server = &self.server.config;
-        let peer = peer(&server.address, client.destination)?;
+        let peer = match self.address {
+            Some(moved) => Peer::Ip(moved),
+            None => peer(&server.address, client.destination)?,
+        };
         let keep_alive = self.backend.options.server_probes.then_some(PROBES);
         let local = server.source.or(self.backend.source);
         let tls = match &self.server.tls {
