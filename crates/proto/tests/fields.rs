@@ -12,7 +12,7 @@ fn lines(buf: &HeaderBuf) -> Vec<String> {
 fn buf(fields: &[(&str, &str)]) -> HeaderBuf {
     let mut buf = HeaderBuf::new();
     for (name, value) in fields {
-        buf.push(name, value.as_bytes()).unwrap();
+        buf.push(name, value.as_bytes()).expect("a sound field");
     }
     buf
 }

@@ -16,7 +16,7 @@ fn text(text: &'static str) -> Sample<'static> {
 }
 
 fn address(text: &str) -> Sample<'static> {
-    Sample::Address(text.parse::<IpAddr>().unwrap())
+    Sample::Address(text.parse::<IpAddr>().expect("an address"))
 }
 
 fn rendered(format: &str, options: Options, world: &World) -> String {
