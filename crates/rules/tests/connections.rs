@@ -47,7 +47,7 @@ fn what_is_wrong_is_told_with_its_place() {
         (Content, "accept now", 8, "too many"),
         (Content, "track-sc1 src", 1, "stick tables"),
         (Content, "switch-mode http", 1, "mode http"),
-        (Content, "set-var(a) src", 1, "cannot be a variable"),
+        (Content, "set-var(a) src", 1, "has no scope"),
     ] {
         let fault = tcp_rule(set, line).expect_err(line);
         assert_eq!(fault.column, column, "{line}: {fault:?}");

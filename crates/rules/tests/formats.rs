@@ -116,6 +116,7 @@ fn faults() {
         ("%{+Q}", Options::HTTP_LOG, 10, "a name or '['"),
         ("%[src", Options::HTTP_LOG, 12, "']' is missing"),
         ("%[hdr(a]b)", Options::HTTP_LOG, 12, "']' is missing"),
+        ("%[hdr(a", Options::HTTP_LOG, 12, "')' is missing"),
         ("%[srx]", Options::HTTP_LOG, 12, "'src'"),
         ("%ci %r", Options::TCP_LOG, 14, "mode http"),
         ("%[]", Options::HTTP_LOG, 12, ""),
