@@ -10,10 +10,11 @@ use fulmar_rules::{Fault, Format};
 
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::draft::{Choice, Draft, Globals, Kind, LogFormat, Reference};
+use crate::keywords::UserlistDraft;
 use crate::line::Spot;
 use crate::model::{
     Backend, BackendId, Bind, Config, Frontend, LogTarget, Mode, Server, ServerId, Target,
-    UseBackend, Userlist,
+    UseBackend,
 };
 use crate::parameters::bind::BindDraft;
 use crate::table;
@@ -22,7 +23,7 @@ use crate::table;
 pub(crate) fn config(
     globals: Globals,
     proxies: Vec<Draft>,
-    userlists: Vec<Userlist>,
+    userlists: Vec<UserlistDraft>,
     found: &mut Vec<Diagnostic>,
 ) -> Config {
     let mut finisher = Finisher { globals: &globals, backends: BTreeMap::new(), found };
@@ -42,7 +43,8 @@ pub(crate) fn config(
         }
     }
     config.global = globals.model;
-    config.userlists = userlists.into_iter().map(Arc::new).collect();
+    let lists = userlists.into_iter().map(|list| Arc::new(list.finish(found)));
+    config.userlists = lists.collect();
     config
 }
 

@@ -8,11 +8,11 @@ use fulmar_rules::{Fault, Word, Words};
 
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::draft::{Draft, Globals, Kind};
-use crate::keywords::{self, accepted};
+use crate::keywords::{self, UserlistDraft, accepted};
 use crate::line::{Line, Said, Spot};
 use crate::load::{Environment, Options};
 use crate::machine::Machine;
-use crate::model::{Config, Place, Userlist};
+use crate::model::{Config, Place};
 use crate::table::{self, Keyword, Sections, Unsupported};
 use crate::text::{self, blocks};
 
@@ -26,7 +26,7 @@ pub(crate) struct Reader<'a> {
     globals: Globals,
     defaults: Vec<Draft>,
     proxies: Vec<Draft>,
-    userlists: Vec<Userlist>,
+    userlists: Vec<UserlistDraft>,
     section: Section,
 }
 
@@ -531,7 +531,7 @@ impl Reader<'_> {
             let message = format!("there is a 'userlist' of the name '{}' already", name.text);
             return Err(Fault::new(name.column, message));
         }
-        self.userlists.push(Userlist { name: name.text.clone(), users: Vec::new() });
+        self.userlists.push(UserlistDraft::begin(name.text.clone()));
         self.section = Section::Userlist;
         Ok(())
     }
