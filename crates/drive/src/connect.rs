@@ -14,21 +14,31 @@ use fulmar_sys::{self as sys, Connect};
 use crate::listener::optional;
 use crate::reactor::Reactor;
 use crate::selector::Selector;
-use crate::socket::{Birth, Socket};
+use crate::socket::{Birth, Nagle, Socket};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// What stands or fails at once, as Unix sockets do, is told at once.
     pub(crate) fn connect(&mut self, now: Instant, id: SocketId) {
         let Some(endpoint) = self.engine.poll_endpoint(id) else { return };
         match open(&endpoint) {
-            Ok((fd, Connect::InProgress)) => self.admit(Socket::new(id, fd, Birth::Connecting)),
+            Ok((fd, Connect::InProgress)) => {
+                self.admit_outgoing(id, fd, Birth::Connecting, &endpoint)
+            }
             Ok((fd, Connect::Done)) => {
-                self.admit(Socket::new(id, fd, Birth::Standing));
+                self.admit_outgoing(id, fd, Birth::Standing, &endpoint);
                 self.engine.handle_connected(now, id);
                 self.later.push(id); // what was queued before it stood
             }
             Err(error) => self.engine.handle_failed(now, id, error),
         }
+    }
+
+    fn admit_outgoing(&mut self, id: SocketId, fd: OwnedFd, birth: Birth, to: &Endpoint) {
+        let mut socket = Socket::new(id, fd, birth);
+        if matches!(to.peer, Peer::Ip(_)) {
+            socket.nagle = Nagle::Idle;
+        }
+        self.admit(socket);
     }
 }
 
@@ -52,7 +62,6 @@ fn open(endpoint: &Endpoint) -> io::Result<(OwnedFd, Connect)> {
 }
 
 fn connect_ip(fd: BorrowedFd<'_>, peer: SocketAddr, endpoint: &Endpoint) -> io::Result<Connect> {
-    sys::set_nodelay(fd)?;
     if let Some(name) = &endpoint.interface {
         sys::set_interface(fd, name).map_err(|error| of_interface(error, name))?;
     }

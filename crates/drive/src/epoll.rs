@@ -1,4 +1,5 @@
-//! A selector that waits for itself: edge-triggered epoll, one `epoll_ctl` in a connection's life.
+//! A selector that waits for itself: edge-triggered epoll, one `epoll_ctl` in a connection's life,
+//! and a second one if its peer once takes less than it is sent.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -42,6 +43,10 @@ impl Waiter for Epoll {
         let event = &self.events[at];
         (from_bits(event.tag()), event.events().into())
     }
+
+    fn has_ended(&self, at: usize) -> bool {
+        self.events[at].events().is_ended()
+    }
 }
 
 impl AsFd for Epoll {
@@ -65,7 +70,8 @@ impl Selector for Epoll {
 
     fn set_interest(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
         match tag {
-            Tag::Socket(_) => Ok(()), // every edge is reported anyway
+            // Every edge of arrival is reported anyway, and who has waited for room once goes on.
+            Tag::Socket(_) => Ok(()),
             Tag::Listener(_) | Tag::Waker | Tag::Foreign(_) => self.rearm(fd, tag, interest),
         }
     }
@@ -90,7 +96,8 @@ impl Selector for Epoll {
 
 fn events(tag: Tag, interest: Interest) -> Events {
     match tag {
-        Tag::Socket(_) => Events::EDGES,
+        Tag::Socket(_) if interest.write => Events::EDGES,
+        Tag::Socket(_) => Events::EDGES_IN,
         Tag::Listener(_) | Tag::Waker | Tag::Foreign(_) => interest.events(),
     }
 }

@@ -478,9 +478,20 @@ impl<E: Engine, W: Waiter> Reactor<E, W> {
         for at in 0..n {
             let (tag, ready) = self.selector.event(at);
             self.note(tag, ready);
+            if self.selector.has_ended(at) {
+                self.note_end(tag);
+            }
         }
         self.perform(now);
         Ok(())
+    }
+
+    fn note_end(&mut self, tag: Tag) {
+        if let Tag::Socket(id) = tag
+            && let Some(socket) = self.sockets.get_mut(id)
+        {
+            socket.ended = true;
+        }
     }
 }
 

@@ -88,7 +88,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
         match result {
             Ok(n) => {
-                socket.eof = n == 0;
+                socket.eof = n == 0 || n < op.len && socket.ended;
                 // A short read means that the queue is empty and the next edge will tell, unless
                 // the edge of the FIN has been seen already: there is no other.
                 socket.readable = n == op.len || socket.hangup;

@@ -131,6 +131,13 @@ pub trait Waiter: Selector {
 
     /// One event of the last wait.
     fn event(&self, at: usize) -> (Tag, Ready);
+
+    /// True if that event says that the peer has ended its side in order, and that this is not
+    /// about an earlier tenant of a descriptor: then a receive that falls short has all there is,
+    /// and none is needed that finds the end.
+    fn has_ended(&self, _at: usize) -> bool {
+        false
+    }
 }
 
 /// How long to wait.

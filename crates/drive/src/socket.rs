@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use bytes::BytesMut;
 use fulmar_engine::{ListenerId, SocketId};
+use fulmar_sys as sys;
 
 use crate::selector::{Interest, Ready, Selector, Tag};
 
@@ -19,6 +20,9 @@ pub(crate) struct Socket {
     pub(crate) hangup: bool,
     pub(crate) reading: bool,
     pub(crate) eof: bool,
+    /// The peer's end is in the kernel's queue, behind all that it said: a receive that falls
+    /// short has come upon it.
+    pub(crate) ended: bool,
     /// We have ended our side: once the peer has ended its own too, the kernel says that the
     /// connection is dead (`POLLHUP`), whatever is left to be read from it.
     pub(crate) shut: bool,
@@ -32,6 +36,7 @@ pub(crate) struct Socket {
     pub(crate) listed: bool,
     /// Its transmit is on this turn's list: looking again would send it twice.
     pub(crate) leaving: bool,
+    pub(crate) nagle: Nagle,
     /// The selector knows it.
     pub(crate) watched: bool,
     pub(crate) birth: Birth,
@@ -51,6 +56,35 @@ pub(crate) enum Birth {
     Standing,
 }
 
+/// Whether the kernel holds a small packet back while another one is on its way (RFC 9293 §3.7.4).
+/// It is of no use here, where what belongs together is sent together. What is accepted has
+/// inherited that it is off; what we connect has not, and the first send of many is its only one:
+/// that one leaves at once in any case. So it is switched off before the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nagle {
+    Off,
+    /// On, and nothing has been sent.
+    Idle,
+    /// On, and something may be on its way.
+    Busy,
+}
+
+impl Nagle {
+    /// Something is about to be sent on `fd`. `minshall`: of one large send, the last packet is
+    /// not held back for the sake of those before it, as Linux has it.
+    pub(crate) fn handle_send(&mut self, fd: BorrowedFd<'_>, minshall: bool) {
+        match self {
+            Self::Off => {}
+            Self::Idle if minshall => *self = Self::Busy,
+            Self::Idle | Self::Busy => {
+                *self = Self::Off;
+                // Fails only if the connection is gone, which the send tells.
+                let _ = sys::set_nodelay(fd);
+            }
+        }
+    }
+}
+
 impl Socket {
     pub(crate) fn new(id: SocketId, fd: OwnedFd, birth: Birth) -> Self {
         let standing = birth != Birth::Connecting;
@@ -62,12 +96,14 @@ impl Socket {
             hangup: false,
             reading: true,
             eof: false,
+            ended: false,
             shut: false,
             resumed: false,
             broken: None,
             splicing: false,
             listed: false,
             leaving: false,
+            nagle: Nagle::Off,
             watched: false,
             birth,
             interest: Interest { read: true, write: !standing, hangup: true },

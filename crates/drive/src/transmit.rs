@@ -56,6 +56,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             self.engine.handle_sent(now, id, 0);
             return self.update_interest(id);
         }
+        // Who has `MSG_MORE` is Linux, and has Minshall's rule, too.
+        socket.nagle.handle_send(socket.fd.as_fd(), self.abilities.more);
         match transmit.as_inline() {
             Some(bytes) if bytes.len() <= COPY_SIZE_MAX => {
                 self.buffer.extend_from_slice(bytes);
@@ -106,17 +108,19 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Err(error) => engine.handle_failed(now, id, error),
         }
         socket.update_interest(selector);
-        if self.throttle.is_some() {
+        let rearms = S::WATCHES_ALL && !socket.interest.write || self.throttle.is_some();
+        if rearms && !socket.writable {
             self.rearm(id);
         }
     }
 
-    /// A send that was cut short by us leaves a socket writable that waits to become so.
+    /// Waits for room: for the first time where every edge is told from then on, or because a send
+    /// was cut short by us, which leaves a socket writable that waits to become so.
     fn rearm(&mut self, id: SocketId) {
         if let Some(socket) = self.sockets.get_mut(id)
             && socket.watched
-            && !socket.writable
         {
+            socket.interest.write = true;
             // A descriptor that is watched can be watched again.
             let _ = self.selector.rearm(socket.fd.as_fd(), socket.tag(), socket.interest);
         }

@@ -177,8 +177,6 @@ impl Engine for Proxy {
 
     fn handle_wake(&mut self, now: Instant) {
         self.shared.tell(now);
-        self.http.handle_wake(now, &mut self.shared);
-        self.tcp.handle_wake(now, &mut self.shared);
         if self.stop.is_set() && self.ending.is_none() {
             self.begin_to_end(now);
         }

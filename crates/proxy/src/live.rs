@@ -1,6 +1,6 @@
 //! What threads share: the configuration, the state of servers, and counters.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -9,6 +9,7 @@ use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
 use fulmar_tls::{ClientTls, ConfigError};
 
 use crate::balancing;
+use crate::checks::{LastCheck, Mailbox};
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::upstream::client_tls;
@@ -30,6 +31,8 @@ pub struct Live {
     began: OnceLock<Instant>, // when the first thread did
     /// How they rouse each other.
     pub wakers: Wakers,
+    /// What they tell the thread that checks.
+    pub checks: Mailbox,
 }
 
 /// A frontend at work.
@@ -68,6 +71,10 @@ pub struct LiveServer {
     /// What connections to it share, if they are TLS. Where its files cannot be used nobody gets
     /// there; whoever starts the proxy should say so.
     pub tls: Option<Result<ClientTls, ConfigError>>,
+    /// How its checks stand.
+    pub check: LastCheck,
+    /// Errors of its sessions in a row (`observe`).
+    pub(crate) errors: AtomicU32,
 }
 
 impl Live {
@@ -78,7 +85,8 @@ impl Live {
         let backends = (0..config.backends.len()).map(BackendId);
         let backends = backends.map(|id| LiveBackend::new(&config, id, &clocks)).collect();
         let (wakers, began) = (Wakers::default(), OnceLock::new());
-        Self { config, frontends, backends, threads, wakers, clocks, began }
+        let checks = Mailbox::default();
+        Self { config, frontends, backends, threads, wakers, checks, clocks, began }
     }
 
     /// A moment in milliseconds, as clocks and counters tell it: since the first thread began, from
@@ -127,6 +135,8 @@ impl LiveServer {
             config: Arc::clone(config),
             counters: counters(clocks),
             tls: config.tls.as_ref().map(client_tls),
+            check: LastCheck::default(),
+            errors: AtomicU32::new(0),
         }
     }
 }

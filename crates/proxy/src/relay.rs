@@ -41,11 +41,8 @@ pub(crate) trait Relay {
         error: io::Error,
     );
     fn handle_timeout(&mut self, now: Instant, shared: &mut Shared);
-    /// Another thread has something to tell: who waits for a place may have one.
-    fn handle_wake(&mut self, _now: Instant, _shared: &mut Shared) {}
-
-    /// Another thread has roused this one: places may have become free.
-    fn handle_wake(&mut self, _now: Instant, _shared: &mut Shared) {}
+    /// Another thread has roused this one: who waits for a place may have one.
+    fn handle_wake(&mut self, now: Instant, shared: &mut Shared);
 
     /// Clients are asked to leave, as far as the protocol has a way to.
     fn begin_to_end(&mut self, now: Instant, shared: &mut Shared);

@@ -15,8 +15,11 @@ impl Events {
     pub const READABLE: Self = Self(libc::POLLIN as u32);
     /// Level-triggered room to write: for foreign descriptors.
     pub const WRITABLE: Self = Self(libc::POLLOUT as u32);
-    /// Everything about a stream socket, edge-triggered: registered once in its life.
-    pub const EDGES: Self = Self((libc::POLLIN | libc::POLLOUT | RDHUP) as u32 | EDGE);
+    /// Everything about a stream socket, edge-triggered.
+    pub const EDGES: Self =
+        Self((libc::POLLIN | libc::POLLPRI | libc::POLLOUT | RDHUP) as u32 | EDGE);
+    /// The same without room to write, which a new connection has: it would be told at once.
+    pub const EDGES_IN: Self = Self((libc::POLLIN | libc::POLLPRI | RDHUP) as u32 | EDGE);
     /// The peer's end of its side, also while nothing is read; nothing where `poll(2)` cannot
     /// tell that.
     pub const HANGUP: Self = Self(RDHUP as u32);
@@ -39,6 +42,14 @@ impl Events {
     /// The peer has closed its side, or the socket failed.
     pub fn is_hangup(self) -> bool {
         self.has(RDHUP | libc::POLLHUP | libc::POLLERR)
+    }
+
+    /// The peer has closed its side, and nothing else is special: all that it said before has
+    /// arrived, and a receive that falls short has all of it. Urgent data, in front of which a
+    /// receive stops (tcp(7)), would be told too.
+    pub fn is_ended(self) -> bool {
+        let special = libc::POLLPRI | libc::POLLHUP | libc::POLLERR;
+        RDHUP != 0 && self.has(RDHUP) && !self.has(special)
     }
 
     /// Both directions are gone.

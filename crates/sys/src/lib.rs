@@ -25,7 +25,10 @@ mod unix;
 mod platform;
 
 pub use clock::{now, wall_clock};
-pub use daemon::{Fork, Target, fork, send_signal, set_group, set_groups, set_session, set_user};
+pub use daemon::{
+    Fork, StandardStream, Target, fork, redirect, send_signal, set_group, set_groups, set_session,
+    set_user,
+};
 pub use events::Events;
 pub use file::{
     FileInfo, FileKind, create_new, fstat, link, lock, make_dir, open_dir, open_log, open_read,
@@ -36,10 +39,10 @@ pub use ledger::{Call, Count, Ledger, ThreadLedger};
 pub use pass::{receive_passed, send_passing};
 pub use platform::{
     EpollEvent, Wakeup, allowed_cpus, create_unnamed, epoll_add, epoll_create, epoll_delete,
-    epoll_modify, epoll_wait, link_unnamed, open_beneath, peer_process, peer_user, pipe, raise_descriptors,
-    read_dir, rename, rename_new, resident_bytes, run_on_cpus, send_file, send_file_with_head,
-    set_bind_address_no_port, set_defer_accept, set_interface, set_no_signal, set_pipe_size,
-    splice_in, splice_out, tcp_info, thread_cpu, trim_memory,
+    epoll_modify, epoll_wait, link_unnamed, open_beneath, peer_process, peer_user, pipe,
+    raise_descriptors, read_dir, rename, rename_new, resident_bytes, run_on_cpus, send_file,
+    send_file_with_head, set_bind_address_no_port, set_defer_accept, set_interface, set_no_signal,
+    set_pipe_size, splice_in, splice_out, tcp_info, thread_cpu, trim_memory,
 };
 pub use poll::{PollEntry, PollSet, poll, poll_now};
 pub use process::{CpuTimes, Descriptors, duplicate, process_cpu};
@@ -50,7 +53,8 @@ pub use socket::{
     shutdown_write, socket_error, tcp_socket, udp_socket,
 };
 pub use unix::{
-    UNIX_PATH_SIZE_MAX, bind_unix, chmod, connect_unix, fchmod, is_socket, unix_datagram_socket, unix_socket, unlink,
+    UNIX_PATH_SIZE_MAX, bind_unix, chmod, connect_unix, fchmod, is_socket, unix_datagram_socket,
+    unix_socket, unlink,
 };
 
 /// Numbers of errors that are told apart (`errno(3)`), which differ from system to system.

@@ -101,7 +101,9 @@ impl Requests<'_> {
     ) {
         let (connection, session) = client;
         let live = &self.shared.live.backends[backend];
-        let destination = Destination { backend: &live.config, server: &live.servers[server] };
+        let address = live.group.members()[server].address();
+        let destination =
+            Destination { backend: &live.config, server: &live.servers[server], address };
         live.servers[server].counters[self.shared.thread].add(Counter::ConnectsTried, 1);
         let Ok(opening) = destination.open(about(session)) else {
             return self.answer(now, asked, (connection, session), 503, Ended(b'S', b'C'));

@@ -153,4 +153,3 @@ fn parameter<'a>(target: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let pairs = target[start..].split(|b| *b == b'&');
     pairs.filter_map(|pair| pair.strip_prefix(name)?.strip_prefix(b"=")).next()
 }
-

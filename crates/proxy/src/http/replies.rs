@@ -175,7 +175,7 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
         match event {
             Event::Head { head, len, .. } => {
                 self.head(now, socket, (server, seat), asked, &head, len);
-            },
+            }
             Event::Informational { head, .. } => self.interim(asked, &head),
             Event::Data { bytes, .. } => self.data(asked, server, bytes),
             Event::End { trailers, .. } => self.end(now, socket, seat, asked, trailers),

@@ -107,8 +107,11 @@ impl Across<'_> {
         };
         let Some(other) = other else {
             if self.from == Way::Client {
-                seat.owe(size);
                 session.pending.push(bytes);
+                match session.pending.is_full() {
+                    true => seat.owe(size),
+                    false => from.release(RawConnection::STREAM, size),
+                }
                 if matches!(session.stage, Stage::Inspecting(_)) {
                     self.desk.work.push_back(Work::Heard(seat.session));
                 }

@@ -8,7 +8,6 @@ use fulmar_haproxy::model::Target;
 use fulmar_rules::tcp::{TcpAction, TcpRule};
 
 use super::Tcp;
-use super::across::{Way, release};
 use super::ending::{By, Ending, When};
 use super::session::{Rules, Stage};
 use super::subject::View;
@@ -82,13 +81,14 @@ impl Tcp {
             session.times.inspected_until = Some(age.saturating_add(millis));
         }
         let is_over = session.times.inspected_until.is_none_or(|until| until <= age);
-        let is_full = session.pending.bytes().len() >= INSPECTED_MAX;
+        let is_full = session.pending.is_full();
         let complete = is_over || is_full || session.pending.ended;
         let client = session.client;
         match judge(rules, &View { shared, session, complete }) {
             Verdict::Waits => {
                 let until = session.times.inspected_until;
-                self.wait_for_bytes(now, number, until);
+                let until = until.map(|ms| session.accepted + Duration::from_millis(ms.into()));
+                self.set_timer(number, until);
             }
             Verdict::Decided(TcpAction::Reject) => self.deny(now, shared, number),
             Verdict::Decided(_) => {
@@ -101,16 +101,6 @@ impl Tcp {
                 }
             }
         }
-    }
-
-    /// More of the client's bytes are wanted, until then at the latest.
-    fn wait_for_bytes(&mut self, now: Instant, number: u32, until: Option<u32>) {
-        let Some(session) = self.desk.sessions.get(number) else { return };
-        let Some(client) = session.client else { return };
-        let deadline = until.map(|ms| session.accepted + Duration::from_millis(ms.into()));
-        let (clients, mut across) = self.side_of(Way::Client);
-        clients.set_timer(client, deadline);
-        release(now, clients, client, &mut across);
     }
 
     /// A rule has rejected the session.
@@ -172,6 +162,3 @@ impl Tcp {
 fn session_waited(delay: Option<Duration>) -> bool {
     delay.is_none()
 }
-
-/// Rules see no more than this: as much as HAProxy's buffers hold (`tune.bufsize`).
-const INSPECTED_MAX: usize = 16 * 1024;

@@ -102,10 +102,15 @@ impl Pending {
             self.bytes = if small { Bytes::copy_from_slice(&bytes) } else { bytes };
             return;
         }
-        let mut joined = BytesMut::with_capacity(self.bytes.len() + bytes.len());
-        joined.extend_from_slice(&self.bytes);
-        joined.extend_from_slice(&bytes);
-        self.bytes = joined.freeze();
+        let own = self.take().try_into_mut();
+        let mut own = own.unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+        own.extend_from_slice(&bytes);
+        self.bytes = own.freeze();
+    }
+
+    /// True if this is as much as waits for a server, and as much as rules see.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.len() >= PENDING_MAX
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -189,6 +194,8 @@ impl Sessions {
     }
 }
 
+/// As much as HAProxy's buffers hold (`tune.bufsize`).
+const PENDING_MAX: usize = 16 * 1024;
 /// Copying this much costs less than keeping the memory that it came in.
 const COPY_SIZE_MAX: usize = 4096;
 /// So many places are not worth giving back.
