@@ -292,7 +292,9 @@ impl<'a> Reader<'a> {
         };
         may_be_negated(said, row.name, row.sections, words)?;
         if !self.belongs(row, draft, spot, words)? {
-            return Ok(());
+            // Its errors are errors all the same.
+            let mut nowhere = draft.clone();
+            return self.run(row.read, &mut nowhere, row.name, said, spot, &words[len..]);
         }
         if row.sections & table::HTTP != 0 && draft.kind != Kind::Defaults && said.is_on() {
             draft.http_only.push((spot.clone(), words[0].clone()));
@@ -480,6 +482,13 @@ impl Reader<'_> {
             (Kind::Defaults, None) => None,
             (_, None) => self.defaults.last(),
         };
+        if let Some(rules) = base.and_then(|base| base.rules_foreign_to(kind)) {
+            let message = format!(
+                "the 'defaults' section of this {} has '{rules}' rules, which it cannot have",
+                kind.name()
+            );
+            return Err(Fault::new(words[0].column, message));
+        }
         let draft = Draft::begin(kind, name.text, spot.clone(), base);
         self.section = match kind {
             Kind::Defaults => {
