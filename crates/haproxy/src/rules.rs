@@ -89,17 +89,18 @@ pub(crate) fn format(word: &Word, line: &Line<'_>) -> Result<Format, Fault> {
 /// A word that is the format of a log.
 pub(crate) fn log_format(word: &Word, line: &Line<'_>) -> Result<Format, Fault> {
     let format = parse(word, Options::HTTP_LOG, line)?;
-    match format.expressions().find(|expression| !expression.phase().is_there(Point::Log)) {
-        None => Ok(format),
-        Some(expression) => {
-            let (name, phase) = (expression.name(), expression.phase());
-            let message = format!(
-                "'{name}' is not there any more when a line is written, but {phase}: keep it by \
-                 'http-request capture' or 'http-request set-var'"
-            );
-            Err(Fault::new(word.column, message))
-        }
+    let mut expressions = format.expressions();
+    if let Some(gone) = expressions.find(|expression| !expression.phase().is_there(Point::Log)) {
+        let message = format!(
+            "'{}' is not there any more when a line is written, but {}: keep it by 'http-request \
+             capture' or 'http-request set-var'",
+            gone.name(),
+            gone.phase()
+        );
+        return Err(Fault::new(word.column, message));
     }
+    drop(expressions);
+    Ok(format)
 }
 
 /// A word that is the format of an exchange's name.
