@@ -37,6 +37,8 @@ pub(super) struct Entrance {
     pub(super) fresh: TimeoutsId,
     /// From the first request on.
     pub(super) kept: TimeoutsId,
+    /// The same at the end of the proxy: who has been idle for a while is not about to ask.
+    pub(super) parting: TimeoutsId,
 }
 
 /// The connections of a server.
@@ -128,7 +130,13 @@ fn entrance(frontend: &Frontend, clients: &mut Links<ServerConnection, Session>)
         ..Timeouts::default()
     };
     let fresh = Timeouts { idle: head, ..kept };
-    Entrance { fresh: clients.add_timeouts(fresh), kept: clients.add_timeouts(kept) }
+    let idle = kept.idle.map_or(PARTING, |idle| idle.min(PARTING));
+    let parting = Timeouts { idle: Some(idle), ..kept };
+    Entrance {
+        fresh: clients.add_timeouts(fresh),
+        kept: clients.add_timeouts(kept),
+        parting: clients.add_timeouts(parting),
+    }
 }
 
 fn server_timeouts(backend: &Backend, server: &Server) -> Timeouts {
@@ -147,6 +155,9 @@ fn server_timeouts(backend: &Backend, server: &Server) -> Timeouts {
     }
 }
 
+/// Who has had an answer a moment ago may have asked again already: closing under a request loses
+/// it. Whoever asks within this time is answered, and told that it was the last time.
+const PARTING: Duration = Duration::from_secs(1);
 /// More than this many exchanges are rarely in hand at the end of a turn.
 const SPARE_LEN_MAX: usize = 1024;
 /// From our last word to the peer's end.
