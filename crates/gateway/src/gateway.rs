@@ -70,7 +70,6 @@ impl Gateway {
             return Err(Error::NoListener);
         }
         let live = Arc::new(Live::new(config, threads));
-        live.set_wall(sys::now(), sys::wall_clock());
         let node = live.config.global.node.clone().unwrap_or_else(machine_name);
         let process = Arc::new(Process::new(node, connections_max, limit.now));
         let proxies = Proxies {
