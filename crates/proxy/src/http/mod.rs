@@ -315,10 +315,14 @@ impl Relay for Http {
     fn begin_to_end(&mut self, now: Instant, shared: &mut Shared) {
         let Self { clients, servers, desk } = self;
         for socket in clients.sockets() {
-            if let Some((connection, _)) = clients.get_mut(socket) {
-                connection.close_after();
-                clients.touch(now, socket, &mut Requests { servers, desk, shared });
+            let Some((connection, session)) = clients.get_mut(socket) else { continue };
+            if session.exchange.is_none() {
+                let parting = desk.frontends[session.bind().frontend].parting;
+                clients.set_timeouts(socket, parting);
+                continue;
             }
+            connection.close_after();
+            clients.touch(now, socket, &mut Requests { servers, desk, shared });
         }
         for socket in servers.sockets() {
             if servers.get(socket).is_some_and(|(_, seat)| seat.client.is_none()) {
