@@ -34,6 +34,7 @@ pub use fulmar_engine::Stop;
 
 pub use counters::{Counter, Counters, Rate, Timing, sum};
 pub use engine::{MakeLayer, Proxy};
+pub use http::{Attempt, Explanation, Failure, GivenUp, Tried};
 pub use journal::{Journal, Severity};
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
 pub use services::{Page, Services};
