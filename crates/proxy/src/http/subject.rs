@@ -158,9 +158,7 @@ impl View<'_> {
     }
 
     fn millis_of(&self, moment: Instant) -> u64 {
-        let ago = self.now.saturating_duration_since(moment);
-        let then = self.shared.since_epoch(self.now).saturating_sub(ago);
-        u64::try_from(then.as_millis()).unwrap_or(u64::MAX)
+        self.shared.wall_millis(self.now, moment)
     }
 
     /// Letters that say how the exchange ended: two, or four with those of cookies.
