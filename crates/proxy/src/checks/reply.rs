@@ -39,6 +39,9 @@ impl Reply {
 
     /// This has come, and nothing more will if `end`.
     pub(super) fn hear(&mut self, bytes: &[u8], end: bool) {
+        if self.complete {
+            return;
+        }
         if !self.line.contains(&b'\n') && self.line.len() < LINE_MAX {
             self.line.extend_from_slice(&bytes[..bytes.len().min(LINE_MAX)]);
         }
@@ -162,7 +165,7 @@ mod tests {
         }
         assert!(reply.is_complete());
         assert_eq!(reply.body().len(), BODY_MAX);
-        assert!(reply.unread.len() <= 100_000);
+        assert!(reply.unread.len() < 1000);
     }
 
     #[test]
