@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use fulmar_balance::Picker;
 use fulmar_haproxy::model::BindAddress;
@@ -80,7 +80,10 @@ impl Shared {
     pub(crate) fn since_epoch(&self, now: Instant) -> Duration {
         let (at, wall) = match self.wall.get() {
             Some(known) if now.saturating_duration_since(known.0) < WALL_CLOCK_HOLDS => known,
-            _ => (now, self.services.wall_clock()),
+            _ => {
+                let wall = self.services.wall_clock().duration_since(UNIX_EPOCH);
+                (now, wall.unwrap_or_default())
+            }
         };
         self.wall.set(Some((at, wall)));
         wall + now.saturating_duration_since(at)
