@@ -212,7 +212,10 @@ pub fn refusing() -> (OwnedFd, String) {
 }
 
 /// A socket that holds a free port and does not listen; others may, if they share it.
-fn bound() -> (OwnedFd, SocketAddr) {
+///
+/// # Panics
+/// There is none.
+pub fn bound() -> (OwnedFd, SocketAddr) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
     let socket = socket.expect("a socket");
     rustix::net::sockopt::set_socket_reuseport(&socket, true).expect("since Linux 3.9");

@@ -42,7 +42,6 @@ impl Hand {
     ) -> Self {
         frontend.log_format = Arc::new(Format::from(Standard::Tcp));
         let (proxy, live, lines) = proxy(config(frontend, backends), layer);
-        live.set_wall(sys::now(), sys::wall_clock());
         let (driver, address) = OwnLoop::start(proxy);
         Self { driver, address, live, lines }
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fulmar_sys as sys;
 
 /// How to listen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenOptions {
     /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
     pub backlog: u16,
@@ -19,11 +19,21 @@ pub struct ListenOptions {
     /// (`TCP_DEFER_ACCEPT`, where there is such an option): for protocols in which the client
     /// speaks first. It saves a wait and the `epoll_ctl` of a short connection.
     pub defer_accept: bool,
+    /// Whether IPv4 stays away from an address of IPv6; `None`: as the system has it.
+    pub v6_only: Option<bool>,
+    /// The network interface that connections have to come in by.
+    pub interface: Option<Box<str>>,
 }
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        Self { backlog: 16_384, reuse_port: false, defer_accept: false }
+        Self {
+            backlog: 16_384,
+            reuse_port: false,
+            defer_accept: false,
+            v6_only: None,
+            interface: None,
+        }
     }
 }
 
@@ -41,6 +51,12 @@ pub fn listen(address: SocketAddr, options: ListenOptions) -> io::Result<(OwnedF
     }
     if options.defer_accept {
         optional(sys::set_defer_accept(socket.as_fd(), 1))?;
+    }
+    if let Some(only) = options.v6_only.filter(|_| address.is_ipv6()) {
+        sys::set_v6_only(socket.as_fd(), only)?;
+    }
+    if let Some(interface) = &options.interface {
+        sys::set_interface(socket.as_fd(), interface)?;
     }
     sys::set_nodelay(socket.as_fd())?;
     sys::bind(socket.as_fd(), address)?;

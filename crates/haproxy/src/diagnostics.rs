@@ -147,7 +147,9 @@ mod tests {
         for line in ["", "ääää", &"ä".repeat(500)] {
             for column in 0..1100 {
                 let fault = Fault::new(column, "");
-                assert!(!Diagnostic::at(Severity::Notice, &place, line, fault).to_string().is_empty());
+                assert!(
+                    !Diagnostic::at(Severity::Notice, &place, line, fault).to_string().is_empty()
+                );
             }
         }
     }

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fulmar_rules::condition::Acls;
-use fulmar_rules::{Condition, Format, Reply, Word};
+use fulmar_rules::http::HttpRule;
+use fulmar_rules::reply::ErrorPages;
+use fulmar_rules::tcp::TcpRule;
+use fulmar_rules::{Condition, Format, Word};
 
 use crate::checks::CheckDraft;
 use crate::line::Spot;
@@ -33,7 +36,7 @@ pub(crate) struct Globals {
     /// What `setenv` and its relatives say: a name and its value, or none.
     pub(crate) variables: Vec<(String, Option<String>)>,
     /// `http-errors` sections so far.
-    pub(crate) error_groups: BTreeMap<String, Vec<(u16, Arc<Reply>)>>,
+    pub(crate) error_groups: BTreeMap<String, ErrorPages>,
 }
 
 /// What `ssl-default-…` lines say.
@@ -70,7 +73,16 @@ pub(crate) struct Draft {
     pub(crate) log_format: LogFormat,
     pub(crate) unique_id_format: Option<Arc<Format>>,
     pub(crate) unique_id_header: Option<String>,
-    pub(crate) errors: Vec<(u16, Arc<Reply>)>,
+    pub(crate) errors: ErrorPages,
+    pub(crate) connection_rules: Vec<TcpRule>,
+    pub(crate) session_rules: Vec<TcpRule>,
+    pub(crate) content_rules: Vec<TcpRule>,
+    pub(crate) response_content_rules: Vec<TcpRule>,
+    pub(crate) request_rules: Vec<HttpRule>,
+    /// `redirect`: looked at behind the rules above.
+    pub(crate) redirects: Vec<HttpRule>,
+    pub(crate) response_rules: Vec<HttpRule>,
+    pub(crate) after_response_rules: Vec<HttpRule>,
     pub(crate) stats: Option<StatsPage>,
     /// `stats` lines of a `defaults` section count until there is one here.
     pub(crate) stats_inherited: bool,
@@ -110,8 +122,6 @@ pub(crate) enum LogFormat {
     Http(Spot, Word),
     /// `option httplog clf`.
     Clf(Spot, Word),
-    /// `option httpslog`.
-    Https(Spot, Word),
     /// `log-format`.
     Own(Arc<Format>),
 }

@@ -3,10 +3,52 @@
 //! What comes out has every default applied, every name resolved and every expression compiled:
 //! nothing that runs has to know that there was a text. Follows HAProxy's configuration manual
 //! (2.6); what is not in its table of keywords is an error that says where, and what is nearest.
+//!
+//! ```
+//! use fulmar_haproxy::{Environment, Options, Source, ThisMachine, load};
+//!
+//! let text = "
+//!     defaults
+//!         mode http
+//!         timeout client 10s
+//!         timeout connect 1s
+//!         timeout server 10s
+//!     listen web
+//!         bind 127.0.0.1:8080
+//!         server one 127.0.0.1:8081
+//! ";
+//! let sources = [Source::text("web.cfg", text)];
+//! let loaded = load(&sources, &Environment::default(), &ThisMachine, &Options::default())?;
+//! assert_eq!(loaded.config.backends[0].servers[0].name, "one");
+//! # Ok::<(), fulmar_haproxy::Diagnostics>(())
+//! ```
 #![forbid(unsafe_code)]
 
+mod load;
+mod page;
+
+mod diagnostics;
+mod machine;
 pub mod model;
 
+mod read;
+
+mod accounts;
+mod checks;
+mod draft;
+mod finish;
+mod keywords;
+mod line;
+mod parameters;
+mod rules;
+mod table;
+mod text;
+mod values;
+
+pub use diagnostics::{Diagnostic, Diagnostics, Severity};
+pub use load::{Environment, Leniency, Loaded, Options, Source, load};
+pub use machine::{Machine, ThisMachine};
 pub use model::{
     Backend, BackendId, Bind, Config, Frontend, Global, Mode, Place, Server, ServerId,
 };
+pub use page::keywords_page;

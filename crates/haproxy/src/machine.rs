@@ -6,7 +6,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 /// Files and names. Tests have their own, in memory.
-pub trait Machine {
+pub trait Machine: std::fmt::Debug {
     /// The bytes of a file.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use fulmar_rules::reply::ErrorPages;
 use fulmar_rules::{Fault, Word, Words};
 
 use crate::diagnostics::{Diagnostic, Severity};
@@ -116,15 +117,7 @@ impl<'a> Reader<'a> {
     fn line(&mut self, spot: &Spot, blocks: &mut blocks::Blocks) -> bool {
         let first = spot.text.split_whitespace().next().unwrap_or("");
         let is_turn = blocks::WORDS.contains(&first);
-        let counts = if is_turn { blocks.asks(first) } else { blocks.are_read() };
-        if !counts && !is_turn {
-            return true;
-        }
-        let words = match counts {
-            true => text::split(&spot.text, &|name| self.variable(name, spot)),
-            false => Ok(Vec::new()),
-        };
-        let words = match words {
+        let words = match text::split(&spot.text, &|name| self.variable(name, spot)) {
             Ok(words) => words,
             Err(fault) => {
                 self.fault(spot, fault);
@@ -144,6 +137,7 @@ impl<'a> Reader<'a> {
         }
         match words.first() {
             None => true,
+            Some(_) if !blocks.are_read() => true,
             Some(first) if first.text.starts_with('.') => self.message(spot, &words),
             Some(_) => {
                 if let Err(fault) = self.statement(spot, &words) {
@@ -354,12 +348,7 @@ impl<'a> Reader<'a> {
                     return Err(Fault::new(column, message));
                 }
                 let fault = Fault::new(column, format!("{message}: it is left out"));
-                self.found.push(Diagnostic::at(
-                    Severity::Warning,
-                    &spot.place,
-                    &spot.text,
-                    fault,
-                ));
+                self.found.push(Diagnostic::at(Severity::Warning, &spot.place, &spot.text, fault));
                 Ok(false)
             }
         }
@@ -518,9 +507,8 @@ impl Reader<'_> {
 
     /// Two frontends, or two backends, may not have one name.
     fn check_unique(&self, kind: Kind, name: &Word) -> Result<(), Fault> {
-        let overlaps = |other: &Kind| {
-            kind.is_front() && other.is_front() || kind.is_back() && other.is_back()
-        };
+        let overlaps =
+            |other: &Kind| kind.is_front() && other.is_front() || kind.is_back() && other.is_back();
         let drafts = match kind {
             Kind::Defaults => return Ok(()),
             _ => &self.proxies,
@@ -555,7 +543,7 @@ impl Reader<'_> {
             let message = format!("there is an 'http-errors' of the name '{}' already", name.text);
             return Err(Fault::new(name.column, message));
         }
-        self.globals.error_groups.insert(name.text.clone(), Vec::new());
+        self.globals.error_groups.insert(name.text.clone(), ErrorPages::default());
         self.section = Section::Errors(name.text.clone());
         Ok(())
     }
@@ -576,12 +564,7 @@ fn prefix(words: &[Word]) -> (Said, &[Word]) {
     }
 }
 
-fn may_be_negated(
-    said: Said,
-    name: &str,
-    sections: Sections,
-    words: &[Word],
-) -> Result<(), Fault> {
+fn may_be_negated(said: Said, name: &str, sections: Sections, words: &[Word]) -> Result<(), Fault> {
     if said == Said::Plain || sections & table::NO != 0 {
         return Ok(());
     }

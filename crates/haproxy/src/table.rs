@@ -118,10 +118,7 @@ pub(crate) fn unknown<'t>(
 }
 
 /// The name that a misspelt one probably was to be.
-pub(crate) fn nearest<'t>(
-    written: &str,
-    known: impl Iterator<Item = &'t str>,
-) -> Option<&'t str> {
+pub(crate) fn nearest<'t>(written: &str, known: impl Iterator<Item = &'t str>) -> Option<&'t str> {
     if written.len() > WRITTEN_MAX {
         return None;
     }

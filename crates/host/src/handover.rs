@@ -78,11 +78,18 @@ pub(crate) fn arrive(path: &Path) -> Result<(Control, Option<Left>), Error> {
         Ok(Some(previous)) => {
             take(path, previous).map(|(socket, left)| (control(path, socket, false), Some(left)))
         }
-        Ok(None) => listen_unix(path, UnixListenOptions::default())
-            .map(|socket| (control(path, socket, true), None)),
+        Ok(None) => return offer(path).map(|control| (control, None)),
         Err(error) => Err(error),
     };
     result.map_err(|error| Error::HandOver { path: path.to_owned(), error })
+}
+
+/// The next process will ask us at `path`.
+pub(crate) fn offer(path: &Path) -> Result<Control, Error> {
+    match listen_unix(path, UnixListenOptions::default()) {
+        Ok(socket) => Ok(control(path, socket, true)),
+        Err(error) => Err(Error::HandOver { path: path.to_owned(), error }),
+    }
 }
 
 /// Asks whoever answers at `path` for its listeners; `None` if there is nobody.

@@ -163,11 +163,11 @@ impl<A: Application + 'static, R: Send + 'static> Crew for Servers<A, R> {
         engine.add_listener(listener, self.layers[worker.listen(listener)].clone());
     }
 
-    fn set_waker(&self, engine: &mut ServerEngine<A>, waker: Waker) {
+    fn set_waker(&self, engine: &mut ServerEngine<A>, _: &Worker, waker: Waker) {
         engine.mailbox().set_waker(waker.into());
     }
 
-    fn is_done(&self, engine: &ServerEngine<A>) -> bool {
+    fn is_done(&self, engine: &ServerEngine<A>, _: &Worker) -> bool {
         engine.is_done()
     }
 

@@ -27,6 +27,9 @@ pub struct Listen {
     pub(crate) layers: Option<Layers>,
     backlog: Option<u16>,
     permissions: u32,
+    owner: (Option<u32>, Option<u32>),
+    /// Of a TCP socket; its backlog stands above.
+    tcp: ListenOptions,
 }
 
 #[derive(Debug)]
@@ -61,7 +64,8 @@ impl Listen {
 
     fn new(source: Source) -> Self {
         let permissions = UnixListenOptions::default().permissions;
-        Self { source, layers: None, backlog: None, permissions }
+        let tcp = ListenOptions { defer_accept: true, ..ListenOptions::default() };
+        Self { source, layers: None, backlog: None, permissions, owner: (None, None), tcp }
     }
 
     /// With a layer below each connection, such as TLS.
@@ -81,6 +85,21 @@ impl Listen {
     #[must_use]
     pub fn permissions(self, permissions: u32) -> Self {
         Self { permissions, ..self }
+    }
+
+    /// Whose the file of a Unix socket is: numbers of a user and a group; whoever starts us, as far
+    /// as nothing is said.
+    #[must_use]
+    pub fn owner(self, user: Option<u32>, group: Option<u32>) -> Self {
+        Self { owner: (user, group), ..self }
+    }
+
+    /// How to listen on an address, if not in the way of servers of HTTP, who wait for the first
+    /// bytes (`defer_accept`). [`Listen::backlog`] counts besides; with several threads a port is
+    /// shared in any case.
+    #[must_use]
+    pub fn tcp_options(self, tcp: ListenOptions) -> Self {
+        Self { tcp, ..self }
     }
 
     /// Listens, for one thread: for an engine in a loop of the application's. Each socket goes to
@@ -121,16 +140,15 @@ impl Listen {
     fn sockets(self, threads: usize) -> io::Result<(Address, Vec<OwnedFd>)> {
         match self.source {
             Source::Tcp(address) => {
-                let defaults = ListenOptions::default();
                 let options = ListenOptions {
-                    backlog: self.backlog.unwrap_or(defaults.backlog),
-                    reuse_port: threads > 1,
-                    defer_accept: true,
+                    backlog: self.backlog.unwrap_or(self.tcp.backlog),
+                    reuse_port: self.tcp.reuse_port || threads > 1,
+                    ..self.tcp
                 };
-                let (first, address) = listen(address, options)?;
+                let (first, address) = listen(address, options.clone())?;
                 let mut sockets = vec![first];
                 for _ in 1..threads {
-                    sockets.push(listen(address, options)?.0);
+                    sockets.push(listen(address, options.clone())?.0);
                 }
                 Ok((Address::Tcp(address), sockets))
             }
@@ -138,12 +156,19 @@ impl Listen {
                 let defaults = UnixListenOptions::default();
                 let backlog = self.backlog.unwrap_or(defaults.backlog);
                 let options = UnixListenOptions { backlog, permissions: self.permissions };
-                Ok((Address::Unix(path.clone()), vec![listen_unix(&path, options)?]))
+                let socket = listen_unix(&path, options)?;
+                let address = Address::Unix(path);
+                if let Some(file) = address.file()
+                    && self.owner != (None, None)
+                {
+                    std::os::unix::fs::chown(file, self.owner.0, self.owner.1)?;
+                }
+                Ok((address, vec![socket]))
             }
             Source::Inherited(sockets) => {
                 let mut address = None;
                 for socket in &sockets {
-                    let found = adopt(socket)?;
+                    let found = adopt(socket, self.tcp.defer_accept)?;
                     if address.get_or_insert_with(|| found.clone()) != &found {
                         let why = "sockets of one name are bound to several addresses";
                         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
@@ -157,7 +182,7 @@ impl Listen {
 }
 
 /// Has a socket that somebody else made behave as ours do.
-fn adopt(socket: &OwnedFd) -> io::Result<Address> {
+fn adopt(socket: &OwnedFd, defer_accept: bool) -> io::Result<Address> {
     if !sys::accepts(socket.as_fd())? {
         let why = "the socket does not listen: whoever made it has to call listen(2)";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
@@ -166,7 +191,9 @@ fn adopt(socket: &OwnedFd) -> io::Result<Address> {
     sys::set_nonblocking(socket.as_fd())?; // who loses a race for a connection must not wait
     if address.tcp().is_some() {
         sys::set_nodelay(socket.as_fd())?;
-        sys::set_defer_accept(socket.as_fd(), 1)?;
+        if defer_accept {
+            sys::set_defer_accept(socket.as_fd(), 1)?;
+        }
     }
     Ok(address)
 }

@@ -12,7 +12,7 @@ use crate::address::Address;
 use crate::crew::Crew;
 use crate::error::Error;
 use crate::file::SocketFile;
-use crate::handover::{Control, Desk, Offer, Previous, Taken, arrive, ask};
+use crate::handover::{Control, Desk, Offer, Previous, Taken, arrive, ask, offer};
 use crate::listen::{Listen, Opened};
 use crate::running::{EndsAll, Running, Stopper, Thread, join};
 use crate::worker::{Seat, Share};
@@ -24,7 +24,8 @@ use crate::worker::{Seat, Share};
 pub struct Program<R> {
     teams: Vec<Team<R>>,
     hand_over: Option<PathBuf>,
-    predecessor: Option<PathBuf>,
+    offer: Option<PathBuf>,
+    predecessors: Vec<PathBuf>,
     stopper: Stopper,
 }
 
@@ -39,7 +40,7 @@ type Hire<R> = Box<dyn FnOnce(Vec<Vec<Share>>, &Stopper) -> Result<Ready<R>, Err
 impl<R: Send + 'static> Default for Program<R> {
     fn default() -> Self {
         let (teams, stopper) = (Vec::new(), Stopper::new());
-        Self { teams, hand_over: None, predecessor: None, stopper }
+        Self { teams, hand_over: None, offer: None, predecessors: Vec::new(), stopper }
     }
 }
 
@@ -75,11 +76,19 @@ impl<R: Send + 'static> Program<R> {
         Self { hand_over: Some(path.into()), ..self }
     }
 
-    /// Takes over, as [`crate::Host::hand_over`] says, from a process that answers at another path
-    /// than this one will. If nobody answers there, everything is opened anew.
+    /// The next process takes the listeners over at this path, at which nobody is asked: for places
+    /// that belong to one process, to be taken over from with [`Program::take_over`].
     #[must_use]
-    pub fn take_over(self, path: impl Into<PathBuf>) -> Self {
-        Self { predecessor: Some(path.into()), ..self }
+    pub fn offer(self, path: impl Into<PathBuf>) -> Self {
+        Self { offer: Some(path.into()), ..self }
+    }
+
+    /// Takes over, as [`crate::Host::hand_over`] says, from the process that answers here: the
+    /// first of them, if it is called several times. If nobody does, everything is opened anew.
+    #[must_use]
+    pub fn take_over(mut self, path: impl Into<PathBuf>) -> Self {
+        self.predecessors.push(path.into());
+        self
     }
 
     /// Stops it as [`Running::stop`] does, also if it has not started yet.
@@ -92,20 +101,22 @@ impl<R: Send + 'static> Program<R> {
     /// # Errors
     /// [`Error::Listen`], or [`Error::HandOver`] if the process before us answers with nonsense.
     pub fn open(self) -> Result<Bound<R>, Error> {
-        let (mut taken, mut previous) = (Taken::default(), None);
-        if let Some(path) = &self.predecessor
-            && let Some(left) = ask(path)?
-        {
-            (taken, previous) = (left.taken, Some(left.previous));
-        }
-        let mut control = None;
-        if let Some(path) = &self.hand_over {
-            let (ours, left) = arrive(path)?;
-            control = Some(ours);
-            if let Some(left) = left {
-                (taken, previous) = (left.taken, Some(left.previous));
+        let mut left = None;
+        for path in &self.predecessors {
+            if left.is_none() {
+                left = ask(path)?;
             }
         }
+        let mut control = self.offer.as_deref().map(offer).transpose()?;
+        if let Some(path) = &self.hand_over {
+            let (ours, found) = arrive(path)?;
+            control = Some(ours);
+            left = found.or(left);
+        }
+        let (mut taken, previous) = match left {
+            None => (Taken::default(), None),
+            Some(left) => (left.taken, Some(left.previous)),
+        };
         let mut crews = Vec::new();
         for team in self.teams {
             let threads = team.threads;

@@ -69,14 +69,14 @@ impl<C: Crew> Seat<C> {
             crew.add_listener(&mut reactor.engine, &worker, id);
         }
         let waker = reactor.waker()?;
-        crew.set_waker(&mut reactor.engine, waker.clone());
+        crew.set_waker(&mut reactor.engine, &worker, waker.clone());
         // Who waits for it is gone only if the program is: then nobody says that we may begin.
         let _ = self.built.send(waker);
         drop(self.built);
         if self.begin.recv().is_err() {
             return Ok(None);
         }
-        while !crew.is_done(&reactor.engine) {
+        while !crew.is_done(&reactor.engine, &worker) {
             reactor.turn()?;
         }
         let report = crew.finish(&mut reactor.engine);

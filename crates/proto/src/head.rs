@@ -119,6 +119,17 @@ impl<'a> Headers<'a> {
         self.index.iter().filter(|header| !header.hop).map(move |header| self.field(header))
     }
 
+    /// The others: fields that concern one connection.
+    pub fn hop_by_hop(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        self.index.iter().filter(|header| header.hop).map(move |header| self.field(header))
+    }
+
+    /// How many bytes they are, with what stood in front of them: of a head that was received, all
+    /// of it.
+    pub fn size(self) -> usize {
+        self.block.len()
+    }
+
     /// The value of the first field with this name; names are compared without case.
     pub fn get(self, name: &str) -> Option<&'a [u8]> {
         self.get_all(name).next()

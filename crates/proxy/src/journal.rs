@@ -4,6 +4,8 @@ use std::fmt;
 
 use fulmar_haproxy::model::LogTarget;
 
+use crate::http::Explanation;
+
 /// How bad it is (RFC 5424 §6.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -46,4 +48,7 @@ impl Severity {
 pub trait Journal: fmt::Debug {
     /// One line, without an end, for each of these targets that wants it so severe.
     fn log(&mut self, to: &[LogTarget], tag: Option<&str>, severity: Severity, line: &[u8]);
+
+    /// Why a client was answered by an error of our own. A line has been written of it, too.
+    fn explain(&mut self, _explanation: &Explanation) {}
 }

@@ -7,7 +7,9 @@
 #![forbid(unsafe_code)]
 
 mod balancing;
+mod checks;
 mod clock;
+mod control;
 mod counters;
 mod live;
 mod wakers;
@@ -28,11 +30,13 @@ mod journal;
 mod services;
 
 pub use balancing::hasher;
+pub use checks::{CheckState, CheckStatus, Checks, Finding, LastCheck, Mailbox, Observation};
 pub use clock::Clock;
 pub use fulmar_engine::Stop;
 
 pub use counters::{Counter, Counters, Rate, Timing, sum};
 pub use engine::{MakeLayer, Proxy};
+pub use http::{Attempt, Explanation, Failure, GivenUp, Tried};
 pub use journal::{Journal, Severity};
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
 pub use services::{Page, Services};

@@ -1,10 +1,12 @@
 //! Pages that are not proxied: statistics and metrics, made by whoever runs the proxy.
 
 use std::fmt;
+use std::time::Duration;
 
-use fulmar_haproxy::model::StatsPage;
+use fulmar_haproxy::model::{Secret, StatsPage};
 use fulmar_proto::HeaderBuf;
 use fulmar_rules::RequestHead;
+use fulmar_semantics::auth::is_same_secret;
 
 /// Makes pages. Called on the thread that serves them.
 pub trait Services: fmt::Debug {
@@ -20,6 +22,26 @@ pub trait Services: fmt::Debug {
 
     /// What Prometheus asks for.
     fn metrics(&mut self, request: &RequestHead) -> Page;
+
+    /// The time of day, since 1970. Asked about once a minute.
+    fn wall_clock(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// The name of this machine.
+    fn hostname(&self) -> &str {
+        ""
+    }
+
+    /// The number of this process.
+    fn process(&self) -> u32 {
+        0
+    }
+
+    /// True if a password is the one that a user of a list has.
+    fn is_secret(&self, secret: &Secret, password: &str) -> bool {
+        matches!(secret, Secret::Clear(known) if is_same_secret(known, password))
+    }
 }
 
 /// An answer.

@@ -1,10 +1,12 @@
 //! What both kinds of relays of one thread share.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fulmar_balance::Picker;
+use fulmar_haproxy::model::BindAddress;
 
 use crate::balancing;
 use crate::journal::Journal;
@@ -35,6 +37,7 @@ pub(crate) struct Shared {
     /// What the client that comes next has connected to, where that was asked for.
     pub(crate) local: Option<SocketAddr>,
     told: Option<Instant>, // the moment that this thread's clock shows
+    wall: Cell<Option<(Instant, Duration)>>, // when the time of day was asked for, and what it was
 }
 
 impl Shared {
@@ -46,7 +49,17 @@ impl Shared {
     ) -> Self {
         let pickers = live.backends.iter();
         let pickers = pickers.map(|it| Picker::new(balancing::rule(&it.config), thread)).collect();
-        Self { live, thread, pickers, journal, services, ending: false, local: None, told: None }
+        Self {
+            live,
+            thread,
+            pickers,
+            journal,
+            services,
+            ending: false,
+            local: None,
+            told: None,
+            wall: Cell::new(None),
+        }
     }
 
     /// The moment that was told last.
@@ -62,4 +75,25 @@ impl Shared {
             self.live.clocks[self.thread].set(self.live.millis(now));
         }
     }
+
+    /// The time of day, since 1970.
+    pub(crate) fn since_epoch(&self, now: Instant) -> Duration {
+        let (at, wall) = match self.wall.get() {
+            Some(known) if now.saturating_duration_since(known.0) < WALL_CLOCK_HOLDS => known,
+            _ => (now, self.services.wall_clock()),
+        };
+        self.wall.set(Some((at, wall)));
+        wall + now.saturating_duration_since(at)
+    }
+
+    /// What clients of a listener connect to, as its configuration says it.
+    pub(crate) fn address_of(&self, bind: BindId) -> Option<SocketAddr> {
+        match self.live.frontends[bind.frontend].config.binds.get(bind.bind)?.address {
+            BindAddress::Tcp(address) => Some(address),
+            _ => None,
+        }
+    }
 }
+
+/// The wall clock may be set while we run: it is looked at again after so long.
+const WALL_CLOCK_HOLDS: Duration = Duration::from_secs(60);

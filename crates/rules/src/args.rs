@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use crate::context::Files;
+use crate::convert::TimeFormat;
 use crate::map::{self, Map};
 use crate::number;
 use crate::pattern::Method;
@@ -30,8 +31,6 @@ pub enum Kind {
     Variable,
     /// Text, or the name of a variable that holds it.
     TextOrVariable,
-    /// A regular expression.
-    Regex,
     /// An IPv4 address.
     Address4,
     /// An IPv6 address.
@@ -57,6 +56,7 @@ pub(crate) enum Arg {
     Address4(Ipv4Addr),
     Address6(Ipv6Addr),
     Map(Arc<Map>),
+    Time(Box<TimeFormat>),
 }
 
 /// All arguments of one call. What is not there is absent.
@@ -128,6 +128,11 @@ impl Args {
         self.0.get(at).unwrap_or(&Arg::Absent)
     }
 
+    /// Puts another argument in the place of one that was read.
+    pub(crate) fn set(&mut self, at: usize, arg: Arg) {
+        self.0[at] = arg;
+    }
+
     pub(crate) fn int(&self, at: usize) -> Option<i64> {
         match self.get(at) {
             Arg::Int(value) => Some(*value),
@@ -167,7 +172,6 @@ fn compile(text: &str, kind: Kind, files: &dyn Files) -> Result<Arg, String> {
             Ok(variable) => Arg::Variable(variable),
             Err(_) => Arg::Text(text.as_bytes().into()),
         },
-        Kind::Regex => Arg::Regex(Regex::new(text, false)?),
         Kind::Address4 => Arg::Address4(address(text, "an IPv4 address")?),
         Kind::Address6 => Arg::Address6(address(text, "an IPv6 address")?),
         Kind::Mask4 => Arg::Address4(mask4(text)?),

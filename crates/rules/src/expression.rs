@@ -136,11 +136,11 @@ impl Expression {
                 return Err(Fault::new(column, message));
             }
             let (texts, behind) = arguments(name, behind, column)?;
-            let args = Args::compile(name, &texts, converter.takes, files, column)?;
+            let mut args = Args::compile(name, &texts, converter.takes, files, column)?;
             if let Some(check) = converter.check {
-                check(&args).map_err(|why| Fault::new(column, format!("'{name}': {why}")))?;
+                check(&mut args).map_err(|why| Fault::new(column, format!("'{name}': {why}")))?;
             }
-            kind = converter.output_of(kind);
+            kind = converter.output;
             steps.push(Step { converter, args });
             match behind.strip_prefix(',') {
                 Some(behind) => rest = behind,
@@ -218,7 +218,7 @@ impl Expression {
 
     /// The type of its values, as far as it is known before there is one.
     pub fn kind(&self) -> Type {
-        self.steps.iter().fold(self.fetch.kind, |kind, step| step.converter.output_of(kind))
+        self.steps.last().map_or(self.fetch.kind, |step| step.converter.output)
     }
 
     /// When there is something to take a value from.
@@ -261,7 +261,7 @@ pub(crate) fn split_name(text: &str) -> (&str, &str) {
 }
 
 /// A view of a value that is kept.
-fn borrowed<'a>(value: &'a Sample<'static>) -> Sample<'a> {
+pub(crate) fn borrowed<'a>(value: &'a Sample<'static>) -> Sample<'a> {
     match value {
         Sample::Text(text) => Sample::text(text),
         Sample::Binary(bytes) => Sample::Binary(bytes[..].into()),

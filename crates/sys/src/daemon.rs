@@ -1,6 +1,7 @@
 //! What a process does to become a service: a child in the background, another user, signals.
 
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::inherit::is_alone;
 use crate::ledger::syscall;
@@ -37,6 +38,26 @@ pub fn fork() -> io::Result<Fork> {
 pub fn set_session() -> io::Result<()> {
     // SAFETY: setsid(2) takes nothing.
     syscall!(setsid, unsafe { libc::setsid() }).map(drop)
+}
+
+/// `dup2(2)`: a standard stream leads somewhere else from now on.
+///
+/// # Errors
+/// As the manual page says.
+pub fn redirect(stream: StandardStream, to: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the call takes no pointers; nobody owns the number of a standard stream.
+    syscall!(dup2, unsafe { libc::dup2(to.as_raw_fd(), stream as libc::c_int) }).map(drop)
+}
+
+/// What every process is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StandardStream {
+    /// Standard input.
+    In = libc::STDIN_FILENO as isize,
+    /// Standard output.
+    Out = libc::STDOUT_FILENO as isize,
+    /// Standard error.
+    Error = libc::STDERR_FILENO as isize,
 }
 
 /// `setuid(2)`: another user, for all threads and for good.

@@ -91,6 +91,7 @@ calls!(
     sched_setaffinity,
     geteuid,
     fork,
+    dup2,
     setsid,
     setuid,
     setgid,

@@ -25,7 +25,10 @@ mod unix;
 mod platform;
 
 pub use clock::{now, wall_clock};
-pub use daemon::{Fork, Target, fork, send_signal, set_group, set_groups, set_session, set_user};
+pub use daemon::{
+    Fork, StandardStream, Target, fork, redirect, send_signal, set_group, set_groups, set_session,
+    set_user,
+};
 pub use events::Events;
 pub use file::{
     FileInfo, FileKind, create_new, fstat, link, lock, make_dir, open_dir, open_log, open_read,

@@ -1,10 +1,11 @@
 //! `balance` and `hash-type`.
 
-use fulmar_rules::{Expression, Fault, Word};
+use fulmar_rules::{Fault, Word};
 
 use crate::draft::Draft;
 use crate::line::Line;
 use crate::model::{Algorithm, HashFunction, HashKind};
+use crate::rules;
 use crate::table::{BACK, Keyword, row};
 use crate::values::{number, one_of};
 
@@ -56,7 +57,7 @@ fn balance(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         }
         ("hash", None) => {
             let word = line.word("an expression")?;
-            Algorithm::Hash(Expression::parse(&word.text, word.column)?)
+            Algorithm::Hash(rules::expression(&word, line)?)
         }
         ("random", None) => Algorithm::Random { draws: DRAWS },
         ("random", Some(draws)) => {

@@ -1,6 +1,6 @@
 //! What a frontend is and listens on.
 
-use fulmar_rules::Fault;
+use fulmar_rules::{Fault, Point};
 
 use crate::draft::{Choice, Draft, Reference};
 use crate::line::Line;
@@ -61,7 +61,13 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     ),
     row("clitcpka-cnt", DEFAULTS | FRONTEND, "<count>", "accepted: the system's is used", skip_one),
     row("clitcpka-idle", DEFAULTS | FRONTEND, "<time>", "accepted: the system's is used", skip_one),
-    row("clitcpka-intvl", DEFAULTS | FRONTEND, "<time>", "accepted: the system's is used", skip_one),
+    row(
+        "clitcpka-intvl",
+        DEFAULTS | FRONTEND,
+        "<time>",
+        "accepted: the system's is used",
+        skip_one,
+    ),
 ];
 
 fn mode(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
@@ -131,7 +137,7 @@ fn use_backend(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         true => Choice::Computed(rules::format(&name, line)?),
         false => Choice::Named(Reference { name, spot: line.spot.clone() }),
     };
-    let condition = rules::condition(draft, line)?;
+    let condition = rules::condition(draft, line, Point::Request)?;
     draft.use_backends.push((choice, condition));
     Ok(())
 }
@@ -142,14 +148,14 @@ fn monitor_uri(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn monitor_fail(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let condition = rules::required_condition(draft, line)?;
+    let condition = rules::required_condition(draft, line, Point::Request)?;
     draft.frontend.monitor_fails.push(condition);
     Ok(())
 }
 
 fn unique_id_format(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("a format")?;
-    draft.unique_id_format = Some(rules::format(&word, line)?.into());
+    draft.unique_id_format = Some(rules::id_format(&word, line)?.into());
     Ok(())
 }
 

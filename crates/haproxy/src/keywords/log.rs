@@ -195,10 +195,7 @@ const FORMATS: &[(&str, LogLine)] = &[
     ("rfc3164", LogLine::Rfc3164),
     ("local", LogLine::Rfc3164),
     ("rfc5424", LogLine::Rfc5424),
-    ("priority", LogLine::Short),
     ("short", LogLine::Short),
-    ("timed", LogLine::Raw),
-    ("iso", LogLine::Raw),
     ("raw", LogLine::Raw),
 ];
 

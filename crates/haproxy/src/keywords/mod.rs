@@ -24,7 +24,9 @@ pub(crate) use errors::HTTP_ERRORS;
 pub(crate) use known::{
     ACCEPTED_GLOBAL, ACCEPTED_PROXY, UNSUPPORTED_GLOBAL, UNSUPPORTED_PROXY, accepted,
 };
-pub(crate) use stats::DEFAULT_URI as DEFAULT_STATS_URI;
+pub(crate) use serving::source_address;
+pub(crate) use stats::level as socket_level;
+pub(crate) use tls::{suites12, suites13, version as tls_version};
 pub(crate) use userlist::ROWS as USERLIST;
 
 /// Keywords of `global`.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use fulmar_rules::{Fault, Word};
+use fulmar_rules::{Fault, Point, Word};
 
 use crate::draft::{Draft, Reference};
 use crate::line::Line;
@@ -66,7 +66,7 @@ fn default_server(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 
 fn use_server(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let name = line.word("the name of a server")?;
-    let condition = rules::required_condition(draft, line)?;
+    let condition = rules::required_condition(draft, line, Point::Request)?;
     draft.use_servers.push((Reference { name, spot: line.spot.clone() }, condition));
     Ok(())
 }
@@ -159,11 +159,11 @@ pub(crate) fn source_address(line: &mut Line<'_>) -> Result<SocketAddr, Fault> {
 }
 
 fn force_persist(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    rules::required_condition(draft, line).map(drop)
+    rules::required_condition(draft, line, Point::Request).map(drop)
 }
 
 fn ignore_persist(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let condition = rules::required_condition(draft, line)?;
+    let condition = rules::required_condition(draft, line, Point::Request)?;
     draft.backend.ignore_persist.push(condition);
     Ok(())
 }

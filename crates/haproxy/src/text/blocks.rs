@@ -33,7 +33,7 @@ impl Blocks {
     }
 
     /// Whether the condition behind this word matters.
-    pub(crate) fn asks(&self, word: &str) -> bool {
+    fn asks(&self, word: &str) -> bool {
         match word {
             ".if" => self.are_read(),
             ".elif" => self.open.last().is_some_and(|block| block.branch == Branch::Waiting),
@@ -141,9 +141,14 @@ mod tests {
 
     #[test]
     fn what_has_no_place_is_an_error() {
-        for lines in
-            [".else", ".endif", ".elif 1", ".if 1", ".if 1;.else;.else;.endif", ".if 1;.else;.elif 1;.endif"]
-        {
+        for lines in [
+            ".else",
+            ".endif",
+            ".elif 1",
+            ".if 1",
+            ".if 1;.else;.else;.endif",
+            ".if 1;.else;.elif 1;.endif",
+        ] {
             assert!(read(lines).is_err(), "{lines}");
         }
         assert!(read(&".if 1;".repeat(100)).is_err());

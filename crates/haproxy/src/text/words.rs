@@ -126,7 +126,7 @@ impl Splitter<'_> {
 
     fn escape(&mut self) -> Result<(), Fault> {
         let byte = match self.bytes.get(self.at + 1) {
-            Some(&(byte @ (b' ' | b'\\' | b'#' | b'"' | b'\'' | b'$'))) => byte,
+            Some(&byte @ (b' ' | b'\\' | b'#' | b'"' | b'\'' | b'$')) => byte,
             Some(b'n') => b'\n',
             Some(b'r') => b'\r',
             Some(b't') => b'\t',
@@ -200,8 +200,12 @@ impl Reference {
                         for the sign itself write '\\$'"
                 .to_owned());
         }
-        let mut reference =
-            Self { name: name.to_owned(), default: String::new(), is_list: false, len: start + len };
+        let mut reference = Self {
+            name: name.to_owned(),
+            default: String::new(),
+            is_list: false,
+            len: start + len,
+        };
         if !braced {
             return Ok(reference);
         }

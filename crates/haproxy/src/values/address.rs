@@ -213,8 +213,20 @@ mod tests {
     #[test]
     fn what_is_no_address_is_told() {
         for text in [
-            ":x", ":80-70", ":99999", ":80-", "fd@x", "fd@-1", "abns@", "unix@", "ipv4@::1:80",
-            "ipv6@1.2.3.4:80", "quic4@:443", "a b:80", ":+", "host!:80",
+            ":x",
+            ":80-70",
+            ":99999",
+            ":80-",
+            "fd@x",
+            "fd@-1",
+            "abns@",
+            "unix@",
+            "ipv4@::1:80",
+            "ipv6@1.2.3.4:80",
+            "quic4@:443",
+            "a b:80",
+            ":+",
+            "host!:80",
         ] {
             assert!(Written::parse(text).is_err(), "{text}");
         }

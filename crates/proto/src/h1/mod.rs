@@ -269,6 +269,11 @@ impl<S: Side> H1<S> {
         self.queue_max = bytes;
     }
 
+    /// Bytes that are queued to be sent.
+    pub fn queued(&self) -> u64 {
+        self.outbox.size()
+    }
+
     /// The only place where what we receive and what we send meet.
     fn settle(&mut self) {
         if S::SERVER { self.settle_answer() } else { self.settle_request() }

@@ -23,6 +23,8 @@ pub(super) struct Desk {
     pub(super) servers: Vec<Vec<Exit>>,
     /// Of each backend, those who wait for a place.
     pub(super) queues: Vec<Queue<Asked>>,
+    /// Memory for lines of the log.
+    pub(super) line: Vec<u8>,
     errands: VecDeque<Errand>,
     #[expect(clippy::vec_box, reason = "a client holds the box: an idle one costs a pointer")]
     spare: Vec<Box<Exchange>>,
@@ -83,7 +85,7 @@ impl Desk {
         let servers = live.backends.iter().map(exits).collect();
         let queues = live.backends.iter().map(|it| Queue::new(thread, &it.group)).collect();
         let (errands, spare) = (VecDeque::new(), Vec::new());
-        Self { pool, frontends, servers, queues, errands, spare }
+        Self { pool, frontends, servers, queues, line: Vec::new(), errands, spare }
     }
 
     /// An exchange begins.

@@ -1,6 +1,7 @@
 //! A request and its response on their way: what is only there while they are.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -8,10 +9,12 @@ use fulmar_balance::Ticket;
 use fulmar_engine::SocketId;
 use fulmar_haproxy::BackendId;
 use fulmar_proto::{BodyLen, HeaderBuf, Request, StreamId, Version};
-use fulmar_rules::{RequestHead, ResponseHead};
+use fulmar_rules::subject::Variable;
+use fulmar_rules::{RequestHead, ResponseHead, Sample};
 use smallvec::SmallVec;
 
-use crate::http::record::Attempt;
+use crate::http::log::Level;
+use crate::http::record::{Attempt, GivenUp};
 
 /// A request and its response on their way.
 #[derive(Debug, Default)]
@@ -48,8 +51,33 @@ pub(super) struct Exchange {
     pub(super) was_stale: bool,
     /// Servers that were tried, and what came of it.
     pub(super) attempts: Vec<Attempt>,
+    /// How often it was tried again.
+    pub(super) tried: u32,
+    pub(super) given_up: GivenUp,
     pub(super) times: Times,
     pub(super) ended: Ended,
+    /// What became of cookies, in the letters of HAProxy's logs.
+    pub(super) cookie_marks: Ended,
+    /// The answer is our own.
+    pub(super) is_ours: bool,
+    /// What answered in place of a server, as the log names it.
+    pub(super) service: Option<&'static str>,
+    /// Fields of the request that concerned the client's connection only.
+    pub(super) hops: HeaderBuf,
+    /// `response` is there.
+    pub(super) has_response: bool,
+    /// Where the client comes from, and what it connected to, if a rule says so.
+    pub(super) source: Option<SocketAddr>,
+    pub(super) destination: Option<SocketAddr>,
+    pub(super) unique_id: Vec<u8>,
+    pub(super) variables: Vec<(Variable, Sample<'static>)>,
+    pub(super) request_captures: Vec<Vec<u8>>,
+    pub(super) response_captures: Vec<Vec<u8>>,
+    /// The cookie that is captured: of the request, and of the response.
+    pub(super) cookie_captures: Vec<Vec<u8>>,
+    pub(super) log_level: Level,
+    /// How many waited in front of it: in the backend's queue, and in the server's.
+    pub(super) queued_behind: (u32, u32),
     /// The server has been handed the end of the request, or of the client's side of a tunnel.
     pub(super) handed_over: bool,
     pub(super) bytes_in: u64,

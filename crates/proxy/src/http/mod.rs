@@ -40,7 +40,12 @@ mod failure;
 mod replies;
 
 mod answer;
+mod credentials;
 mod ending;
+mod log;
+mod subject;
+
+pub use record::{Attempt, Explanation, Failure, GivenUp, Tried};
 
 use desk::{Desk, Errand};
 use exchange::Stage;

@@ -6,26 +6,58 @@ use std::time::Duration;
 
 use fulmar_proto::PeerError;
 
+use crate::http::exchange::Exchange;
+use crate::http::session::Session;
+use crate::live::Live;
+
+/// Why a client was answered by an error of the proxy's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The frontend.
+    pub frontend: String,
+    /// The backend, if one was chosen.
+    pub backend: Option<String>,
+    /// What the client was told: 500 to 599.
+    pub status: u16,
+    /// How it ended, in the two letters of a line of the log.
+    pub ended: [u8; 2],
+    /// Attempts at servers, in order.
+    pub attempts: Vec<Tried>,
+    /// Why there was not another attempt.
+    pub given_up: GivenUp,
+}
+
+/// An attempt at a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tried {
+    /// Its name.
+    pub server: String,
+    /// What it came to.
+    pub attempt: Attempt,
+}
+
 /// An attempt at a server that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Attempt {
-    /// By its place in the backend.
-    pub(super) server: usize,
+pub struct Attempt {
+    /// The server, by its place in the backend.
+    pub server: usize,
     /// Exchanges that its connection had had before.
-    pub(super) uses: u32,
+    pub uses: u32,
     /// How old that connection was.
-    pub(super) age: Duration,
-    pub(super) failure: Failure,
+    pub age: Duration,
+    /// What happened.
+    pub failure: Failure,
 }
 
 /// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+#[non_exhaustive]
+pub enum Failure {
     /// The connection could not be made.
     Refused(io::ErrorKind),
     /// The connection did not stand in time.
     ConnectTimeout,
-    /// What lies below HTTP, such as TLS, could not be agreed on.
+    /// There is no way there, or what lies below HTTP, such as TLS, could not be agreed on.
     Layer(String),
     /// The connection ended without a byte of a response.
     Empty,
@@ -39,12 +71,82 @@ pub(super) enum Failure {
     Status(u16),
 }
 
+/// Why there was not another attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GivenUp {
+    /// There was nobody to send it to: no server is usable.
+    #[default]
+    NoServer,
+    /// It waited for a place for too long.
+    Queue,
+    /// Something of the proxy's own failed.
+    Internal,
+    /// `retry-on` does not name this.
+    NotWanted,
+    /// The server may have executed it, and its method says that this may be done once only.
+    Executed,
+    /// Its body was too long to be kept.
+    BodyGone,
+    /// As often as `retries` says it was tried again.
+    NoneLeft,
+    /// A rule forbids it (`disable-l7-retry`).
+    Forbidden,
+}
+
+impl Explanation {
+    pub(super) fn of(live: &Live, session: &Session, exchange: &Exchange) -> Self {
+        let backend = exchange.backend.map(|it| &live.backends[it.0]);
+        let name = |attempt: &Attempt| {
+            let server = backend.and_then(|backend| backend.servers.get(attempt.server));
+            server.map_or_else(String::new, |server| server.config.name.clone())
+        };
+        let tried = |attempt: &Attempt| Tried { server: name(attempt), attempt: attempt.clone() };
+        Self {
+            frontend: live.frontends[session.bind().frontend].config.name.clone(),
+            backend: backend.map(|backend| backend.config.name.clone()),
+            status: exchange.status,
+            ended: [exchange.ended.0, exchange.ended.1],
+            attempts: exchange.attempts.iter().map(tried).collect(),
+            given_up: exchange.given_up,
+        }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let backend = self.backend.as_deref().unwrap_or("<NOBACKEND>");
+        write!(f, "{} {backend}: {} is our own answer: ", self.frontend, self.status)?;
+        for tried in &self.attempts {
+            let Tried { server, attempt } = tried;
+            write!(f, "{server}: {}", attempt.failure)?;
+            match attempt.uses {
+                0 => f.write_str(" (a new connection); ")?,
+                uses => {
+                    let age = attempt.age.as_millis();
+                    write!(f, " (a connection {age} ms old, used {uses} times); ")?;
+                }
+            }
+        }
+        f.write_str(match self.given_up {
+            GivenUp::NoServer => "no server is usable",
+            GivenUp::Queue => "it waited too long for a place",
+            GivenUp::Internal => "something failed here",
+            GivenUp::NotWanted => "not tried again: retry-on does not name this",
+            GivenUp::Executed => "not tried again: it may have been executed",
+            GivenUp::BodyGone => "not tried again: its body was too long to be kept",
+            GivenUp::NoneLeft => "not tried again: no retries are left",
+            GivenUp::Forbidden => "not tried again: a rule forbids it",
+        })
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(kind) => write!(f, "cannot connect: {kind}"),
             Self::ConnectTimeout => f.write_str("no connection in time"),
-            Self::Layer(error) => write!(f, "{error}"),
+            Self::Layer(error) => f.write_str(error),
             Self::Empty => f.write_str("closed without an answer"),
             Self::Reset(kind) => write!(f, "{kind}"),
             Self::Silent => f.write_str("no answer in time"),

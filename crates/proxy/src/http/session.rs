@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_engine::SocketId;
+use fulmar_rules::Sample;
+use fulmar_rules::subject::Variable;
 
 use crate::http::exchange::Exchange;
 use crate::shared::BindId;
@@ -13,7 +15,9 @@ use crate::shared::BindId;
 pub(super) struct Session {
     /// Who the client is: who has connected, or whom a PROXY header names.
     pub(super) peer: SocketAddr,
-    pub(super) accepted: Instant,
+    /// What times of the next exchange are reckoned from: when it was accepted, or when the last
+    /// exchange ended.
+    pub(super) since: Instant,
     /// What the client waits for.
     pub(super) exchange: Option<Box<Exchange>>,
     /// What few clients have.
@@ -22,6 +26,8 @@ pub(super) struct Session {
     bind: u32,
     /// Requests so far.
     pub(super) requests: u32,
+    /// Of what lies below the first exchange, in milliseconds.
+    pub(super) handshake: u32,
 }
 
 /// What few clients have.
@@ -31,6 +37,24 @@ pub(super) struct Kept {
     pub(super) own: Option<SocketId>,
     /// What the client connected to, as a PROXY header tells it.
     pub(super) destination: Option<SocketAddr>,
+    /// Who has connected, if a PROXY header names somebody else.
+    pub(super) connected_from: Option<SocketAddr>,
+    /// What is known of its TLS.
+    pub(super) tls: Option<Tls>,
+    /// Variables that live as long as the connection.
+    pub(super) variables: Vec<(Variable, Sample<'static>)>,
+}
+
+/// What is known of a client's TLS.
+#[derive(Clone, Debug)]
+pub(super) struct Tls {
+    pub(super) version: &'static str,
+    pub(super) cipher: &'static str,
+    pub(super) alpn: Option<Vec<u8>>,
+    pub(super) server_name: Option<String>,
+    pub(super) resumed: bool,
+    /// The client's own, in DER.
+    pub(super) certificate: Option<Vec<u8>>,
 }
 
 impl Session {
@@ -38,12 +62,13 @@ impl Session {
         let narrow = |at: usize| u32::try_from(at).expect("fewer listeners than 2^32");
         Self {
             peer,
-            accepted: now,
+            since: now,
             exchange: None,
             kept: None,
             frontend: narrow(bind.frontend),
             bind: narrow(bind.bind),
             requests: 0,
+            handshake: 0,
         }
     }
 

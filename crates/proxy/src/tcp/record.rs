@@ -19,7 +19,7 @@ impl<'a> View<'a> {
             LogField::BytesRead => number(session.answered),
             LogField::BytesUploaded => number(session.received),
             LogField::Retries if session.redispatched => owned(format!("+{}", session.retries)),
-            LogField::Retries => number(session.retries.into()),
+            LogField::Retries => number(session.retries),
             LogField::TerminationState | LogField::TerminationStateCookie => {
                 let [by, when] = session.ending.unwrap_or(Ending::NORMAL).letters();
                 let letters = [by, when, b'-', b'-'];
@@ -37,16 +37,18 @@ impl<'a> View<'a> {
                 _ => text("<NOSRV>"),
             },
             LogField::ClientAddress => session.source.map(|it| Sample::Address(it.ip())),
-            LogField::ClientPort => number(session.source?.port().into()),
+            LogField::ClientPort => number(session.source?.port()),
             LogField::FrontendAddress => session.destination.map(|it| Sample::Address(it.ip())),
-            LogField::FrontendPort => number(session.destination?.port().into()),
+            LogField::FrontendPort => number(session.destination?.port()),
             LogField::ServerAddress => self.server().map(|it| Sample::Address(it.ip())),
-            LogField::ServerPort => number(self.server()?.port().into()),
+            LogField::ServerPort => number(self.server()?.port()),
             LogField::TlsCipher => text(self.tls()?.cipher),
             LogField::TlsVersion => text(self.tls()?.version),
             LogField::RequestCaptures => number(frontend.request_captures.len() as u64),
             LogField::Accepted | LogField::RequestBegan => {
-                number(here.shared.live.wall_millis(session.accepted)?)
+                let age = self.now.saturating_duration_since(session.accepted);
+                let wall = here.shared.since_epoch(self.now).saturating_sub(age);
+                number(u64::try_from(wall.as_millis()).unwrap_or(u64::MAX))
             }
             LogField::RequestCounter | LogField::LogCounter => {
                 number(sum(here.frontend().counters.iter(), Counter::SessionsTotal))
@@ -62,23 +64,26 @@ impl<'a> View<'a> {
         let live = &here.shared.live;
         match field {
             LogField::ProcessConnections => number(
-                live.frontends.iter().map(|it| sum(it.counters.iter(), Counter::Sessions)).sum(),
+                live.frontends
+                    .iter()
+                    .map(|it| sum(it.counters.iter(), Counter::Sessions))
+                    .sum::<u64>(),
             ),
             LogField::FrontendConnections => {
                 number(sum(here.frontend().counters.iter(), Counter::Sessions))
             }
             LogField::BackendConnections => match here.backend() {
                 Some(backend) => number(sum(backend.counters.iter(), Counter::Sessions)),
-                None => number(0),
+                None => number(0_u32),
             },
             LogField::ServerConnections => match (here.backend(), self.session.target) {
                 (Some(backend), Some(target)) => {
-                    number(backend.group.members()[target.0].sessions().into())
+                    number(backend.group.members()[target.0].sessions())
                 }
-                _ => number(0),
+                _ => number(0_u32),
             },
-            LogField::BackendQueue => number(self.session.queue_position.into()),
-            LogField::ServerQueue => number(0),
+            LogField::BackendQueue => number(self.session.queue_position),
+            LogField::ServerQueue => number(0_u32),
             _ => None,
         }
     }

@@ -80,7 +80,7 @@ impl<'a> View<'a> {
             }
             Fact::TlsResumed => Some(Sample::Bool(self.tls()?.resumed)),
             Fact::ClientCertificate => Some(Sample::Bool(self.tls()?.certificate.is_some())),
-            Fact::ClientCertificateVerified => number(0).filter(|_| self.tls().is_some()),
+            Fact::ClientCertificateVerified => number(0_u32).filter(|_| self.tls().is_some()),
             Fact::ClientCertificateDer => {
                 Some(Sample::Binary(Cow::Borrowed(self.tls()?.certificate.as_deref()?)))
             }

@@ -4,5 +4,5 @@ mod destination;
 mod header;
 mod tls;
 
-pub(crate) use destination::{Client, Destination};
+pub(crate) use destination::{Client, Destination, Opening};
 pub(crate) use tls::client_tls;

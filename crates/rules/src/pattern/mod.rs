@@ -89,7 +89,7 @@ impl Method {
     }
 
     /// The type that it compares.
-    pub fn compares(self) -> Type {
+    pub const fn compares(self) -> Type {
         match self {
             Self::Found => Type::Any,
             Self::Bool => Type::Bool,

@@ -1,0 +1,174 @@
+//! The life of the process: from the configuration to the end.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use fulmar_gateway::{Background, Gateway, Link, Master, Notify, Options, Waiting};
+use fulmar_haproxy::{Config, Environment, Source, ThisMachine};
+use signal_hook::consts::{SIGTERM, SIGUSR1};
+
+use super::arguments::Arguments;
+use super::messages::{self, Messages};
+
+/// Why it ends with status 1: what is to be said has been said.
+struct Failed;
+
+pub(super) fn begin(arguments: Arguments, given: Vec<OsString>) -> ExitCode {
+    match run(arguments, given) {
+        Ok(status) => ExitCode::from(status),
+        Err(Failed) => ExitCode::FAILURE,
+    }
+}
+
+fn run(arguments: Arguments, given: Vec<OsString>) -> Result<u8, Failed> {
+    let messages = Messages { quiet: arguments.quiet && !arguments.verbose };
+    let failed = |text: String| {
+        messages.alert(&text);
+        Failed
+    };
+    let start =
+        std::env::current_dir().map_err(|error| failed(format!("no directory: {error}")))?;
+    if let Some(folder) = &arguments.folder {
+        std::env::set_current_dir(folder).map_err(|error| {
+            failed(format!("Could not change to directory {} : {error}", folder.display()))
+        })?;
+    }
+    let link = Link::from_environment().map_err(|error| failed(format!("no master: {error}")))?;
+    // A first worker reads what its master has just read, and said everything about.
+    let heard = link.as_ref().is_some_and(|link| link.before.is_none());
+    let config = read(&arguments, Messages { quiet: messages.quiet || heard })?;
+    if arguments.checks_only {
+        if !arguments.quiet {
+            println!("Configuration file is valid");
+        }
+        return Ok(0);
+    }
+    if link.is_some() {
+        return serve(arguments, config, link, None, messages);
+    }
+    let is_master = arguments.master || config.global.master_worker;
+    let is_daemon = !arguments.foreground && (arguments.daemon || config.global.daemon);
+    let mut waiting = None;
+    if is_daemon {
+        match fulmar_gateway::background() {
+            Ok(Background::Front(status)) => return Ok(status),
+            Ok(Background::Back(front)) => waiting = Some(front),
+            Err(error) => return Err(failed(format!("cannot go into the background: {error}"))),
+        }
+    }
+    let pidfile = arguments.pidfile.as_ref().or(config.global.pidfile.as_ref());
+    if let Some(path) = pidfile.filter(|_| is_master || is_daemon) {
+        fulmar_gateway::write_pidfile(path).map_err(|error| {
+            failed(format!("Cannot create pidfile {} : {error}", path.display()))
+        })?;
+    }
+    if !is_master {
+        return serve(arguments, config, None, waiting, messages);
+    }
+    let master = master(&arguments, given, start, waiting).map_err(failed)?;
+    master.run().map_err(|error| failed(format!("cannot look after a worker: {error}")))
+}
+
+/// The configuration, after everything was said about it.
+fn read(arguments: &Arguments, messages: Messages) -> Result<Config, Failed> {
+    let sources: Vec<Source> = arguments.files.iter().cloned().map(Source::Path).collect();
+    let options = fulmar_haproxy::Options { lenient: arguments.lenient };
+    let environment = Environment::of_process();
+    let loaded = match fulmar_haproxy::load(&sources, &environment, &ThisMachine, &options) {
+        Ok(loaded) => loaded,
+        Err(found) => {
+            messages.report(&found.0);
+            messages.alert("config : Fatal errors found in configuration.");
+            return Err(Failed);
+        }
+    };
+    messages.report(&loaded.warnings);
+    if arguments.fails_on_warnings && !loaded.warnings.is_empty() {
+        messages.alert("config : Some warnings were found and 'zero-warning' is set. Aborting.");
+        return Err(Failed);
+    }
+    let mut config = loaded.config;
+    if arguments.trusts_servers {
+        trust_servers(&mut config);
+    }
+    Ok(config)
+}
+
+/// `-dV`: as if every server said `verify none`.
+fn trust_servers(config: &mut Config) {
+    for backend in &mut config.backends {
+        for server in &mut Arc::make_mut(backend).servers {
+            if let Some(tls) = &mut Arc::make_mut(server).tls {
+                tls.verify = false;
+            }
+        }
+    }
+}
+
+fn master(
+    arguments: &Arguments,
+    given: Vec<OsString>,
+    folder: PathBuf,
+    waiting: Option<Waiting>,
+) -> Result<Master, String> {
+    let program = std::env::current_exe().map_err(|error| format!("no program: {error}"))?;
+    let arguments_of_worker = std::iter::once(OsString::from("proxy")).chain(given).collect();
+    Ok(Master {
+        program,
+        arguments: arguments_of_worker,
+        folder,
+        notify: Notify::from_environment().filter(|_| arguments.notifies),
+        waiting,
+        tell: if arguments.quiet { |_, _| {} } else { messages::tell },
+    })
+}
+
+/// The process that works.
+fn serve(
+    arguments: Arguments,
+    config: Config,
+    link: Option<Link>,
+    waiting: Option<Waiting>,
+    messages: Messages,
+) -> Result<u8, Failed> {
+    let failed = |error: fulmar_gateway::Error| {
+        messages.alert(&error.to_string());
+        Failed
+    };
+    let pids = match link.as_ref().and_then(|link| link.before) {
+        Some(before) => vec![before],
+        None => arguments.previous.pids.clone(),
+    };
+    let options = Options {
+        connections_max: arguments.connections_max,
+        predecessors: fulmar_gateway::predecessors(&pids, arguments.socket.as_deref()),
+    };
+    let global = config.global.clone();
+    let gateway = Gateway::open(config, options).map_err(failed)?;
+    fulmar_gateway::drop_privileges(&global).map_err(failed)?;
+    let (stopper, live) = (gateway.stopper(), Arc::clone(gateway.live()));
+    let dump = {
+        let live = Arc::clone(&live);
+        move || fulmar_gateway::dump(&live, |line| messages.warning(line))
+    };
+    let watched = fulmar_gateway::watch(stopper, dump);
+    watched.map_err(|error| failed(fulmar_gateway::Error::Signals(error)))?;
+    let running = gateway.start().map_err(failed)?;
+    let signal = if arguments.previous.at_once { SIGTERM } else { SIGUSR1 };
+    fulmar_gateway::signal_all(&pids, signal);
+    if let Some(waiting) = waiting
+        && let Err(error) = waiting.dismiss()
+    {
+        messages.warning(&format!("cannot leave the terminal: {error}"));
+    }
+    if let Some(link) = link {
+        // Its master is gone: nobody would ever tell this process to end.
+        let orphaned = link.ready(|| std::process::exit(1));
+        orphaned.map_err(|error| failed(fulmar_gateway::Error::Signals(error)))?;
+    }
+    running.join().map_err(|error| failed(error.into()))?;
+    fulmar_gateway::farewell(&live, |line| messages.warning(line));
+    Ok(0)
+}

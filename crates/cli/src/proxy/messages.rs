@@ -1,0 +1,60 @@
+//! What is said on standard error, as HAProxy words it.
+
+use fulmar_gateway::Told;
+use fulmar_haproxy::Diagnostic;
+
+/// Says it, or not (`-q`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Messages {
+    pub(super) quiet: bool,
+}
+
+impl Messages {
+    pub(super) fn alert(self, text: &str) {
+        self.tell(Told::Alert, text);
+    }
+
+    pub(super) fn warning(self, text: &str) {
+        self.tell(Told::Warning, text);
+    }
+
+    pub(super) fn tell(self, told: Told, text: &str) {
+        if !self.quiet {
+            tell(told, text);
+        }
+    }
+
+    pub(super) fn report(self, diagnostics: &[Diagnostic]) {
+        if !self.quiet {
+            let process = std::process::id();
+            diagnostics.iter().for_each(|found| line(&found.report(process)));
+        }
+    }
+}
+
+/// One message.
+pub(super) fn tell(told: Told, text: &str) {
+    let label = match told {
+        Told::Notice => "[NOTICE]",
+        Told::Warning => "[WARNING]",
+        Told::Alert => "[ALERT]",
+    };
+    line(&format!("{label:<10} ({}) : {text}", std::process::id()));
+}
+
+/// If standard error is gone, there is nobody to tell.
+fn line(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+pub(super) fn version(long: bool) -> String {
+    let short = format!("fulmar proxy version {}\n", env!("CARGO_PKG_VERSION"));
+    if !long {
+        return short;
+    }
+    format!("{short}Reads configurations of HAProxy {LIKE}.\nTLS: rustls, TLS 1.2 and 1.3.\n")
+}
+
+/// The version of HAProxy whose manual is followed.
+const LIKE: &str = "2.6";

@@ -1,0 +1,99 @@
+//! The threads of a proxy.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fulmar_drive::Waker;
+use fulmar_engine::ListenerId;
+use fulmar_host::{Crew, Worker};
+use fulmar_proxy::{Checks, Live, Proxy, Wake};
+use fulmar_sys as sys;
+
+use crate::doors::Door;
+use crate::logs::Logs;
+use crate::pages::Pages;
+use crate::statistics::process::Process;
+
+/// Threads that serve clients.
+pub(crate) struct Proxies {
+    pub(crate) live: Arc<Live>,
+    /// As many as there are listens, in their order.
+    pub(crate) doors: Vec<Door>,
+    pub(crate) logs: Logs,
+    pub(crate) process: Arc<Process>,
+    pub(crate) roll: Roll,
+}
+
+/// The wakers of the threads, until all are known.
+#[derive(Default)]
+pub(crate) struct Roll(Mutex<BTreeMap<usize, Waker>>);
+
+impl Roll {
+    /// This thread's; once all are there, the threads can rouse each other.
+    fn enter(&self, live: &Live, thread: usize, waker: Waker) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(thread, waker);
+        if known.len() == live.threads {
+            let wakers = std::mem::take(&mut *known).into_values();
+            live.wakers.set(wakers.map(|waker| Box::new(move || waker.wake()) as Wake));
+        }
+    }
+}
+
+impl Crew for Proxies {
+    type Engine = Proxy;
+    type Report = ();
+
+    fn make(&self, worker: &Worker) -> io::Result<Proxy> {
+        self.process.add_thread();
+        let live = Arc::clone(&self.live);
+        let (journal, services) = (Box::new(self.logs.writer()), Box::new(Pages));
+        Ok(Proxy::new(sys::now(), live, worker.number, journal, services, worker.stop()))
+    }
+
+    fn add_listener(&self, engine: &mut Proxy, worker: &Worker, listener: ListenerId) {
+        let door = &self.doors[worker.listen(listener)];
+        engine.add_listener(listener, door.bind, door.layers());
+    }
+
+    fn set_waker(&self, _: &mut Proxy, worker: &Worker, waker: Waker) {
+        self.roll.enter(&self.live, worker.number, waker);
+    }
+
+    fn is_done(&self, engine: &Proxy, _: &Worker) -> bool {
+        engine.is_done()
+    }
+
+    fn finish(&self, _: &mut Proxy) {}
+}
+
+/// The thread that looks after servers.
+pub(crate) struct Checkers {
+    pub(crate) live: Arc<Live>,
+    pub(crate) logs: Logs,
+}
+
+impl Crew for Checkers {
+    type Engine = Checks;
+    type Report = ();
+
+    fn make(&self, _: &Worker) -> io::Result<Checks> {
+        Ok(Checks::new(sys::now(), Arc::clone(&self.live), Box::new(self.logs.writer())))
+    }
+
+    fn add_listener(&self, _: &mut Checks, _: &Worker, _: ListenerId) {
+        unreachable!("it has none");
+    }
+
+    fn set_waker(&self, _: &mut Checks, _: &Worker, waker: Waker) {
+        self.live.checks.set_wake(Box::new(move || waker.wake()));
+    }
+
+    /// Whoever ends chooses among servers as they are known.
+    fn is_done(&self, _: &Checks, worker: &Worker) -> bool {
+        worker.stop().is_set()
+    }
+
+    fn finish(&self, _: &mut Checks) {}
+}

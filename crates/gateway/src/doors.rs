@@ -1,0 +1,159 @@
+//! A `bind` line at work: what to listen on, and what lies below each connection.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fulmar_drive::ListenOptions;
+use fulmar_haproxy::model::{BindAddress, BindTls, ClientVerify, TlsVersion};
+use fulmar_haproxy::{Bind, Frontend};
+use fulmar_host::{Address, Listen};
+use fulmar_proto::Layer;
+use fulmar_proxy::{BindId, MakeLayer};
+use fulmar_semantics::proxy_protocol::ProxyProtocol;
+use fulmar_sys as sys;
+use fulmar_tls::{
+    ClientAuth, ConfigError, Identity, Pem, ServerOptions, ServerTls, UnknownNames, Version,
+};
+
+use crate::error::Error;
+
+/// What clients of one `bind` line find.
+#[derive(Clone, Debug)]
+pub(crate) struct Door {
+    pub(crate) bind: BindId,
+    tls: Option<ServerTls>,
+    accepts_proxy: bool,
+}
+
+impl Door {
+    /// Reads certificates and keys.
+    pub(crate) fn new(id: BindId, frontend: &Frontend, bind: &Bind) -> Result<Self, Error> {
+        let tls = bind.tls.as_ref().map(tls).transpose().map_err(|error| Error::Tls {
+            place: bind.place.clone(),
+            frontend: frontend.name.clone(),
+            error,
+        })?;
+        Ok(Self { bind: id, tls, accepts_proxy: bind.accepts_proxy })
+    }
+
+    /// What lies below each connection: a PROXY header, then TLS; nothing, if there is neither.
+    pub(crate) fn layers(&self) -> Option<MakeLayer> {
+        let (tls, accepts_proxy) = (self.tls.clone(), self.accepts_proxy);
+        if tls.is_none() && !accepts_proxy {
+            return None;
+        }
+        Some(Box::new(move |_| {
+            // Without randomness there is no session, and no connection either.
+            let session: Option<Box<dyn Layer>> = match &tls {
+                Some(tls) => Some(Box::new(tls.session().ok()?)),
+                None => None,
+            };
+            match accepts_proxy {
+                true => Some(Box::new(ProxyProtocol::new(session))),
+                false => session,
+            }
+        }))
+    }
+}
+
+/// What a `bind` line listens on.
+pub(crate) fn listen(frontend: &Frontend, bind: &Bind) -> Result<Listen, Error> {
+    let listen = match &bind.address {
+        BindAddress::Tcp(address) => Listen::tcp(*address),
+        BindAddress::Unix(path) => Listen::unix(path),
+        BindAddress::Abstract(name) => Listen::unix(format!("@{name}")),
+        BindAddress::Inherited(number) => Listen::inherited(
+            sys::inherited(*number).map_err(|error| wrong(frontend, bind, error))?,
+        ),
+    };
+    let options = ListenOptions {
+        reuse_port: true, // the next process may come to stand beside this one
+        defer_accept: bind.defer_accept,
+        v6_only: bind.v6only,
+        interface: bind.interface.as_deref().map(Box::from),
+        ..ListenOptions::default()
+    };
+    let listen = listen.tcp_options(options).owner(bind.owner.0, bind.owner.1);
+    let listen = listen.permissions(bind.permissions.unwrap_or(PERMISSIONS));
+    Ok(match bind.backlog.or(frontend.backlog) {
+        Some(backlog) => listen.backlog(backlog),
+        None => listen,
+    })
+}
+
+/// What the threads call it.
+pub(crate) fn address(bind: &BindAddress) -> Option<Address> {
+    match bind {
+        BindAddress::Tcp(address) => Some(Address::Tcp(*address)),
+        BindAddress::Unix(path) => Some(Address::Unix(path.clone())),
+        BindAddress::Abstract(name) => Some(Address::Unix(format!("@{name}").into())),
+        BindAddress::Inherited(_) => None,
+    }
+}
+
+/// There can be no listener.
+pub(crate) fn wrong(frontend: &Frontend, bind: &Bind, error: std::io::Error) -> Error {
+    Error::Bind {
+        place: bind.place.clone(),
+        frontend: frontend.name.clone(),
+        address: text(&bind.address),
+        error,
+    }
+}
+
+/// As it is written.
+fn text(address: &BindAddress) -> String {
+    match address {
+        BindAddress::Tcp(address) => address.to_string(),
+        BindAddress::Unix(path) => path.display().to_string(),
+        BindAddress::Abstract(name) => format!("abns@{name}"),
+        BindAddress::Inherited(number) => format!("fd@{number}"),
+    }
+}
+
+fn tls(bind: &BindTls) -> Result<ServerTls, ConfigError> {
+    let authorities = || -> Vec<Pem> { bind.ca_file.iter().map(|path| (&**path).into()).collect() };
+    let version = |version: TlsVersion| match version {
+        TlsVersion::Tls12 => Version::Tls12,
+        TlsVersion::Tls13 => Version::Tls13,
+    };
+    let defaults = ServerOptions::default();
+    ServerTls::new(ServerOptions {
+        identities: bind.certificates.iter().map(|path| identity(path)).collect(),
+        unknown_names: match bind.strict_sni {
+            true => UnknownNames::Refused,
+            false => UnknownNames::First,
+        },
+        client_auth: match bind.verify {
+            ClientVerify::None => ClientAuth::None,
+            ClientVerify::Optional => ClientAuth::Optional(authorities().into()),
+            ClientVerify::Required => ClientAuth::Required(authorities().into()),
+        },
+        version_min: bind.version_min.map_or(defaults.version_min, version),
+        version_max: bind.version_max.map_or(defaults.version_max, version),
+        ciphers: bind.suites.clone(),
+        alpn: bind.alpn.iter().map(|name| name.as_bytes().to_vec()).collect(),
+        tickets: if bind.no_tickets { 0 } else { defaults.tickets },
+        ..defaults
+    })
+}
+
+/// A certificate and its key: of the same file, or of one beside it (`site.pem.key`, `site.key`).
+fn identity(path: &Path) -> Identity {
+    let has_key = fs::read(path).is_ok_and(|text| contains(&text, KEY_MARK));
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".key");
+    let others = [PathBuf::from(beside), path.with_extension("key")];
+    let key = others.into_iter().find(|other| !has_key && other.is_file());
+    Identity::files(path, key.unwrap_or_else(|| path.to_owned()))
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+/// In the line that a private key in PEM begins with (RFC 7468 §10, §11).
+const KEY_MARK: &[u8] = b"PRIVATE KEY-----";
+/// Who may connect to a Unix socket for which no `mode` is said: everybody, as with HAProxy, where
+/// the folder does not keep them away.
+const PERMISSIONS: u32 = 0o777;

@@ -1,0 +1,156 @@
+//! From a configuration to what runs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+
+use fulmar_haproxy::{Bind, Config, Frontend};
+use fulmar_host::{Address, Bound, Program, Running, Stopper};
+use fulmar_proxy::{BindId, Live};
+use fulmar_sys as sys;
+
+use crate::crews::{Checkers, Proxies, Roll};
+use crate::doors::{self, Door};
+use crate::error::Error;
+use crate::logs::{Logs, machine_name};
+use crate::statistics::process::Process;
+
+/// What a command line says beside the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Connections of clients at a time, whatever the configuration says (`-n`).
+    pub connections_max: Option<usize>,
+    /// Where the process before this one hands its listeners over ([`hand_over_name`]): the first
+    /// that answers. If nobody does, this one binds beside it.
+    pub predecessors: Vec<PathBuf>,
+}
+
+/// Where a process hands its listeners over: a name in the abstract namespace, which only its user
+/// and the superuser are answered at. Names are one network's, numbers of processes are not: so
+/// that containers which share a network keep apart, their namespace is part of it.
+pub fn hand_over_name(process: u32) -> PathBuf {
+    let space = std::fs::read_link("/proc/self/ns/pid");
+    let space = space.map_or_else(|_| String::new(), |link| link.display().to_string());
+    let digits: String = space.chars().filter(char::is_ascii_digit).collect();
+    format!("@fulmar-proxy-{digits}-{process}").into()
+}
+
+/// A proxy that listens, and whose threads have not started.
+#[derive(Debug)]
+pub struct Gateway {
+    live: Arc<Live>,
+    logs: Logs,
+    process: Arc<Process>,
+    stopper: Stopper,
+    bound: Bound<()>,
+}
+
+impl Gateway {
+    /// Listens, or takes over; reads certificates; opens logs.
+    ///
+    /// # Errors
+    /// The first thing that is wrong. Nothing is left open then, and the process before this one
+    /// goes on as if it had not been asked.
+    pub fn open(mut config: Config, options: Options) -> Result<Self, Error> {
+        let limit = sys::raise_descriptors().map_err(Error::Descriptors)?;
+        let fits = connections_within(usize::try_from(limit.now).unwrap_or(usize::MAX));
+        let asked = options.connections_max.or(config.global.connections_max);
+        let connections_max = asked.map_or(fits, |asked| asked.min(fits));
+        config.global.connections_max = Some(connections_max);
+        let threads = config.global.threads;
+        let threads = threads.or_else(|| thread::available_parallelism().ok().map(Into::into));
+        let threads = threads.unwrap_or(1);
+        let logs = Logs::open(&config)?;
+        let (mut listens, mut doors) = (Vec::new(), Vec::new());
+        for (id, frontend, bind) in binds(&config) {
+            doors.push(Door::new(id, frontend, bind)?);
+            listens.push(doors::listen(frontend, bind)?);
+        }
+        if listens.is_empty() {
+            return Err(Error::NoListener);
+        }
+        let live = Arc::new(Live::new(config, threads));
+        let node = live.config.global.node.clone().unwrap_or_else(machine_name);
+        let process = Arc::new(Process::new(node, connections_max, limit.now));
+        let proxies = Proxies {
+            live: Arc::clone(&live),
+            doors,
+            logs: logs.clone(),
+            process: Arc::clone(&process),
+            roll: Roll::default(),
+        };
+        let program = Program::new().crew("proxy", proxies, listens, threads);
+        let checkers = Checkers { live: Arc::clone(&live), logs: logs.clone() };
+        let program = program.crew("checks", checkers, Vec::new(), 1);
+        let program = program.offer(hand_over_name(std::process::id()));
+        let program = options.predecessors.into_iter().fold(program, Program::take_over);
+        let stopper = program.stopper();
+        let bound = program.open().map_err(|error| placed(&live.config, error))?;
+        Ok(Self { live, logs, process, stopper, bound })
+    }
+
+    /// What it is made of, and what it counts.
+    pub fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+
+    /// The process as a whole, for statistics.
+    pub fn process(&self) -> &Arc<Process> {
+        &self.process
+    }
+
+    /// Its logs.
+    pub fn logs(&self) -> &Logs {
+        &self.logs
+    }
+
+    /// Where it listens, in the order of the configuration.
+    pub fn addresses(&self) -> Vec<Address> {
+        self.bound.addresses().next().unwrap_or_default()
+    }
+
+    /// Ends it gracefully, from any thread, also before it has started.
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Starts the threads; then the process before this one, if listeners were taken over from
+    /// it, ends gracefully.
+    ///
+    /// # Errors
+    /// A thread could not start: then none has, and the process before this one goes on.
+    pub fn start(self) -> Result<Running<()>, Error> {
+        Ok(self.bound.start()?)
+    }
+}
+
+/// Every line that is listened on, in the order of the text.
+fn binds(config: &Config) -> impl Iterator<Item = (BindId, &Frontend, &Bind)> {
+    let frontends = config.frontends.iter().enumerate();
+    frontends.filter(|(_, frontend)| !frontend.disabled).flat_map(|(number, frontend)| {
+        let binds = frontend.binds.iter().enumerate();
+        binds.map(move |(at, bind)| (BindId { frontend: number, bind: at }, &**frontend, bind))
+    })
+}
+
+/// With the line that the error is about.
+fn placed(config: &Config, error: fulmar_host::Error) -> Error {
+    match error {
+        fulmar_host::Error::Listen { address: Some(address), error } => {
+            let of = |bind: &Bind| doors::address(&bind.address).as_ref() == Some(&address);
+            match binds(config).find(|(_, _, bind)| of(bind)) {
+                Some((_, frontend, bind)) => doors::wrong(frontend, bind, error),
+                None => Error::Host(fulmar_host::Error::Listen { address: Some(address), error }),
+            }
+        }
+        error => Error::Host(error),
+    }
+}
+
+/// A connection of a client has one to a server, mostly.
+fn connections_within(descriptors: usize) -> usize {
+    (descriptors.saturating_sub(RESERVE) / 2).max(1)
+}
+
+/// For standard streams, listeners, epoll, logs and open files.
+const RESERVE: usize = 128;

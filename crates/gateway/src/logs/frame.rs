@@ -1,0 +1,73 @@
+//! What stands before the text of a line: RFC 3164, RFC 5424, a level for journals, or nothing.
+
+use std::io::Write;
+
+use fulmar_haproxy::Global;
+use fulmar_haproxy::model::{LogLine, LogTarget};
+use fulmar_sys as sys;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// What is the same for all lines.
+#[derive(Debug)]
+pub(super) struct Frame {
+    /// Of the machine, or as `log-send-hostname` says.
+    hostname: String,
+    /// Lines for syslog of old carry it.
+    sends_hostname: bool,
+    tag: String,
+    zone: TimeZone,
+}
+
+impl Frame {
+    /// Asks the machine for its name and its time zone, once.
+    pub(super) fn new(global: &Global) -> Self {
+        let hostname = global.log_hostname.clone().filter(|name| !name.is_empty());
+        Self {
+            sends_hostname: global.log_hostname.is_some(),
+            hostname: hostname.unwrap_or_else(machine_name),
+            tag: global.log_tag.clone().unwrap_or_else(|| TAG.to_owned()),
+            zone: TimeZone::system(),
+        }
+    }
+
+    /// Writes everything up to the text.
+    pub(super) fn begin(
+        &self,
+        line: &mut Vec<u8>,
+        target: &LogTarget,
+        level: u8,
+        tag: Option<&str>,
+        process: u32,
+    ) {
+        let priority = u32::from(target.facility) * 8 + u32::from(level);
+        let tag = tag.unwrap_or(&self.tag);
+        let host = &self.hostname;
+        let moment = || Timestamp::try_from(sys::wall_clock()).unwrap_or_default();
+        let here = |moment: Timestamp| moment.to_zoned(self.zone.clone());
+        let written = match target.format {
+            LogLine::Rfc3164 => {
+                let date = here(moment()).strftime("%b %e %H:%M:%S").to_string();
+                let name = if self.sends_hostname { format!("{host} ") } else { String::new() };
+                write!(line, "<{priority}>{date} {name}{tag}[{process}]: ")
+            }
+            LogLine::Rfc5424 => {
+                let date = here(moment()).strftime("%Y-%m-%dT%H:%M:%S%.6f%:z").to_string();
+                write!(line, "<{priority}>1 {date} {host} {tag} {process} - - ")
+            }
+            LogLine::Short => write!(line, "<{level}>"),
+            LogLine::Raw => Ok(()),
+        };
+        written.expect("memory takes everything");
+    }
+}
+
+/// As the machine is called; a dash, if nobody says.
+pub(crate) fn machine_name() -> String {
+    let name = std::fs::read_to_string(HOSTNAME);
+    name.map_or_else(|_| "-".to_owned(), |name| name.trim().to_owned())
+}
+
+/// As scripts and filters expect it of whoever is in HAProxy's place.
+const TAG: &str = "haproxy";
+const HOSTNAME: &str = "/proc/sys/kernel/hostname";

@@ -1,0 +1,320 @@
+//! From drafts to the model: names are looked up, what was inherited is put in its place, and what
+//! does not go together is told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fulmar_rules::format::Standard;
+use fulmar_rules::http::HttpRule;
+use fulmar_rules::{Fault, Format};
+
+use crate::diagnostics::{Diagnostic, Severity};
+use crate::draft::{Choice, Draft, Globals, Kind, LogFormat, Reference};
+use crate::line::Spot;
+use crate::model::{
+    Backend, BackendId, Bind, Config, Frontend, LogTarget, Mode, Server, ServerId, Target,
+    UseBackend, Userlist,
+};
+use crate::parameters::bind::BindDraft;
+use crate::table;
+
+/// The configuration of all sections.
+pub(crate) fn config(
+    globals: Globals,
+    proxies: Vec<Draft>,
+    userlists: Vec<Userlist>,
+    found: &mut Vec<Diagnostic>,
+) -> Config {
+    let mut finisher = Finisher { globals: &globals, backends: BTreeMap::new(), found };
+    let with_servers = proxies.iter().filter(|draft| draft.kind.is_back());
+    for (n, draft) in with_servers.enumerate() {
+        finisher.backends.insert(draft.name.clone(), (BackendId(n), draft.mode, draft.kind));
+    }
+    let ids = numbers(&proxies);
+    let mut config = Config::default();
+    for (draft, id) in proxies.into_iter().zip(ids) {
+        finisher.check(&draft);
+        if draft.kind.is_front() {
+            config.frontends.push(Arc::new(finisher.frontend(&draft, id)));
+        }
+        if draft.kind.is_back() {
+            config.backends.push(Arc::new(finisher.backend(draft, id)));
+        }
+    }
+    config.global = globals.model;
+    config.userlists = userlists.into_iter().map(Arc::new).collect();
+    config
+}
+
+/// A number for each proxy: its own, or the first from 2 that nobody has.
+fn numbers(proxies: &[Draft]) -> Vec<u32> {
+    let said: Vec<u32> = proxies.iter().filter_map(|draft| draft.id).collect();
+    let mut free = (FIRST_ID..).filter(|id| !said.contains(id));
+    proxies.iter().map(|draft| draft.id.or_else(|| free.next()).unwrap_or(0)).collect()
+}
+
+struct Finisher<'a> {
+    globals: &'a Globals,
+    /// All that have servers, by name.
+    backends: BTreeMap<String, (BackendId, Mode, Kind)>,
+    found: &'a mut Vec<Diagnostic>,
+}
+
+impl Finisher<'_> {
+    fn say(&mut self, severity: Severity, spot: &Spot, column: u32, message: String) {
+        let fault = Fault::new(column, message);
+        self.found.push(Diagnostic::at(severity, &spot.place, &spot.text, fault));
+    }
+
+    fn warn_section(&mut self, draft: &Draft, message: String) {
+        if let Some(spot) = &draft.spot {
+            self.say(Severity::Warning, spot, 1, message);
+        }
+    }
+
+    /// What HAProxy warns of.
+    fn check(&mut self, draft: &Draft) {
+        let name = &draft.name;
+        let kind = draft.kind.name();
+        if draft.kind == Kind::Frontend && draft.binds.is_empty() && !draft.disabled {
+            self.warn_section(draft, format!("{kind} '{name}' has no 'bind' line"));
+        }
+        let mut missing = Vec::new();
+        if draft.kind.is_front() && draft.frontend.timeouts.client.is_none() {
+            missing.push("client");
+        }
+        let timeouts = &draft.backend.timeouts;
+        if draft.kind.is_back() && !draft.servers.is_empty() {
+            if timeouts.connect.is_none() {
+                missing.push("connect");
+            }
+            let has_tunnel = timeouts.tunnel.is_some() && draft.mode == Mode::Tcp;
+            if timeouts.server.is_none() && !has_tunnel {
+                missing.push("server");
+            }
+        }
+        if !missing.is_empty() && !draft.disabled {
+            let missing = missing.join("', 'timeout ");
+            let message = format!(
+                "{kind} '{name}' has no 'timeout {missing}': without it, who vanishes is waited \
+                 for for ever"
+            );
+            self.warn_section(draft, message);
+        }
+        if draft.mode == Mode::Tcp {
+            for (spot, word) in &draft.http_only {
+                let message = format!(
+                    "'{}' means nothing in the {kind} '{name}': its mode is tcp",
+                    word.text
+                );
+                self.say(Severity::Warning, spot, word.column, message);
+            }
+        }
+    }
+
+    fn frontend(&mut self, draft: &Draft, id: u32) -> Frontend {
+        let mut frontend = draft.frontend.clone();
+        frontend.name.clone_from(&draft.name);
+        frontend.place = draft.spot.as_ref().map(|spot| spot.place.clone());
+        frontend.id = id;
+        frontend.is_listen = draft.kind == Kind::Listen;
+        frontend.disabled = draft.disabled;
+        frontend.description.clone_from(&draft.description);
+        frontend.mode = draft.mode;
+        frontend.binds = binds(&draft.binds);
+        frontend.options = draft.options.clone();
+        frontend.logs = self.logs(draft);
+        frontend.log_tag = frontend.log_tag.or_else(|| self.globals.model.log_tag.clone());
+        frontend.log_format = self.log_format(draft);
+        frontend.connection_rules.clone_from(&draft.connection_rules);
+        frontend.session_rules.clone_from(&draft.session_rules);
+        frontend.content_rules.clone_from(&draft.content_rules);
+        frontend.request_rules = requests(draft);
+        frontend.response_rules.clone_from(&draft.response_rules);
+        frontend.after_response_rules.clone_from(&draft.after_response_rules);
+        frontend.unique_id =
+            draft.unique_id_format.clone().map(|format| (format, draft.unique_id_header.clone()));
+        frontend.errors = Arc::new(draft.errors.clone());
+        frontend.stats = stats(draft);
+        frontend.use_backends = self.use_backends(draft);
+        frontend.default_backend = self.default_backend(draft);
+        frontend
+    }
+
+    fn backend(&mut self, mut draft: Draft, id: u32) -> Backend {
+        let mut backend = std::mem::take(&mut draft.backend);
+        backend.name.clone_from(&draft.name);
+        backend.place = draft.spot.as_ref().map(|spot| spot.place.clone());
+        backend.id = id;
+        backend.is_listen = draft.kind == Kind::Listen;
+        backend.disabled = draft.disabled;
+        backend.description.clone_from(&draft.description);
+        backend.mode = draft.mode;
+        backend.options = draft.options.clone();
+        backend.logs = self.logs(&draft);
+        backend.errors = Arc::new(draft.errors.clone());
+        backend.stats = stats(&draft);
+        if draft.kind == Kind::Backend {
+            backend.content_rules = std::mem::take(&mut draft.content_rules);
+            backend.request_rules = requests(&draft);
+            backend.response_rules = std::mem::take(&mut draft.response_rules);
+            backend.after_response_rules = std::mem::take(&mut draft.after_response_rules);
+        }
+        backend.response_content_rules = std::mem::take(&mut draft.response_content_rules);
+        if let Some(cookie) = &mut backend.cookie
+            && cookie.dynamic_key.is_some()
+        {
+            cookie.dynamic_key = draft.dynamic_cookie_key.clone();
+        }
+        backend.use_servers = self.use_servers(&mut draft);
+        let servers = std::mem::take(&mut draft.servers);
+        let said: Vec<u32> = servers.iter().filter_map(|server| server.id).collect();
+        let mut free = (1..).filter(|id| !said.contains(id));
+        let numbered = servers.into_iter().map(|server| {
+            let id = server.id.or_else(|| free.next()).unwrap_or(0);
+            Arc::new(Server { id, ..server.model })
+        });
+        backend.servers = numbered.collect();
+        backend.check = draft.check.finish();
+        backend
+    }
+
+    fn logs(&self, draft: &Draft) -> Vec<LogTarget> {
+        let global = match draft.logs_global {
+            true => &self.globals.model.logs[..],
+            false => &[],
+        };
+        global.iter().chain(&draft.logs).cloned().collect()
+    }
+
+    /// A format that needs HTTP is that of TCP in mode tcp, with a warning.
+    fn log_format(&mut self, draft: &Draft) -> Arc<Format> {
+        let standard = |standard: Standard| Arc::new(Format::from(standard));
+        let (format, spot, word) = match &draft.log_format {
+            LogFormat::Plain if draft.mode == Mode::Http => return standard(Standard::ConnectHttp),
+            LogFormat::Plain => return standard(Standard::ConnectTcp),
+            LogFormat::Tcp => return standard(Standard::Tcp),
+            LogFormat::Own(format) => return Arc::clone(format),
+            LogFormat::Http(spot, word) => (Standard::Http, spot, word),
+            LogFormat::Clf(spot, word) => (Standard::HttpClf, spot, word),
+        };
+        if draft.mode == Mode::Http {
+            return standard(format);
+        }
+        let message = format!(
+            "'{}' wants mode http, and '{}' has mode tcp: 'option tcplog' is taken",
+            word.text, draft.name
+        );
+        self.say(Severity::Warning, spot, word.column, message);
+        standard(Standard::Tcp)
+    }
+
+    fn use_backends(&mut self, draft: &Draft) -> Vec<UseBackend> {
+        let mut rules = Vec::new();
+        for (choice, condition) in &draft.use_backends {
+            let target = match choice {
+                Choice::Computed(format) => Some(Target::Named(format.clone())),
+                Choice::Named(reference) => {
+                    self.look_up(draft, reference, "use_backend").map(Target::Backend)
+                }
+            };
+            let condition = condition.clone();
+            rules.extend(target.map(|target| UseBackend { target, condition }));
+        }
+        rules
+    }
+
+    fn default_backend(&mut self, draft: &Draft) -> Option<BackendId> {
+        let reference = draft.default_backend.as_ref();
+        match reference.and_then(|reference| self.look_up(draft, reference, "default_backend")) {
+            Some(backend) => Some(backend),
+            None if draft.kind == Kind::Listen => {
+                self.backends.get(&draft.name).map(|(id, _, _)| *id)
+            }
+            None => None,
+        }
+    }
+
+    fn look_up(&mut self, draft: &Draft, reference: &Reference, what: &str) -> Option<BackendId> {
+        let Reference { name, spot } = reference;
+        let Some(&(id, mode, _)) = self.backends.get(&name.text) else {
+            let known = self.backends.keys().map(String::as_str);
+            let near = table::nearest(&name.text, known);
+            let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+            let message = format!("there is no backend '{}' for this {what}{near}", name.text);
+            self.say(Severity::Alert, spot, name.column, message);
+            return None;
+        };
+        if draft.mode == Mode::Http && mode == Mode::Tcp {
+            let message = format!(
+                "'{}' speaks http, and the backend '{}' tcp: they do not go together",
+                draft.name, name.text
+            );
+            self.say(Severity::Alert, spot, name.column, message);
+        }
+        Some(id)
+    }
+
+    fn use_servers(&mut self, draft: &mut Draft) -> Vec<(ServerId, fulmar_rules::Condition)> {
+        let mut rules = Vec::new();
+        for (Reference { name, spot }, condition) in std::mem::take(&mut draft.use_servers) {
+            let at = draft.servers.iter().position(|server| server.model.name == name.text);
+            match at {
+                Some(at) => rules.push((ServerId(at), condition)),
+                None => {
+                    let message = format!("there is no server '{}' in '{}'", name.text, draft.name);
+                    self.say(Severity::Alert, &spot, name.column, message);
+                }
+            }
+        }
+        rules
+    }
+}
+
+fn binds(drafts: &[BindDraft]) -> Vec<Bind> {
+    let said: Vec<u32> = drafts.iter().filter_map(|draft| draft.id).collect();
+    let mut free = (1..).filter(|id| !said.contains(id));
+    let mut binds = Vec::new();
+    for draft in drafts {
+        for address in &draft.bound {
+            let id = draft.id.or_else(|| free.next()).unwrap_or(0);
+            binds.push(Bind {
+                place: draft.place.clone(),
+                name: draft.name.clone().unwrap_or_else(|| format!("sock-{}", binds.len() + 1)),
+                id,
+                address: address.clone(),
+                connections_max: draft.connections_max,
+                backlog: draft.backlog,
+                accepts_proxy: draft.accepts_proxy,
+                defer_accept: draft.defer_accept,
+                v6only: draft.v6only,
+                interface: draft.interface.clone(),
+                permissions: draft.permissions,
+                owner: draft.owner,
+                tls: draft.is_tls.then(|| draft.tls.clone()),
+            });
+        }
+    }
+    binds
+}
+
+/// Rules on requests, and `redirect` lines behind them.
+fn requests(draft: &Draft) -> Vec<HttpRule> {
+    draft.request_rules.iter().chain(&draft.redirects).cloned().collect()
+}
+
+fn stats(draft: &Draft) -> Option<Arc<crate::model::StatsPage>> {
+    if draft.mode == Mode::Tcp {
+        return None;
+    }
+    let mut page = draft.stats.clone()?;
+    for scope in &mut page.scope {
+        if scope == "." {
+            scope.clone_from(&draft.name);
+        }
+    }
+    Some(Arc::new(page))
+}
+
+/// The first number of a proxy; lower ones have always been something else's.
+const FIRST_ID: u32 = 2;

@@ -1,0 +1,330 @@
+//! How servers are checked: `option httpchk`, `http-check`, `option tcp-check`, `tcp-check`.
+
+use fulmar_rules::{Fault, Format, Word};
+use regex::bytes::Regex;
+
+use crate::checks::{Chosen, HttpStep, Send};
+use crate::draft::Draft;
+use crate::line::Line;
+use crate::model::{Expect, Expected, TcpStep};
+use crate::rules;
+use crate::table::{BACK, HTTP, Keyword, row};
+use crate::values::number;
+
+pub(super) const ROWS: &[Keyword<Draft>] = &[
+    row(
+        "option httpchk",
+        BACK,
+        "[[<method>] <uri> [<version>]]",
+        "checks are requests",
+        option_http,
+    ),
+    row("option tcp-check", BACK, "", "checks are what 'tcp-check' says", option_tcp),
+    row(
+        "http-check send",
+        BACK,
+        "[meth <method>] [uri <uri>] [ver <version>] [hdr <name> <format>]* [body <text>]",
+        "the request of a check",
+        send,
+    ),
+    row(
+        "http-check expect",
+        BACK,
+        "[!] status | rstatus | string | rstring | hdr <pattern>",
+        "what the answer has to be",
+        expect,
+    ),
+    row("http-check connect", BACK, "", "the next request has a connection of its own", connect),
+    row("http-check comment", BACK, "<text>", "accepted: for those who read", skip_one),
+    row("http-check disable-on-404", BACK | HTTP, "", "404 means: no new clients", on_404),
+    row("http-check send-state", BACK, "", "accepted: the state is not sent", nothing),
+    row("tcp-check connect", BACK, "[port <port>] [ssl]", "a connection", tcp_connect),
+    row("tcp-check send", BACK, "<text>", "bytes that are sent", tcp_send),
+    row("tcp-check send-binary", BACK, "<hex>", "the same, in hexadecimal", tcp_send_binary),
+    row(
+        "tcp-check expect",
+        BACK,
+        "[!] string | rstring | binary <pattern>",
+        "bytes that have to come",
+        tcp_expect,
+    ),
+    row("tcp-check comment", BACK, "<text>", "accepted: for those who read", skip_one),
+];
+
+fn option_http(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let words = line.words.rest();
+    let mut send = Send::default();
+    match words {
+        [] => {}
+        [uri] => send.target = Some(uri.text.clone()),
+        [method, uri, rest @ ..] => {
+            send.method = Some(method.text.clone());
+            send.target = Some(uri.text.clone());
+            if let Some(version) = rest.first() {
+                version_and_fields(version, rest, &mut send)?;
+            }
+        }
+    }
+    draft.check.chosen = Chosen::Http;
+    draft.check.request = Some(send);
+    Ok(())
+}
+
+/// `HTTP/1.1\r\nHost:\ name`: fields behind the version are how it once was done.
+fn version_and_fields(version: &Word, rest: &[Word], send: &mut Send) -> Result<(), Fault> {
+    let text: Vec<&str> = rest.iter().map(|word| &*word.text).collect();
+    let text = text.join(" ");
+    let mut lines = text.split("\r\n");
+    let first = Word { text: lines.next().unwrap_or("").to_owned(), column: version.column };
+    send.http11 = Some(is_http11(&first)?);
+    for field in lines.filter(|line| !line.is_empty()) {
+        let Some((name, value)) = field.split_once(':') else {
+            let message = format!("'{field}' is no field");
+            return Err(Fault::new(version.column, message));
+        };
+        send.fields.push((name.to_owned(), Format::literal(value.trim().as_bytes())));
+    }
+    Ok(())
+}
+
+fn is_http11(word: &Word) -> Result<bool, Fault> {
+    match &*word.text {
+        "HTTP/1.0" => Ok(false),
+        "HTTP/1.1" => Ok(true),
+        other => {
+            let message = format!("'{other}': checks speak HTTP/1.0 or HTTP/1.1");
+            Err(Fault::new(word.column, message))
+        }
+    }
+}
+
+fn option_tcp(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.check.chosen = Chosen::Tcp;
+    Ok(())
+}
+
+fn send(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let mut send = Send::default();
+    while let Some(word) = line.words.next() {
+        match &*word.text {
+            "meth" => send.method = Some(line.word("a method")?.text),
+            "uri" => send.target = Some(line.word("a URI")?.text),
+            "ver" => send.http11 = Some(is_http11(&line.word("a version")?)?),
+            "hdr" => {
+                let name = line.word("the name of a field")?.text;
+                let value = line.word("its value")?;
+                send.fields.push((name, rules::format(&value, line)?));
+            }
+            "body" => send.body = line.word("a body")?.text.into_bytes(),
+            "comment" => line.word("a text").map(drop)?,
+            other => {
+                let message =
+                    format!("'{other}': here may stand meth, uri, ver, hdr, body, comment");
+                return Err(Fault::unknown(word.column, message));
+            }
+        }
+    }
+    draft.check.own_http().push(HttpStep::Send(send));
+    Ok(())
+}
+
+/// Words that stand before what is expected, and mean nothing here.
+fn skip_settings(line: &mut Line<'_>) -> Result<(), Fault> {
+    while let Some(word) = line.words.peek() {
+        match &*word.text {
+            "comment" | "min-recv" | "ok-status" | "error-status" | "tout-status"
+            | "on-success" | "on-error" | "status-code" => {
+                line.words.next();
+                line.word("a value")?;
+            }
+            _ => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+fn expect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    skip_settings(line)?;
+    let (negated, word) = negation(line)?;
+    let what = match &*word.text {
+        "status" => Expected::Status(statuses(&line.word("statuses")?)?),
+        "rstatus" => Expected::StatusPattern(pattern(&line.word("a pattern")?)?),
+        "string" => Expected::Text(line.word("a text")?.text.into_bytes()),
+        "rstring" => Expected::Pattern(pattern(&line.word("a pattern")?)?),
+        "hdr" => field(line)?,
+        "fhdr" | "string-lf" => {
+            let message = format!("'{}' is not supported here", word.text);
+            return Err(Fault::unknown(word.column, message));
+        }
+        other => {
+            let message =
+                format!("'{other}': here may stand status, rstatus, string, rstring, hdr");
+            return Err(Fault::new(word.column, message));
+        }
+    };
+    draft.check.own_http().push(HttpStep::Expect(Expect { negated, what }));
+    Ok(())
+}
+
+/// `!` may stand alone or in front of the word.
+fn negation(line: &mut Line<'_>) -> Result<(bool, Word), Fault> {
+    let mut negated = false;
+    loop {
+        let mut word = line.word("what is expected")?;
+        while let Some(rest) = word.text.strip_prefix('!') {
+            negated = !negated;
+            word.text = rest.to_owned();
+        }
+        if !word.text.is_empty() {
+            return Ok((negated, word));
+        }
+    }
+}
+
+/// `200`, `200-399,404`.
+fn statuses(word: &Word) -> Result<Vec<(u16, u16)>, Fault> {
+    let wrong = || {
+        let message = format!("'{}': statuses look like 200-299,404", word.text);
+        Fault::new(word.column, message)
+    };
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let status = |text: &str| text.parse().ok().filter(|status| (100..=999).contains(status));
+        let (first, last) = (status(first)?, status(last)?);
+        (first <= last).then_some((first, last))
+    };
+    word.text.split(',').map(|text| range(text).ok_or_else(wrong)).collect()
+}
+
+fn field(line: &mut Line<'_>) -> Result<Expected, Fault> {
+    let word = line.word("name")?;
+    if word.text != "name" {
+        return Err(Fault::new(word.column, "name and the name of a field are wanted here"));
+    }
+    exact(line)?;
+    let name = line.word("the name of a field")?.text;
+    let value = match line.words.take("value") {
+        true => {
+            exact(line)?;
+            Some(line.word("a value")?.text)
+        }
+        false => None,
+    };
+    Ok(Expected::Field { name, value })
+}
+
+/// `-m str` is what is done; other methods are not there.
+fn exact(line: &mut Line<'_>) -> Result<(), Fault> {
+    if !line.words.take("-m") {
+        return Ok(());
+    }
+    let word = line.word("a method")?;
+    match &*word.text {
+        "str" => Ok(()),
+        other => Err(Fault::unknown(word.column, format!("'-m {other}' is not supported here"))),
+    }
+}
+
+fn pattern(word: &Word) -> Result<Regex, Fault> {
+    let built = regex::bytes::RegexBuilder::new(&word.text).size_limit(PATTERN_SIZE_MAX).build();
+    built.map_err(|error| Fault::new(word.column, format!("this pattern is wrong: {error}")))
+}
+
+fn connect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    while let Some(word) = line.words.next() {
+        match &*word.text {
+            "default" | "linger" => {}
+            "comment" => line.word("a text").map(drop)?,
+            other => {
+                let message = format!("'{other}' is not supported here: say it in 'server' lines");
+                return Err(Fault::unknown(word.column, message));
+            }
+        }
+    }
+    draft.check.own_http();
+    Ok(())
+}
+
+fn on_404(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.backend.disable_on_404 = true;
+    Ok(())
+}
+
+fn nothing(_draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    Ok(())
+}
+
+fn skip_one(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    line.word("a text").map(drop)
+}
+
+fn tcp_connect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let (mut port, mut tls) = (None, false);
+    while let Some(word) = line.words.next() {
+        match &*word.text {
+            "default" | "linger" => {}
+            "ssl" => tls = true,
+            "port" => port = Some(number(&line.word("a port")?, "it", 1, u16::MAX)?),
+            "comment" => line.word("a text").map(drop)?,
+            other => {
+                let message = format!("'{other}' is not supported here: say it in 'server' lines");
+                return Err(Fault::unknown(word.column, message));
+            }
+        }
+    }
+    draft.check.own_tcp().push(TcpStep::Connect { port, tls });
+    Ok(())
+}
+
+fn tcp_send(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let bytes = line.word("a text")?.text.into_bytes();
+    skip_settings(line)?;
+    draft.check.own_tcp().push(TcpStep::Send(bytes));
+    Ok(())
+}
+
+fn tcp_send_binary(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let bytes = hex(&line.word("hexadecimal digits")?)?;
+    skip_settings(line)?;
+    draft.check.own_tcp().push(TcpStep::Send(bytes));
+    Ok(())
+}
+
+fn tcp_expect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    skip_settings(line)?;
+    let (negated, word) = negation(line)?;
+    let step = match &*word.text {
+        "string" => TcpStep::Expect { negated, bytes: line.word("a text")?.text.into_bytes() },
+        "binary" => TcpStep::Expect { negated, bytes: hex(&line.word("hexadecimal digits")?)? },
+        "rstring" => {
+            TcpStep::ExpectPattern { negated, pattern: pattern(&line.word("a pattern")?)? }
+        }
+        "rbinary" | "string-lf" | "binary-lf" => {
+            let message = format!("'{}' is not supported here", word.text);
+            return Err(Fault::unknown(word.column, message));
+        }
+        other => {
+            let message = format!("'{other}': here may stand string, rstring, binary");
+            return Err(Fault::new(word.column, message));
+        }
+    };
+    draft.check.own_tcp().push(step);
+    Ok(())
+}
+
+fn hex(word: &Word) -> Result<Vec<u8>, Fault> {
+    let digits = word.text.as_bytes();
+    let bytes = digits.chunks(2).map(|pair| match pair {
+        [a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => {
+            std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok())
+        }
+        _ => None,
+    });
+    bytes.collect::<Option<Vec<u8>>>().ok_or_else(|| {
+        let message = format!("'{}': two hexadecimal digits for each byte are wanted", word.text);
+        Fault::new(word.column, message)
+    })
+}
+
+/// Of a compiled pattern, in bytes: nobody who writes a check needs more.
+const PATTERN_SIZE_MAX: usize = 1 << 20;

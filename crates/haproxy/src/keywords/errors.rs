@@ -1,0 +1,86 @@
+//! What is answered to errors of our own: `errorfile`, `errorloc`, `http-error`, and the section
+//! `http-errors`. Crate `rules` reads the words.
+
+use std::sync::Arc;
+
+use fulmar_rules::reply::{ErrorPages, parse_errorfile, parse_errorloc, parse_http_error};
+use fulmar_rules::{Context, Fault};
+
+use crate::draft::Draft;
+use crate::line::Line;
+use crate::rules::Around;
+use crate::table::{BOTH, Keyword, row};
+
+pub(super) const ROWS: &[Keyword<Draft>] = &[
+    row("errorfile", BOTH, "<status> <file>", "a whole response, from a file", errorfile),
+    row("errorfiles", BOTH, "<name> [<status>...]", "responses of a section", errorfiles),
+    row("errorloc", BOTH, "<status> <url>", "302 to there", errorloc302),
+    row("errorloc302", BOTH, "<status> <url>", "302 to there", errorloc302),
+    row("errorloc303", BOTH, "<status> <url>", "303 to there", errorloc303),
+    row(
+        "http-error",
+        BOTH,
+        "status <status> [content-type <type>] [<body>] [hdr <name> <format>]*",
+        "a response, made here",
+        http_error,
+    ),
+];
+
+/// Keywords of the section.
+pub(crate) const HTTP_ERRORS: &[Keyword<ErrorPages>] =
+    &[row("errorfile", 0, "<status> <file>", "a whole response, from a file", group_file)];
+
+fn errorfile(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    group_file(&mut draft.errors, line)
+}
+
+fn group_file(pages: &mut ErrorPages, line: &mut Line<'_>) -> Result<(), Fault> {
+    let files = Around::of(line);
+    let context = Context { acls: &Default::default(), files: &files };
+    let (status, page) = parse_errorfile(&mut line.words, &context)?;
+    pages.set(status, page);
+    Ok(())
+}
+
+fn errorfiles(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let name = line.word("the name of an 'http-errors' section")?;
+    let Some(group) = line.globals.error_groups.get(&name.text) else {
+        let message = format!("there is no 'http-errors' section '{}' above", name.text);
+        return Err(Fault::new(name.column, message));
+    };
+    if line.words.is_empty() {
+        group.pages.iter().for_each(|(status, page)| draft.errors.set(*status, Arc::clone(page)));
+    }
+    for word in line.words.rest() {
+        let status = word.text.parse().ok();
+        let Some((status, page)) = status.and_then(|status| Some((status, group.get(status)?)))
+        else {
+            let message = format!("the section '{}' has no page {}", name.text, word.text);
+            return Err(Fault::new(word.column, message));
+        };
+        draft.errors.set(status, Arc::clone(page));
+    }
+    Ok(())
+}
+
+fn errorloc302(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    errorloc(draft, line, 302)
+}
+
+fn errorloc303(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    errorloc(draft, line, 303)
+}
+
+fn errorloc(draft: &mut Draft, line: &mut Line<'_>, redirect: u16) -> Result<(), Fault> {
+    let (status, page) = parse_errorloc(&mut line.words, redirect)?;
+    draft.errors.set(status, page);
+    Ok(())
+}
+
+fn http_error(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let files = Around::of(line);
+    let context = Context { acls: &draft.acls, files: &files };
+    let groups = &line.globals.error_groups;
+    let section = |name: &str| groups.get(name);
+    parse_http_error(&mut line.words, &context, section, &mut draft.errors)
+}

@@ -1,0 +1,247 @@
+//! What concerns the process: `global`.
+
+use std::net::SocketAddr;
+
+use fulmar_rules::subject::{Fact, Payload, Scope, Variable};
+use fulmar_rules::{Fault, RequestHead, ResponseHead, Sample, Subject};
+
+use crate::accounts;
+use crate::draft::Globals;
+use crate::line::Line;
+use crate::rules;
+use crate::table::{Keyword, row};
+use crate::values::{Unit, duration, number};
+
+pub(super) const ROWS: &[Keyword<Globals>] = &[
+    row("daemon", 0, "", "it goes into the background", daemon),
+    row("master-worker", 0, "[no-exit-on-failure]", "a process looks after it", master_worker),
+    row("nbthread", 0, "<number>", "how many threads work", nbthread),
+    row("nbproc", 0, "1", "one process works", nbproc),
+    row("maxconn", 0, "<number>", "connections of clients at a time", maxconn),
+    row("pidfile", 0, "<file>", "where the number of the process is written", pidfile),
+    row("user", 0, "<name>", "whose rights it has", user),
+    row("uid", 0, "<number>", "the same, by number", uid),
+    row("group", 0, "<name>", "which group's rights it has", group),
+    row("gid", 0, "<number>", "the same, by number", gid),
+    row("chroot", 0, "<directory>", "all it can see of the file system", chroot),
+    row("hard-stop-after", 0, "<time>", "how long a soft stop may take", hard_stop_after),
+    row("node", 0, "<name>", "what the statistics call this machine", node),
+    row("description", 0, "<text>", "what the statistics say of it", description),
+    row("spread-checks", 0, "<percent>", "checks come earlier or later by so much", spread_checks),
+    row("tune.maxaccept", 0, "<number>", "connections accepted in a turn", accept_max),
+    row("tune.bufsize", 0, "<bytes>", "what a message's head may take", head_size_max),
+    row("tune.http.maxhdr", 0, "<number>", "fields that a head may have", fields_max),
+    row("tune.ssl.lifetime", 0, "<time>", "how long a session of TLS can be resumed", lifetime),
+    row("set-var", 0, "<name> <expression>", "a variable of the process", set_var),
+    row("set-var-fmt", 0, "<name> <format>", "the same, from a format", set_var_fmt),
+    row("setenv", 0, "<name> <value>", "a variable of the lines below", setenv),
+    row("presetenv", 0, "<name> <value>", "the same, unless there is one", presetenv),
+    row("unsetenv", 0, "<name>...", "no such variable", unsetenv),
+    row("resetenv", 0, "[<name>...]", "no variables but these", resetenv),
+];
+
+fn daemon(globals: &mut Globals, _line: &mut Line<'_>) -> Result<(), Fault> {
+    globals.model.daemon = true;
+    Ok(())
+}
+
+fn master_worker(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    line.words.take("no-exit-on-failure");
+    globals.model.master_worker = true;
+    Ok(())
+}
+
+fn nbthread(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let threads = number(&line.word("a number")?, "it", 1, THREADS_MAX)?;
+    globals.model.threads = Some(threads);
+    Ok(())
+}
+
+fn nbproc(_globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("a number")?;
+    match &*word.text {
+        "1" => Ok(()),
+        _ => Err(Fault::new(word.column, "one process works; 'nbthread' makes it several threads")),
+    }
+}
+
+fn maxconn(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let most = number(&line.word("a number")?, "it", 0, usize::MAX / 2)?;
+    globals.model.connections_max = (most > 0).then_some(most);
+    Ok(())
+}
+
+fn pidfile(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    globals.model.pidfile = Some(line.path("a file", None)?);
+    Ok(())
+}
+
+fn user(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("the name of a user")?;
+    globals.model.uid = Some(accounts::user(&word, line.machine)?);
+    Ok(())
+}
+
+fn uid(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    globals.model.uid = Some(number(&line.word("a number")?, "it", 0, u32::MAX - 1)?);
+    Ok(())
+}
+
+fn group(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("the name of a group")?;
+    globals.model.gid = Some(accounts::group(&word, line.machine)?);
+    Ok(())
+}
+
+fn gid(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    globals.model.gid = Some(number(&line.word("a number")?, "it", 0, u32::MAX - 1)?);
+    Ok(())
+}
+
+fn chroot(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    globals.model.chroot = Some(line.path("a directory", None)?);
+    Ok(())
+}
+
+fn hard_stop_after(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    globals.model.hard_stop_after = Some(duration(&line.word("a time")?, "it", Unit::Millis)?);
+    Ok(())
+}
+
+fn node(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("a name")?;
+    let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if word.text.is_empty() || !word.text.chars().all(is_known) {
+        let message = format!("'{}': a name is letters, digits, - _ .", word.text);
+        return Err(Fault::new(word.column, message));
+    }
+    globals.model.node = Some(word.text);
+    Ok(())
+}
+
+fn description(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    line.words.clone().expect("a text")?;
+    let words: Vec<&str> = line.words.rest().iter().map(|word| &*word.text).collect();
+    globals.model.description = Some(words.join(" "));
+    Ok(())
+}
+
+fn spread_checks(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    globals.model.spread_checks = number(&line.word("a number of percent")?, "it", 0, 50)?;
+    Ok(())
+}
+
+fn accept_max(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let most = number(&line.word("a number")?, "it", -1, i32::MAX)?;
+    globals.model.tune.accept_max = usize::try_from(most).ok().filter(|&most| most > 0);
+    Ok(())
+}
+
+fn head_size_max(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let most = number(&line.word("a number of bytes")?, "it", 1024, 1 << 24)?;
+    globals.model.tune.head_size_max = Some(most);
+    Ok(())
+}
+
+fn fields_max(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    globals.model.tune.fields_max = Some(number(&line.word("a number")?, "it", 1, 32_767)?);
+    Ok(())
+}
+
+fn lifetime(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let time = duration(&line.word("a time")?, "it", Unit::Seconds)?;
+    globals.model.tune.ssl_session_lifetime = Some(time);
+    Ok(())
+}
+
+fn set_var(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let name = process_variable(line)?;
+    let word = line.word("an expression")?;
+    let expression = rules::expression(&word, line)?;
+    let value = expression.evaluate(&Nobody).map(Sample::into_owned);
+    let value = value.ok_or_else(|| {
+        Fault::new(word.column, "this has no value before there are clients; str(...) has")
+    })?;
+    globals.model.variables.push((name, value));
+    Ok(())
+}
+
+fn set_var_fmt(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let name = process_variable(line)?;
+    let format = rules::format(&line.word("a format")?, line)?;
+    let mut text = Vec::new();
+    format.render(&Nobody, &mut text);
+    globals.model.variables.push((name, Sample::Text(text.into())));
+    Ok(())
+}
+
+/// The name of a variable of the process, without its scope.
+fn process_variable(line: &mut Line<'_>) -> Result<String, Fault> {
+    let word = line.word("the name of a variable")?;
+    let variable = Variable::parse(&word.text);
+    match variable.map_err(|message| Fault::new(word.column, message))? {
+        Variable { scope: Scope::Proc, name } => Ok(name.into()),
+        _ => Err(Fault::new(word.column, "a variable of the process begins with proc.")),
+    }
+}
+
+fn setenv(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let name = line.word("the name of a variable")?.text;
+    let value = line.word("a value")?.text;
+    globals.variables.push((name, Some(value)));
+    Ok(())
+}
+
+fn presetenv(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let name = line.word("the name of a variable")?.text;
+    let value = line.word("a value")?.text;
+    if line.environment.value(&name).is_none() {
+        globals.variables.push((name, Some(value)));
+    }
+    Ok(())
+}
+
+fn unsetenv(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    line.words.clone().expect("the name of a variable")?;
+    let names = line.words.rest().iter().map(|word| (word.text.clone(), None));
+    globals.variables.extend(names);
+    Ok(())
+}
+
+fn resetenv(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let kept: Vec<&str> = line.words.rest().iter().map(|word| &*word.text).collect();
+    let all = line.environment.0.keys().filter(|name| !kept.contains(&&***name));
+    globals.variables.extend(all.map(|name| (name.clone(), None)));
+    Ok(())
+}
+
+/// Whom expressions are asked about before there is anybody.
+#[derive(Debug)]
+struct Nobody;
+
+impl Subject for Nobody {
+    fn request(&self) -> Option<&RequestHead> {
+        None
+    }
+    fn response(&self) -> Option<&ResponseHead> {
+        None
+    }
+    fn source(&self) -> Option<SocketAddr> {
+        None
+    }
+    fn destination(&self) -> Option<SocketAddr> {
+        None
+    }
+    fn payload(&self) -> Payload<'_> {
+        Payload::default()
+    }
+    fn variable(&self, _variable: &Variable) -> Option<Sample<'_>> {
+        None
+    }
+    fn fact(&self, _fact: &Fact) -> Option<Sample<'_>> {
+        None
+    }
+}
+
+/// As many as HAProxy 2.6 has.
+const THREADS_MAX: usize = 64;

@@ -1,0 +1,216 @@
+//! Rules, whose words crate `rules` reads.
+
+use std::sync::Arc;
+
+use fulmar_rules::condition::Acl;
+use fulmar_rules::exchange::Slot;
+use fulmar_rules::http::{HttpRule, RuleSet};
+use fulmar_rules::tcp::{TcpRule, TcpSet};
+use fulmar_rules::{Condition, Context, Fault, Point};
+
+use crate::draft::Draft;
+use crate::line::Line;
+use crate::model::Capture;
+use crate::rules::{Around, warn_of};
+use crate::table::{BACKEND, FRONTEND, HTTP, Keyword, NAMED, row};
+
+pub(super) const ROWS: &[Keyword<Draft>] = &[
+    row(
+        "acl",
+        FRONTEND | BACKEND | NAMED,
+        "<name> <expression> [<flag>...] [<pattern>...]",
+        "something that conditions can ask by name",
+        acl,
+    ),
+    row(
+        "tcp-request connection",
+        FRONTEND | NAMED,
+        "<action> [if | unless <condition>]",
+        "a rule, before anything is read",
+        connection,
+    ),
+    row(
+        "tcp-request session",
+        FRONTEND | NAMED,
+        "<action> [if | unless <condition>]",
+        "a rule, when the layers below stand",
+        session,
+    ),
+    row(
+        "tcp-request content",
+        FRONTEND | BACKEND | NAMED,
+        "<action> [if | unless <condition>]",
+        "a rule on the first bytes",
+        content,
+    ),
+    row(
+        "tcp-response content",
+        BACKEND | NAMED,
+        "<action> [if | unless <condition>]",
+        "a rule on the first bytes of the server",
+        response_content,
+    ),
+    row(
+        "http-request",
+        FRONTEND | BACKEND | NAMED | HTTP,
+        "<action> [if | unless <condition>]",
+        "a rule on requests",
+        request,
+    ),
+    row(
+        "http-response",
+        FRONTEND | BACKEND | NAMED | HTTP,
+        "<action> [if | unless <condition>]",
+        "a rule on responses",
+        response,
+    ),
+    row(
+        "http-after-response",
+        FRONTEND | BACKEND | NAMED | HTTP,
+        "<action> [if | unless <condition>]",
+        "a rule on responses, our own ones too",
+        after_response,
+    ),
+    row(
+        "redirect",
+        FRONTEND | BACKEND | HTTP,
+        "location | prefix | scheme <to> [code <status>] [<option>...] [if | unless <condition>]",
+        "as 'http-request redirect'",
+        redirect,
+    ),
+];
+
+fn acl(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let name = line.word("the name of it")?;
+    let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+    if name.text == "or" || !name.text.chars().all(is_known) {
+        let message = format!(
+            "'{}' cannot be a name here: it is letters, digits, - _ . : and not 'or'",
+            name.text
+        );
+        return Err(Fault::new(name.column, message));
+    }
+    let files = Around::of(line);
+    let context = Context { acls: &draft.acls, files: &files };
+    let column = line.words.column();
+    let acl = Acl::parse(&mut line.words, &context)?;
+    if acl.is_empty() {
+        line.warn(
+            column,
+            "there is no pattern: this never matches ('-m found' asks for existence)",
+        );
+    }
+    draft.acls.entry(name.text).or_default().push(Arc::new(acl));
+    Ok(())
+}
+
+fn connection(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let rule = tcp_rule(draft, line, TcpSet::Connection, Point::Connection)?;
+    draft.connection_rules.push(rule);
+    Ok(())
+}
+
+fn session(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let rule = tcp_rule(draft, line, TcpSet::Session, Point::Session)?;
+    draft.session_rules.push(rule);
+    Ok(())
+}
+
+fn content(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let rule = tcp_rule(draft, line, TcpSet::Content, Point::Request)?;
+    draft.content_rules.push(rule);
+    Ok(())
+}
+
+fn response_content(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let rule = tcp_rule(draft, line, TcpSet::ResponseContent, Point::Response)?;
+    draft.response_content_rules.push(rule);
+    Ok(())
+}
+
+fn tcp_rule(
+    draft: &mut Draft,
+    line: &mut Line<'_>,
+    set: TcpSet,
+    point: Point,
+) -> Result<TcpRule, Fault> {
+    let column = line.words.column();
+    let files = Around::of(line);
+    let context = Context { acls: &draft.acls, files: &files };
+    let mut rule = TcpRule::parse(&mut line.words, set, &context)?;
+    tell(rule.warning(), rule.condition.as_ref(), line, column, point);
+    let captures = &mut draft.frontend.request_captures;
+    if let Some(len) = rule.take_slot(Slot::Request(captures.len())) {
+        captures.push(Capture { field: String::new(), len });
+    }
+    Ok(rule)
+}
+
+fn request(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let mut rule = http_rule(draft, line, RuleSet::Request, Point::Request)?;
+    let captures = &mut draft.frontend.request_captures;
+    if let Some(len) = rule.take_slot(Slot::Request(captures.len())) {
+        captures.push(Capture { field: String::new(), len });
+    }
+    draft.request_rules.push(rule);
+    Ok(())
+}
+
+fn response(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let mut rule = http_rule(draft, line, RuleSet::Response, Point::Response)?;
+    let captures = &mut draft.frontend.response_captures;
+    if let Some(len) = rule.take_slot(Slot::Response(captures.len())) {
+        captures.push(Capture { field: String::new(), len });
+    }
+    draft.response_rules.push(rule);
+    Ok(())
+}
+
+fn after_response(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let rule = http_rule(draft, line, RuleSet::AfterResponse, Point::Response)?;
+    draft.after_response_rules.push(rule);
+    Ok(())
+}
+
+fn http_rule(
+    draft: &Draft,
+    line: &mut Line<'_>,
+    set: RuleSet,
+    point: Point,
+) -> Result<HttpRule, Fault> {
+    let column = line.words.column();
+    let files = Around::of(line);
+    let context = Context { acls: &draft.acls, files: &files };
+    let mut rule = HttpRule::parse(&mut line.words, set, &context)?;
+    tell(rule.warning(), rule.condition.as_ref(), line, column, point);
+    if let Some(reply) = rule.reply_mut() {
+        reply.resolve(|name| line.globals.error_groups.get(name))?;
+    }
+    Ok(rule)
+}
+
+fn redirect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let column = line.words.column();
+    let files = Around::of(line);
+    let context = Context { acls: &draft.acls, files: &files };
+    let rule = HttpRule::parse_redirect(&mut line.words, &context)?;
+    tell(None, rule.condition.as_ref(), line, column, Point::Request);
+    draft.redirects.push(rule);
+    Ok(())
+}
+
+/// What is worth a warning about a rule.
+fn tell(
+    of_action: Option<&'static str>,
+    condition: Option<&Condition>,
+    line: &mut Line<'_>,
+    column: u32,
+    point: Point,
+) {
+    if let Some(warning) = of_action {
+        line.warn(column, warning);
+    }
+    if let Some(condition) = condition {
+        warn_of(condition, line, column, point);
+    }
+}

@@ -1,0 +1,453 @@
+//! `bind` lines (HAProxy's configuration manual, §5.1).
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use fulmar_rules::{Fault, Word};
+
+use crate::accounts;
+use crate::keywords;
+use crate::line::Line;
+use crate::model::{BindAddress, BindTls, ClientVerify, Level, Place, TlsVersion};
+use crate::table::{Keyword, Unsupported, row};
+use crate::values::address::{Ports, Written};
+use crate::values::{number, one_of};
+
+/// A `bind` line, or one of its addresses: several ports of it are several of `bound`.
+#[derive(Clone, Debug)]
+pub(crate) struct BindDraft {
+    pub(crate) place: Place,
+    pub(crate) bound: Vec<BindAddress>,
+    pub(crate) name: Option<String>,
+    pub(crate) id: Option<u32>,
+    pub(crate) connections_max: Option<usize>,
+    pub(crate) backlog: Option<u16>,
+    pub(crate) accepts_proxy: bool,
+    pub(crate) defer_accept: bool,
+    pub(crate) v6only: Option<bool>,
+    pub(crate) interface: Option<String>,
+    pub(crate) permissions: Option<u32>,
+    pub(crate) owner: (Option<u32>, Option<u32>),
+    /// Of a runtime socket.
+    pub(crate) level: Option<Level>,
+    /// Of a runtime socket.
+    pub(crate) exposes_listeners: bool,
+    /// `ssl`.
+    pub(crate) is_tls: bool,
+    pub(crate) tls: BindTls,
+    suites12: Option<Vec<String>>,
+    suites13: Option<Vec<String>>,
+}
+
+pub(crate) const ROWS: &[Keyword<BindDraft>] = &[
+    row("name", 0, "<name>", "what statistics call it", name),
+    row("id", 0, "<number>", "its number in the statistics", id),
+    row("maxconn", 0, "<number>", "its connections at a time", maxconn),
+    row("backlog", 0, "<number>", "connections that wait to be accepted", backlog),
+    row("accept-proxy", 0, "", "every connection begins with a PROXY header", accept_proxy),
+    row("defer-accept", 0, "", "a connection counts once it has said something", defer_accept),
+    row("v4v6", 0, "", "an address of IPv6 takes connections of IPv4, too", v4v6),
+    row("v6only", 0, "", "it does not", v6only),
+    row("interface", 0, "<name>", "only what arrives there", interface),
+    row("mode", 0, "<octal>", "permissions of a Unix socket", mode),
+    row("user", 0, "<name>", "its owner", user),
+    row("uid", 0, "<number>", "the same, by number", uid),
+    row("group", 0, "<name>", "its group", group),
+    row("gid", 0, "<number>", "the same, by number", gid),
+    row("level", 0, "user | operator | admin", "what a runtime socket allows", level),
+    row("expose-fd", 0, "listeners", "a runtime socket gives listeners away", expose_fd),
+    row("ssl", 0, "", "TLS", ssl),
+    row("crt", 0, "<file or directory>", "a certificate, with its key", crt),
+    row("crt-list", 0, "<file>", "names of such files, one on a line", crt_list),
+    row("strict-sni", 0, "", "who names no known name gets no connection", strict_sni),
+    row("verify", 0, "none | optional | required", "whether clients show a certificate", verify),
+    row("ca-file", 0, "<file>", "who signs those", ca_file),
+    row("alpn", 0, "<protocols>", "what is offered, with commas", alpn),
+    row("ssl-min-ver", 0, "TLSv1.2 | TLSv1.3", "the oldest version", version_min),
+    row("ssl-max-ver", 0, "TLSv1.2 | TLSv1.3", "the newest version", version_max),
+    row("force-tlsv12", 0, "", "1.2 only", force12),
+    row("force-tlsv13", 0, "", "1.3 only", force13),
+    row("no-tlsv12", 0, "", "1.3 only", force13),
+    row("no-tlsv13", 0, "", "1.2 only", no13),
+    row("ciphers", 0, "<ciphers>", "suites of TLS 1.2", ciphers),
+    row("ciphersuites", 0, "<suites>", "suites of TLS 1.3", ciphersuites),
+    row("no-tls-tickets", 0, "", "sessions are not given away", no_tickets),
+];
+
+/// Parameters that change nothing here, and how many values they have.
+pub(crate) const ACCEPTED: &[(&str, usize)] = &[
+    ("allow-0rtt", 0),
+    ("ca-ignore-err", 1),
+    ("crt-ignore-err", 1),
+    ("curves", 1),
+    ("ecdhe", 1),
+    ("mss", 1),
+    ("nice", 1),
+    ("no-ca-names", 0),
+    ("no-sslv3", 0),
+    ("no-tlsv10", 0),
+    ("no-tlsv11", 0),
+    ("npn", 1),
+    ("prefer-client-ciphers", 0),
+    ("process", 1),
+    ("severity-output", 1),
+    ("shards", 1),
+    ("tcp-ut", 1),
+    ("tfo", 0),
+    ("thread", 1),
+];
+
+/// Parameters that are not supported, why, and how many values they have.
+pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
+    (("accept-netscaler-cip", "'accept-proxy' is"), 1),
+    (("ca-sign-file", "certificates are not made here"), 1),
+    (("ca-sign-pass", "certificates are not made here"), 1),
+    (("ca-verify-file", "'ca-file' is"), 1),
+    (("crl-file", "lists of revoked certificates are not looked at"), 1),
+    (("force-sslv3", "1.2 is the oldest version"), 0),
+    (("force-tlsv10", "1.2 is the oldest version"), 0),
+    (("force-tlsv11", "1.2 is the oldest version"), 0),
+    (("generate-certificates", "certificates are not made here"), 0),
+    (("namespace", "namespaces are the service manager's"), 1),
+    (("proto", "HTTP/1.1 is spoken"), 1),
+    (("quic-cc-algo", "QUIC is not spoken"), 1),
+    (("quic-force-retry", "QUIC is not spoken"), 0),
+    (("tls-ticket-keys", "keys of tickets are made at the start"), 1),
+    (("transparent", "addresses of others are not listened on"), 0),
+];
+
+/// Reads addresses and parameters.
+pub(crate) fn parse(line: &mut Line<'_>) -> Result<Vec<BindDraft>, Fault> {
+    let word = line.word("an address")?;
+    let mut template = BindDraft {
+        place: line.spot.place.clone(),
+        bound: Vec::new(),
+        name: None,
+        id: None,
+        connections_max: None,
+        backlog: None,
+        accepts_proxy: false,
+        defer_accept: false,
+        v6only: None,
+        interface: None,
+        permissions: None,
+        owner: (None, None),
+        level: None,
+        exposes_listeners: false,
+        is_tls: false,
+        tls: line.globals.bind_tls.for_bind(),
+        suites12: line.globals.bind_tls.suites12.clone(),
+        suites13: line.globals.bind_tls.suites13.clone(),
+    };
+    let mut addresses = Vec::new();
+    for text in word.text.split(',') {
+        let word = Word { text: text.to_owned(), column: word.column };
+        addresses.push(bound(&word, line)?);
+    }
+    let what = "parameter of a 'bind' line";
+    super::read(&mut template, line, ROWS, ACCEPTED, UNSUPPORTED, what)?;
+    finish_tls(&mut template, &word, line)?;
+    let with = |bound| BindDraft { bound, ..template.clone() };
+    Ok(addresses.into_iter().map(with).collect())
+}
+
+fn bound(word: &Word, line: &Line<'_>) -> Result<Vec<BindAddress>, Fault> {
+    let wrong = |message| Fault::new(word.column, message);
+    let text = line.expanded(word)?;
+    match Written::parse(&text).map_err(wrong)? {
+        Written::Unix(path) => Ok(vec![BindAddress::Unix(path)]),
+        Written::Abstract(name) => Ok(vec![BindAddress::Abstract(name)]),
+        Written::Descriptor(descriptor) => Ok(vec![BindAddress::Inherited(descriptor)]),
+        Written::Ip(host, Ports::Range(first, last)) => {
+            let ip = host.resolve(line.machine).map_err(wrong)?;
+            let at = |port| BindAddress::Tcp(SocketAddr::new(ip, port));
+            Ok((first..=last).map(at).collect())
+        }
+        Written::Ip(_, Ports::None) => Err(wrong(format!("'{text}': a port is missing"))),
+        Written::Ip(_, Ports::Offset(_)) => {
+            Err(wrong(format!("'{text}': a port of its own is wanted here")))
+        }
+    }
+}
+
+fn finish_tls(bind: &mut BindDraft, address: &Word, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.tls.suites = both(bind.suites12.take(), bind.suites13.take());
+    if bind.is_tls && bind.tls.certificates.is_empty() {
+        let message = "'ssl' wants a certificate: 'crt' is missing";
+        return Err(Fault::new(address.column, message));
+    }
+    if !bind.is_tls && !bind.tls.certificates.is_empty() {
+        line.warn(address.column, "'crt' means nothing without 'ssl'");
+    }
+    if bind.is_tls && bind.tls.verify != ClientVerify::None && bind.tls.ca_file.is_none() {
+        let message = "'verify' wants to know who signs certificates: 'ca-file' is missing";
+        return Err(Fault::new(address.column, message));
+    }
+    Ok(())
+}
+
+/// Suites of both versions; if only those of one are said, rustls' own for the other.
+pub(crate) fn both(suites12: Option<Vec<String>>, suites13: Option<Vec<String>>) -> Vec<String> {
+    let all = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    match (suites12, suites13) {
+        (None, None) => Vec::new(),
+        (suites12, suites13) => {
+            let mut suites: Vec<String> = suites13.unwrap_or_else(|| all(OWN13));
+            suites.extend(suites12.unwrap_or_else(|| all(OWN12)));
+            suites
+        }
+    }
+}
+
+fn name(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.name = Some(line.word("a name")?.text);
+    Ok(())
+}
+
+fn id(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.id = Some(number(&line.word("a number")?, "it", 1, u32::MAX / 2)?);
+    Ok(())
+}
+
+fn maxconn(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.connections_max = Some(number(&line.word("a number")?, "it", 1, usize::MAX / 2)?);
+    Ok(())
+}
+
+fn backlog(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.backlog = Some(number(&line.word("a number")?, "it", 0, u16::MAX)?);
+    Ok(())
+}
+
+fn accept_proxy(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.accepts_proxy = true;
+    Ok(())
+}
+
+fn defer_accept(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.defer_accept = true;
+    Ok(())
+}
+
+fn v4v6(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.v6only = Some(false);
+    Ok(())
+}
+
+fn v6only(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.v6only = Some(true);
+    Ok(())
+}
+
+fn interface(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.interface = Some(line.word("an interface")?.text);
+    Ok(())
+}
+
+fn mode(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("permissions, in octal")?;
+    let mode = u32::from_str_radix(&word.text, 8).ok().filter(|&mode| mode <= 0o777);
+    let wrong = || {
+        let message = format!("'{}': permissions look like 660", word.text);
+        Fault::new(word.column, message)
+    };
+    bind.permissions = Some(mode.ok_or_else(wrong)?);
+    Ok(())
+}
+
+fn user(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("the name of a user")?;
+    bind.owner.0 = Some(accounts::user(&word, line.machine)?);
+    Ok(())
+}
+
+fn uid(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.owner.0 = Some(number(&line.word("a number")?, "it", 0, u32::MAX - 1)?);
+    Ok(())
+}
+
+fn group(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("the name of a group")?;
+    bind.owner.1 = Some(accounts::group(&word, line.machine)?);
+    Ok(())
+}
+
+fn gid(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.owner.1 = Some(number(&line.word("a number")?, "it", 0, u32::MAX - 1)?);
+    Ok(())
+}
+
+fn level(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.level = Some(keywords::socket_level(line)?);
+    Ok(())
+}
+
+fn expose_fd(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("listeners")?;
+    bind.exposes_listeners = one_of(&word, "kind of descriptor", &[("listeners", true)])?;
+    Ok(())
+}
+
+fn ssl(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.is_tls = true;
+    Ok(())
+}
+
+fn crt(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let column = line.words.column();
+    let path = line.path("a file with a certificate", line.globals.crt_base.as_ref())?;
+    let found = certificates(&path, column, line)?;
+    bind.tls.certificates.extend(found);
+    Ok(())
+}
+
+/// The file itself, or all files of a directory that are no keys of others.
+fn certificates(path: &Path, column: u32, line: &Line<'_>) -> Result<Vec<PathBuf>, Fault> {
+    let unreadable = |path: &Path, error: std::io::Error| {
+        let message = format!("'{}' cannot be read: {error}", path.display());
+        Fault::new(column, message)
+    };
+    let Some(mut files) = line.machine.list(path).map_err(|error| unreadable(path, error))? else {
+        line.machine.read(path).map_err(|error| unreadable(path, error))?;
+        return Ok(vec![path.to_owned()]);
+    };
+    let is_other = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = name.unwrap_or_default();
+        name.starts_with('.') || BESIDE.iter().any(|end| name.ends_with(end))
+    };
+    files.retain(|path| !is_other(path));
+    files.sort();
+    if files.is_empty() {
+        let message = format!("there is no certificate in '{}'", path.display());
+        return Err(Fault::new(column, message));
+    }
+    Ok(files)
+}
+
+/// A line of such a list names a file; what may follow it is not supported.
+fn crt_list(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("a file that lists certificates")?;
+    let bytes = line.machine.read(word.text.as_ref()).map_err(|error| {
+        Fault::new(word.column, format!("'{}' cannot be read: {error}", word.text))
+    })?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    for (number, entry) in (1..).zip(text.lines()) {
+        let mut parts = entry.split_whitespace().take_while(|part| !part.starts_with('#'));
+        let Some(file) = parts.next() else { continue };
+        if let Some(extra) = parts.next() {
+            let message =
+                format!("{}:{number}: '{extra}' behind a file is not supported", word.text);
+            line.complain(Fault::unknown(word.column, message));
+        }
+        let path = match &line.globals.crt_base {
+            Some(base) => base.join(file),
+            None => file.into(),
+        };
+        let found = certificates(&path, word.column, line)?;
+        bind.tls.certificates.extend(found);
+    }
+    Ok(())
+}
+
+fn strict_sni(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.tls.strict_sni = true;
+    Ok(())
+}
+
+fn verify(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let known = [
+        ("none", ClientVerify::None),
+        ("optional", ClientVerify::Optional),
+        ("required", ClientVerify::Required),
+    ];
+    bind.tls.verify = one_of(&line.word("a choice")?, "choice", &known)?;
+    Ok(())
+}
+
+fn ca_file(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let column = line.words.column();
+    let path = line.path("a file with certificates", line.globals.ca_base.as_ref())?;
+    line.machine.read(&path).map_err(|error| {
+        Fault::new(column, format!("'{}' cannot be read: {error}", path.display()))
+    })?;
+    bind.tls.ca_file = Some(path);
+    Ok(())
+}
+
+fn alpn(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.tls.alpn = protocols(line)?;
+    Ok(())
+}
+
+/// Names of protocols; `h2` is left out.
+pub(crate) fn protocols(line: &mut Line<'_>) -> Result<Vec<String>, Fault> {
+    let word = line.word("names of protocols, with commas")?;
+    let mut names: Vec<String> = word.text.split(',').map(str::to_owned).collect();
+    if names.iter().any(|name| name.is_empty() || name.len() > 255) {
+        let message = format!("'{}': a name has 1 to 255 bytes", word.text);
+        return Err(Fault::new(word.column, message));
+    }
+    if names.iter().any(|name| name == "h2") {
+        line.warn(word.column, "'h2' is left out: HTTP/2 is not spoken yet");
+        names.retain(|name| name != "h2");
+    }
+    Ok(names)
+}
+
+fn version_min(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.tls.version_min = keywords::tls_version(line)?;
+    Ok(())
+}
+
+fn version_max(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.tls.version_max = keywords::tls_version(line)?;
+    Ok(())
+}
+
+fn force12(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.tls.version_min = Some(TlsVersion::Tls12);
+    bind.tls.version_max = Some(TlsVersion::Tls12);
+    Ok(())
+}
+
+fn force13(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.tls.version_min = Some(TlsVersion::Tls13);
+    bind.tls.version_max = None;
+    Ok(())
+}
+
+fn no13(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.tls.version_max = Some(TlsVersion::Tls12);
+    Ok(())
+}
+
+fn ciphers(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.suites12 = Some(keywords::suites12(line)?);
+    Ok(())
+}
+
+fn ciphersuites(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.suites13 = Some(keywords::suites13(line)?);
+    Ok(())
+}
+
+fn no_tickets(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.tls.no_tickets = true;
+    Ok(())
+}
+
+/// What lies beside certificates in a directory, and is none.
+const BESIDE: [&str; 5] = [".key", ".issuer", ".ocsp", ".sctl", ".dh"];
+
+/// What rustls has itself, for the version of which nothing is said.
+const OWN13: &[&str] =
+    &["TLS13_AES_256_GCM_SHA384", "TLS13_AES_128_GCM_SHA256", "TLS13_CHACHA20_POLY1305_SHA256"];
+const OWN12: &[&str] = &[
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+];

@@ -1,0 +1,697 @@
+//! `server` and `default-server` lines (HAProxy's configuration manual, §5.2).
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use fulmar_rules::{Fault, Word};
+
+use super::bind::{both, protocols};
+use crate::draft::Draft;
+use crate::keywords;
+use crate::line::Line;
+use crate::model::{
+    Observe, OnError, Place, Resolve, Server, ServerAddress, ServerCheck, ServerProxy, ServerTls,
+    TlsVersion,
+};
+use crate::rules;
+use crate::table::{Keyword, Unsupported, row};
+use crate::values::address::{Ports, Written};
+use crate::values::{Unit, duration, number, one_of};
+
+/// A server, or what `default-server` says of all.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerDraft {
+    /// Where its name stands in its line.
+    pub(crate) column: u32,
+    pub(crate) model: Server,
+    /// `id`.
+    pub(crate) id: Option<u32>,
+    is_checked: bool,
+    check: ServerCheck,
+    /// `check-ssl` and `no-check-ssl`; as the server, if neither is said.
+    check_tls: Option<bool>,
+    check_send_proxy: bool,
+    is_tls: bool,
+    tls: ServerTls,
+    /// `verify`: `None` is not said.
+    verify: Option<bool>,
+    ca_said: bool,
+    suites12: Option<Vec<String>>,
+    suites13: Option<Vec<String>>,
+    resolve: Resolve,
+}
+
+impl Default for ServerDraft {
+    fn default() -> Self {
+        Self {
+            column: 1,
+            model: unsaid(),
+            id: None,
+            is_checked: false,
+            check: ServerCheck {
+                interval: INTERVAL,
+                fast_interval: None,
+                down_interval: None,
+                rise: 2,
+                fall: 3,
+                port: None,
+                address: None,
+                tls: false,
+                send_proxy: false,
+                sni: None,
+            },
+            check_tls: None,
+            check_send_proxy: false,
+            is_tls: false,
+            tls: ServerTls::default(),
+            verify: None,
+            ca_said: false,
+            suites12: None,
+            suites13: None,
+            resolve: Resolve::Libc,
+        }
+    }
+}
+
+/// A server of which nothing is said.
+fn unsaid() -> Server {
+    Server {
+        name: String::new(),
+        place: Place { file: "".into(), line: 0 },
+        id: 0,
+        address: ServerAddress::Unresolved(String::new()),
+        written_address: String::new(),
+        weight: 1,
+        backup: false,
+        disabled: false,
+        connections_max: 0,
+        connections_min: 0,
+        queue_max: 0,
+        cookie: None,
+        check: None,
+        observe: None,
+        on_error: OnError::default(),
+        error_limit: ERRORS,
+        shutdown_when_down: false,
+        shutdown_backups_when_up: false,
+        slow_start: None,
+        send_proxy: ServerProxy::None,
+        tls: None,
+        source: None,
+        idle_max: None,
+        idle_timeout: IDLE,
+        reuse_max: None,
+        user_timeout: None,
+        redirect_prefix: None,
+    }
+}
+
+pub(crate) const ROWS: &[Keyword<ServerDraft>] = &[
+    row("id", 0, "<number>", "its number in the statistics", id),
+    row("weight", 0, "<0-256>", "its share of the load", weight),
+    row("backup", 0, "", "it is used when no other is usable", backup),
+    row("no-backup", 0, "", "it is one of the others", no_backup),
+    row("disabled", 0, "", "it is in maintenance from the start", disabled),
+    row("enabled", 0, "", "it is not", enabled),
+    row("maxconn", 0, "<number>", "exchanges at a time; others wait", maxconn),
+    row("minconn", 0, "<number>", "the limit while there is little load", minconn),
+    row("maxqueue", 0, "<number>", "how many may wait for it", maxqueue),
+    row("cookie", 0, "<value>", "the value that leads to it", cookie),
+    row("check", 0, "", "its health is checked", check),
+    row("no-check", 0, "", "it is not", no_check),
+    row("inter", 0, "<time>", "between checks", inter),
+    row("fastinter", 0, "<time>", "while it is neither up nor down", fastinter),
+    row("downinter", 0, "<time>", "while it is down", downinter),
+    row("rise", 0, "<number>", "good checks until it is up", rise),
+    row("fall", 0, "<number>", "bad checks until it is down", fall),
+    row("port", 0, "<port>", "the port of checks", port),
+    row("addr", 0, "<address>", "the address of checks", addr),
+    row("check-ssl", 0, "", "checks use TLS", check_ssl),
+    row("no-check-ssl", 0, "", "checks use none", no_check_ssl),
+    row("check-sni", 0, "<name>", "the name that checks ask TLS for", check_sni),
+    row("check-send-proxy", 0, "", "checks begin with a PROXY header", check_proxy),
+    row("no-check-send-proxy", 0, "", "they do not", no_check_proxy),
+    row("observe", 0, "layer4 | layer7", "whose failures count beside those of checks", observe),
+    row("on-error", 0, "<action>", "what too many of them do", on_error),
+    row("error-limit", 0, "<number>", "how many are too many", error_limit),
+    row("on-marked-down", 0, "shutdown-sessions", "connections end with it", on_down),
+    row("on-marked-up", 0, "shutdown-backup-sessions", "those of backups end", on_up),
+    row("slowstart", 0, "<time>", "until it has its full weight", slowstart),
+    row("send-proxy", 0, "", "connections begin with a PROXY header", proxy1),
+    row("send-proxy-v2", 0, "", "in version 2", proxy2),
+    row("send-proxy-v2-ssl", 0, "", "with what is known of the client's TLS", proxy2_tls),
+    row("send-proxy-v2-ssl-cn", 0, "", "with the name in its certificate", proxy2_name),
+    row("no-send-proxy", 0, "", "none", no_proxy),
+    row("no-send-proxy-v2", 0, "", "none", no_proxy),
+    row("ssl", 0, "", "TLS", ssl),
+    row("no-ssl", 0, "", "none", no_ssl),
+    row("verify", 0, "none | required", "whether its certificate is checked", verify),
+    row("verifyhost", 0, "<name>", "the name that has to be in it", verifyhost),
+    row("ca-file", 0, "<file> | @system-ca", "who signs it", ca_file),
+    row("crt", 0, "<file>", "our own certificate", crt),
+    row("sni", 0, "<expression>", "the name that is asked for", sni),
+    row("alpn", 0, "<protocols>", "what is offered, with commas", alpn),
+    row("ssl-min-ver", 0, "TLSv1.2 | TLSv1.3", "the oldest version", version_min),
+    row("ssl-max-ver", 0, "TLSv1.2 | TLSv1.3", "the newest version", version_max),
+    row("force-tlsv12", 0, "", "1.2 only", force12),
+    row("force-tlsv13", 0, "", "1.3 only", force13),
+    row("no-tlsv12", 0, "", "1.3 only", force13),
+    row("no-tlsv13", 0, "", "1.2 only", no13),
+    row("ciphers", 0, "<ciphers>", "suites of TLS 1.2", ciphers),
+    row("ciphersuites", 0, "<suites>", "suites of TLS 1.3", ciphersuites),
+    row("source", 0, "<address>", "where connections come from", source),
+    row("pool-max-conn", 0, "<number>", "idle connections that are kept", idle_max),
+    row("pool-purge-delay", 0, "<time>", "how long", idle_timeout),
+    row("max-reuse", 0, "<number>", "exchanges on a connection after the first", reuse_max),
+    row("tcp-ut", 0, "<time>", "how long bytes may stay unacknowledged", user_timeout),
+    row("redir", 0, "<prefix>", "GET and HEAD are sent there instead", redir),
+    row("init-addr", 0, "last | libc | none, with commas", "how its name is resolved", init_addr),
+];
+
+/// Parameters that change nothing here, and how many values they have.
+pub(crate) const ACCEPTED: &[(&str, usize)] = &[
+    ("allow-0rtt", 0),
+    ("check-alpn", 1),
+    ("no-agent-check", 0),
+    ("no-sslv3", 0),
+    ("no-ssl-reuse", 0),
+    ("no-tfo", 0),
+    ("no-tls-tickets", 0),
+    ("no-tlsv10", 0),
+    ("no-tlsv11", 0),
+    ("no-verifyhost", 0),
+    ("non-stick", 0),
+    ("npn", 1),
+    ("pool-low-conn", 1),
+    ("resolve-net", 1),
+    ("resolve-opts", 1),
+    ("resolve-prefer", 1),
+    ("ssl-reuse", 0),
+    ("stick", 0),
+    ("tfo", 0),
+    ("tls-tickets", 0),
+];
+
+/// Parameters that are not supported, why, and how many values they have.
+pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
+    (("agent-addr", "agents are not asked"), 1),
+    (("agent-check", "agents are not asked"), 0),
+    (("agent-inter", "agents are not asked"), 1),
+    (("agent-port", "agents are not asked"), 1),
+    (("agent-send", "agents are not asked"), 1),
+    (("check-proto", "HTTP/1 is spoken"), 1),
+    (("check-via-socks4", "SOCKS is not spoken"), 0),
+    (("crl-file", "lists of revoked certificates are not looked at"), 1),
+    (("force-sslv3", "1.2 is the oldest version"), 0),
+    (("force-tlsv10", "1.2 is the oldest version"), 0),
+    (("force-tlsv11", "1.2 is the oldest version"), 0),
+    (("log-proto", "logs are not forwarded"), 1),
+    (("namespace", "namespaces are the service manager's"), 1),
+    (("proto", "HTTP/1.1 is spoken"), 1),
+    (("proxy-v2-options", "'send-proxy-v2-ssl' and 'send-proxy-v2-ssl-cn' are"), 1),
+    (("resolvers", "names are resolved once, at the start"), 1),
+    (("socks4", "SOCKS is not spoken"), 1),
+    (("track", "each server is checked itself"), 1),
+    (("ws", "HTTP/1.1 is spoken"), 1),
+];
+
+/// Reads a `server` line.
+pub(crate) fn parse(draft: &Draft, line: &mut Line<'_>) -> Result<ServerDraft, Fault> {
+    let name = line.word("the name of a server")?;
+    let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+    if let Some(c) = name.text.chars().find(|&c| !is_known(c)) {
+        let message = format!("'{c}' may not stand in a name: letters, digits, - _ . : may");
+        return Err(Fault::new(name.column, message));
+    }
+    let address = line.word("the address of a server")?;
+    let mut server = draft.default_server.clone();
+    server.column = name.column;
+    server.model.name = name.text;
+    server.model.place = line.spot.place.clone();
+    server.model.written_address = line.expanded(&address)?;
+    parameters(&mut server, line)?;
+    server.model.address = resolved(&server, &address, line)?;
+    server.finish(&address, line)?;
+    Ok(server)
+}
+
+/// Reads a `default-server` line.
+pub(crate) fn parse_default(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    line.words.clone().expect("a parameter")?;
+    let mut server = draft.default_server.clone();
+    parameters(&mut server, line)?;
+    server.id = None;
+    draft.default_server = server;
+    Ok(())
+}
+
+fn parameters(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let what = "parameter of a 'server' line";
+    super::read(server, line, ROWS, ACCEPTED, UNSUPPORTED, what)
+}
+
+fn resolved(
+    server: &ServerDraft,
+    word: &Word,
+    line: &mut Line<'_>,
+) -> Result<ServerAddress, Fault> {
+    let wrong = |message| Fault::new(word.column, message);
+    let text = &server.model.written_address;
+    let (host, ports) = match Written::parse(text).map_err(wrong)? {
+        Written::Unix(path) => return Ok(ServerAddress::Unix(path)),
+        Written::Abstract(name) => return Ok(ServerAddress::Abstract(name)),
+        Written::Descriptor(_) => {
+            return Err(Fault::unknown(word.column, "a server cannot be an open descriptor"));
+        }
+        Written::Ip(host, ports) => (host, ports),
+    };
+    let ip = match host.resolve(line.machine) {
+        Ok(ip) => ip,
+        Err(_) if server.resolve == Resolve::None => {
+            return Ok(ServerAddress::Unresolved(text.clone()));
+        }
+        Err(message) if line.lenient_names => {
+            line.warn(word.column, format!("{message}: the server is down"));
+            return Ok(ServerAddress::Unresolved(text.clone()));
+        }
+        Err(message) => return Err(wrong(message)),
+    };
+    match ports {
+        Ports::Range(first, last) if first == last => Ok(ServerAddress::Tcp((ip, first).into())),
+        Ports::Range(..) => Err(wrong(format!("'{text}': one port is wanted here"))),
+        Ports::None => Ok(ServerAddress::Mapped { address: ip, offset: 0 }),
+        Ports::Offset(offset) => Ok(ServerAddress::Mapped { address: ip, offset }),
+    }
+}
+
+impl ServerDraft {
+    /// Puts together what belongs together, once all words have been read.
+    fn finish(&mut self, address: &Word, line: &Line<'_>) -> Result<(), Fault> {
+        if self.is_tls || self.check_tls == Some(true) {
+            self.finish_tls(address, line)?;
+        }
+        self.model.tls = self.is_tls.then(|| self.tls.clone());
+        if self.model.connections_min > self.model.connections_max {
+            self.model.connections_max = self.model.connections_min;
+        }
+        if !self.is_checked {
+            self.model.check = None;
+            return Ok(());
+        }
+        let lacks_port =
+            self.check.port.is_none() && matches!(self.model.address, ServerAddress::Mapped { .. });
+        if lacks_port {
+            let message = "a server that is checked wants a port: in its address, or by 'port'";
+            return Err(Fault::new(address.column, message));
+        }
+        let mut check = self.check.clone();
+        // A port or an address of its own is another service: it is not asked as the server is.
+        let is_elsewhere = check.port.is_some() || check.address.is_some();
+        check.tls = self.check_tls.unwrap_or(self.is_tls && !is_elsewhere);
+        let sends_proxy = self.model.send_proxy != ServerProxy::None;
+        check.send_proxy = self.check_send_proxy || sends_proxy && !is_elsewhere;
+        self.model.check = Some(check);
+        Ok(())
+    }
+
+    fn finish_tls(&mut self, address: &Word, line: &Line<'_>) -> Result<(), Fault> {
+        let globals = line.globals;
+        let verifies = self.verify.unwrap_or(!globals.verifies_no_server);
+        if verifies && !self.ca_said {
+            let message = "nobody is named who signs its certificate: say 'ca-file <file>', \
+                           'ca-file @system-ca', or 'verify none' if you trust the network";
+            return Err(Fault::new(address.column, message));
+        }
+        let defaults = &globals.server_tls;
+        let tls = &mut self.tls;
+        tls.verify = verifies;
+        tls.version_min = tls.version_min.or(defaults.version_min);
+        tls.version_max = tls.version_max.or(defaults.version_max);
+        let suites12 = self.suites12.clone().or_else(|| defaults.suites12.clone());
+        let suites13 = self.suites13.clone().or_else(|| defaults.suites13.clone());
+        tls.suites = both(suites12, suites13);
+        Ok(())
+    }
+}
+
+fn id(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.id = Some(number(&line.word("a number")?, "it", 1, u32::MAX / 2)?);
+    Ok(())
+}
+
+fn weight(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.weight = number(&line.word("a number")?, "a weight", 0, 256)?;
+    Ok(())
+}
+
+fn backup(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.backup = true;
+    Ok(())
+}
+
+fn no_backup(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.backup = false;
+    Ok(())
+}
+
+fn disabled(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.disabled = true;
+    Ok(())
+}
+
+fn enabled(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.disabled = false;
+    Ok(())
+}
+
+fn maxconn(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.connections_max = number(&line.word("a number")?, "it", 0, u32::MAX)?;
+    Ok(())
+}
+
+fn minconn(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.connections_min = number(&line.word("a number")?, "it", 0, u32::MAX)?;
+    Ok(())
+}
+
+fn maxqueue(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.queue_max = number(&line.word("a number")?, "it", 0, u32::MAX)?;
+    Ok(())
+}
+
+fn cookie(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.cookie = Some(line.word("a value")?.text);
+    Ok(())
+}
+
+fn check(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.is_checked = true;
+    Ok(())
+}
+
+fn no_check(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.is_checked = false;
+    Ok(())
+}
+
+/// A time that is not 0.
+fn positive_time(line: &mut Line<'_>, unit: Unit) -> Result<Duration, Fault> {
+    let word = line.word("a time")?;
+    let time = duration(&word, "it", unit)?;
+    match time.is_zero() {
+        true => Err(Fault::new(word.column, "a time that is not 0 is wanted here")),
+        false => Ok(time),
+    }
+}
+
+fn inter(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.check.interval = positive_time(line, Unit::Millis)?;
+    Ok(())
+}
+
+fn fastinter(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.check.fast_interval = Some(positive_time(line, Unit::Millis)?);
+    Ok(())
+}
+
+fn downinter(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.check.down_interval = Some(positive_time(line, Unit::Millis)?);
+    Ok(())
+}
+
+fn rise(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.check.rise = number(&line.word("a number")?, "it", 1, 65_535)?;
+    Ok(())
+}
+
+fn fall(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.check.fall = number(&line.word("a number")?, "it", 1, 65_535)?;
+    Ok(())
+}
+
+fn port(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.check.port = Some(number(&line.word("a port")?, "it", 1, u16::MAX)?);
+    Ok(())
+}
+
+fn addr(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("an address")?;
+    let wrong = |message| Fault::new(word.column, message);
+    let Written::Ip(host, ports) = Written::parse(&line.expanded(&word)?).map_err(wrong)? else {
+        return Err(Fault::unknown(word.column, "an address of IP is wanted here"));
+    };
+    server.check.address = Some(host.resolve(line.machine).map_err(wrong)?);
+    if let Ports::Range(port, _) = ports {
+        server.check.port = Some(port);
+    }
+    Ok(())
+}
+
+fn check_ssl(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.check_tls = Some(true);
+    Ok(())
+}
+
+fn no_check_ssl(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.check_tls = Some(false);
+    Ok(())
+}
+
+fn check_sni(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.check.sni = Some(line.word("a name")?.text);
+    Ok(())
+}
+
+fn check_proxy(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.check_send_proxy = true;
+    Ok(())
+}
+
+fn no_check_proxy(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.check_send_proxy = false;
+    Ok(())
+}
+
+fn observe(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let known =
+        [("none", None), ("layer4", Some(Observe::Layer4)), ("layer7", Some(Observe::Layer7))];
+    server.model.observe = one_of(&line.word("a layer")?, "layer", &known)?;
+    Ok(())
+}
+
+fn on_error(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let known = [
+        ("fastinter", OnError::FastInter),
+        ("fail-check", OnError::FailCheck),
+        ("sudden-death", OnError::SuddenDeath),
+        ("mark-down", OnError::MarkDown),
+    ];
+    server.model.on_error = one_of(&line.word("an action")?, "action", &known)?;
+    Ok(())
+}
+
+fn error_limit(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.error_limit = number(&line.word("a number")?, "it", 1, u32::MAX)?;
+    Ok(())
+}
+
+fn on_down(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let known = [("none", false), ("shutdown-sessions", true)];
+    server.model.shutdown_when_down = one_of(&line.word("an action")?, "action", &known)?;
+    Ok(())
+}
+
+fn on_up(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let known = [("none", false), ("shutdown-backup-sessions", true)];
+    server.model.shutdown_backups_when_up = one_of(&line.word("an action")?, "action", &known)?;
+    Ok(())
+}
+
+fn slowstart(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let time = duration(&line.word("a time")?, "it", Unit::Millis)?;
+    server.model.slow_start = (!time.is_zero()).then_some(time);
+    Ok(())
+}
+
+fn proxy1(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.send_proxy = ServerProxy::V1;
+    Ok(())
+}
+
+fn proxy2(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.send_proxy = ServerProxy::V2 { tls: false, common_name: false };
+    Ok(())
+}
+
+fn proxy2_tls(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.send_proxy = ServerProxy::V2 { tls: true, common_name: false };
+    Ok(())
+}
+
+fn proxy2_name(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.send_proxy = ServerProxy::V2 { tls: true, common_name: true };
+    Ok(())
+}
+
+fn no_proxy(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.send_proxy = ServerProxy::None;
+    Ok(())
+}
+
+fn ssl(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.is_tls = true;
+    Ok(())
+}
+
+fn no_ssl(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.is_tls = false;
+    Ok(())
+}
+
+fn verify(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let known = [("none", false), ("required", true)];
+    server.verify = Some(one_of(&line.word("none or required")?, "choice", &known)?);
+    Ok(())
+}
+
+fn verifyhost(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.tls.verify_host = Some(line.word("a name")?.text);
+    Ok(())
+}
+
+fn ca_file(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.ca_said = true;
+    if line.words.take("@system-ca") {
+        server.tls.ca_file = None;
+        return Ok(());
+    }
+    let column = line.words.column();
+    let path = line.path("a file with certificates", line.globals.ca_base.as_ref())?;
+    readable(&path, column, line)?;
+    server.tls.ca_file = Some(path);
+    Ok(())
+}
+
+fn crt(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let column = line.words.column();
+    let path = line.path("a file with a certificate", line.globals.crt_base.as_ref())?;
+    readable(&path, column, line)?;
+    server.tls.certificate = Some(path);
+    Ok(())
+}
+
+fn readable(path: &std::path::Path, column: u32, line: &Line<'_>) -> Result<(), Fault> {
+    let read = line.machine.read(path);
+    read.map(drop).map_err(|error| {
+        Fault::new(column, format!("'{}' cannot be read: {error}", path.display()))
+    })
+}
+
+fn sni(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("an expression")?;
+    server.tls.sni = Some(rules::expression(&word, line)?);
+    Ok(())
+}
+
+fn alpn(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.tls.alpn = protocols(line)?;
+    Ok(())
+}
+
+fn version_min(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.tls.version_min = keywords::tls_version(line)?;
+    Ok(())
+}
+
+fn version_max(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.tls.version_max = keywords::tls_version(line)?;
+    Ok(())
+}
+
+fn force12(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.tls.version_min = Some(TlsVersion::Tls12);
+    server.tls.version_max = Some(TlsVersion::Tls12);
+    Ok(())
+}
+
+fn force13(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.tls.version_min = Some(TlsVersion::Tls13);
+    server.tls.version_max = None;
+    Ok(())
+}
+
+fn no13(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.tls.version_max = Some(TlsVersion::Tls12);
+    Ok(())
+}
+
+fn ciphers(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.suites12 = Some(keywords::suites12(line)?);
+    Ok(())
+}
+
+fn ciphersuites(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.suites13 = Some(keywords::suites13(line)?);
+    Ok(())
+}
+
+fn source(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.source = Some(keywords::source_address(line)?);
+    Ok(())
+}
+
+fn idle_max(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let most = number(&line.word("a number")?, "it", -1, i64::MAX)?;
+    server.model.idle_max = usize::try_from(most).ok();
+    Ok(())
+}
+
+fn idle_timeout(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.idle_timeout = duration(&line.word("a time")?, "it", Unit::Millis)?;
+    Ok(())
+}
+
+fn reuse_max(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let most = number(&line.word("a number")?, "it", -1, i64::from(u32::MAX))?;
+    server.model.reuse_max = u32::try_from(most).ok();
+    Ok(())
+}
+
+fn user_timeout(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.user_timeout = Some(duration(&line.word("a time")?, "it", Unit::Millis)?);
+    Ok(())
+}
+
+fn redir(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    server.model.redirect_prefix = Some(line.word("a prefix")?.text);
+    Ok(())
+}
+
+/// The first way that is known decides: what comes behind `none` is never tried.
+fn init_addr(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("how it is resolved")?;
+    for way in word.text.split(',') {
+        match way {
+            "last" | "libc" => {}
+            "none" => server.resolve = Resolve::None,
+            way if way.parse::<IpAddr>().is_ok() => {
+                let message = "an address instead of the name's is not supported here";
+                return Err(Fault::unknown(word.column, message));
+            }
+            other => {
+                let message = format!("'{other}': here may stand last, libc and none");
+                return Err(Fault::new(word.column, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `inter`, where it is not said.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// `error-limit`, where it is not said.
+const ERRORS: u32 = 10;
+
+/// `pool-purge-delay`, where it is not said.
+const IDLE: Duration = Duration::from_secs(5);

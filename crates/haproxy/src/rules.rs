@@ -1,0 +1,103 @@
+//! Where crate `rules` reads words: conditions, expressions, formats.
+
+use std::io;
+
+use fulmar_rules::condition::Acls;
+use fulmar_rules::format::{Options, Purpose};
+use fulmar_rules::{Condition, Context, Expression, Fault, Files, Format, Point, Word};
+
+use crate::draft::Draft;
+use crate::line::Line;
+use crate::load::Environment;
+use crate::machine::Machine;
+
+/// The machine's files and the variables of a line, as rules ask for them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Around<'a> {
+    machine: &'a dyn Machine,
+    environment: &'a Environment,
+}
+
+impl<'a> Around<'a> {
+    /// What is around a line.
+    pub(crate) fn of(line: &Line<'a>) -> Self {
+        Self { machine: line.machine, environment: line.environment }
+    }
+}
+
+impl Files for Around<'_> {
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        self.machine.read(path.as_ref())
+    }
+
+    fn environment(&self, name: &str) -> Option<String> {
+        self.environment.value(name)
+    }
+}
+
+/// The condition at the end of a line, if there is one. `point` is when it is looked at.
+pub(crate) fn condition(
+    draft: &Draft,
+    line: &mut Line<'_>,
+    point: Point,
+) -> Result<Option<Condition>, Fault> {
+    if line.words.is_empty() {
+        return Ok(None);
+    }
+    let column = line.words.column();
+    let files = Around::of(line);
+    let context = Context { acls: &draft.acls, files: &files };
+    let condition = Condition::parse(&mut line.words, &context)?;
+    warn_of(&condition, line, column, point);
+    Ok(Some(condition))
+}
+
+/// The condition at the end of a line, which has to be there.
+pub(crate) fn required_condition(
+    draft: &Draft,
+    line: &mut Line<'_>,
+    point: Point,
+) -> Result<Condition, Fault> {
+    let column = line.words.column();
+    let missing = || Fault::new(column, "a condition that begins with if or unless is missing");
+    condition(draft, line, point)?.ok_or_else(missing)
+}
+
+/// Tells of what can never hold when a condition is looked at.
+pub(crate) fn warn_of(condition: &Condition, line: &mut Line<'_>, column: u32, point: Point) {
+    let is_late = |acl: &&fulmar_rules::condition::Acl| !acl.phase().is_there(point);
+    let late = condition.acls().find(is_late);
+    let late = late.map(|acl| (acl.expression().name(), acl.phase()));
+    if let Some((name, phase)) = late {
+        let message = format!("'{name}' is never there when this is looked at, but {phase}");
+        line.warn(column, message);
+    }
+}
+
+/// A word that is an expression.
+pub(crate) fn expression(word: &Word, line: &Line<'_>) -> Result<Expression, Fault> {
+    let files = Around::of(line);
+    let context = Context { acls: &Acls::new(), files: &files };
+    Expression::parse_in(&word.text, word.column, &context)
+}
+
+/// A word that is a format, for a field or a name.
+pub(crate) fn format(word: &Word, line: &Line<'_>) -> Result<Format, Fault> {
+    parse(word, Options::VALUE, line)
+}
+
+/// A word that is the format of a log.
+pub(crate) fn log_format(word: &Word, line: &Line<'_>) -> Result<Format, Fault> {
+    parse(word, Options::HTTP_LOG, line)
+}
+
+/// A word that is the format of an exchange's name.
+pub(crate) fn id_format(word: &Word, line: &Line<'_>) -> Result<Format, Fault> {
+    parse(word, Options { purpose: Purpose::Identifier, http: true }, line)
+}
+
+fn parse(word: &Word, options: Options, line: &Line<'_>) -> Result<Format, Fault> {
+    let files = Around::of(line);
+    let context = Context { acls: &Acls::new(), files: &files };
+    Format::parse_in(&word.text, word.column, options, &context)
+}

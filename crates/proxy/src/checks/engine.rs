@@ -1,0 +1,300 @@
+//! The engine of the thread that checks.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fulmar_balance::Admin;
+use fulmar_engine::{Action, Endpoint, Engine, Links, ListenerId, SocketId, Timeouts};
+use fulmar_haproxy::BackendId;
+use fulmar_haproxy::model::{BackendTimeouts, ServerCheck};
+use fulmar_proto::{FileRange, Input, RawConnection, Transmit};
+use fulmar_tls::{ClientTls, ConfigError};
+
+use super::job::{Done, Job, On, Stage, reason};
+use super::mailbox::{News, Told};
+use super::notice;
+use super::road::{Road, plain_tls};
+use super::status::{CheckStatus, Finding};
+use super::talk::{Talk, Way};
+use super::target::{self, Target};
+use crate::journal::{Journal, Severity};
+use crate::live::Live;
+
+/// Checks the servers of all backends, to be driven by a reactor on a thread of its own.
+#[derive(Debug)]
+pub struct Checks {
+    live: Arc<Live>,
+    journal: Box<dyn Journal>,
+    targets: Vec<Target>,
+    due: BTreeSet<(Instant, usize)>, // when each is to be looked at, unless a check is under way
+    links: Links<RawConnection, Job>,
+    done: Vec<Done>,
+    warms: Option<Instant>, // when slow starts take their next step
+    plain_tls: Result<ClientTls, ConfigError>,
+    dice: u32,
+}
+
+impl Checks {
+    /// All servers with `check`, from now on. Lines go to the logs of their backends.
+    pub fn new(now: Instant, live: Arc<Live>, journal: Box<dyn Journal>) -> Self {
+        let targets = targets(now, &live);
+        let due = targets.iter().enumerate();
+        Self {
+            due: due.map(|(at, target)| (target.monitor.next_check(), at)).collect(),
+            targets,
+            journal,
+            links: Links::new(now, Timeouts::default(), 0, 1),
+            done: Vec::new(),
+            warms: None,
+            plain_tls: plain_tls(),
+            dice: std::process::id(),
+            live,
+        }
+    }
+
+    /// Starts the checks that are due.
+    fn start_due(&mut self, now: Instant) {
+        while let Some(&(when, at)) = self.due.first() {
+            if when > now {
+                break;
+            }
+            self.due.pop_first();
+            let target = &mut self.targets[at];
+            if target.rests(&self.live) {
+                target.monitor.skip(now);
+                self.due.insert((target.monitor.next_check(), at));
+                continue;
+            }
+            target.busy = true;
+            target.live(&self.live).check.lock().running = true;
+            let (talk, way) = Talk::new(&target.checked(&self.live).backend.config.check.kind);
+            self.open(now, Job::new(at, talk, now, false), way);
+        }
+    }
+
+    /// A connection for a job, which may be its second.
+    fn open(&mut self, now: Instant, mut job: Job, way: Way) {
+        let checked = self.targets[job.target].checked(&self.live);
+        let backend = &checked.backend.config;
+        let Some(check) = &backend.servers[checked.server].check else { return };
+        match Road::to(&checked, check, way, &self.plain_tls) {
+            Err(error) => {
+                let finding = Finding::new(CheckStatus::SocketError, reason(&error));
+                self.done.push(Done::Found(job, finding));
+            }
+            Ok(road) => {
+                (job.tls, job.stage) = (road.tls, Stage::Connecting);
+                let deadline = now + patience(&backend.timeouts, check);
+                let connection = RawConnection::default();
+                let Road { endpoint, layer, .. } = road;
+                let socket = self.links.connect(now, endpoint, layer, connection, job);
+                self.links.set_timer(socket, Some(deadline));
+            }
+        }
+    }
+
+    /// Does something with its links, then deals with what has become of jobs.
+    fn act(&mut self, now: Instant, act: impl FnOnce(&mut Links<RawConnection, Job>, &mut On<'_>)) {
+        let Self { links, live, targets, done, .. } = self;
+        act(links, &mut On { live, targets, done });
+        self.settle(now);
+    }
+
+    /// Deals with what has become of jobs, until nothing is left.
+    fn settle(&mut self, now: Instant) {
+        while let Some(done) = self.done.pop() {
+            match done {
+                Done::Goes(job, way) => self.open(now, job, way),
+                Done::Found(job, finding) => self.handle_found(now, &job, finding),
+            }
+        }
+    }
+
+    fn handle_found(&mut self, now: Instant, job: &Job, mut finding: Finding) {
+        finding.duration = Some(now.saturating_duration_since(job.began));
+        let dice = self.roll();
+        let target = &mut self.targets[job.target];
+        target.busy = false;
+        target.live(&self.live).check.lock().running = false;
+        if target.rests(&self.live) {
+            target.monitor.skip(now); // an operator was faster
+        } else {
+            target.handle_found(now, &self.live, finding, dice, &mut *self.journal);
+        }
+        self.due.insert((target.monitor.next_check(), job.target));
+        self.plan_warming(now);
+    }
+
+    /// What other threads have told of a server.
+    fn handle_told(&mut self, now: Instant, told: Told) {
+        let Told { backend: id, server, news } = told;
+        let owns = |target: &Target| target.backend == id && target.server == server;
+        let at = self.targets.iter().position(owns);
+        let live = Arc::clone(&self.live);
+        let member = &live.backends[id.0].group.members()[server];
+        let before = at.map(|at| self.targets[at].monitor.next_check());
+        match (news, at.map(|at| &mut self.targets[at])) {
+            (News::Errors(count, last), Some(target)) if !target.rests(&live) => {
+                let last = last.description();
+                let info = format!("Detected {count} consecutive errors, last one was: {last}");
+                target.handle_errors(now, &live, info, &mut *self.journal);
+            }
+            (News::Errors(..), _) => {}
+            (News::Forced(change), target) => {
+                if let Some(target) = target {
+                    target.monitor.force(change.health);
+                    target.live(&live).check.lock().score = target.monitor.score();
+                }
+                target::log_change(&live, (id, server), change, None, &mut *self.journal);
+            }
+            (News::Decided(old), target) => {
+                let resumes = old == Admin::Maintenance && member.admin() != old;
+                if let Some(target) = target.filter(|_| resumes) {
+                    target.monitor.resume(now);
+                    target.live(&live).check.lock().score = target.monitor.score();
+                }
+                let backend = &live.backends[id.0];
+                if let Some(line) = notice::decision(backend, server, old, member.admin()) {
+                    target::log(&live, backend, Severity::Notice, &line, &mut *self.journal);
+                }
+            }
+        }
+        if let (Some(at), Some(before)) = (at, before) {
+            self.replan(at, before);
+        }
+        self.plan_warming(now);
+    }
+
+    /// The next check of a target comes at another time than `before`.
+    fn replan(&mut self, at: usize, before: Instant) {
+        let next = self.targets[at].monitor.next_check();
+        if self.due.remove(&(before, at)) {
+            self.due.insert((next, at));
+        }
+    }
+
+    fn plan_warming(&mut self, now: Instant) {
+        let every = self.live.backends.iter().filter_map(|backend| backend.group.warms_every());
+        self.warms = self.warms.or(every.min().map(|every| now + every));
+    }
+
+    /// Slow starts take a step.
+    fn warm(&mut self, now: Instant) {
+        self.warms = None;
+        for (at, backend) in self.live.backends.iter().enumerate() {
+            if backend.group.warm(now) {
+                self.live.tell_waiters(BackendId(at));
+            }
+        }
+        self.plan_warming(now);
+    }
+
+    /// The next number of a sequence without a pattern.
+    fn roll(&mut self) -> u32 {
+        self.dice = self.dice.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        self.dice
+    }
+}
+
+/// All servers with `check`: their first checks are spread over the shortest interval.
+fn targets(now: Instant, live: &Live) -> Vec<Target> {
+    let mut found = Vec::new();
+    for (at, backend) in live.backends.iter().enumerate() {
+        let servers = backend.config.servers.iter().enumerate();
+        let checked = servers.filter_map(|(server, it)| Some((server, it.check.as_ref()?)));
+        found.extend(checked.map(|(server, check)| (BackendId(at), server, check)));
+    }
+    let shortest = found.iter().map(|it| it.2.interval).min().unwrap_or_default();
+    let count = u32::try_from(found.len()).unwrap_or(u32::MAX).max(1);
+    let first = |at: usize| {
+        let at = u32::try_from(at).unwrap_or(u32::MAX);
+        now + shortest.mul_f64(f64::from(at) / f64::from(count))
+    };
+    let new = |(at, (backend, server, check)): (usize, (BackendId, usize, &ServerCheck))| {
+        Target::new(live, backend, server, check, first(at))
+    };
+    found.into_iter().enumerate().map(new).collect()
+}
+
+/// How long a connection may take to stand: with `timeout check`, which begins then, as `timeout
+/// connect` says; without one, `inter` is for everything.
+fn patience(timeouts: &BackendTimeouts, check: &ServerCheck) -> Duration {
+    let connect = timeouts.check.and(timeouts.connect);
+    connect.map_or(check.interval, |connect| connect.min(check.interval))
+}
+
+impl Engine for Checks {
+    fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
+        None
+    }
+
+    fn handle_connected(&mut self, now: Instant, socket: SocketId) {
+        if let Some((_, job)) = self.links.get_mut(socket) {
+            job.stage = Stage::Securing;
+            let backend = &self.targets[job.target].checked(&self.live).backend.config;
+            if let Some(patience) = backend.timeouts.check {
+                self.links.set_timer(socket, Some(now + patience));
+            }
+        }
+        self.act(now, |links, on| links.handle_connected(now, socket, on));
+    }
+
+    fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
+        self.act(now, |links, on| links.handle_input(now, socket, input, on));
+    }
+
+    fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
+        self.act(now, |links, on| links.handle_sent(now, socket, bytes, on));
+    }
+
+    fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
+        self.links.handle_hangup(now, socket);
+    }
+
+    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
+        self.act(now, |links, on| links.handle_failed(now, socket, error, on));
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.act(now, |links, on| links.handle_timeout(now, on));
+        self.start_due(now);
+        self.settle(now);
+        if self.warms.is_some_and(|warms| warms <= now) {
+            self.warm(now);
+        }
+    }
+
+    fn handle_wake(&mut self, now: Instant) {
+        for told in self.live.checks.take() {
+            self.handle_told(now, told);
+        }
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.links.poll_action()
+    }
+
+    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
+        self.links.poll_transmit(socket)
+    }
+
+    fn is_last(&self, socket: SocketId) -> bool {
+        self.links.is_last(socket)
+    }
+
+    fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
+        self.links.poll_endpoint(socket)
+    }
+
+    fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
+        self.links.poll_load(socket)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let due = self.due.first().map(|(when, _)| *when);
+        [self.links.poll_timeout(), due, self.warms].into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,123 @@
+//! `option httpchk`: requests, and what their answers have to be (HAProxy's manual, §4.2,
+//! `http-check`).
+
+use fulmar_haproxy::model::{CheckRequest, Expect, Expected};
+
+use super::dialogue::contains;
+use super::reply::Reply;
+use super::status::{CheckStatus, Finding};
+use super::subject::Checked;
+use super::talk::{Step, Way};
+
+/// Requests, one after the other, each on a connection of its own.
+#[derive(Debug, Default)]
+pub(super) struct Http {
+    at: usize,
+    reply: Reply,
+}
+
+impl Http {
+    /// The connection stands: what to say.
+    pub(super) fn begin(&mut self, steps: &[CheckRequest], server: &Checked<'_>) -> Vec<u8> {
+        let Some(request) = steps.get(self.at) else { return Vec::new() };
+        self.reply = Reply::to(request.method.as_bytes());
+        encode(request, server)
+    }
+
+    /// The server has said this, and has ended if `end`.
+    pub(super) fn hear(
+        &mut self,
+        steps: &[CheckRequest],
+        server: &Checked<'_>,
+        bytes: &[u8],
+        end: bool,
+    ) -> Step {
+        let Some(request) = steps.get(self.at) else { return Step::Say(Vec::new()) };
+        self.reply.hear(bytes, end);
+        let Some(finding) = judge(request, &self.reply, server.may_stop()) else {
+            return Step::Say(Vec::new());
+        };
+        if finding.status == CheckStatus::Layer7Ok && self.at + 1 < steps.len() {
+            self.at += 1;
+            return Step::Leave(Vec::new(), Way::Usual);
+        }
+        Step::Done(Vec::new(), finding)
+    }
+}
+
+/// A request as it goes out. What a format writes cannot end a line.
+fn encode(request: &CheckRequest, server: &Checked<'_>) -> Vec<u8> {
+    let minor = if request.http11 { 1 } else { 0 };
+    let mut out = format!("{} {} HTTP/1.{minor}\r\n", request.method, request.target).into_bytes();
+    for (name, format) in &request.fields {
+        let mut value = Vec::new();
+        format.render(server, &mut value);
+        value.retain(|byte| *byte == b'\t' || !byte.is_ascii_control());
+        push_field(&mut out, name, &value);
+    }
+    let has = |name: &str| request.fields.iter().any(|it| it.0.eq_ignore_ascii_case(name));
+    if !request.body.is_empty() && !has("content-length") {
+        push_field(&mut out, "content-length", request.body.len().to_string().as_bytes());
+    }
+    if request.http11 && !has("connection") {
+        push_field(&mut out, "connection", b"close");
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(&request.body);
+    out
+}
+
+fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+        out.extend_from_slice(part);
+    }
+}
+
+/// What an answer is worth; `None` as long as that depends on what is still to come.
+fn judge(request: &CheckRequest, reply: &Reply, may_stop: bool) -> Option<Finding> {
+    let Some(status) = reply.status() else {
+        let broken = Finding::new(CheckStatus::Layer7Invalid, "");
+        return reply.is_complete().then_some(broken);
+    };
+    let code = |result, info: &str| Some(Finding::with_code(result, status, info));
+    if may_stop && status == 404 {
+        return code(CheckStatus::Layer7Conditional, "");
+    }
+    if request.expects.is_empty() {
+        return match (200..400).contains(&status) {
+            true => code(CheckStatus::Layer7Ok, ""),
+            false => code(CheckStatus::Layer7Status, reply.reason()),
+        };
+    }
+    for Expect { negated, what } in &request.expects {
+        let (met, of_body) = match what {
+            Expected::Status(ranges) => {
+                (ranges.iter().any(|&(from, to)| (from..=to).contains(&status)), false)
+            }
+            Expected::StatusPattern(pattern) => {
+                (pattern.is_match(status.to_string().as_bytes()), false)
+            }
+            Expected::Field { name, value } => (reply.has_field(name, value.as_deref()), false),
+            Expected::Text(text) => (contains(reply.body(), text), true),
+            Expected::Pattern(pattern) => (pattern.is_match(reply.body()), true),
+            _ => (true, false),
+        };
+        if of_body && !met && !reply.is_complete() {
+            return None;
+        }
+        match (met != *negated, of_body, negated) {
+            (true, ..) => {}
+            (false, false, _) => return code(CheckStatus::Layer7Status, reply.reason()),
+            (false, true, negated) => {
+                let info = if *negated { UNWANTED } else { UNMATCHED };
+                return Some(Finding::new(CheckStatus::Layer7Invalid, info));
+            }
+        }
+    }
+    code(CheckStatus::Layer7Ok, "")
+}
+
+/// As HAProxy says it.
+const UNMATCHED: &str = "HTTP content check did not match";
+/// As HAProxy says it.
+const UNWANTED: &str = "HTTP check matched unwanted content";

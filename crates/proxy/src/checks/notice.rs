@@ -1,0 +1,147 @@
+//! What the log is told of servers, in HAProxy's words, which others' scripts look for.
+
+use std::fmt::Write;
+
+use fulmar_balance::{Admin, Health, Monitor, Outcome};
+
+use super::status::Finding;
+use crate::control::Changed;
+use crate::journal::Severity;
+use crate::live::LiveBackend;
+
+/// A server's health has changed. `finding`: why, unless a line on the check has said so already.
+pub(super) fn health(
+    backend: &LiveBackend,
+    server: usize,
+    change: Changed,
+    finding: Option<&Finding>,
+) -> (Severity, String) {
+    let mut line = name(backend, server);
+    let (severity, what) = match change.health {
+        Health::Up => (Severity::Notice, "UP"),
+        Health::Stopping => (Severity::Notice, "stopping"),
+        Health::Down => (Severity::Alert, "DOWN"),
+    };
+    push(&mut line, format_args!(" is {what}"));
+    if let Some(finding) = finding {
+        push_reason(&mut line, finding);
+    }
+    push_rest(&mut line, backend, server, change.health == Health::Down, change.requeued);
+    (severity, line)
+}
+
+/// An operator has decided on a server's state, which was `old`; `None`: it is what it was.
+pub(super) fn decision(
+    backend: &LiveBackend,
+    server: usize,
+    old: Admin,
+    new: Admin,
+) -> Option<String> {
+    let health = backend.group.members()[server].health();
+    let (state, down) = if health == Health::Down { ("DOWN", true) } else { ("UP", false) };
+    let mut line = name(backend, server);
+    let (what, left) = match (old, new) {
+        (old, new) if old == new => return None,
+        (_, Admin::Maintenance) if down => (" was DOWN and now enters maintenance".into(), true),
+        (_, Admin::Maintenance) => (" is going DOWN for maintenance".into(), true),
+        (Admin::Maintenance, new) => {
+            let admin = if new == Admin::Drain { "DRAIN" } else { "READY" };
+            (format!(" is {state}/{admin} (leaving forced maintenance)"), down)
+        }
+        (_, Admin::Drain) => (" enters drain state".into(), down),
+        (..) => (format!(" is {state} (leaving forced drain)"), down),
+    };
+    line.push_str(&what);
+    push_rest(&mut line, backend, server, left, 0);
+    Some(line)
+}
+
+/// Who is left (or online), and what becomes of sessions.
+fn push_rest(line: &mut String, backend: &LiveBackend, server: usize, left: bool, requeued: u32) {
+    let (group, member) = (&backend.group, &backend.group.members()[server]);
+    let (active, backups) = (group.active(), group.backups());
+    let alone = if active == 0 && backups > 0 { " Running on backup." } else { "" };
+    push(line, format_args!(". {active} active and {backups} backup servers "));
+    let (sessions, queued) = (member.sessions(), member.queued());
+    match left {
+        true => push(
+            line,
+            format_args!(
+                "left.{alone} {sessions} sessions active, {requeued} requeued, {} remaining in queue.",
+                queued.saturating_sub(requeued),
+            ),
+        ),
+        false => push(
+            line,
+            format_args!("online.{alone} {requeued} sessions requeued, {queued} total in queue."),
+        ),
+    }
+}
+
+/// A check has found something, or a server's sessions have (`option log-health-checks`).
+pub(super) fn check(
+    backend: &LiveBackend,
+    server: usize,
+    finding: &Finding,
+    monitor: &Monitor,
+) -> String {
+    let member = &backend.group.members()[server];
+    let kind = if member.is_backup() { "backup " } else { "" };
+    let names = (&backend.config.name, &backend.config.servers[server].name);
+    let what = match finding.status.outcome() {
+        Outcome::Passed => "succeeded",
+        Outcome::Conditional => "conditionally succeeded",
+        Outcome::Failed => "failed",
+    };
+    let mut line = format!("Health check for {kind}server {}/{} {what}", names.0, names.1);
+    push_reason(&mut line, finding);
+    let (done, of) = monitor.progress();
+    let state = match monitor.score() >= monitor.plan().rise {
+        false => "DOWN",
+        true if member.weight() == 0 => "DRAIN",
+        true => "UP",
+    };
+    push(&mut line, format_args!(", status: {done}/{of} {state}."));
+    line
+}
+
+/// No server of a backend is usable any more.
+pub(super) fn nobody(backend: &LiveBackend) -> String {
+    let kind = if backend.config.is_listen { "proxy" } else { "backend" };
+    format!("{kind} {} has no server available!", backend.config.name)
+}
+
+fn name(backend: &LiveBackend, server: usize) -> String {
+    let kind = if backend.group.members()[server].is_backup() { "Backup Server" } else { "Server" };
+    format!("{kind} {}/{}", backend.config.name, backend.config.servers[server].name)
+}
+
+fn push_reason(line: &mut String, finding: &Finding) {
+    push(line, format_args!(", reason: {}", finding.status.description()));
+    if finding.status.has_code() {
+        push(line, format_args!(", code: {}", finding.code));
+    }
+    if !finding.info.is_empty() {
+        push(line, format_args!(", info: \"{}\"", quoted(&finding.info)));
+    }
+    if let Some(duration) = finding.duration {
+        push(line, format_args!(", check duration: {}ms", duration.as_millis()));
+    }
+}
+
+/// What a peer sent may not end the quotes, or the line.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '"' => out.push_str("\\\""),
+            char if char.is_control() => push(&mut out, format_args!("<{:02X}>", u32::from(char))),
+            char => out.push(char),
+        }
+    }
+    out
+}
+
+fn push(line: &mut String, what: std::fmt::Arguments<'_>) {
+    line.write_fmt(what).expect("a string takes everything");
+}

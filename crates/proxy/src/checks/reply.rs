@@ -1,0 +1,107 @@
+//! The answer to one request of a check, as far as it has come.
+//!
+//! It is taken apart by the same connection that a client has. That one is told of a request and
+//! sends nothing: what goes out is HTTP/1.0 where HAProxy's is, which it would not write.
+
+use bytes::BytesMut;
+use fulmar_proto::{
+    BodyLen, ClientConnection, Connection, Event, Headers, Input, Request, Scratch,
+};
+
+/// The answer to one request.
+#[derive(Debug, Default)]
+pub(super) struct Reply {
+    connection: ClientConnection,
+    scratch: Scratch,
+    unread: BytesMut,
+    line: Vec<u8>, // the first, for its reason: nobody else wants to know it
+    status: Option<u16>,
+    fields: Vec<(Vec<u8>, Vec<u8>)>,
+    body: Vec<u8>,
+    complete: bool,
+}
+
+impl Reply {
+    /// To a request with this method.
+    pub(super) fn to(method: &[u8]) -> Self {
+        let mut reply = Self::default();
+        if let Some(stream) = reply.connection.open() {
+            let head = Request::new(method, b"/", Headers::EMPTY);
+            let sent = reply.connection.send_head(stream, head, BodyLen::Empty);
+            // A method that is none gets no answer that could be understood.
+            reply.complete = sent.is_err();
+            let transmit = reply.connection.poll_transmit();
+            let size = transmit.map_or(0, |transmit| transmit.inline.len() as u64);
+            reply.connection.handle_sent(size);
+        }
+        reply
+    }
+
+    /// This has come, and nothing more will if `end`.
+    pub(super) fn hear(&mut self, bytes: &[u8], end: bool) {
+        if !self.line.contains(&b'\n') && self.line.len() < LINE_MAX {
+            self.line.extend_from_slice(&bytes[..bytes.len().min(LINE_MAX)]);
+        }
+        self.unread.extend_from_slice(bytes);
+        while !self.complete {
+            let mut input = Input::all(&mut self.unread, end);
+            match self.connection.poll_event(&mut input, &mut self.scratch) {
+                Ok(Some(Event::Head { head, .. })) => {
+                    self.status = Some(head.status);
+                    let fields = head.headers.iter();
+                    self.fields = fields.map(|(name, value)| (name.into(), value.into())).collect();
+                }
+                Ok(Some(Event::Data { stream, bytes })) => {
+                    let room = BODY_MAX - self.body.len();
+                    self.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                    self.connection.release(stream, bytes.len());
+                    self.complete = self.body.len() == BODY_MAX;
+                }
+                Ok(Some(Event::End { .. } | Event::Upgraded { .. } | Event::Reset { .. }))
+                | Err(_) => self.complete = true,
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    self.complete = end;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Its status, once its head is there.
+    pub(super) fn status(&self) -> Option<u16> {
+        self.status
+    }
+
+    /// The words behind its status.
+    pub(super) fn reason(&self) -> &str {
+        let line = self.line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let mut words = line.splitn(3, |byte| *byte == b' ');
+        let status = words.nth(1).and_then(|word| str::from_utf8(word).ok());
+        let ours = status.and_then(|word| word.parse().ok()) == self.status;
+        let reason = words.next().filter(|_| ours).and_then(|word| str::from_utf8(word).ok());
+        reason.unwrap_or_default().trim()
+    }
+
+    /// True if it has a field with this name, and this value if one is said.
+    pub(super) fn has_field(&self, name: &str, value: Option<&str>) -> bool {
+        let named = self.fields.iter().filter(|it| it.0.eq_ignore_ascii_case(name.as_bytes()));
+        let mut values = named.map(|it| it.1.as_slice());
+        values.any(|it| value.is_none_or(|value| it == value.as_bytes()))
+    }
+
+    /// As much of its body as is looked at.
+    pub(super) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// True if nothing more will come, or is looked at.
+    pub(super) fn is_complete(&self) -> bool {
+        self.complete
+    }
+}
+
+/// As much of a body is looked at as HAProxy's buffers hold.
+const BODY_MAX: usize = 16 * 1024;
+/// Longer first lines have lost their reason.
+const LINE_MAX: usize = 1024;

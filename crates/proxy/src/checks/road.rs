@@ -1,0 +1,116 @@
+//! How a check gets to its server: address, PROXY header, TLS.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use fulmar_engine::{Endpoint, Peer};
+use fulmar_haproxy::model::{ServerAddress, ServerCheck, ServerProxy};
+use fulmar_proto::Layer;
+use fulmar_semantics::proxy_protocol::{self, Header};
+use fulmar_tls::{ClientOptions, ClientTls, ConfigError, Verify};
+
+use super::subject::Checked;
+use super::talk::Way;
+use crate::upstream::Opening;
+
+/// How a check gets to its server.
+#[derive(Debug)]
+pub(super) struct Road {
+    pub(super) endpoint: Endpoint,
+    pub(super) layer: Option<Box<dyn Layer>>,
+    pub(super) tls: bool,
+}
+
+/// TLS of checks of servers that have none otherwise (`check-ssl`): nobody is asked who it is.
+///
+/// # Errors
+/// There is no such TLS on this system.
+pub(super) fn plain_tls() -> Result<ClientTls, ConfigError> {
+    ClientTls::new(ClientOptions {
+        verify: Verify::Nothing,
+        alpn: Vec::new(),
+        ..ClientOptions::default()
+    })
+}
+
+impl Road {
+    /// To the server, as its line says or as a step of the check does. `tls`: for servers that
+    /// have none of their own.
+    ///
+    /// # Errors
+    /// There is none: the server has no address, or its TLS could not be set up.
+    pub(super) fn to(
+        checked: &Checked<'_>,
+        check: &ServerCheck,
+        way: Way,
+        plain: &Result<ClientTls, ConfigError>,
+    ) -> io::Result<Self> {
+        let live = &checked.backend.servers[checked.server];
+        let (port, tls) = match way {
+            Way::Usual => (None, check.tls),
+            Way::Said { port, tls } => (port, tls),
+        };
+        let peer = peer(checked, check, port)?;
+        let own = live.tls.as_ref().unwrap_or(plain);
+        let session = match (tls, own) {
+            (false, _) => None,
+            (true, Err(error)) => return Err(io::Error::other(error.to_string())),
+            (true, Ok(own)) => {
+                let name = match (&check.sni, &peer) {
+                    (Some(name), _) => name.clone(),
+                    (None, Peer::Ip(address)) => address.ip().to_string(),
+                    (None, Peer::Unix(_)) => UNNAMED.to_string(),
+                };
+                let session = own.session(&name).map_err(io::Error::other)?;
+                Some(Box::new(session) as Box<dyn Layer>)
+            }
+        };
+        let local = live.config.source.or(checked.backend.config.source);
+        let endpoint = Endpoint { peer, local, interface: None, keep_alive: None };
+        let header =
+            (check.send_proxy && way == Way::Usual).then(|| header(live.config.send_proxy));
+        let (endpoint, layer) =
+            Opening { endpoint, header: header.flatten(), tls: session }.split();
+        Ok(Self { endpoint, layer, tls })
+    }
+}
+
+fn peer(checked: &Checked<'_>, check: &ServerCheck, port: Option<u16>) -> io::Result<Peer> {
+    let port = port.or(check.port);
+    let place = |address: SocketAddr| {
+        let ip = check.address.unwrap_or(address.ip());
+        Peer::Ip(SocketAddr::new(ip, port.unwrap_or(address.port())))
+    };
+    if let Some(address) = checked.address() {
+        return Ok(place(address));
+    }
+    Ok(match &checked.backend.config.servers[checked.server].address {
+        ServerAddress::Tcp(address) => place(*address),
+        ServerAddress::Unix(path) => Peer::Unix(path.clone()),
+        ServerAddress::Abstract(name) => Peer::Unix(PathBuf::from(format!("@{name}"))),
+        ServerAddress::Mapped { address, .. } => {
+            let ip = check.address.unwrap_or(*address);
+            let port = port.filter(|_| !ip.is_unspecified());
+            let port = port.ok_or_else(|| io::Error::other("no address and port for checks"))?;
+            Peer::Ip(SocketAddr::new(ip, port))
+        }
+        ServerAddress::Unresolved(name) => {
+            return Err(io::Error::other(format!("the name {name} has no address")));
+        }
+    })
+}
+
+/// What a check says in front: that it speaks for nobody.
+fn header(how: ServerProxy) -> Option<Bytes> {
+    let (mut out, nobody) = (Vec::new(), Header::default());
+    let encoded = match how {
+        ServerProxy::V2 { .. } => proxy_protocol::encode_v2(&nobody, &mut out),
+        ServerProxy::None | ServerProxy::V1 => proxy_protocol::encode_v1(&nobody, &mut out),
+    };
+    encoded.ok().map(|()| out.into())
+}
+
+/// Whom a TLS server at a Unix socket is taken for: an address, which is not sent.
+const UNNAMED: &str = "127.0.0.1";

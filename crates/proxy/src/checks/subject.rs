@@ -1,0 +1,72 @@
+//! A server that is checked: what formats of requests are asked about.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+
+use fulmar_balance::Health;
+use fulmar_haproxy::model::ServerAddress;
+use fulmar_rules::subject::{Fact, Payload, Variable};
+use fulmar_rules::{RequestHead, ResponseHead, Sample, Subject};
+
+use crate::live::LiveBackend;
+
+/// A server that is checked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Checked<'a> {
+    pub(super) backend: &'a LiveBackend,
+    pub(super) server: usize,
+}
+
+impl Checked<'_> {
+    /// True if a 404 means that it wants no more than it has; who is down cannot want that.
+    pub(super) fn may_stop(&self) -> bool {
+        let member = &self.backend.group.members()[self.server];
+        self.backend.config.disable_on_404 && member.health() != Health::Down
+    }
+
+    /// Where it is, as far as that is known before anybody connects.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        let moved = self.backend.group.members()[self.server].address();
+        moved.or(match &self.backend.config.servers[self.server].address {
+            ServerAddress::Tcp(address) => Some(*address),
+            _ => None,
+        })
+    }
+}
+
+impl Subject for Checked<'_> {
+    fn request(&self) -> Option<&RequestHead> {
+        None
+    }
+
+    fn response(&self) -> Option<&ResponseHead> {
+        None
+    }
+
+    fn source(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    fn destination(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    fn payload(&self) -> Payload<'_> {
+        Payload { bytes: &[], complete: true }
+    }
+
+    fn variable(&self, _: &Variable) -> Option<Sample<'_>> {
+        None
+    }
+
+    fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
+        let text = |text: &'_ str| Sample::Text(Cow::Owned(text.as_bytes().to_vec()));
+        Some(match fact {
+            Fact::BackendName => text(&self.backend.config.name),
+            Fact::ServerName => text(&self.backend.config.servers[self.server].name),
+            Fact::ServerAddress => Sample::Address(self.address()?.ip()),
+            Fact::ServerPort => Sample::Int(self.address()?.port().into()),
+            _ => return None,
+        })
+    }
+}

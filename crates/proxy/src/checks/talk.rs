@@ -1,0 +1,93 @@
+//! What is said on a connection that stands, and what is made of the answers. Pure: bytes in,
+//! bytes and a finding out.
+
+use fulmar_haproxy::model::{CheckKind, TcpStep};
+
+use super::dialogue::Dialogue;
+use super::http::Http;
+use super::status::{CheckStatus, Finding};
+use super::subject::Checked;
+
+/// What is to be done next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Say this, which may be nothing, and listen.
+    Say(Vec<u8>),
+    /// Say this, and talk on another connection.
+    Leave(Vec<u8>, Way),
+    /// Say this; that was it.
+    Done(Vec<u8>, Finding),
+}
+
+/// How a connection is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Way {
+    /// As the server's settings say.
+    #[default]
+    Usual,
+    /// As a step says.
+    Said {
+        /// To another port.
+        port: Option<u16>,
+        /// With TLS.
+        tls: bool,
+    },
+}
+
+/// A conversation with a server.
+#[derive(Debug)]
+pub(super) enum Talk {
+    /// That the connection stands is enough.
+    Connect,
+    Http(Box<Http>),
+    Tcp(Dialogue),
+}
+
+impl Talk {
+    /// From the beginning, and how its first connection is made.
+    pub(super) fn new(kind: &CheckKind) -> (Self, Way) {
+        match kind {
+            CheckKind::Http { steps } if !steps.is_empty() => {
+                (Self::Http(Box::default()), Way::Usual)
+            }
+            CheckKind::Tcp { steps } => match steps.first() {
+                Some(&TcpStep::Connect { port, tls }) => {
+                    (Self::Tcp(Dialogue::at(1)), Way::Said { port, tls })
+                }
+                _ => (Self::Tcp(Dialogue::at(0)), Way::Usual),
+            },
+            _ => (Self::Connect, Way::Usual),
+        }
+    }
+
+    /// The connection stands, by TLS or not.
+    pub(super) fn begin(&mut self, server: &Checked<'_>, tls: bool) -> Step {
+        match (self, &server.backend.config.check.kind) {
+            (Self::Http(http), CheckKind::Http { steps }) => Step::Say(http.begin(steps, server)),
+            (Self::Tcp(dialogue), CheckKind::Tcp { steps }) => dialogue.begin(steps, tls),
+            _ => Step::Done(Vec::new(), stood(tls)),
+        }
+    }
+
+    /// The server has said this, and has ended if `end`.
+    pub(super) fn hear(&mut self, server: &Checked<'_>, bytes: &[u8], end: bool) -> Step {
+        match (self, &server.backend.config.check.kind) {
+            (Self::Http(http), CheckKind::Http { steps }) => http.hear(steps, server, bytes, end),
+            (Self::Tcp(dialogue), CheckKind::Tcp { steps }) => dialogue.hear(steps, bytes, end),
+            _ => Step::Say(Vec::new()),
+        }
+    }
+
+    /// Where it is, for whoever looks for a fault.
+    pub(super) fn place(&self, kind: &CheckKind) -> String {
+        match (self, kind) {
+            (Self::Tcp(dialogue), CheckKind::Tcp { steps }) => dialogue.place(steps),
+            _ => String::new(),
+        }
+    }
+}
+
+/// The connection stood, and that was all.
+pub(super) fn stood(tls: bool) -> Finding {
+    Finding::new(if tls { CheckStatus::Layer6Ok } else { CheckStatus::Layer4Ok }, "")
+}

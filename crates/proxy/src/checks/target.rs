@@ -1,0 +1,157 @@
+//! A server that is looked after: its monitor, and what becomes of findings.
+
+use std::time::Instant;
+
+use fulmar_balance::{Admin, Member, Monitor, Outcome, Plan, Reaction, Verdict};
+use fulmar_haproxy::BackendId;
+use fulmar_haproxy::model::{OnError, ServerCheck};
+
+use super::notice;
+use super::status::{CheckStatus, Finding};
+use super::subject::Checked;
+use crate::control::Changed;
+use crate::journal::{Journal, Severity};
+use crate::live::{Live, LiveBackend, LiveServer};
+
+/// A server that is looked after.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) backend: BackendId,
+    pub(super) server: usize,
+    pub(super) monitor: Monitor,
+    /// A check is under way.
+    pub(super) busy: bool,
+}
+
+impl Target {
+    /// The server's plan; its first check comes at `first`.
+    pub(super) fn new(
+        live: &Live,
+        backend: BackendId,
+        server: usize,
+        check: &ServerCheck,
+        first: Instant,
+    ) -> Self {
+        let plan = Plan {
+            rise: check.rise,
+            fall: check.fall,
+            interval: check.interval,
+            fast_interval: check.fast_interval,
+            down_interval: check.down_interval,
+            spread_percent: live.config.global.spread_checks.into(),
+        };
+        Self { backend, server, monitor: Monitor::new(plan, first), busy: false }
+    }
+
+    pub(super) fn checked<'l>(&self, live: &'l Live) -> Checked<'l> {
+        Checked { backend: &live.backends[self.backend.0], server: self.server }
+    }
+
+    pub(super) fn member<'l>(&self, live: &'l Live) -> &'l Member {
+        &live.backends[self.backend.0].group.members()[self.server]
+    }
+
+    pub(super) fn live<'l>(&self, live: &'l Live) -> &'l LiveServer {
+        &live.backends[self.backend.0].servers[self.server]
+    }
+
+    /// True if nobody is to look now.
+    pub(super) fn rests(&self, live: &Live) -> bool {
+        let member = self.member(live);
+        member.admin() == Admin::Maintenance || !member.is_checked()
+    }
+
+    /// A check has found this.
+    pub(super) fn handle_found(
+        &mut self,
+        now: Instant,
+        live: &Live,
+        finding: Finding,
+        dice: u32,
+        journal: &mut dyn Journal,
+    ) {
+        let verdict = self.monitor.handle_result(now, finding.status.outcome(), dice);
+        self.tell(now, live, finding, verdict, journal);
+    }
+
+    /// Its sessions had too many errors in a row, which `info` tells of.
+    pub(super) fn handle_errors(
+        &mut self,
+        now: Instant,
+        live: &Live,
+        info: String,
+        journal: &mut dyn Journal,
+    ) {
+        let reaction = match self.live(live).config.on_error {
+            OnError::FastInter => Reaction::FastInter,
+            OnError::FailCheck => Reaction::FailCheck,
+            OnError::SuddenDeath => Reaction::SuddenDeath,
+            OnError::MarkDown => Reaction::MarkDown,
+        };
+        let verdict = self.monitor.handle_errors(now, reaction);
+        self.member(live).record().error_runs += 1;
+        if reaction != Reaction::FastInter {
+            let finding = Finding::new(CheckStatus::HealthAnalysis, info);
+            self.tell(now, live, finding, verdict, journal);
+        }
+    }
+
+    /// What came of a finding: for statistics, for the log, and for sessions.
+    fn tell(
+        &mut self,
+        now: Instant,
+        live: &Live,
+        finding: Finding,
+        verdict: Verdict,
+        journal: &mut dyn Journal,
+    ) {
+        let backend = &live.backends[self.backend.0];
+        if verdict.counts && finding.status.outcome() == Outcome::Failed {
+            self.member(live).record().checks_failed += 1;
+        }
+        let before = {
+            let mut last = self.live(live).check.lock();
+            last.score = self.monitor.score();
+            std::mem::replace(&mut last.finding, finding.clone()).status
+        };
+        let logs_checks = backend.config.log_health_checks;
+        if logs_checks && (verdict.counts || before != finding.status) {
+            let line = notice::check(backend, self.server, &finding, &self.monitor);
+            log(live, backend, Severity::Notice, &line, journal);
+        }
+        if let Some(health) = verdict.change {
+            let why = (!logs_checks).then_some(&finding);
+            let change = live.put_health(self.backend, self.server, health, now);
+            log_change(live, (self.backend, self.server), change, why, journal);
+        }
+    }
+}
+
+/// A server's health is another now, or its state: the log hears of it. `requeued`: so many waited
+/// for it, and go elsewhere. `why`: unless a line on the check has said so already.
+pub(super) fn log_change(
+    live: &Live,
+    (backend, server): (BackendId, usize),
+    change: Changed,
+    why: Option<&Finding>,
+    journal: &mut dyn Journal,
+) {
+    let backend = &live.backends[backend.0];
+    let (severity, line) = notice::health(backend, server, change, why);
+    log(live, backend, severity, &line, journal);
+    if change.leaves_nobody {
+        log(live, backend, Severity::Emergency, &notice::nobody(backend), journal);
+    }
+}
+
+/// One line, to wherever the backend's lines go.
+pub(super) fn log(
+    live: &Live,
+    backend: &LiveBackend,
+    severity: Severity,
+    line: &str,
+    journal: &mut dyn Journal,
+) {
+    let tag = live.config.global.log_tag.as_deref();
+    journal.log(&backend.config.logs, tag, severity, line.as_bytes());
+}

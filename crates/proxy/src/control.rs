@@ -1,0 +1,141 @@
+//! What is done to servers while they work: by operators, by checks, and by what sessions tell.
+//!
+//! Each of these changes the state that threads share, wakes the threads that have to hear of it,
+//! and tells the thread that checks, which writes the lines of the log.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use fulmar_balance::{Admin, Health, Weight};
+use fulmar_haproxy::BackendId;
+use fulmar_haproxy::model::Observe;
+
+use crate::checks::{News, Observation, Told};
+use crate::live::Live;
+
+/// What has become of a server's health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Changed {
+    pub(crate) health: Health,
+    /// So many waited for it, and go elsewhere.
+    pub(crate) requeued: u32,
+    /// It was the last that was usable.
+    pub(crate) leaves_nobody: bool,
+}
+
+impl Live {
+    /// `set server ... state`, `enable server`, `disable server`. Who comes back from maintenance is
+    /// up until a check, which follows soon, says otherwise.
+    pub fn set_admin(&self, backend: BackendId, server: usize, admin: Admin, now: Instant) {
+        let live = &self.backends[backend.0];
+        let old = live.group.members()[server].admin();
+        if old == Admin::Maintenance && admin != old && live.servers[server].config.check.is_some()
+        {
+            live.group.set_health(server, Health::Up, now);
+        }
+        live.group.set_admin(server, admin);
+        if admin == Admin::Maintenance && live.servers[server].config.shutdown_when_down {
+            self.shed(backend, server);
+        }
+        self.tell_waiters(backend);
+        self.checks.tell(Told { backend, server, news: News::Decided(old) });
+    }
+
+    /// `set server ... health`: until checks find otherwise.
+    pub fn set_health(&self, backend: BackendId, server: usize, health: Health, now: Instant) {
+        let old = self.backends[backend.0].group.members()[server].health();
+        if old != health {
+            let change = self.put_health(backend, server, health, now);
+            self.checks.tell(Told { backend, server, news: News::Forced(change) });
+        }
+    }
+
+    /// `enable health`, `disable health`.
+    pub fn set_checked(&self, backend: BackendId, server: usize, checked: bool) {
+        self.backends[backend.0].group.members()[server].set_checked(checked);
+    }
+
+    /// `set server ... weight`, `set weight`.
+    pub fn set_weight(&self, backend: BackendId, server: usize, weight: Weight) {
+        self.backends[backend.0].group.set_weight(server, weight);
+        self.tell_waiters(backend);
+    }
+
+    /// `set maxconn server`; 0: no limit.
+    pub fn set_connections_max(&self, backend: BackendId, server: usize, max: u32) {
+        self.backends[backend.0].group.set_connections_max(server, max);
+        self.tell_waiters(backend);
+    }
+
+    /// `set server ... addr`: new connections go there, checks too.
+    pub fn set_address(&self, backend: BackendId, server: usize, address: SocketAddr) {
+        self.backends[backend.0].group.set_address(server, address);
+    }
+
+    /// `shutdown sessions server`, `on-marked-down shutdown-sessions`: all threads end those that
+    /// they have there ([`fulmar_balance::Member::sheds`] tells them).
+    pub fn shed(&self, backend: BackendId, server: usize) {
+        self.backends[backend.0].group.members()[server].shed();
+        self.wakers.wake_all();
+    }
+
+    /// A session has seen this of its server. What nobody observes (`observe`) costs nothing.
+    pub fn observe(&self, backend: BackendId, server: usize, seen: Observation) {
+        let live = &self.backends[backend.0].servers[server];
+        let error = match live.config.observe {
+            None => return,
+            Some(Observe::Layer4) => seen.is_layer4_error(),
+            Some(Observe::Layer7) => seen.is_layer7_error(),
+        };
+        match error {
+            None => {}
+            Some(false) => {
+                if live.errors.load(Ordering::Relaxed) > 0 {
+                    live.errors.store(0, Ordering::Relaxed);
+                }
+            }
+            Some(true) => {
+                let count = live.errors.fetch_add(1, Ordering::Relaxed) + 1;
+                // Whoever sees the very number tells of it, and nobody else.
+                if count == live.config.error_limit.max(1) {
+                    live.errors.store(0, Ordering::Relaxed);
+                    self.checks.tell(Told { backend, server, news: News::Errors(count, seen) });
+                }
+            }
+        }
+    }
+
+    /// A server's health is another from now on.
+    pub(crate) fn put_health(
+        &self,
+        id: BackendId,
+        server: usize,
+        health: Health,
+        now: Instant,
+    ) -> Changed {
+        let backend = &self.backends[id.0];
+        let config = &backend.servers[server].config;
+        let (group, members) = (&backend.group, backend.group.members());
+        let (queued, usable) = (members[server].queued(), group.usable());
+        group.set_health(server, health, now);
+        if health == Health::Down && config.shutdown_when_down {
+            self.shed(id, server);
+        }
+        if health == Health::Up && config.shutdown_backups_when_up {
+            let backups = (0..members.len()).filter(|at| members[*at].is_backup());
+            backups.for_each(|backup| self.shed(id, backup));
+        }
+        self.tell_waiters(id);
+        Changed {
+            health,
+            requeued: if health == Health::Down { queued } else { 0 },
+            leaves_nobody: usable > 0 && group.usable() == 0,
+        }
+    }
+
+    /// Wakes the threads whose sessions wait for a place in this backend.
+    pub(crate) fn tell_waiters(&self, backend: BackendId) {
+        self.backends[backend.0].group.waiters().for_each(|thread| self.wakers.wake(thread));
+    }
+}

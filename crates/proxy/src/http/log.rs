@@ -1,0 +1,81 @@
+//! Lines of the log: one for each exchange, and one that explains each error of our own.
+
+use std::time::Instant;
+
+use crate::http::desk::Desk;
+use crate::http::exchange::{Ended, Exchange};
+use crate::http::record::Explanation;
+use crate::http::session::Session;
+use crate::http::subject::View;
+use crate::journal::Severity;
+use crate::shared::Shared;
+
+/// Writes what there is to be said of an exchange that is over.
+pub(super) fn write(
+    now: Instant,
+    shared: &mut Shared,
+    desk: &mut Desk,
+    session: &mut Session,
+    exchange: &mut Exchange,
+) {
+    let live = std::sync::Arc::clone(&shared.live);
+    let frontend = &live.frontends[session.bind().frontend].config;
+    if frontend.logs.is_empty() {
+        return;
+    }
+    let tag = frontend.log_tag.as_deref();
+    let mut line = std::mem::take(&mut desk.line);
+    if let Some(severity) = severity(frontend.log_options, exchange) {
+        line.clear();
+        let format = match &frontend.error_log_format {
+            Some(format) if exchange.ended.is_error() => format,
+            _ => &frontend.log_format,
+        };
+        let view = View { now, shared, session, exchange };
+        format.render(&view, &mut line);
+        shared.journal.log(&frontend.logs, tag, severity, &line);
+    }
+    if exchange.is_ours && exchange.status >= 500 {
+        let explanation = Explanation::of(&live, session, exchange);
+        line.clear();
+        line.extend_from_slice(explanation.to_string().as_bytes());
+        let none = exchange.attempts.is_empty();
+        let severity = if none { Severity::Notice } else { Severity::Error };
+        shared.journal.log(&frontend.logs, tag, severity, &line);
+        shared.journal.explain(&explanation);
+    }
+    desk.line = line;
+}
+
+/// How severe the line is; `None`: there is none.
+fn severity(options: fulmar_haproxy::model::LogOptions, exchange: &Exchange) -> Option<Severity> {
+    let failed = exchange.ended.is_error()
+        || exchange.tried > 0
+        || exchange.redispatched
+        || exchange.status >= 500;
+    if options.dont_log_normal && !failed {
+        return None;
+    }
+    match exchange.log_level {
+        Level::Silent => None,
+        Level::Set(severity) => Some(severity),
+        Level::Usual if options.separate_errors && failed => Some(Severity::Error),
+        Level::Usual => Some(Severity::Info),
+    }
+}
+
+/// How severe a rule wants the line to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Level {
+    #[default]
+    Usual,
+    Set(Severity),
+    Silent,
+}
+
+impl Ended {
+    /// Somebody ended it before it was over.
+    pub(super) fn is_error(self) -> bool {
+        !matches!(self.0, b'-' | b'L')
+    }
+}

@@ -1,0 +1,283 @@
+//! An exchange, as rules and lines of the log see it.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use fulmar_haproxy::{BackendId, ServerId};
+use fulmar_proto::{HeaderBuf, Headers};
+use fulmar_rules::subject::{Fact, LogField, Payload, Scope, Variable};
+use fulmar_rules::{RequestHead, ResponseHead, Sample, Subject};
+
+use crate::counters::{Counter, sum};
+use crate::facts::{Here, number, text};
+use crate::http::exchange::Exchange;
+use crate::http::session::Session;
+use crate::shared::Shared;
+
+/// An exchange, and whatever it belongs to.
+#[derive(Debug)]
+pub(super) struct View<'a> {
+    pub(super) now: Instant,
+    pub(super) shared: &'a Shared,
+    pub(super) session: &'a mut Session,
+    pub(super) exchange: &'a mut Exchange,
+}
+
+impl View<'_> {
+    fn here(&self) -> Here<'_> {
+        let Exchange { backend, server, .. } = *self.exchange;
+        let server = server.map(ServerId);
+        Here { shared: self.shared, bind: self.session.bind(), backend, server }
+    }
+
+    /// What only this connection and this exchange tell.
+    fn own(&self, fact: &Fact) -> Option<Sample<'_>> {
+        let kept = self.session.kept.as_deref();
+        let tls = kept.and_then(|kept| kept.tls.as_ref());
+        match fact {
+            Fact::Tls => Some(Sample::Bool(tls.is_some())),
+            Fact::TlsServerName => text(tls?.server_name.as_deref()?),
+            Fact::TlsProtocol => text(tls?.version),
+            Fact::TlsCipher => text(tls?.cipher),
+            Fact::TlsAlpn => Some(Sample::Text(tls?.alpn.as_deref()?.into())),
+            Fact::ClientCertificate => Some(Sample::Bool(tls?.certificate.is_some())),
+            Fact::ClientCertificateVerified => Some(Sample::Int(0)),
+            Fact::ClientCertificateDer => Some(Sample::Binary(tls?.certificate.as_deref()?.into())),
+            Fact::TlsResumed => Some(Sample::Bool(tls?.resumed)),
+            Fact::ReceivedProxy => {
+                Some(Sample::Bool(kept.is_some_and(|kept| kept.connected_from.is_some())))
+            }
+            Fact::ConnectionSource => {
+                let from = kept.and_then(|kept| kept.connected_from);
+                Some(Sample::Address(from.unwrap_or(self.session.peer).ip()))
+            }
+            Fact::ServerTls => {
+                let backend = &self.shared.live.backends[self.exchange.backend?.0];
+                Some(Sample::Bool(backend.servers[self.exchange.server?].tls.is_some()))
+            }
+            Fact::ServerAddress => Some(Sample::Address(self.server_address()?.ip())),
+            Fact::ServerPort => number(self.server_address()?.port()),
+            Fact::UniqueId => Some(Sample::Text((&self.exchange.unique_id[..]).into())),
+            Fact::CapturedRequest(at) => captured(&self.exchange.request_captures, *at),
+            Fact::CapturedResponse(at) => captured(&self.exchange.response_captures, *at),
+            Fact::Authenticated(list) => Some(Sample::Bool(self.user(list).is_some())),
+            Fact::AuthenticatedGroups(list) => {
+                Some(Sample::Text(self.user(list)?.groups.join(",").into_bytes().into()))
+            }
+            Fact::FirstRequest => Some(Sample::Bool(self.session.requests <= 1)),
+            Fact::Hostname => text(self.shared.services.hostname()),
+            Fact::Process => number(self.shared.services.process()),
+            _ => None,
+        }
+    }
+
+    /// The address of the server in hand.
+    fn server_address(&self) -> Option<SocketAddr> {
+        let backend = &self.shared.live.backends[self.exchange.backend?.0];
+        match &backend.servers[self.exchange.server?].config.address {
+            fulmar_haproxy::model::ServerAddress::Tcp(address) => Some(*address),
+            _ => None,
+        }
+    }
+
+    /// The user of a list whose credentials the request has (RFC 7617 §2).
+    fn user(&self, list: &str) -> Option<&fulmar_haproxy::model::User> {
+        let lists = &self.shared.live.config.userlists;
+        let list = lists.iter().find(|it| it.name == list)?;
+        let fields = self.exchange.request.fields.as_headers();
+        let given = super::credentials::basic(fields.get("authorization")?)?;
+        let (name, password) = given.split_once(':')?;
+        let user = list.users.iter().find(|user| user.name == name)?;
+        self.shared.services.is_secret(&user.secret, password).then_some(user)
+    }
+
+    fn field(&self, field: LogField) -> Option<Sample<'_>> {
+        let (exchange, live) = (&*self.exchange, &self.shared.live);
+        let frontend = &live.frontends[self.session.bind().frontend];
+        let backend = exchange.backend.map(|BackendId(at)| &live.backends[at]);
+        match field {
+            LogField::BytesRead => number(exchange.bytes_out),
+            LogField::BytesUploaded => number(exchange.bytes_in),
+            LogField::CapturedRequestCookie => captured(&exchange.cookie_captures, 0),
+            LogField::CapturedResponseCookie => captured(&exchange.cookie_captures, 1),
+            LogField::Status if exchange.status == 0 => Some(Sample::Int(-1)),
+            LogField::Status => number(exchange.status),
+            LogField::ProcessConnections => {
+                let all = live.frontends.iter().map(|it| sum(&it.counters, Counter::Sessions));
+                number(all.sum::<u64>())
+            }
+            LogField::FrontendConnections => number(sum(&frontend.counters, Counter::Sessions)),
+            LogField::BackendConnections => match backend {
+                Some(backend) => number(sum(&backend.counters, Counter::Sessions)),
+                None => number(0_u64),
+            },
+            LogField::ServerConnections => match (backend, exchange.server) {
+                (Some(backend), Some(at)) => number(backend.group.members()[at].sessions()),
+                _ => number(0_u64),
+            },
+            LogField::Retries => {
+                let tried = exchange.tried;
+                let mark = if exchange.redispatched { "+" } else { "" };
+                Some(Sample::Text(format!("{mark}{tried}").into_bytes().into()))
+            }
+            LogField::BackendQueue => number(exchange.queued_behind.0),
+            LogField::ServerQueue => number(exchange.queued_behind.1),
+            LogField::LogCounter => number(sum(&frontend.counters, Counter::Requests)),
+            LogField::TerminationState => Some(self.ended(2)),
+            LogField::TerminationStateCookie => Some(self.ended(4)),
+            LogField::Backend => match backend {
+                Some(backend) => text(&backend.config.name),
+                None => text(&frontend.config.name),
+            },
+            LogField::Frontend => text(&frontend.config.name),
+            LogField::FrontendTransport => {
+                let is_tls = self.session.kept.as_ref().is_some_and(|kept| kept.tls.is_some());
+                let mark = if is_tls { "~" } else { "" };
+                Some(Sample::Text(format!("{}{mark}", frontend.config.name).into_bytes().into()))
+            }
+            LogField::Server => match (exchange.service, backend, exchange.server) {
+                (Some(service), ..) => text(service),
+                (None, Some(backend), Some(at)) => text(&backend.servers[at].config.name),
+                _ => text("<NOSRV>"),
+            },
+            LogField::ServerAddress => Some(Sample::Address(self.server_address()?.ip())),
+            LogField::ServerPort => number(self.server_address()?.port()),
+            LogField::FrontendAddress => Some(Sample::Address(self.destination()?.ip())),
+            LogField::FrontendPort => number(self.destination()?.port()),
+            LogField::ClientAddress => Some(Sample::Address(self.session.peer.ip())),
+            LogField::ClientPort => number(self.session.peer.port()),
+            LogField::TlsCipher => self.own(&Fact::TlsCipher),
+            LogField::TlsVersion => self.own(&Fact::TlsProtocol),
+            LogField::RequestBegan => {
+                number(self.millis_of(exchange.times.began.unwrap_or(self.session.since)))
+            }
+            LogField::Accepted => number(self.millis_of(self.session.since)),
+            field => self.time(field),
+        }
+    }
+
+    fn millis_of(&self, moment: Instant) -> u64 {
+        let ago = self.now.saturating_duration_since(moment);
+        let then = self.shared.since_epoch(self.now).saturating_sub(ago);
+        u64::try_from(then.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Letters that say how the exchange ended: two, or four with those of cookies.
+    fn ended(&self, letters: usize) -> Sample<'static> {
+        let Exchange { ended, cookie_marks, .. } = &*self.exchange;
+        let all = [ended.0, ended.1, cookie_marks.0, cookie_marks.1];
+        Sample::Text(all[..letters].to_vec().into())
+    }
+
+    /// Milliseconds, or -1 if it never came to that (HAProxy's manual, §8.4).
+    fn time(&self, field: LogField) -> Option<Sample<'_>> {
+        let (session, times) = (&*self.session, &self.exchange.times);
+        let between = |from: Option<Instant>, to: Option<Instant>| match (from, to) {
+            (Some(from), Some(to)) => {
+                let span = to.saturating_duration_since(from).as_millis();
+                i64::try_from(span).unwrap_or(i64::MAX)
+            }
+            _ => -1,
+        };
+        let handshake = i64::from(session.handshake);
+        let (since, now) = (Some(session.since), Some(self.now));
+        let idle = match times.began {
+            Some(_) => (between(since, times.began) - handshake).max(0),
+            None => -1,
+        };
+        let receiving = if times.began.is_some() { 0 } else { -1 };
+        Some(Sample::Int(match field {
+            LogField::TimeHandshake => handshake,
+            LogField::TimeIdle => idle,
+            LogField::TimeRequest => receiving,
+            LogField::TimeQuery if times.began.is_none() => -1,
+            LogField::TimeQuery => handshake + idle + receiving,
+            LogField::TimeWait => between(times.began, times.assigned),
+            LogField::TimeConnect => between(times.assigned, times.connected),
+            LogField::TimeResponse => between(times.connected, times.answered),
+            LogField::TimeData => between(times.answered, now),
+            LogField::TimeActive => between(times.began.or(since), now),
+            LogField::TimeUser => between(since, now) - idle.max(0),
+            LogField::TimeTotal => between(since, now),
+            _ => return None,
+        }))
+    }
+}
+
+impl Subject for View<'_> {
+    fn request(&self) -> Option<&RequestHead> {
+        (!self.exchange.request.method.is_empty()).then_some(&self.exchange.request)
+    }
+
+    fn response(&self) -> Option<&ResponseHead> {
+        self.exchange.has_response.then_some(&self.exchange.response)
+    }
+
+    fn source(&self) -> Option<SocketAddr> {
+        Some(self.exchange.source.unwrap_or(self.session.peer))
+    }
+
+    fn destination(&self) -> Option<SocketAddr> {
+        let kept = self.session.kept.as_ref().and_then(|kept| kept.destination);
+        let own = self.exchange.destination.or(kept);
+        own.or_else(|| self.shared.address_of(self.session.bind()))
+    }
+
+    fn payload(&self) -> Payload<'_> {
+        Payload { bytes: &[], complete: true }
+    }
+
+    fn body(&self) -> Payload<'_> {
+        let body = &self.exchange.body;
+        Payload { bytes: &body.replay, complete: body.ended || body.gone }
+    }
+
+    fn request_hop_fields(&self) -> Headers<'_> {
+        self.exchange.hops.as_headers()
+    }
+
+    fn variable(&self, variable: &Variable) -> Option<Sample<'_>> {
+        let found = match variable.scope {
+            Scope::Proc => {
+                let (_, value) = self
+                    .shared
+                    .live
+                    .config
+                    .global
+                    .variables
+                    .iter()
+                    .find(|(name, _)| **name == *variable.name)?;
+                return Some(value.clone());
+            }
+            Scope::Sess => &self.session.kept.as_ref()?.variables,
+            Scope::Txn | Scope::Req | Scope::Res => &self.exchange.variables,
+        };
+        let (_, value) = found.iter().find(|(known, _)| known == variable)?;
+        Some(value.clone())
+    }
+
+    fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
+        match fact {
+            Fact::Log(field) => self.field(*field),
+            fact => self.own(fact).or_else(|| self.here().fact(self.now, fact)),
+        }
+    }
+}
+
+/// A capture, if it has a value.
+fn captured(captures: &[Vec<u8>], at: usize) -> Option<Sample<'_>> {
+    let value = captures.get(at).filter(|value| !value.is_empty())?;
+    Some(Sample::Text(Cow::Borrowed(value)))
+}
+
+/// Fields of a message that concern one hop only.
+pub(super) fn hops(head: Headers<'_>, into: &mut HeaderBuf) {
+    if head.end_to_end().count() == head.len() {
+        return;
+    }
+    for (name, value) in head.hop_by_hop() {
+        let name = str::from_utf8(name).expect("a name is a token");
+        into.push(name, value).expect("what was received can be sent");
+    }
+}

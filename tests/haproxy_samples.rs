@@ -1,0 +1,356 @@
+//! Samples and conditions, as HAProxy itself takes them: every expression and every list of the
+//! data files is put to a running HAProxy and to us, with the same requests.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+
+use fulmar_proto::{HeaderBuf, Headers, Version};
+use fulmar_rules::subject::{Fact, Payload, Variable};
+use fulmar_rules::{
+    Acls, Condition, Context, Expression, Files, RequestHead, Sample, Subject, Word, Words,
+};
+use fulmar_tests::http::Client;
+use fulmar_tests::load::bound;
+use fulmar_tests::process::{Process, eventually, peer, run, text};
+
+#[test]
+fn expressions_yield_what_haproxy_makes_of_them() {
+    let cases = cases(SAMPLES);
+    let rule = |expression: &str| format!("lf-string \"{}\"", quoted(&format!("%[{expression}]")));
+    let theirs = Theirs::start(&cases, "", rule);
+    let mut wrong = String::new();
+    for request in REQUESTS {
+        let mut client = Client::connect(theirs.address);
+        for (at, case) in cases.iter().enumerate() {
+            let expected = text(&ask(&mut client, request, at));
+            let ours = Ours::new(&client, request, at);
+            let expression = Expression::parse_in(case, 1, &ours.context(&Acls::new()))
+                .unwrap_or_else(|fault| panic!("{case}: {fault:?}"));
+            let value = expression.evaluate(&ours).and_then(Sample::into_text);
+            let value = text(&value.unwrap_or_default());
+            if value != expected {
+                writeln!(wrong, "{} {case}: {expected:?}, not {value:?}", request.method).unwrap();
+            }
+        }
+    }
+    assert_eq!(wrong, "");
+}
+
+#[test]
+fn conditions_hold_when_haproxy_says_so() {
+    let cases = cases(CONDITIONS);
+    let mut tests = String::new();
+    for (at, case) in cases.iter().enumerate() {
+        writeln!(tests, "  http-request set-var(txn.case{at}) int(1) if {case}").unwrap();
+    }
+    let mut numbers = 0..;
+    let numbers = std::cell::RefCell::new(&mut numbers);
+    let rule = |_: &str| {
+        let at: usize = numbers.borrow_mut().next().unwrap();
+        format!("lf-string %[var(txn.case{at})]")
+    };
+    let theirs = Theirs::start(&cases, &tests, rule);
+    let mut wrong = String::new();
+    for request in REQUESTS {
+        let mut client = Client::connect(theirs.address);
+        for (at, case) in cases.iter().enumerate() {
+            let expected = ask(&mut client, request, at) == b"1";
+            let ours = Ours::new(&client, request, at);
+            let words = words(&format!("if {case}"));
+            let acls = Acls::new();
+            let condition = Condition::parse(&mut Words::new(&words, 1), &ours.context(&acls))
+                .unwrap_or_else(|fault| panic!("{case}: {fault:?}"));
+            if condition.holds(&ours) != expected {
+                writeln!(wrong, "{} {case}: is {expected}", request.method).unwrap();
+            }
+        }
+    }
+    assert_eq!(wrong, "");
+}
+
+#[test]
+fn what_haproxy_refuses_is_refused() {
+    let cases = cases(REFUSED);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut config = PREAMBLE.to_owned();
+    let lines_before = config.lines().count();
+    for case in &cases {
+        let value = quoted(&format!("%[{case}]"));
+        writeln!(config, "  http-request set-header x \"{value}\"").unwrap();
+    }
+    let file = dir.path().join("haproxy.cfg");
+    fs::write(&file, config).expect("a file");
+    let output = peer("haproxy").arg("-c").arg("-f").arg(&file).output().expect("it starts");
+    let complaints = text(&output.stderr);
+    for (at, case) in cases.iter().enumerate() {
+        let place = format!("haproxy.cfg:{}]", lines_before + at + 1);
+        assert!(complaints.contains(&place), "HAProxy takes {case}\n{complaints}");
+        assert!(Expression::parse(case, 1).is_err(), "we take {case}");
+    }
+}
+
+/// A request of which samples are taken.
+#[derive(Clone, Copy)]
+struct Request {
+    method: &'static str,
+    target: &'static str,
+    fields: &'static [(&'static str, &'static str)],
+    body: &'static str,
+}
+
+const REQUESTS: &[Request] = &[
+    Request {
+        method: "GET",
+        target: "/dir/sub/page.html;sid=5?x=1&y=%20a+b;z=-3&x=2&empty=&bare",
+        fields: &[
+            ("Host", "www.Example.com:8080"),
+            ("Cookie", "a=1; b=2;  c = 3 ; a=4; d; e="),
+            ("Cookie", "a=5"),
+            ("X-List", "p, q , r"),
+            ("X-List", "s,,\"t,u\", 12abc"),
+            ("X-Forwarded-For", "10.1.2.3, 192.168.7.8:99 , 2001:db8::7"),
+            ("User-Agent", "curl/7.88 (x86_64; Linux)"),
+            ("Accept-Language", "fr-FR,en;q=0.8"),
+            ("Authorization", "Basic dXNlcjpwYTpzcw=="),
+            ("X-Empty", ""),
+        ],
+        body: "",
+    },
+    Request {
+        method: "POST",
+        target: "/form?id=77",
+        fields: &[
+            ("Host", "api.example.org"),
+            ("Content-Type", "application/x-www-form-urlencoded"),
+            ("Authorization", "Bearer abc.def"),
+            ("X-Forwarded-For", "unknown"),
+            ("Content-Length", "24"),
+        ],
+        body: "name=bob&age=42&name=eve",
+    },
+];
+
+/// Sends a request to HAProxy, and returns the body of its answer.
+fn ask(client: &mut Client, request: &Request, at: usize) -> Vec<u8> {
+    let mut head = format!("{} {} HTTP/1.1\r\n", request.method, request.target);
+    for (name, value) in request.fields {
+        write!(head, "{name}: {value}\r\n").unwrap();
+    }
+    write!(head, "X-Case: {at}\r\n\r\n{}", request.body).unwrap();
+    client.send(head);
+    client.read_reply().expect("a reply").body
+}
+
+/// HAProxy, with a rule for each case.
+struct Theirs {
+    address: SocketAddr,
+    _process: Process,
+    _holder: std::os::fd::OwnedFd,
+    _dir: tempfile::TempDir,
+}
+
+impl Theirs {
+    fn start(cases: &[String], before: &str, rule: impl Fn(&str) -> String) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        for (name, content) in FILES {
+            fs::write(dir.path().join(name), content).expect("a file");
+        }
+        let (holder, address) = bound();
+        let mut config = PREAMBLE.to_owned();
+        writeln!(config, "  bind {address}").unwrap();
+        for (name, value) in VARIABLES {
+            writeln!(config, "  http-request set-var({name}) {value}").unwrap();
+        }
+        config.push_str(before);
+        for (at, case) in cases.iter().enumerate() {
+            writeln!(
+                config,
+                "  http-request return status 200 content-type text/plain {} \
+                 if {{ req.hdr(x-case) -m str {at} }}",
+                rule(case)
+            )
+            .unwrap();
+        }
+        let file = dir.path().join("haproxy.cfg");
+        fs::write(&file, config).expect("a file");
+        let haproxy = || {
+            let mut command: Command = peer("haproxy");
+            command.arg("-db").arg("-f").arg(&file).current_dir(dir.path());
+            command
+        };
+        run(haproxy().arg("-c"));
+        let process = Process::start(&mut haproxy());
+        eventually("HAProxy listens", || TcpStream::connect(address).is_ok());
+        Self { address, _process: process, _holder: holder, _dir: dir }
+    }
+}
+
+/// The same request, as we see it.
+#[derive(Debug)]
+struct Ours {
+    head: RequestHead,
+    hops: HeaderBuf,
+    body: &'static str,
+    source: SocketAddr,
+    destination: SocketAddr,
+    variables: HashMap<Variable, Sample<'static>>,
+}
+
+impl Ours {
+    fn new(client: &Client, request: &Request, at: usize) -> Self {
+        let (mut fields, mut hops) = (HeaderBuf::new(), HeaderBuf::new());
+        for (name, value) in request.fields {
+            let to = if *name == "Content-Length" { &mut hops } else { &mut fields };
+            to.push(name, value.as_bytes()).expect("a field");
+        }
+        fields.push("X-Case", at.to_string().as_bytes()).expect("a field");
+        let variables = VARIABLES.iter().map(|(name, value)| {
+            let value = Expression::parse(value, 1).expect("a value");
+            let value = value.evaluate(&Nothing).expect("a value").into_owned();
+            (Variable::parse(name).expect("a name"), value)
+        });
+        Self {
+            head: RequestHead {
+                method: request.method.into(),
+                target: request.target.into(),
+                version: Version::Http11,
+                fields,
+            },
+            hops,
+            body: request.body,
+            source: client.socket().local_addr().expect("an address"),
+            destination: client.socket().peer_addr().expect("an address"),
+            variables: variables.collect(),
+        }
+    }
+
+    fn context<'a>(&'a self, acls: &'a Acls) -> Context<'a> {
+        Context { acls, files: self }
+    }
+}
+
+impl Files for Ours {
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        let file = FILES.iter().find(|(name, _)| *name == path);
+        file.map(|(_, content)| content.as_bytes().to_vec()).ok_or(io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Subject for Ours {
+    fn request(&self) -> Option<&RequestHead> {
+        Some(&self.head)
+    }
+
+    fn response(&self) -> Option<&fulmar_rules::ResponseHead> {
+        None
+    }
+
+    fn source(&self) -> Option<SocketAddr> {
+        Some(self.source)
+    }
+
+    fn destination(&self) -> Option<SocketAddr> {
+        Some(self.destination)
+    }
+
+    fn payload(&self) -> Payload<'_> {
+        Payload { bytes: &[], complete: true }
+    }
+
+    fn body(&self) -> Payload<'_> {
+        Payload { bytes: self.body.as_bytes(), complete: true }
+    }
+
+    fn request_hop_fields(&self) -> Headers<'_> {
+        self.hops.as_headers()
+    }
+
+    fn variable(&self, variable: &Variable) -> Option<Sample<'_>> {
+        self.variables.get(variable).cloned()
+    }
+
+    fn fact(&self, _fact: &Fact) -> Option<Sample<'_>> {
+        None
+    }
+}
+
+/// Where there is nothing to be taken from.
+struct Nothing;
+
+impl Subject for Nothing {
+    fn request(&self) -> Option<&RequestHead> {
+        None
+    }
+
+    fn response(&self) -> Option<&fulmar_rules::ResponseHead> {
+        None
+    }
+
+    fn source(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    fn destination(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    fn payload(&self) -> Payload<'_> {
+        Payload::default()
+    }
+
+    fn variable(&self, _variable: &Variable) -> Option<Sample<'_>> {
+        None
+    }
+
+    fn fact(&self, _fact: &Fact) -> Option<Sample<'_>> {
+        None
+    }
+}
+
+/// The lines of a data file that are not remarks.
+fn cases(file: &str) -> Vec<String> {
+    let lines = file.lines().filter(|line| !line.is_empty() && !line.starts_with("# "));
+    lines.map(str::to_owned).collect()
+}
+
+fn words(line: &str) -> Vec<Word> {
+    line.split(' ').map(|text| Word { text: text.to_owned(), column: 1 }).collect()
+}
+
+/// As it stands between double quotes in a configuration.
+fn quoted(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "\\$")
+}
+
+const SAMPLES: &str = include_str!("data/haproxy-samples.txt");
+const CONDITIONS: &str = include_str!("data/haproxy-conditions.txt");
+const REFUSED: &str = include_str!("data/haproxy-refused.txt");
+
+const PREAMBLE: &str = "global\n  stats timeout 1s\n\
+    defaults\n  mode http\n  option http-buffer-request\n\
+    \x20 timeout client 20s\n  timeout server 20s\n  timeout connect 20s\n\
+    frontend test\n";
+
+/// Set before anything else.
+const VARIABLES: &[(&str, &str)] =
+    &[("txn.foo", "str(foo)"), ("txn.seven", "int(7)"), ("txn.ip", "ipv4(10.1.2.3)")];
+
+/// What maps and lists are read from.
+const FILES: &[(&str, &str)] = &[
+    (
+        "hosts.map",
+        "# hosts and backends\n\nwww.example.com  web servers  \n  api.example.org\tapi\n\
+         # the second of a key does not count\napi.example.org other\nwww longer\nw short\n",
+    ),
+    ("numbers.map", "1 one\n2:5 few\n6: many\n"),
+    ("ints.map", "/dir 10\n/dir/sub 20\nfoo 5\nform 30\n"),
+    ("networks.map", "10.0.0.0/8 ten\n10.1.0.0/16 ten-one\n::1 loop\n127.0.0.1 home\n"),
+    ("regex.map", "^/dir/(.*)/page /moved/\\1\n^/f(.)rm o=\\1 \\0\n"),
+    ("addresses.map", "foo 1.2.3.4\nwww ::1\n"),
+    ("list.txt", "# remark\n/dir/sub/page.html;sid=5\n  /form\n\n"),
+    ("folded.txt", "API.example.ORG\nwww.EXAMPLE.com:8080\n"),
+];
