@@ -23,6 +23,7 @@ pub mod relay;
 pub mod resolving;
 pub mod scripted;
 pub mod server_hand;
+pub mod statistics;
 pub mod threads;
 pub mod tls_end;
 pub mod transfers;

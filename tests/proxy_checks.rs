@@ -379,7 +379,7 @@ fn servers_at_unix_sockets_and_at_no_address() {
 #[test]
 fn tls_is_spoken_and_verified() {
     let certs = Certs::new();
-    let tls = server_tls(&certs, Who::Localhost);
+    let tls = server_tls(&certs, Who::Server);
     let (mut peer, address) = OwnLoop::start(https::server(tls, Limits::default()));
     let mut finds = |own: Option<ServerTls>, kind, short, info: &str| {
         let mut server = Server { tls: own, ..checked(address) };

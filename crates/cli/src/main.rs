@@ -7,6 +7,7 @@ mod fields;
 mod get;
 mod load;
 mod output;
+mod proxy;
 mod serve;
 mod signals;
 mod sizes;
@@ -34,13 +35,19 @@ enum Tool {
     Serve(serve::Arguments),
     /// Load a server, and say what limits it.
     Load(load::Arguments),
+    /// Balance load as a haproxy.cfg says.
+    Proxy(proxy::Listed),
 }
 
 fn main() -> ExitCode {
+    if let Some(given) = proxy::asked() {
+        return proxy::run(given);
+    }
     let result = match Arguments::parse().tool {
         Tool::Get(arguments) => get::run(arguments),
         Tool::Serve(arguments) => serve::run(arguments),
         Tool::Load(arguments) => load::run(arguments),
+        Tool::Proxy(proxy::Listed {}) => return proxy::run(Vec::new()), // seen before
     };
     match result {
         Ok(status) => status,

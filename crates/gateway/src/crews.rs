@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fulmar_drive::Waker;
 use fulmar_engine::ListenerId;
 use fulmar_host::{Crew, Worker};
-use fulmar_proxy::{Live, Proxy, Wake};
+use fulmar_proxy::{Checks, Live, Proxy, Wake};
 use fulmar_sys as sys;
 
 use crate::doors::Door;
@@ -61,9 +61,39 @@ impl Crew for Proxies {
         self.roll.enter(&self.live, worker.number, waker);
     }
 
-    fn is_done(&self, engine: &Proxy) -> bool {
+    fn is_done(&self, engine: &Proxy, _: &Worker) -> bool {
         engine.is_done()
     }
 
     fn finish(&self, _: &mut Proxy) {}
+}
+
+/// The thread that looks after servers.
+pub(crate) struct Checkers {
+    pub(crate) live: Arc<Live>,
+    pub(crate) logs: Logs,
+}
+
+impl Crew for Checkers {
+    type Engine = Checks;
+    type Report = ();
+
+    fn make(&self, _: &Worker) -> io::Result<Checks> {
+        Ok(Checks::new(sys::now(), Arc::clone(&self.live), Box::new(self.logs.writer())))
+    }
+
+    fn add_listener(&self, _: &mut Checks, _: &Worker, _: ListenerId) {
+        unreachable!("it has none");
+    }
+
+    fn set_waker(&self, _: &mut Checks, _: &Worker, waker: Waker) {
+        self.live.checks.set_wake(Box::new(move || waker.wake()));
+    }
+
+    /// Whoever ends chooses among servers as they are known.
+    fn is_done(&self, _: &Checks, worker: &Worker) -> bool {
+        worker.stop().is_set()
+    }
+
+    fn finish(&self, _: &mut Checks) {}
 }

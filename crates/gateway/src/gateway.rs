@@ -9,7 +9,7 @@ use fulmar_host::{Address, Bound, Program, Running, Stopper};
 use fulmar_proxy::{BindId, Live};
 use fulmar_sys as sys;
 
-use crate::crews::{Proxies, Roll};
+use crate::crews::{Checkers, Proxies, Roll};
 use crate::doors::{self, Door};
 use crate::error::Error;
 use crate::logs::{Logs, machine_name};
@@ -80,6 +80,8 @@ impl Gateway {
             roll: Roll::default(),
         };
         let program = Program::new().crew("proxy", proxies, listens, threads);
+        let checkers = Checkers { live: Arc::clone(&live), logs: logs.clone() };
+        let program = program.crew("checks", checkers, Vec::new(), 1);
         let program = program.offer(hand_over_name(std::process::id()));
         let program = options.predecessors.into_iter().fold(program, Program::take_over);
         let stopper = program.stopper();

@@ -12,3 +12,12 @@ pub mod info;
 pub mod json;
 pub mod lines;
 pub mod metrics;
+
+pub mod page;
+pub mod query;
+
+pub mod change;
+mod services;
+
+pub use process::Process;
+pub use services::Reports;

@@ -103,8 +103,10 @@ impl Finisher<'_> {
         }
         if draft.mode == Mode::Tcp {
             for (spot, word) in &draft.http_only {
-                let message =
-                    format!("this means nothing in the {kind} '{name}', whose mode is tcp");
+                let message = format!(
+                    "'{}' means nothing in the {kind} '{name}': its mode is tcp",
+                    word.text
+                );
                 self.say(Severity::Warning, spot, word.column, message);
             }
         }

@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod load;
+mod page;
 
 mod diagnostics;
 mod machine;
@@ -50,3 +51,4 @@ pub use machine::{Machine, ThisMachine};
 pub use model::{
     Backend, BackendId, Bind, Config, Frontend, Global, Mode, Place, Server, ServerId,
 };
+pub use page::keywords_page;

@@ -117,15 +117,7 @@ impl<'a> Reader<'a> {
     fn line(&mut self, spot: &Spot, blocks: &mut blocks::Blocks) -> bool {
         let first = spot.text.split_whitespace().next().unwrap_or("");
         let is_turn = blocks::WORDS.contains(&first);
-        let counts = if is_turn { blocks.asks(first) } else { blocks.are_read() };
-        if !counts && !is_turn {
-            return true;
-        }
-        let words = match counts {
-            true => text::split(&spot.text, &|name| self.variable(name, spot)),
-            false => Ok(Vec::new()),
-        };
-        let words = match words {
+        let words = match text::split(&spot.text, &|name| self.variable(name, spot)) {
             Ok(words) => words,
             Err(fault) => {
                 self.fault(spot, fault);
@@ -145,6 +137,7 @@ impl<'a> Reader<'a> {
         }
         match words.first() {
             None => true,
+            Some(_) if !blocks.are_read() => true,
             Some(first) if first.text.starts_with('.') => self.message(spot, &words),
             Some(_) => {
                 if let Err(fault) = self.statement(spot, &words) {

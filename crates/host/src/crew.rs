@@ -29,7 +29,7 @@ pub trait Crew: Send + Sync + 'static {
     fn set_waker(&self, _engine: &mut Self::Engine, _worker: &Worker, _waker: Waker) {}
 
     /// True once its thread may end: after [`Worker::stop`] was set and what had to be done is.
-    fn is_done(&self, engine: &Self::Engine) -> bool;
+    fn is_done(&self, engine: &Self::Engine, worker: &Worker) -> bool;
 
     /// How often descriptors or memory ran out when somebody wanted to connect.
     fn accept_failures(&self, _engine: &Self::Engine) -> u64 {

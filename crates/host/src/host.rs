@@ -167,7 +167,7 @@ impl<A: Application + 'static, R: Send + 'static> Crew for Servers<A, R> {
         engine.mailbox().set_waker(waker.into());
     }
 
-    fn is_done(&self, engine: &ServerEngine<A>) -> bool {
+    fn is_done(&self, engine: &ServerEngine<A>, _: &Worker) -> bool {
         engine.is_done()
     }
 

@@ -76,7 +76,7 @@ impl<C: Crew> Seat<C> {
         if self.begin.recv().is_err() {
             return Ok(None);
         }
-        while !crew.is_done(&reactor.engine) {
+        while !crew.is_done(&reactor.engine, &worker) {
             reactor.turn()?;
         }
         let report = crew.finish(&mut reactor.engine);

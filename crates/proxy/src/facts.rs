@@ -59,13 +59,16 @@ impl<'a> Here<'a> {
     pub(crate) fn fact(&self, now: Instant, fact: &Fact) -> Option<Sample<'a>> {
         match fact {
             Fact::FrontendName => text(&self.frontend().config.name),
-            Fact::FrontendId => number(self.frontend().config.id.into()),
-            Fact::BackendName => text(&self.backend()?.config.name),
-            Fact::BackendId => number(self.backend()?.config.id.into()),
+            Fact::FrontendId => number(self.frontend().config.id),
+            Fact::BackendName => text(match self.backend() {
+                Some(backend) => &backend.config.name,
+                None => &self.frontend().config.name, // who answers itself
+            }),
+            Fact::BackendId => number(self.backend()?.config.id),
             Fact::ServerName => text(&self.backend()?.servers[self.server?.0].config.name),
-            Fact::ServerId => number(self.member()?.settings().id.into()),
+            Fact::ServerId => number(self.member()?.settings().id),
             Fact::ListenerName => text(&self.frontend().config.binds[self.bind.bind].name),
-            Fact::ListenerId => number(self.frontend().config.binds[self.bind.bind].id.into()),
+            Fact::ListenerId => number(self.frontend().config.binds[self.bind.bind].id),
             Fact::ListenerConnections => {
                 gauge(&self.frontend().listeners[self.bind.bind], Counter::Sessions)
             }
@@ -75,10 +78,10 @@ impl<'a> Here<'a> {
             }
             Fact::Threads => number(self.shared.live.threads as u64),
             Fact::Thread => number(self.shared.thread as u64),
-            Fact::Process => number(std::process::id().into()),
+            Fact::Process => number(std::process::id()),
             Fact::Stopping => Some(Sample::Bool(self.shared.ending)),
-            Fact::Date => number(self.shared.live.wall_millis(now)? / 1_000),
-            Fact::DateMicros => number(self.shared.live.wall_millis(now)? % 1_000 * 1_000),
+            Fact::Date => number(self.shared.since_epoch(now).as_secs()),
+            Fact::DateMicros => number(self.shared.since_epoch(now).subsec_micros()),
             Fact::Random(below) => number(u64::from(fastrand::u32(..(*below).max(1)))),
             Fact::Uuid => Some(Sample::Text(Cow::Owned(uuid().into_bytes()))),
             fact => self.load(fact),
@@ -133,13 +136,9 @@ impl<'a> Here<'a> {
             Fact::ServerIsUp(backend, name) => {
                 Some(Sample::Bool(of(named(backend, name)?).is_usable()))
             }
-            Fact::ServerConnections(backend, name) => {
-                number(of(named(backend, name)?).sessions().into())
-            }
-            Fact::ServerQueue(backend, name) => number(of(named(backend, name)?).queued().into()),
-            Fact::ServerWeight(backend, name) => {
-                number(of(named(backend, name)?).weight_now().into())
-            }
+            Fact::ServerConnections(backend, name) => number(of(named(backend, name)?).sessions()),
+            Fact::ServerQueue(backend, name) => number(of(named(backend, name)?).queued()),
+            Fact::ServerWeight(backend, name) => number(of(named(backend, name)?).weight_now()),
             Fact::ServerFree(backend, name) => {
                 let member = of(named(backend, name)?);
                 let max = i64::from(member.connections_max());
@@ -155,12 +154,12 @@ impl<'a> Here<'a> {
     }
 }
 
-fn text(text: &str) -> Option<Sample<'_>> {
+pub(crate) fn text(text: &str) -> Option<Sample<'_>> {
     Some(Sample::Text(Cow::Borrowed(text.as_bytes())))
 }
 
-pub(crate) fn number(value: u64) -> Option<Sample<'static>> {
-    Some(Sample::Int(i64::try_from(value).unwrap_or(i64::MAX)))
+pub(crate) fn number(value: impl Into<u64>) -> Option<Sample<'static>> {
+    Some(Sample::Int(i64::try_from(value.into()).unwrap_or(i64::MAX)))
 }
 
 fn gauge(threads: &[Counters], counter: Counter) -> Option<Sample<'static>> {
@@ -168,7 +167,7 @@ fn gauge(threads: &[Counters], counter: Counter) -> Option<Sample<'static>> {
 }
 
 fn rate(threads: &[Counters], rate: Rate, millis: u64) -> Option<Sample<'static>> {
-    number(threads.iter().map(|it| it.rate(rate, millis)).sum())
+    number(threads.iter().map(|it| it.rate(rate, millis)).sum::<u64>())
 }
 
 /// How many wait in a backend, for any server or for one.

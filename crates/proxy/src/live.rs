@@ -1,8 +1,8 @@
 //! What threads share: the configuration, the state of servers, and counters.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, OnceLock};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use fulmar_balance::Group;
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
@@ -29,7 +29,6 @@ pub struct Live {
     /// One for each thread: what counters go by.
     pub clocks: Box<[Arc<Clock>]>,
     began: OnceLock<Instant>, // when the first thread did
-    wall: AtomicU64,          // milliseconds from 1970 to then; 0: nobody has said
     /// How they rouse each other.
     pub wakers: Wakers,
     /// What they tell the thread that checks.
@@ -86,8 +85,8 @@ impl Live {
         let backends = (0..config.backends.len()).map(BackendId);
         let backends = backends.map(|id| LiveBackend::new(&config, id, &clocks)).collect();
         let (wakers, began) = (Wakers::default(), OnceLock::new());
-        let (checks, wall) = (Mailbox::default(), AtomicU64::new(0));
-        Self { config, frontends, backends, threads, wakers, checks, clocks, began, wall }
+        let checks = Mailbox::default();
+        Self { config, frontends, backends, threads, wakers, checks, clocks, began }
     }
 
     /// A moment in milliseconds, as clocks and counters tell it: since the first thread began, from
@@ -96,20 +95,6 @@ impl Live {
         let began = *self.began.get_or_init(|| now);
         let millis = now.saturating_duration_since(began).as_millis();
         u64::try_from(millis).unwrap_or(u64::MAX).saturating_add(1)
-    }
-
-    /// The time of day was `wall` at `now`: both are read by whoever runs the proxy, when it begins
-    /// and now and then.
-    pub fn set_wall(&self, now: Instant, wall: SystemTime) {
-        let since = wall.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        let since = u64::try_from(since).unwrap_or(u64::MAX);
-        self.wall.store(since.saturating_sub(self.millis(now)), Ordering::Relaxed);
-    }
-
-    /// A moment in milliseconds since 1970; `None`, if nobody has told the time of day.
-    pub fn wall_millis(&self, now: Instant) -> Option<u64> {
-        let wall = self.wall.load(Ordering::Relaxed);
-        (wall > 0).then(|| wall + self.millis(now))
     }
 
     /// The backend with this name.

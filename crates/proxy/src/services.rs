@@ -1,6 +1,7 @@
 //! Pages that are not proxied: statistics and metrics, made by whoever runs the proxy.
 
 use std::fmt;
+use std::time::Duration;
 
 use fulmar_haproxy::model::{Secret, StatsPage};
 use fulmar_proto::HeaderBuf;
@@ -22,9 +23,19 @@ pub trait Services: fmt::Debug {
     /// What Prometheus asks for.
     fn metrics(&mut self, request: &RequestHead) -> Page;
 
+    /// The time of day, since 1970. Asked about once a minute.
+    fn wall_clock(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// The name of this machine.
     fn hostname(&self) -> &str {
         ""
+    }
+
+    /// The number of this process.
+    fn process(&self) -> u32 {
+        0
     }
 
     /// True if a password is the one that a user of a list has.

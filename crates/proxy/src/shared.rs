@@ -1,8 +1,9 @@
 //! What both kinds of relays of one thread share.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fulmar_balance::Picker;
 use fulmar_haproxy::model::BindAddress;
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     /// No connection is kept any more.
     pub(crate) ending: bool,
     told: Option<Instant>, // the moment that this thread's clock shows
+    wall: Cell<Option<(Instant, Duration)>>, // when the time of day was asked for, and what it was
 }
 
 impl Shared {
@@ -45,7 +47,16 @@ impl Shared {
     ) -> Self {
         let pickers = live.backends.iter();
         let pickers = pickers.map(|it| Picker::new(balancing::rule(&it.config), thread)).collect();
-        Self { live, thread, pickers, journal, services, ending: false, told: None }
+        Self {
+            live,
+            thread,
+            pickers,
+            journal,
+            services,
+            ending: false,
+            told: None,
+            wall: Cell::new(None),
+        }
     }
 
     /// It is `now`. Told with every call of the driver; the moment is the same throughout a turn.
@@ -57,6 +68,16 @@ impl Shared {
         }
     }
 
+    /// The time of day, since 1970.
+    pub(crate) fn since_epoch(&self, now: Instant) -> Duration {
+        let (at, wall) = match self.wall.get() {
+            Some(known) if now.saturating_duration_since(known.0) < WALL_CLOCK_HOLDS => known,
+            _ => (now, self.services.wall_clock()),
+        };
+        self.wall.set(Some((at, wall)));
+        wall + now.saturating_duration_since(at)
+    }
+
     /// What clients of a listener connect to, as its configuration says it.
     pub(crate) fn address_of(&self, bind: BindId) -> Option<SocketAddr> {
         match self.live.frontends[bind.frontend].config.binds.get(bind.bind)?.address {
@@ -65,3 +86,6 @@ impl Shared {
         }
     }
 }
+
+/// The wall clock may be set while we run: it is looked at again after so long.
+const WALL_CLOCK_HOLDS: Duration = Duration::from_secs(60);

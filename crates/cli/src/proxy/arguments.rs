@@ -70,9 +70,8 @@ impl Arguments {
             let Some(flag) = word.to_str().filter(|text| text.starts_with('-')) else {
                 return Err(format!("{}: files follow -f, or --", word.display()));
             };
-            let mut value = |what: &str| {
-                words.next().ok_or_else(|| format!("{flag} needs {what} after it"))
-            };
+            let mut value =
+                |what: &str| words.next().ok_or_else(|| format!("{flag} needs {what} after it"));
             match flag {
                 "-h" | "--help" => return Ok(Request::Help),
                 "-v" | "--version" => return Ok(Request::Version { long: false }),
@@ -88,9 +87,12 @@ impl Arguments {
                 "--lenient" => {
                     let list = text(flag, value("a list")?)?;
                     let lenient = Leniency::parse(list);
-                    these.lenient = lenient
-                        .map_err(|word| format!("--lenient: {word}: not one of keywords, \
-                            sections, names, all"))?;
+                    these.lenient = lenient.map_err(|word| {
+                        format!(
+                            "--lenient: {word}: not one of keywords, \
+                            sections, names, all"
+                        )
+                    })?;
                 }
                 "-sf" | "-st" => {
                     these.previous.at_once = flag == "-st";
@@ -140,9 +142,7 @@ fn text<'a>(flag: &str, word: &'a OsStr) -> Result<&'a str, String> {
 }
 
 fn number(flag: &str, word: &OsStr) -> Result<usize, String> {
-    text(flag, word)?
-        .parse()
-        .map_err(|_| format!("{flag}: {}: this is no number", word.display()))
+    text(flag, word)?.parse().map_err(|_| format!("{flag}: {}: this is no number", word.display()))
 }
 
 /// A flag, what follows it, and what it does.
@@ -167,7 +167,11 @@ Usage: fulmar proxy [FLAGS] -f FILE [-f FILE|DIR]...
 ";
 
 const FLAGS: &[Flag] = &[
-    Flag("-f", "FILE|DIR", "Read this configuration; several are read as one, a directory's *.cfg in order"),
+    Flag(
+        "-f",
+        "FILE|DIR",
+        "Read this configuration; several are read as one, a directory's *.cfg in order",
+    ),
     Flag("--", "FILE...", "Everything after it is a configuration"),
     Flag("-c", "", "Check the configuration, say whether it is valid, and end"),
     Flag("-C", "DIR", "Change to this directory first"),
@@ -180,13 +184,21 @@ const FLAGS: &[Flag] = &[
     Flag("-q", "", "Say nothing"),
     Flag("-V", "", "Say everything, though the configuration wants it quiet"),
     Flag("-n", "N", "Connections of clients at a time, whatever the configuration says"),
-    Flag("-sf", "PID...", "Take the listeners over from these processes, which end with their last client"),
+    Flag(
+        "-sf",
+        "PID...",
+        "Take the listeners over from these processes, which end with their last client",
+    ),
     Flag("-st", "PID...", "The same, but they end at once"),
     Flag("-x", "SOCKET", "Take the listeners over from the process at this stats socket"),
     Flag("-dr", "", "Servers whose names have no address are down, not an error"),
     Flag("-dV", "", "Believe servers' certificates"),
     Flag("-dW", "", "Warnings are errors"),
-    Flag("--lenient", "LIST", "Have what is not supported be a warning: keywords, sections, names, all"),
+    Flag(
+        "--lenient",
+        "LIST",
+        "Have what is not supported be a warning: keywords, sections, names, all",
+    ),
     Flag("-L", "NAME", "Accepted, without effect; so are -m N, -N N, -S BIND"),
     Flag("-m", "N", "See -L"),
     Flag("-N", "N", "See -L"),
@@ -241,7 +253,8 @@ mod tests {
 
     #[test]
     fn flags_without_a_meaning_are_taken() {
-        let these = parse("-de -dp -dS -dG -dR -dL -dD -dC -dMno-merge -dKall -L me -m 5 -N 3 -S x -f a");
+        let these =
+            parse("-de -dp -dS -dG -dR -dL -dD -dC -dMno-merge -dKall -L me -m 5 -N 3 -S x -f a");
         assert_eq!(these.unwrap().files, [PathBuf::from("a")]);
     }
 

@@ -28,7 +28,8 @@ fn run(arguments: Arguments, given: Vec<OsString>) -> Result<u8, Failed> {
         messages.alert(&text);
         Failed
     };
-    let start = std::env::current_dir().map_err(|error| failed(format!("no directory: {error}")))?;
+    let start =
+        std::env::current_dir().map_err(|error| failed(format!("no directory: {error}")))?;
     if let Some(folder) = &arguments.folder {
         std::env::set_current_dir(folder).map_err(|error| {
             failed(format!("Could not change to directory {} : {error}", folder.display()))
@@ -59,8 +60,9 @@ fn run(arguments: Arguments, given: Vec<OsString>) -> Result<u8, Failed> {
     }
     let pidfile = arguments.pidfile.as_ref().or(config.global.pidfile.as_ref());
     if let Some(path) = pidfile.filter(|_| is_master || is_daemon) {
-        fulmar_gateway::write_pidfile(path)
-            .map_err(|error| failed(format!("Cannot create pidfile {} : {error}", path.display())))?;
+        fulmar_gateway::write_pidfile(path).map_err(|error| {
+            failed(format!("Cannot create pidfile {} : {error}", path.display()))
+        })?;
     }
     if !is_master {
         return serve(arguments, config, None, waiting, messages);

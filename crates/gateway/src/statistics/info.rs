@@ -162,6 +162,9 @@ fn put_rest(facts: &mut Facts, live: &Live, process: &Process) {
     facts.put(100, "Syscalls", *b"MCP", "System calls since the start", Value::U64(ledger.total()));
     let idle = ledger.count(Call::epoll_wait).calls;
     facts.put(101, "Waits", *b"MCP", "Of these, those that wait for sockets", Value::U64(idle));
+    for (at, name, tags, text) in ABSENT {
+        facts.number(*at, name, **tags, text, 0);
+    }
     facts.0.sort_by_key(|fact| fact.position);
 }
 
@@ -176,6 +179,22 @@ fn uptime(time: Duration) -> String {
     let (days, hours) = (seconds / 86_400, seconds / 3_600 % 24);
     format!("{days}d {hours}h{:02}m{:02}s", seconds / 60 % 60, seconds % 60)
 }
+
+/// What is not there, and so always 0; scripts look for it.
+const ABSENT: &[(usize, &str, &[u8; 3], &str)] = &[
+    (9, "Memmax_MB", b"CLP", "Limit of memory; 0: none"),
+    (12, "PoolFailed", b"MCP", "Failed allocations: the process would have ended"),
+    (20, "MaxSslConns", b"MMP", "Limit of connections with TLS; 0: none"),
+    (23, "Maxpipes", b"CLP", "Limit of pipes; 0: none"),
+    (33, "SslRateLimit", b"CLP", "Limit of handshakes in a second; 0: none"),
+    (42, "CompressBpsIn", b"MRP", "Bytes compressed in the last second: there is no compression"),
+    (43, "CompressBpsOut", b"MRP", "Bytes that were made of them"),
+    (44, "CompressBpsRateLim", b"CLP", "Their limit"),
+    (56, "ActivePeers", b"MGP", "Peers: there are none"),
+    (57, "ConnectedPeers", b"MGP", "Peers that are connected: there are none"),
+    (64, "DebugCommandsIssued", b"MGP", "Commands for debugging: there are none"),
+    (65, "CumRecvLogs", b"MCP", "Messages forwarded to logs: there is no forwarding"),
+];
 
 /// Ours.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

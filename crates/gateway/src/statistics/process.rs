@@ -30,12 +30,14 @@ pub struct Moment {
     pub now: Instant,
     /// The same as counters tell it.
     pub millis: u64,
+    /// When the process began.
+    pub began: Instant,
 }
 
 impl Moment {
-    /// Now.
-    pub fn at(now: Instant, live: &Live) -> Self {
-        Self { now, millis: live.millis(now) }
+    /// It is `now`.
+    pub fn new(now: Instant, live: &Live, process: &Process) -> Self {
+        Self { now, millis: live.millis(now), began: process.began }
     }
 }
 

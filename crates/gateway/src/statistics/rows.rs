@@ -15,7 +15,7 @@ use fulmar_proxy::{Live, LiveBackend, LiveFrontend, LiveServer};
 use super::process::{Moment, Process};
 use super::value::Row;
 
-pub use server::State;
+pub use server::{State, address_text};
 pub use total::Total;
 
 /// What is asked for.
@@ -147,7 +147,7 @@ impl Walk {
 
     fn server(&self, it: &LiveBackend, at: usize, moment: Moment) -> Option<Row> {
         let (server, member) = (&it.servers[at], &it.group.members()[at]);
-        let state = State::of(server, member, moment);
+        let state = State::of(server, member);
         let wanted = self.wish.wants(SERVERS)
             && self.wish.wants_id(server.config.id)
             && !(self.wish.no_maintenance && state.is_maintenance())

@@ -5,21 +5,21 @@ use regex::bytes::Regex;
 
 use crate::checks::{Chosen, HttpStep, Send};
 use crate::draft::Draft;
-use crate::line::{Line, Said};
+use crate::line::Line;
 use crate::model::{Expect, Expected, TcpStep};
 use crate::rules;
-use crate::table::{BACK, HTTP, Keyword, NO, row};
+use crate::table::{BACK, HTTP, Keyword, row};
 use crate::values::number;
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[
     row(
         "option httpchk",
-        BACK | NO,
+        BACK,
         "[[<method>] <uri> [<version>]]",
         "checks are requests",
         option_http,
     ),
-    row("option tcp-check", BACK | NO, "", "checks are what 'tcp-check' says", option_tcp),
+    row("option tcp-check", BACK, "", "checks are what 'tcp-check' says", option_tcp),
     row(
         "http-check send",
         BACK,
@@ -52,13 +52,6 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
 ];
 
 fn option_http(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    if line.said != Said::Plain {
-        if draft.check.chosen == Chosen::Http {
-            draft.check.chosen = Chosen::Connect;
-        }
-        line.skip();
-        return Ok(());
-    }
     let words = line.words.rest();
     let mut send = Send::default();
     match words {
@@ -105,14 +98,8 @@ fn is_http11(word: &Word) -> Result<bool, Fault> {
     }
 }
 
-fn option_tcp(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    match line.said {
-        Said::Plain => draft.check.chosen = Chosen::Tcp,
-        Said::No | Said::Default if draft.check.chosen == Chosen::Tcp => {
-            draft.check.chosen = Chosen::Connect;
-        }
-        Said::No | Said::Default => {}
-    }
+fn option_tcp(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.check.chosen = Chosen::Tcp;
     Ok(())
 }
 

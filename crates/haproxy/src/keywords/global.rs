@@ -109,7 +109,13 @@ fn hard_stop_after(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fau
 }
 
 fn node(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.model.node = Some(line.word("a name")?.text);
+    let word = line.word("a name")?;
+    let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if word.text.is_empty() || !word.text.chars().all(is_known) {
+        let message = format!("'{}': a name is letters, digits, - _ .", word.text);
+        return Err(Fault::new(word.column, message));
+    }
+    globals.model.node = Some(word.text);
     Ok(())
 }
 

@@ -26,14 +26,14 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     option("option http-keep-alive", BOTH, "both are kept, which is the default", keep_alive),
     row(
         "option forwardfor",
-        BOTH | NO | HTTP,
+        BOTH | HTTP,
         "[except <network>] [header <name>] [if-none]",
         "the client's address goes to the server in X-Forwarded-For",
         forward_for,
     ),
     row(
         "option originalto",
-        BOTH | NO | HTTP,
+        BOTH | HTTP,
         "[header <name>]",
         "the address that the client wanted goes along in X-Original-To",
         original_to,
@@ -53,7 +53,7 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     option("option splice-response", BOTH, "the same for what servers send", splice_response),
     option("option clitcpka", FRONT, "TCP's probes on clients' connections", client_probes),
     option("option srvtcpka", BACK, "TCP's probes on servers' connections", server_probes),
-    option("option tcpka", BOTH, "both", probes),
+    row("option tcpka", BOTH, "", "both", probes),
     option("option contstats", FRONT, "counters move while bytes do", contstats),
     option("option http-buffer-request", BOTH, "rules wait for the request's body", buffer),
     option("option http-ignore-probes", FRONT, "who says nothing is not answered", ignore_probes),
@@ -77,8 +77,8 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
         "only as 'no option': what is not HTTP is not forwarded",
         refused,
     ),
-    row("option httplog", FRONT | NO, "[clf]", "HTTP's format of the log", http_log),
-    row("option tcplog", BOTH | NO, "", "TCP's format of the log", tcp_log),
+    row("option httplog", FRONT, "[clf]", "HTTP's format of the log", http_log),
+    row("option tcplog", BOTH, "", "TCP's format of the log", tcp_log),
 ];
 
 fn close(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
@@ -107,10 +107,6 @@ fn set_mode(draft: &mut Draft, line: &Line<'_>, mode: HttpMode) {
 }
 
 fn forward_for(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    if !line.said.is_on() {
-        draft.options.forward_for = None;
-        return Ok(());
-    }
     let mut forward =
         ForwardFor { field: "X-Forwarded-For".to_owned(), except: None, if_none: false };
     while let Some(word) = line.words.next() {
@@ -169,7 +165,7 @@ fn original_to(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
             }
         }
     }
-    draft.options.original_to = line.said.is_on().then_some(field);
+    draft.options.original_to = Some(field);
     Ok(())
 }
 
@@ -222,9 +218,9 @@ fn server_probes(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn probes(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    draft.options.client_probes = line.said.is_on();
-    draft.options.server_probes = line.said.is_on();
+fn probes(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.client_probes = true;
+    draft.options.server_probes = true;
     Ok(())
 }
 
@@ -287,25 +283,16 @@ fn refused(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 fn http_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = Word { text: line.keyword.to_owned(), column: first_column(line) };
     let spot = line.spot.clone();
-    let format = match line.words.take("clf") {
+    draft.log_format = match line.words.take("clf") {
         true => LogFormat::Clf(spot, word),
         false => LogFormat::Http(spot, word),
     };
-    set_format(draft, line, format);
     Ok(())
 }
 
-fn tcp_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    set_format(draft, line, LogFormat::Tcp);
+fn tcp_log(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.log_format = LogFormat::Tcp;
     Ok(())
-}
-
-/// The last one counts.
-fn set_format(draft: &mut Draft, line: &Line<'_>, format: LogFormat) {
-    draft.log_format = match line.said {
-        Said::Plain => format,
-        Said::No | Said::Default => LogFormat::Plain,
-    };
 }
 
 fn first_column(line: &Line<'_>) -> u32 {

@@ -33,7 +33,7 @@ impl Blocks {
     }
 
     /// Whether the condition behind this word matters.
-    pub(crate) fn asks(&self, word: &str) -> bool {
+    fn asks(&self, word: &str) -> bool {
         match word {
             ".if" => self.are_read(),
             ".elif" => self.open.last().is_some_and(|block| block.branch == Branch::Waiting),

@@ -10,7 +10,7 @@ use fulmar_rules::subject::{Fact, LogField, Payload, Scope, Variable};
 use fulmar_rules::{RequestHead, ResponseHead, Sample, Subject};
 
 use crate::counters::{Counter, sum};
-use crate::facts::Here;
+use crate::facts::{Here, number, text};
 use crate::http::exchange::Exchange;
 use crate::http::session::Session;
 use crate::shared::Shared;
@@ -57,7 +57,7 @@ impl View<'_> {
                 Some(Sample::Bool(backend.servers[self.exchange.server?].tls.is_some()))
             }
             Fact::ServerAddress => Some(Sample::Address(self.server_address()?.ip())),
-            Fact::ServerPort => int(self.server_address()?.port()),
+            Fact::ServerPort => number(self.server_address()?.port()),
             Fact::UniqueId => Some(Sample::Text((&self.exchange.unique_id[..]).into())),
             Fact::CapturedRequest(at) => captured(&self.exchange.request_captures, *at),
             Fact::CapturedResponse(at) => captured(&self.exchange.response_captures, *at),
@@ -67,6 +67,7 @@ impl View<'_> {
             }
             Fact::FirstRequest => Some(Sample::Bool(self.session.requests <= 1)),
             Fact::Hostname => text(self.shared.services.hostname()),
+            Fact::Process => number(self.shared.services.process()),
             _ => None,
         }
     }
@@ -96,33 +97,33 @@ impl View<'_> {
         let frontend = &live.frontends[self.session.bind().frontend];
         let backend = exchange.backend.map(|BackendId(at)| &live.backends[at]);
         match field {
-            LogField::BytesRead => int(exchange.bytes_out),
-            LogField::BytesUploaded => int(exchange.bytes_in),
+            LogField::BytesRead => number(exchange.bytes_out),
+            LogField::BytesUploaded => number(exchange.bytes_in),
             LogField::CapturedRequestCookie => captured(&exchange.cookie_captures, 0),
             LogField::CapturedResponseCookie => captured(&exchange.cookie_captures, 1),
             LogField::Status if exchange.status == 0 => Some(Sample::Int(-1)),
-            LogField::Status => int(exchange.status),
+            LogField::Status => number(exchange.status),
             LogField::ProcessConnections => {
                 let all = live.frontends.iter().map(|it| sum(&it.counters, Counter::Sessions));
-                int(all.sum::<u64>())
+                number(all.sum::<u64>())
             }
-            LogField::FrontendConnections => int(sum(&frontend.counters, Counter::Sessions)),
+            LogField::FrontendConnections => number(sum(&frontend.counters, Counter::Sessions)),
             LogField::BackendConnections => match backend {
-                Some(backend) => int(sum(&backend.counters, Counter::Sessions)),
-                None => int(0_u64),
+                Some(backend) => number(sum(&backend.counters, Counter::Sessions)),
+                None => number(0_u64),
             },
             LogField::ServerConnections => match (backend, exchange.server) {
-                (Some(backend), Some(at)) => int(backend.group.members()[at].sessions()),
-                _ => int(0_u64),
+                (Some(backend), Some(at)) => number(backend.group.members()[at].sessions()),
+                _ => number(0_u64),
             },
             LogField::Retries => {
                 let tried = exchange.tried;
                 let mark = if exchange.redispatched { "+" } else { "" };
                 Some(Sample::Text(format!("{mark}{tried}").into_bytes().into()))
             }
-            LogField::BackendQueue => int(exchange.queued_behind.0),
-            LogField::ServerQueue => int(exchange.queued_behind.1),
-            LogField::LogCounter => int(sum(&frontend.counters, Counter::Requests)),
+            LogField::BackendQueue => number(exchange.queued_behind.0),
+            LogField::ServerQueue => number(exchange.queued_behind.1),
+            LogField::LogCounter => number(sum(&frontend.counters, Counter::Requests)),
             LogField::TerminationState => Some(self.ended(2)),
             LogField::TerminationStateCookie => Some(self.ended(4)),
             LogField::Backend => match backend {
@@ -141,28 +142,29 @@ impl View<'_> {
                 _ => text("<NOSRV>"),
             },
             LogField::ServerAddress => Some(Sample::Address(self.server_address()?.ip())),
-            LogField::ServerPort => int(self.server_address()?.port()),
+            LogField::ServerPort => number(self.server_address()?.port()),
             LogField::FrontendAddress => Some(Sample::Address(self.destination()?.ip())),
-            LogField::FrontendPort => int(self.destination()?.port()),
-            LogField::RequestCaptures => int(frontend.config.request_captures.len() as u64),
-            LogField::ResponseCaptures => int(frontend.config.response_captures.len() as u64),
+            LogField::FrontendPort => number(self.destination()?.port()),
+            LogField::RequestCaptures => number(frontend.config.request_captures.len() as u64),
+            LogField::ResponseCaptures => number(frontend.config.response_captures.len() as u64),
             LogField::RequestLine => Some(Sample::Text(exchange.line.as_deref()?.into())),
-            LogField::RequestCounter => int(sum(&frontend.counters, Counter::Requests)),
+            LogField::RequestCounter => number(sum(&frontend.counters, Counter::Requests)),
             LogField::ClientAddress => Some(Sample::Address(self.session.peer.ip())),
-            LogField::ClientPort => int(self.session.peer.port()),
+            LogField::ClientPort => number(self.session.peer.port()),
             LogField::TlsCipher => self.own(&Fact::TlsCipher),
             LogField::TlsVersion => self.own(&Fact::TlsProtocol),
             LogField::RequestBegan => {
-                int(self.millis_of(exchange.times.began.unwrap_or(self.session.since)))
+                number(self.millis_of(exchange.times.began.unwrap_or(self.session.since)))
             }
-            LogField::Accepted => int(self.millis_of(self.session.since)),
+            LogField::Accepted => number(self.millis_of(self.session.since)),
             field => self.time(field),
         }
     }
 
-    /// Milliseconds since 1970; 0 if nobody knows the time.
     fn millis_of(&self, moment: Instant) -> u64 {
-        self.shared.live.wall_millis(moment).unwrap_or(0)
+        let ago = self.now.saturating_duration_since(moment);
+        let then = self.shared.since_epoch(self.now).saturating_sub(ago);
+        u64::try_from(then.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Letters that say how the exchange ended: two, or four with those of cookies.
@@ -271,14 +273,6 @@ impl Subject for View<'_> {
 fn captured(captures: &[Vec<u8>], at: usize) -> Option<Sample<'_>> {
     let value = captures.get(at).filter(|value| !value.is_empty())?;
     Some(Sample::Text(Cow::Borrowed(value)))
-}
-
-fn text(text: &str) -> Option<Sample<'_>> {
-    Some(Sample::Text(text.as_bytes().into()))
-}
-
-fn int(value: impl Into<u64>) -> Option<Sample<'static>> {
-    Some(Sample::Int(i64::try_from(value.into()).unwrap_or(i64::MAX)))
 }
 
 /// Fields of a message that concern one hop only.

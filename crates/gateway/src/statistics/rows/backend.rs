@@ -1,6 +1,5 @@
 //! Rows of backends.
 
-use fulmar_balance::Member;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{Algorithm, Mode, Target};
 use fulmar_proxy::{Counter, Live, LiveBackend, LiveFrontend, Rate};
@@ -19,7 +18,7 @@ pub(super) fn backend_row(
     let config = &*it.config;
     let total = Total(&it.counters);
     let mut row = Row::new(Kind::Backend, (&config.name, "BACKEND"), (config.id, 0));
-    row.small(Column::qcur, total.get(Counter::Queued));
+    row.small(Column::qcur, it.group.queued());
     row.small(Column::qmax, total.peak(Counter::Queued));
     row.small(Column::scur, total.get(Counter::Sessions));
     row.small(Column::smax, total.peak(Counter::Sessions));
@@ -27,7 +26,7 @@ pub(super) fn backend_row(
     total.put(&mut row, TRAFFIC);
     row.small(Column::rate, total.rate(Rate::Sessions, moment));
     row.small(Column::rate_max, total.rate_max(Rate::Sessions));
-    put_servers(&mut row, it);
+    put_servers(&mut row, it, moment);
     if config.mode == Mode::Http {
         total.put_responses(&mut row);
         total.put(&mut row, &[(Column::req_tot, Counter::Requests)]);
@@ -45,25 +44,31 @@ pub(super) fn backend_row(
     row
 }
 
-fn put_servers(row: &mut Row, it: &LiveBackend) {
-    let usable: Vec<&Member> = it.group.members().iter().filter(|it| it.is_usable()).collect();
-    let (backups, active): (Vec<&Member>, Vec<&Member>) =
-        usable.iter().copied().partition(|it| it.is_backup());
-    let at_work: &[&Member] = match (active.is_empty(), it.config.all_backups) {
-        (false, _) => &active,
-        (true, true) => &backups,
-        (true, false) => &backups[..backups.len().min(1)],
-    };
-    let weight: u32 = at_work.iter().map(|member| member.weight()).sum();
-    let is_up = !usable.is_empty() || it.servers.is_empty();
+fn put_servers(row: &mut Row, it: &LiveBackend, moment: Moment) {
+    let members = it.group.members();
+    let in_use = (0..members.len()).filter(|at| it.group.is_in_use(*at)).map(|at| &members[at]);
+    let (now, full) =
+        in_use.fold((0, 0), |sum, member| (sum.0 + member.weight_now(), sum.1 + member.weight()));
+    let is_up = it.group.usable() > 0 || members.is_empty();
     row.text(Column::status, if is_up { "UP" } else { "DOWN" });
-    row.small(Column::weight, weight);
-    row.small(Column::uweight, weight);
-    row.small(Column::act, active.len());
-    row.small(Column::bck, backups.len());
+    row.small(Column::weight, now);
+    row.small(Column::uweight, full);
+    row.small(Column::act, it.group.active());
+    row.small(Column::bck, it.group.backups());
     row.small(Column::agg_server_status, 0_u32);
     row.small(Column::agg_server_check_status, 0_u32);
     row.small(Column::agg_check_status, 0_u32);
+    put_changes(row, it, moment);
+}
+
+/// A backend has been up or down since its last server changed.
+fn put_changes(row: &mut Row, it: &LiveBackend, moment: Moment) {
+    let members = it.group.members();
+    let changed = members.iter().map(|member| member.record().changed_after(moment.began)).max();
+    let since = moment.now.saturating_duration_since(changed.unwrap_or(moment.began));
+    let downs = members.iter().map(|member| member.record().downs).sum();
+    row.small(Column::lastchg, since.as_secs());
+    row.large(Column::chkdown, downs);
 }
 
 /// `fullconn`, or a tenth of what may come in by the frontends that lead here.

@@ -1,6 +1,7 @@
 //! Rows of servers.
 
 use fulmar_balance::{Admin, Health, Member};
+use fulmar_haproxy::Server;
 use fulmar_haproxy::model::{Mode, ServerAddress};
 use fulmar_proxy::{Counter, LiveBackend, LiveServer, Rate};
 
@@ -19,8 +20,8 @@ pub struct State {
 
 impl State {
     /// As it is now.
-    pub fn of(server: &LiveServer, member: &Member, _: Moment) -> Self {
-        let is_checked = server.config.check.is_some();
+    pub fn of(server: &LiveServer, member: &Member) -> Self {
+        let is_checked = server.config.check.is_some() && member.is_checked();
         Self { admin: member.admin(), health: member.health(), is_checked }
     }
 
@@ -62,8 +63,8 @@ pub(super) fn server_row(
     row.small(Column::qmax, total.peak(Counter::Queued));
     row.small(Column::scur, member.sessions());
     row.small(Column::smax, total.peak(Counter::Sessions));
-    if config.connections_max > 0 {
-        row.small(Column::slim, config.connections_max);
+    if member.connections_max() > 0 {
+        row.small(Column::slim, member.connections_max());
     }
     if config.queue_max > 0 {
         row.small(Column::qlimit, config.queue_max);
@@ -72,6 +73,7 @@ pub(super) fn server_row(
     row.small(Column::rate, total.rate(Rate::Sessions, moment));
     row.small(Column::rate_max, total.rate_max(Rate::Sessions));
     put_state(&mut row, member, state);
+    put_changes(&mut row, server, member, state, moment);
     put_connections(&mut row, server, member);
     if proxy.mode == Mode::Http {
         total.put_responses(&mut row);
@@ -82,17 +84,34 @@ pub(super) fn server_row(
     }
     total.put_times(&mut row, moment);
     total.put_common(&mut row);
-    row.text(Column::addr, &address_text(&config.address));
+    row.text(Column::addr, &address_text(config, member));
     row.text(Column::mode, mode_name(proxy.mode));
     row
 }
 
 fn put_state(row: &mut Row, member: &Member, state: &State) {
     row.text(Column::status, state.text());
-    row.small(Column::weight, member.weight());
+    row.small(Column::weight, member.weight_now());
     row.small(Column::uweight, member.weight());
+    if member.is_starting() {
+        row.small(Column::throttle, member.throttle());
+    }
     row.small(Column::act, u32::from(!member.is_backup()));
     row.small(Column::bck, u32::from(member.is_backup()));
+}
+
+/// What has become of it: since when, how often, and for how long it was down.
+fn put_changes(row: &mut Row, server: &LiveServer, member: &Member, state: &State, moment: Moment) {
+    let record = member.record();
+    let changed = record.changed_after(moment.began);
+    row.small(Column::lastchg, moment.now.saturating_duration_since(changed).as_secs());
+    if server.config.check.is_none() {
+        return;
+    }
+    row.large(Column::chkfail, record.checks_failed);
+    row.large(Column::chkdown, record.downs);
+    let down_for = record.downtime(moment.now, state.health == Health::Down);
+    row.small(Column::downtime, down_for.as_secs());
 }
 
 fn put_connections(row: &mut Row, server: &LiveServer, member: &Member) {
@@ -107,17 +126,18 @@ fn put_connections(row: &mut Row, server: &LiveServer, member: &Member) {
     row.small(Column::need_conn_est, u64::from(member.sessions()));
 }
 
-/// A server's address as it is configured.
-pub(super) fn address_text(address: &ServerAddress) -> String {
-    match address {
-        ServerAddress::Tcp(address) => address.to_string(),
-        ServerAddress::Unix(_) => "unix".to_owned(),
-        ServerAddress::Abstract(name) => format!("abns@{name}"),
-        ServerAddress::Mapped { address, offset } if address.is_ipv6() => {
+/// A server's address: the one that it was given at run time, or the configured one.
+pub fn address_text(server: &Server, member: &Member) -> String {
+    match (member.address(), &server.address) {
+        (Some(address), _) => address.to_string(),
+        (None, ServerAddress::Tcp(address)) => address.to_string(),
+        (None, ServerAddress::Unix(_)) => "unix".to_owned(),
+        (None, ServerAddress::Abstract(name)) => format!("abns@{name}"),
+        (None, ServerAddress::Mapped { address, offset }) if address.is_ipv6() => {
             format!("[{address}]:{offset:+}")
         }
-        ServerAddress::Mapped { address, offset } => format!("{address}:{offset:+}"),
-        ServerAddress::Unresolved(name) => name.clone(),
+        (None, ServerAddress::Mapped { address, offset }) => format!("{address}:{offset:+}"),
+        (None, ServerAddress::Unresolved(name)) => name.clone(),
     }
 }
 

@@ -1,0 +1,214 @@
+//! Answers of the proxy itself: the statistics page in all its forms, and metrics.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use fulmar_haproxy::model::StatsPage;
+use fulmar_proto::{HeaderBuf, Headers};
+use fulmar_proxy::{Live, Page, Services};
+use fulmar_rules::RequestHead;
+use fulmar_semantics::form::fields;
+
+use super::change::{Change, find_backend, find_server};
+use super::process::{Moment, Process};
+use super::query::{Form, Query};
+use super::rows::{Wish, rows};
+use super::{json, lines, metrics, page};
+
+/// Makes the pages of one thread.
+#[derive(Clone, Debug)]
+pub struct Reports {
+    live: Arc<Live>,
+    process: Arc<Process>,
+}
+
+impl Reports {
+    /// Of this proxy, in this process.
+    pub fn new(live: Arc<Live>, process: Arc<Process>) -> Self {
+        Self { live, process }
+    }
+}
+
+impl Services for Reports {
+    fn statistics(
+        &mut self,
+        page: &StatsPage,
+        request: &RequestHead,
+        body: &[u8],
+        may_change: bool,
+    ) -> Page {
+        let query = Query::parse(page, &request.target);
+        let now = fulmar_sys::now();
+        if request.method == b"POST" {
+            let outcome = match may_change && is_same_origin(request.fields.as_headers()) {
+                true => change(&self.live, body, now),
+                false => "DENY",
+            };
+            return redirect(page, &query, outcome);
+        }
+        let moment = Moment::new(now, &self.live, &self.process);
+        let wish = Wish {
+            only_up: query.only_up,
+            no_maintenance: query.no_maintenance,
+            scope: page.scope.clone(),
+            part: query.part.clone(),
+            ..Wish::default()
+        };
+        let rows = rows(&self.live, &self.process, moment, &wish);
+        let view = page::View {
+            page,
+            live: &self.live,
+            process: &self.process,
+            moment,
+            query: &query,
+            may_change,
+        };
+        let (kind, text) = match query.form {
+            Form::Html => ("text/html; charset=utf-8", page::html(&view, &rows)),
+            Form::Csv => ("text/plain; charset=utf-8", csv(&rows)),
+            Form::Json => ("application/json", json(&rows)),
+            Form::Typed => ("text/plain; charset=utf-8", typed(&rows)),
+        };
+        let mut fields = no_cache(kind);
+        match (query.form, page.refresh) {
+            (Form::Html, _) => {
+                put(&mut fields, "Content-Security-Policy", page::policy());
+                put(&mut fields, "Referrer-Policy", "same-origin");
+            }
+            (_, Some(refresh)) if !query.no_refresh => {
+                put(&mut fields, "Refresh", &refresh.as_secs().max(1).to_string());
+            }
+            _ => {}
+        }
+        Page { status: 200, fields, body: text.into_bytes() }
+    }
+
+    fn metrics(&mut self, request: &RequestHead) -> Page {
+        let target = String::from_utf8_lossy(&request.target);
+        let query = target.split_once('?').map_or("", |(_, query)| query);
+        let Some(choice) = metrics::Choice::parse(query) else {
+            let text = "A scope is one of: global, frontend, backend, server, listener, *.\n";
+            return Page { status: 400, fields: no_cache(PLAIN), body: text.into() };
+        };
+        let moment = Moment::new(fulmar_sys::now(), &self.live, &self.process);
+        let text = metrics::write(&self.live, &self.process, moment, &choice);
+        let fields = no_cache("text/plain; version=0.0.4; charset=utf-8");
+        Page { status: 200, fields, body: text.into_bytes() }
+    }
+}
+
+fn csv(rows: &[super::value::Row]) -> String {
+    let mut out = String::new();
+    lines::csv_head(&mut out);
+    rows.iter().for_each(|row| lines::csv_line(row, &mut out));
+    out
+}
+
+fn json(rows: &[super::value::Row]) -> String {
+    let mut out = String::from("[");
+    for (at, row) in rows.iter().enumerate() {
+        out.push_str(if at > 0 { "," } else { "" });
+        json::row_json(row, &mut out);
+    }
+    out.push(']');
+    out
+}
+
+fn typed(rows: &[super::value::Row]) -> String {
+    let mut out = String::new();
+    rows.iter().for_each(|row| lines::typed_lines(row, &mut out));
+    out
+}
+
+/// Makes the changes that a form asks for (`s`, any number of them, `b` and `action`), and says
+/// what came of it in HAProxy's words.
+fn change(live: &Live, body: &[u8], now: Instant) -> &'static str {
+    if body.len() > FORM_SIZE_MAX {
+        return "EXCD";
+    }
+    let all: Vec<(String, String)> = fields(body)
+        .map(|(name, value)| {
+            (
+                String::from_utf8_lossy(&name).into_owned(),
+                String::from_utf8_lossy(&value).into_owned(),
+            )
+        })
+        .collect();
+    let last = |name| all.iter().rev().find(|field| field.0 == name).map(|field| &*field.1);
+    let (Some(action), Some(backend)) = (last("action"), last("b")) else { return "NONE" };
+    let (Some(change), Some(backend)) = (Change::named(action), find_backend(live, backend)) else {
+        return "ERRP";
+    };
+    let (mut done, mut failed) = (0, 0);
+    for (_, server) in all.iter().filter(|field| field.0 == "s") {
+        match find_server(backend, server) {
+            Some(server) => done += usize::from(change.apply(live, backend, server, now)),
+            None => failed += 1,
+        }
+    }
+    match (done, failed) {
+        (0, 0) => "NONE",
+        (0, _) => "ERRP",
+        (_, 0) => "DONE",
+        _ => "PART",
+    }
+}
+
+/// Browsers say where a form comes from. Another site's may not change anything here, whoever is
+/// logged in; who sends neither field is no browser.
+fn is_same_origin(headers: Headers<'_>) -> bool {
+    let is_near = |site: &[u8]| matches!(site, b"same-origin" | b"none");
+    if !headers.get("sec-fetch-site").is_none_or(is_near) {
+        return false;
+    }
+    let Some(origin) = headers.get("origin") else { return true };
+    let authority = origin.split(|byte| *byte == b'/').nth(2);
+    authority.is_some() && authority == headers.get("host")
+}
+
+fn redirect(page: &StatsPage, query: &Query, outcome: &str) -> Page {
+    let mut fields = no_cache(PLAIN);
+    put(&mut fields, "Location", &format!("{}{};st={outcome}", page.uri, query.selection()));
+    Page { status: 303, fields, body: Vec::new() }
+}
+
+fn no_cache(kind: &str) -> HeaderBuf {
+    let mut fields = HeaderBuf::new();
+    put(&mut fields, "Cache-Control", "no-cache");
+    put(&mut fields, "Content-Type", kind);
+    put(&mut fields, "X-Content-Type-Options", "nosniff");
+    fields
+}
+
+/// A field of ours. An address from a configuration may have letters that no field can have: then
+/// there is no such field.
+fn put(fields: &mut HeaderBuf, name: &str, value: &str) {
+    let _ = fields.push(name, value.as_bytes());
+}
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+/// A hundred servers with long names.
+const FORM_SIZE_MAX: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_of_other_sites_are_refused() {
+        let table: [(&[(&str, &str)], bool); 7] = [
+            (&[("host", "a:1")], true),
+            (&[("host", "a:1"), ("origin", "http://a:1")], true),
+            (&[("host", "a:1"), ("origin", "http://b:1")], false),
+            (&[("host", "a:1"), ("origin", "null")], false),
+            (&[("host", "a:1"), ("sec-fetch-site", "cross-site")], false),
+            (&[("host", "a:1"), ("sec-fetch-site", "same-site")], false),
+            (&[("host", "a:1"), ("sec-fetch-site", "same-origin")], true),
+        ];
+        for (given, expected) in table {
+            let mut fields = HeaderBuf::new();
+            given.iter().for_each(|(name, value)| put(&mut fields, name, value));
+            assert_eq!(is_same_origin(fields.as_headers()), expected, "{given:?}");
+        }
+    }
+}
