@@ -10,7 +10,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
 use fulmar_proto::{
@@ -66,6 +66,7 @@ pub(crate) struct Http {
     clients: Links<ServerConnection, Session>,
     servers: Links<ClientConnection, Seat>,
     desk: Desk,
+    newcomers: Option<Instant>, // of a soft stop, the deadline of a first request
 }
 
 impl Http {
@@ -73,7 +74,7 @@ impl Http {
         let mut clients = Links::new(now, Timeouts::default(), HTTP_CLIENTS, LANES);
         let mut servers = Links::new(now, Timeouts::default(), HTTP_SERVERS, LANES);
         let desk = Desk::new(&shared.live, shared.thread, &mut clients, &mut servers);
-        Self { clients, servers, desk }
+        Self { clients, servers, desk, newcomers: None }
     }
 
     /// Does what had to wait.
@@ -84,7 +85,7 @@ impl Http {
     }
 
     fn run(&mut self, now: Instant, shared: &mut Shared, errand: Errand) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         match errand {
             Errand::Touch(socket) if clients.owns(socket) => {
                 clients.touch(now, socket, &mut Requests { servers, desk, shared });
@@ -153,8 +154,26 @@ impl Http {
         }
         let usual = self.desk.servers[backend][server].timeouts;
         self.servers.set_timeouts(socket, usual);
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         servers.touch(now, socket, &mut Replies { clients, desk, shared });
+    }
+
+    /// What these clients are about is the last that they do.
+    fn close_after(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        whose: impl Fn(&ServerConnection) -> bool,
+    ) {
+        let Self { clients, servers, desk, .. } = self;
+        for socket in clients.sockets() {
+            if let Some((connection, _)) = clients.get_mut(socket)
+                && whose(connection)
+            {
+                connection.close_after();
+                clients.touch(now, socket, &mut Requests { servers, desk, shared });
+            }
+        }
     }
 
     /// Ends exchanges with servers whose sessions were to be shut down.
@@ -163,7 +182,7 @@ impl Http {
             let Some((_, seat)) = self.servers.get(socket) else { continue };
             let (backend, server) = seat.place();
             if shared.live.backends[backend].group.members()[server].sheds() != seat.sheds {
-                let Self { clients, servers, desk } = self;
+                let Self { clients, servers, desk, .. } = self;
                 servers.cut(now, socket, &mut Replies { clients, desk, shared });
             }
         }
@@ -188,7 +207,7 @@ impl Relay for Http {
         }
         let session = Session::new(now, bind, peer);
         let connection = ServerConnection::default();
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         let timeouts = desk.frontends[bind.frontend].fresh;
         let mut requests = Requests { servers, desk, shared };
         let socket = clients.insert(now, layer, connection, session, &mut requests);
@@ -197,7 +216,7 @@ impl Relay for Http {
     }
 
     fn handle_connected(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         servers.handle_connected(now, socket, &mut Replies { clients, desk, shared });
         self.settle(now, shared);
     }
@@ -209,7 +228,7 @@ impl Relay for Http {
         socket: SocketId,
         input: &mut Input<'_>,
     ) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_input(now, socket, input, &mut Requests { servers, desk, shared });
         } else {
@@ -222,7 +241,7 @@ impl Relay for Http {
     }
 
     fn handle_sent(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: u64) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_sent(now, socket, bytes, &mut Requests { servers, desk, shared });
         } else {
@@ -235,7 +254,7 @@ impl Relay for Http {
     }
 
     fn handle_loaded(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: &[u8]) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_loaded(now, socket, bytes, &mut Requests { servers, desk, shared });
         } else {
@@ -245,7 +264,7 @@ impl Relay for Http {
     }
 
     fn handle_hangup(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if !clients.owns(socket) {
             return servers.handle_hangup(now, socket);
         }
@@ -266,7 +285,7 @@ impl Relay for Http {
         socket: SocketId,
         error: io::Error,
     ) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_failed(now, socket, error, &mut Requests { servers, desk, shared });
         } else {
@@ -276,9 +295,12 @@ impl Relay for Http {
     }
 
     fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         clients.handle_timeout(now, &mut Requests { servers, desk, shared });
         servers.handle_timeout(now, &mut Replies { clients, desk, shared });
+        if self.newcomers.take_if(|deadline| *deadline <= now).is_some() {
+            self.close_after(now, shared, ServerConnection::is_new);
+        }
         self.settle(now, shared);
     }
 
@@ -312,14 +334,12 @@ impl Relay for Http {
         self.settle(now, shared);
     }
 
+    /// Who has not asked for anything yet may have been accepted in this very turn, with a request on
+    /// its way: it has a moment.
     fn begin_to_end(&mut self, now: Instant, shared: &mut Shared) {
-        let Self { clients, servers, desk } = self;
-        for socket in clients.sockets() {
-            if let Some((connection, _)) = clients.get_mut(socket) {
-                connection.close_after();
-                clients.touch(now, socket, &mut Requests { servers, desk, shared });
-            }
-        }
+        self.newcomers = Some(now + NEWCOMER_TIME);
+        self.close_after(now, shared, |connection| !connection.is_new());
+        let Self { clients, servers, desk, .. } = self;
         for socket in servers.sockets() {
             if servers.get(socket).is_some_and(|(_, seat)| seat.client.is_none()) {
                 servers.cut(now, socket, &mut Replies { clients, desk, shared });
@@ -329,7 +349,7 @@ impl Relay for Http {
     }
 
     fn cut_all(&mut self, now: Instant, shared: &mut Shared) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         for socket in clients.sockets() {
             clients.cut(now, socket, &mut Requests { servers, desk, shared });
         }
@@ -367,9 +387,13 @@ impl Relay for Http {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        [self.clients.poll_timeout(), self.servers.poll_timeout()].into_iter().flatten().min()
+        let newcomers = self.newcomers.filter(|_| !self.clients.is_empty());
+        let all = [self.clients.poll_timeout(), self.servers.poll_timeout(), newcomers];
+        all.into_iter().flatten().min()
     }
 }
 
+/// From a soft stop to the first request of who was just accepted: some round trips.
+const NEWCOMER_TIME: Duration = Duration::from_secs(1);
 /// Sets of deadlines that rules may make: theirs are few, unless they take them from requests.
 const LIMITS_LEN_MAX: usize = 4096;
