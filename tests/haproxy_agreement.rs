@@ -45,8 +45,7 @@ fn what_haproxy_refuses_we_refuse_on_the_same_line() {
 fn configurations(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("haproxy").join(folder);
     let entries = std::fs::read_dir(&folder).expect("the folder is there");
-    let mut paths: Vec<PathBuf> =
-        entries.map(|entry| entry.expect("an entry").path()).collect();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
     assert!(paths.len() >= 25, "{}: {} files", folder.display(), paths.len());
     paths

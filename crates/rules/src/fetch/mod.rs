@@ -4,6 +4,7 @@
 //! them together are the table.
 
 mod body;
+mod certificate;
 mod connection;
 mod constant;
 mod cookies;
@@ -120,6 +121,7 @@ const TABLES: &[&[Fetch]] = &[
     credentials::TABLE,
     body::TABLE,
     connection::TABLE,
+    certificate::TABLE,
     payload::TABLE,
     state::TABLE,
     constant::TABLE,
