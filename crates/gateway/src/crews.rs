@@ -48,7 +48,8 @@ impl Crew for Proxies {
     fn make(&self, worker: &Worker) -> io::Result<Proxy> {
         self.process.add_thread();
         let live = Arc::clone(&self.live);
-        let (journal, services) = (Box::new(self.logs.writer()), Box::new(Pages::new(machine_name())));
+        let (journal, services) =
+            (Box::new(self.logs.writer()), Box::new(Pages::new(machine_name())));
         Ok(Proxy::new(sys::now(), live, worker.number, journal, services, worker.stop()))
     }
 
