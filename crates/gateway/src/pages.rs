@@ -31,6 +31,7 @@ impl Services for Pages {
         missing()
     }
 
+<<<<<<< HEAD
     fn wall_clock(&self) -> Duration {
         sys::wall_clock().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
@@ -41,6 +42,10 @@ impl Services for Pages {
 
     fn process(&self) -> u32 {
         self.process
+=======
+    fn wall_clock(&self) -> std::time::SystemTime {
+        fulmar_sys::wall_clock()
+>>>>>>> main
     }
 }
 

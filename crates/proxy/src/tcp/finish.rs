@@ -151,12 +151,17 @@ impl Tcp {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         session.stage = Stage::Over;
         count(shared, session);
-        let frontend = &shared.live.frontends[session.bind.frontend].config;
+        let bind = session.bind;
+        let frontend = &shared.live.frontends[bind.frontend].config;
         let told = as_soon && frontend.log_options.as_soon_as_possible;
         if known && !told {
             self.log(now, shared, number);
         }
         self.desk.sessions.remove(number);
+        let there = &shared.live.frontends[bind.frontend];
+        for counters in [&there.counters, &there.listeners[bind.bind]] {
+            counters[shared.thread].subtract(Counter::Sessions, 1);
+        }
     }
 
     /// A line for the log, if this session is worth one.
@@ -174,13 +179,15 @@ impl Tcp {
         {
             return;
         }
-        let severity = match failed && options.separate_errors {
-            true => Severity::Error,
-            false => Severity::Info,
+        let severity = match (session.log_level, failed && options.separate_errors) {
+            (Some(None), _) => return,
+            (Some(Some(level)), _) => Severity::of(level),
+            (None, true) => Severity::Error,
+            (None, false) => Severity::Info,
         };
         let mut line = Vec::new();
-        let view = View { shared, session, complete: true };
-        frontend.log_format.render(&view.at(now), &mut line);
+        let view = View::new(shared, session, now);
+        frontend.log_format.render(&view, &mut line);
         shared.journal.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &line);
     }
 }
@@ -195,7 +202,8 @@ fn error_of(end: End) -> io::Error {
     }
 }
 
-/// What a session leaves in the statistics of all that it came past.
+/// What a session leaves in the statistics of all that it came past. It still counts as one of its
+/// frontend's.
 fn count(shared: &Shared, session: &Session) {
     let thread = shared.thread;
     let frontend = &shared.live.frontends[session.bind.frontend];
@@ -203,7 +211,6 @@ fn count(shared: &Shared, session: &Session) {
     let target = session.target.and_then(|it| backend?.servers.get(it.0));
     let front = [&frontend.counters[thread], &frontend.listeners[session.bind.bind][thread]];
     let back = [backend.map(|it| &it.counters[thread]), target.map(|it| &it.counters[thread])];
-    front.iter().for_each(|it| it.subtract(Counter::Sessions, 1));
     if let Some(backend) = back[0] {
         backend.subtract(Counter::Sessions, 1);
     }

@@ -18,6 +18,7 @@ mod inspect;
 mod reach;
 
 mod finish;
+mod record;
 mod subject;
 
 use std::io;
