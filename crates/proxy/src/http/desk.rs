@@ -147,7 +147,13 @@ fn entrance(frontend: &Frontend, clients: &mut Links<ServerConnection, Session>)
     let kept = client_timeouts(frontend);
     let times = &frontend.timeouts;
     let fresh = Timeouts { idle: times.http_request.or(times.client), ..kept };
-    Entrance { fresh: clients.add_timeouts(fresh), kept: clients.add_timeouts(kept) }
+    let idle = kept.idle.map_or(PARTING, |idle| idle.min(PARTING));
+    let parting = Timeouts { idle: Some(idle), ..kept };
+    Entrance {
+        fresh: clients.add_timeouts(fresh),
+        kept: clients.add_timeouts(kept),
+        parting: clients.add_timeouts(parting),
+    }
 }
 
 /// The deadlines of a frontend's clients, from their first request on.
@@ -163,17 +169,6 @@ pub(super) fn client_timeouts(frontend: &Frontend) -> Timeouts {
         linger: Some(times.client_fin.or(times.client).map_or(LINGER, |it| it.min(LINGER))),
         tunnel: times.client,
         ..Timeouts::default()
-<<<<<<< HEAD
-    };
-    let fresh = Timeouts { idle: head, ..kept };
-    let idle = kept.idle.map_or(PARTING, |idle| idle.min(PARTING));
-    let parting = Timeouts { idle: Some(idle), ..kept };
-    Entrance {
-        fresh: clients.add_timeouts(fresh),
-        kept: clients.add_timeouts(kept),
-        parting: clients.add_timeouts(parting),
-=======
->>>>>>> main
     }
 }
 
