@@ -15,7 +15,7 @@ use fulmar_tls::{ClientTls, ConfigError};
 
 use super::job::{Done, Job, On, Stage, reason};
 use super::mailbox::{News, Told};
-use super::notice;
+use super::notice::{self, Why};
 use super::road::{Road, plain_tls};
 use super::status::{CheckStatus, Finding};
 use super::talk::{Talk, Way};
@@ -147,18 +147,19 @@ impl Checks {
                     target.monitor.force(change.health);
                     target.live(&live).check.lock().score = target.monitor.score();
                 }
-                target::log_change(&live, (id, server), change, None, &mut *self.journal);
+                target::log_change(&live, (id, server), change, Why::Decided, &mut *self.journal);
             }
-            (News::Decided(old, new), target) => {
+            (News::Decided { old, new, leaves_nobody }, target) => {
                 let resumes = old == Admin::Maintenance && new != old;
                 if let Some(target) = target.filter(|_| resumes) {
                     target.monitor.resume(now);
                     target.live(&live).check.lock().score = target.monitor.score();
                 }
                 let backend = &live.backends[id.0];
-                if let Some(line) = notice::decision(backend, server, old, new) {
+                for line in notice::decision(backend, server, old, new) {
                     target::log(&live, backend, Severity::Notice, &line, &mut *self.journal);
                 }
+                target::log_end(&live, backend, leaves_nobody, &mut *self.journal);
             }
         }
         if let (Some(at), Some(before)) = (at, before) {
