@@ -12,7 +12,6 @@ mod gateway;
 mod crews;
 mod doors;
 mod logs;
-mod pages;
 pub mod statistics;
 
 mod master;
