@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
+use fulmar_haproxy::Mode;
 use fulmar_proto::{
     ClientConnection, Connection, FileRange, Input, Layer, ServerConnection, Transmit,
 };
@@ -286,7 +287,9 @@ impl Relay for Http {
         let Desk { queues, .. } = &self.desk;
         let mut woken = Vec::new();
         for (at, queue) in queues.iter().enumerate() {
-            if !queue.is_empty() && queue.take_wake(&shared.live.backends[at].group) {
+            // Taken even if nobody waits here any more: then it is passed on.
+            let there = &shared.live.backends[at];
+            if there.config.mode == Mode::Http && queue.take_wake(&there.group) {
                 woken.push(at);
             }
         }
