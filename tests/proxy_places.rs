@@ -83,7 +83,7 @@ fn share(mode: Mode, places: u32) {
         let wake = |waker: fulmar_drive::Waker| Box::new(move || waker.wake()) as Wake;
         live.wakers.set(proxies.into_iter().map(|proxy| wake(proxy.2)));
         let clients = (0..CLIENTS).map(|client| {
-            let addresses = &addresses;
+            let addresses = addresses.clone();
             scope.spawn(move || {
                 for request in 0..REQUESTS {
                     let mut client = Client::connect(addresses[(client + request) % THREADS]);

@@ -27,6 +27,7 @@ mod http;
 mod tcp;
 
 mod journal;
+mod orders;
 mod services;
 
 pub use balancing::hasher;
@@ -39,6 +40,7 @@ pub use engine::{MakeLayer, Proxy};
 pub use http::{Attempt, Explanation, Failure, GivenUp, Tried};
 pub use journal::{Journal, Severity};
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
+pub use orders::{Answer, Hearer, Order, Orders, PORTION, SessionView};
 pub use services::{Page, Services};
 pub use shared::BindId;
 pub use wakers::{Wake, Wakers};

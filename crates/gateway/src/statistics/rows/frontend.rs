@@ -58,7 +58,8 @@ fn put_traffic(row: &mut Row, total: Total<'_>) {
 }
 
 fn status(it: &LiveFrontend) -> &'static str {
-    match (it.config.disabled, it.paused.load(Ordering::Relaxed)) {
+    let is_over = it.config.disabled || it.stopped.load(Ordering::Relaxed);
+    match (is_over, it.paused.load(Ordering::Relaxed)) {
         (true, _) => "STOP",
         (false, true) => "PAUSED",
         (false, false) => "OPEN",
