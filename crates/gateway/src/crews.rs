@@ -11,7 +11,7 @@ use fulmar_proxy::{Checks, Live, Proxy, Wake};
 use fulmar_sys as sys;
 
 use crate::doors::Door;
-use crate::logs::Logs;
+use crate::logs::{Logs, machine_name};
 use crate::pages::Pages;
 use crate::statistics::process::Process;
 
@@ -48,7 +48,8 @@ impl Crew for Proxies {
     fn make(&self, worker: &Worker) -> io::Result<Proxy> {
         self.process.add_thread();
         let live = Arc::clone(&self.live);
-        let (journal, services) = (Box::new(self.logs.writer()), Box::new(Pages));
+        let (journal, services) =
+            (Box::new(self.logs.writer()), Box::new(Pages::new(machine_name())));
         Ok(Proxy::new(sys::now(), live, worker.number, journal, services, worker.stop()))
     }
 

@@ -39,7 +39,7 @@ impl Live {
             self.shed(backend, server);
         }
         self.tell_waiters(backend);
-        self.checks.tell(Told { backend, server, news: News::Decided(old) });
+        self.checks.tell(Told { backend, server, news: News::Decided(old, admin) });
     }
 
     /// `set server ... health`: until checks find otherwise.
@@ -89,12 +89,10 @@ impl Live {
             Some(Observe::Layer7) => seen.is_layer7_error(),
         };
         match error {
-            None => {}
-            Some(false) => {
-                if live.errors.load(Ordering::Relaxed) > 0 {
-                    live.errors.store(0, Ordering::Relaxed);
-                }
+            Some(false) if live.errors.load(Ordering::Relaxed) > 0 => {
+                live.errors.store(0, Ordering::Relaxed);
             }
+            None | Some(false) => {}
             Some(true) => {
                 let count = live.errors.fetch_add(1, Ordering::Relaxed) + 1;
                 // Whoever sees the very number tells of it, and nobody else.

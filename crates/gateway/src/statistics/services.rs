@@ -95,6 +95,10 @@ impl Services for Reports {
         let fields = no_cache("text/plain; version=0.0.4; charset=utf-8");
         Page { status: 200, fields, body: text.into_bytes() }
     }
+
+    fn wall_clock(&self) -> std::time::SystemTime {
+        fulmar_sys::wall_clock()
+    }
 }
 
 fn csv(rows: &[super::value::Row]) -> String {

@@ -119,7 +119,7 @@ fn described(expect: &TcpStep) -> (bool, String) {
     match expect {
         TcpStep::Expect { negated, bytes } => {
             let text = str::from_utf8(bytes).ok().filter(|it| !it.contains(char::is_control));
-            (*negated, text.map_or("(binary)".to_string(), |text| format!("'{text}'")))
+            (*negated, text.map_or_else(|| "(binary)".to_string(), |text| format!("'{text}'")))
         }
         TcpStep::ExpectPattern { negated, .. } => (*negated, "(regex)".to_string()),
         _ => (false, String::new()),

@@ -134,7 +134,6 @@ impl Checks {
         let owns = |target: &Target| target.backend == id && target.server == server;
         let at = self.targets.iter().position(owns);
         let live = Arc::clone(&self.live);
-        let member = &live.backends[id.0].group.members()[server];
         let before = at.map(|at| self.targets[at].monitor.next_check());
         match (news, at.map(|at| &mut self.targets[at])) {
             (News::Errors(count, last), Some(target)) if !target.rests(&live) => {
@@ -150,14 +149,14 @@ impl Checks {
                 }
                 target::log_change(&live, (id, server), change, None, &mut *self.journal);
             }
-            (News::Decided(old), target) => {
-                let resumes = old == Admin::Maintenance && member.admin() != old;
+            (News::Decided(old, new), target) => {
+                let resumes = old == Admin::Maintenance && new != old;
                 if let Some(target) = target.filter(|_| resumes) {
                     target.monitor.resume(now);
                     target.live(&live).check.lock().score = target.monitor.score();
                 }
                 let backend = &live.backends[id.0];
-                if let Some(line) = notice::decision(backend, server, old, member.admin()) {
+                if let Some(line) = notice::decision(backend, server, old, new) {
                     target::log(&live, backend, Severity::Notice, &line, &mut *self.journal);
                 }
             }
@@ -178,7 +177,7 @@ impl Checks {
 
     fn plan_warming(&mut self, now: Instant) {
         let every = self.live.backends.iter().filter_map(|backend| backend.group.warms_every());
-        self.warms = self.warms.or(every.min().map(|every| now + every));
+        self.warms = self.warms.or_else(|| every.min().map(|every| now + every));
     }
 
     /// Slow starts take a step.

@@ -30,8 +30,8 @@ pub(crate) enum News {
     Errors(u32, Observation),
     /// An operator has decided on its health.
     Forced(Changed),
-    /// An operator has decided on its state, which was this.
-    Decided(Admin),
+    /// An operator has decided on its state: what it was, and what it is.
+    Decided(Admin, Admin),
 }
 
 /// What a session tells of a server (`observe`).

@@ -98,7 +98,7 @@ impl Target {
 
     /// What came of a finding: for statistics, for the log, and for sessions.
     fn tell(
-        &mut self,
+        &self,
         now: Instant,
         live: &Live,
         finding: Finding,

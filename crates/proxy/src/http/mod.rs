@@ -31,6 +31,11 @@ mod pool;
 
 mod requests;
 
+mod cookie;
+mod ready;
+mod route;
+mod rules;
+
 mod dispatch;
 mod place;
 mod pump;
@@ -38,6 +43,7 @@ mod send;
 
 mod failure;
 mod replies;
+mod responses;
 
 mod answer;
 mod credentials;
@@ -107,6 +113,18 @@ impl Http {
             Errand::Close(socket) => {
                 servers.cut(now, socket, &mut Replies { clients, desk, shared });
             }
+            Errand::Limit(socket, time) => {
+                let Some((_, seat)) = servers.get(socket) else { return };
+                let (backend, server) = seat.place();
+                let live = &shared.live.backends[backend];
+                let usual = desk::server_timeouts(&live.config, &live.servers[server].config);
+                if servers.timeouts_len() < LIMITS_LEN_MAX {
+                    let limit = Some(time);
+                    let own = Timeouts { answer: limit, body: limit, send: limit, ..usual };
+                    let own = servers.add_timeouts(own);
+                    servers.set_timeouts(socket, own);
+                }
+            }
             Errand::Timer(socket, deadline) => clients.set_timer(socket, deadline),
             Errand::Deadlines(socket, timeouts) => clients.set_timeouts(socket, timeouts),
         }
@@ -114,20 +132,41 @@ impl Http {
 
     /// The connection of a server has ended an exchange: it is kept, if it may be.
     fn free(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
+        let at = self.servers.position(socket);
         let Some((connection, seat)) = self.servers.get_mut(socket) else { return };
         if seat.client.is_some() {
             return;
         }
-        if connection.vacancy() > 0 && !seat.private && !shared.ending {
-            let at = self.servers.position(socket);
-            let Some((_, seat)) = self.servers.get_mut(socket) else { return };
+        let (backend, server) = seat.place();
+        let live = &shared.live.backends[backend];
+        let (config, member) = (&live.servers[server].config, &live.group.members()[server]);
+        let counters = &live.servers[server].counters[shared.thread];
+        let used_up = config.reuse_max.is_some_and(|max| seat.uses > max);
+        let full = config.idle_max.is_some_and(|max| self.desk.pool.idle(seat.shelf) >= max);
+        let shed = seat.sheds != member.sheds() || seat.moved != member.moved();
+        let ends = used_up || shed || shared.ending || (full && !seat.private);
+        if ends {
+            connection.close_after();
+        } else if connection.vacancy() > 0 && !seat.private {
             self.desk.pool.park(seat.shelf, at, seat.is_proven());
-            let (backend, server) = seat.place();
-            let server = &shared.live.backends[backend].servers[server];
-            server.counters[shared.thread].add(Counter::IdleConnections, 1);
+            counters.add(Counter::IdleConnections, 1);
         }
+        let usual = self.desk.servers[backend][server].timeouts;
+        self.servers.set_timeouts(socket, usual);
         let Self { clients, servers, desk } = self;
         servers.touch(now, socket, &mut Replies { clients, desk, shared });
+    }
+
+    /// Ends exchanges with servers whose sessions were to be shut down.
+    fn shed(&mut self, now: Instant, shared: &mut Shared) {
+        for socket in self.servers.sockets() {
+            let Some((_, seat)) = self.servers.get(socket) else { continue };
+            let (backend, server) = seat.place();
+            if shared.live.backends[backend].group.members()[server].sheds() != seat.sheds {
+                let Self { clients, servers, desk } = self;
+                servers.cut(now, socket, &mut Replies { clients, desk, shared });
+            }
+        }
     }
 }
 
@@ -205,8 +244,19 @@ impl Relay for Http {
         self.settle(now, shared);
     }
 
-    fn handle_hangup(&mut self, _: Instant, _: &mut Shared, _: SocketId) {
-        // Who has ended its side may still wait for the answer (RFC 9112 §9.6).
+    fn handle_hangup(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
+        let Self { clients, servers, desk } = self;
+        if !clients.owns(socket) {
+            return servers.handle_hangup(now, socket);
+        }
+        // Who has ended its side may still wait for the answer (RFC 9112 §9.6), unless the
+        // configuration says that nobody does.
+        let leaves = clients.get(socket).is_some_and(|(_, session)| session.may_leave(shared));
+        if leaves {
+            let error = io::ErrorKind::ConnectionAborted.into();
+            clients.handle_failed(now, socket, error, &mut Requests { servers, desk, shared });
+        }
+        self.settle(now, shared);
     }
 
     fn handle_failed(
@@ -254,16 +304,25 @@ impl Relay for Http {
             }
             self.desk.ask(Errand::Serve(at, None));
         }
+        let sheds = shared.live.backends.iter().flat_map(|it| it.group.members());
+        let sheds = sheds.map(|member| u64::from(member.sheds())).sum();
+        if std::mem::replace(&mut self.desk.sheds, sheds) != sheds {
+            self.shed(now, shared);
+        }
         self.settle(now, shared);
     }
 
     fn begin_to_end(&mut self, now: Instant, shared: &mut Shared) {
         let Self { clients, servers, desk } = self;
         for socket in clients.sockets() {
-            if let Some((connection, _)) = clients.get_mut(socket) {
-                connection.close_after();
-                clients.touch(now, socket, &mut Requests { servers, desk, shared });
+            let Some((connection, session)) = clients.get_mut(socket) else { continue };
+            if session.exchange.is_none() {
+                let parting = desk.frontends[session.bind().frontend].parting;
+                clients.set_timeouts(socket, parting);
+                continue;
             }
+            connection.close_after();
+            clients.touch(now, socket, &mut Requests { servers, desk, shared });
         }
         for socket in servers.sockets() {
             if servers.get(socket).is_some_and(|(_, seat)| seat.client.is_none()) {
@@ -315,3 +374,6 @@ impl Relay for Http {
         [self.clients.poll_timeout(), self.servers.poll_timeout()].into_iter().flatten().min()
     }
 }
+
+/// Sets of deadlines that rules may make: theirs are few, unless they take them from requests.
+const LIMITS_LEN_MAX: usize = 4096;

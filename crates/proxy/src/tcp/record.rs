@@ -46,9 +46,7 @@ impl<'a> View<'a> {
             LogField::TlsVersion => text(self.tls()?.version),
             LogField::RequestCaptures => number(frontend.request_captures.len() as u64),
             LogField::Accepted | LogField::RequestBegan => {
-                let age = self.now.saturating_duration_since(session.accepted);
-                let wall = here.shared.since_epoch(self.now).saturating_sub(age);
-                number(u64::try_from(wall.as_millis()).unwrap_or(u64::MAX))
+                number(here.shared.wall_millis(self.now, session.accepted))
             }
             LogField::RequestCounter | LogField::LogCounter => {
                 number(sum(here.frontend().counters.iter(), Counter::SessionsTotal))
