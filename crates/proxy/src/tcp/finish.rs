@@ -61,7 +61,7 @@ impl Tcp {
                 return self.handle_unreached(now, shared, number, &error_of(end));
             }
             (_, Stage::Relaying) => self.handle_relay_end(now, number, way, &end),
-            (Way::Client, _) => self.handle_client_left(now, shared, number, &end),
+            (Way::Client, _) => self.handle_client_left(shared, number, &end),
             (Way::Server, _) => {}
         }
         if way == Way::Server {
@@ -98,7 +98,7 @@ impl Tcp {
     }
 
     /// The client is gone before there was a server.
-    fn handle_client_left(&mut self, now: Instant, shared: &mut Shared, number: u32, end: &End) {
+    fn handle_client_left(&mut self, shared: &Shared, number: u32, end: &End) {
         self.unqueue(shared, number);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let when = match session.stage {
@@ -115,7 +115,6 @@ impl Tcp {
         if let Some(server) = session.server.take() {
             self.servers.close(server);
         }
-        let _ = now;
     }
 
     /// Servers were marked down, or better ones are up: sessions there are shut down, if the
@@ -155,7 +154,7 @@ impl Tcp {
     }
 
     /// The client takes back what it asked for.
-    pub(super) fn handle_left(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+    pub(super) fn handle_left(&mut self, now: Instant, shared: &Shared, number: u32) {
         let Some(session) = self.desk.sessions.get(number) else { return };
         let when = match session.stage {
             Stage::Queued => When::Queue,
@@ -203,7 +202,7 @@ impl Tcp {
     }
 
     /// A line for the log, if this session is worth one.
-    pub(super) fn log(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+    pub(super) fn log(&self, now: Instant, shared: &mut Shared, number: u32) {
         let live = Arc::clone(&shared.live);
         let Some(session) = self.desk.sessions.get(number) else { return };
         let frontend = &live.frontends[session.bind.frontend].config;
