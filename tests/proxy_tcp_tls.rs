@@ -29,8 +29,8 @@ fn echo() -> SocketAddr {
 }
 
 /// A proxy that clients speak TLS with, in front of `to`.
-fn inner(certs: &Certs, to: SocketAddr, proxied: bool) -> (OwnLoop<Proxy>, SocketAddr) {
-    let tls = https::server_tls(certs, Who::Server);
+fn inner(certs: &Certs, who: Who, to: SocketAddr, proxied: bool) -> (OwnLoop<Proxy>, SocketAddr) {
+    let tls = https::server_tls(certs, who);
     let layer: MakeLayer = Box::new(move |_| {
         let session = Box::new(tls.session().ok()?);
         Some(match proxied {
@@ -91,7 +91,7 @@ fn text(len: usize) -> Vec<u8> {
 fn bytes_pass_through_tls_on_either_side_and_so_does_their_end() {
     let certs = Certs::new();
     for len in [0, 5, 3_000_000] {
-        let (second, to) = inner(&certs, echo(), false);
+        let (second, to) = inner(&certs, Who::Server, echo(), false);
         let first = outer(to, ServerTls::default(), ServerProxy::None);
         assert!(through(first, second, &text(len)) == text(len), "{len} bytes");
     }
@@ -101,7 +101,7 @@ fn bytes_pass_through_tls_on_either_side_and_so_does_their_end() {
 fn a_header_goes_in_front_of_tls() {
     let certs = Certs::new();
     for how in [ServerProxy::V1, ServerProxy::V2 { tls: true, common_name: false }] {
-        let (second, to) = inner(&certs, echo(), true);
+        let (second, to) = inner(&certs, Who::Server, echo(), true);
         let first = outer(to, ServerTls::default(), how);
         assert_eq!(through(first, second, b"hello"), b"hello");
     }
@@ -110,15 +110,22 @@ fn a_header_goes_in_front_of_tls() {
 #[test]
 fn a_server_that_cannot_be_believed_is_not_talked_to() {
     let certs = Certs::new();
-    for (name, answer) in [("localhost", &b"hello"[..]), ("elsewhere.example", b"")] {
-        let (second, to) = inner(&certs, echo(), false);
+    for (who, name, answer) in [
+        (Who::Server, Some("localhost"), &b"hello"[..]),
+        (Who::Server, Some("elsewhere.example"), b""),
+        (Who::OtherHost, Some("localhost"), b""),
+        (Who::OtherHost, None, b"hello"), // the authority is enough, where no name is said
+        (Who::Stranger, None, b""),
+        (Who::Expired, None, b""),
+    ] {
+        let (second, to) = inner(&certs, who, echo(), false);
         let tls = ServerTls {
             verify: true,
             ca_file: Some(certs.ca()),
-            verify_host: Some(name.to_owned()),
+            verify_host: name.map(str::to_owned),
             ..ServerTls::default()
         };
         let first = outer(to, tls, ServerProxy::None);
-        assert_eq!(through(first, second, b"hello"), answer, "{name}");
+        assert_eq!(through(first, second, b"hello"), answer, "{who:?} {name:?}");
     }
 }
