@@ -46,6 +46,10 @@ impl Services for Pages {
     fn metrics(&mut self, _: &RequestHead) -> Page {
         Page { status: 200, fields: HeaderBuf::new(), body: b"metrics".to_vec() }
     }
+
+    fn wall_clock(&self) -> std::time::SystemTime {
+        fulmar_sys::wall_clock()
+    }
 }
 
 /// A server at this address; everything else as if nothing was said.

@@ -14,8 +14,10 @@ mod counters;
 mod live;
 mod wakers;
 
+mod asks;
 mod engine;
 mod facts;
+mod gate;
 mod relay;
 mod shared;
 

@@ -41,6 +41,8 @@ pub(super) struct Entrance {
     pub(super) fresh: TimeoutsId,
     /// From the first request on.
     pub(super) kept: TimeoutsId,
+    /// The same at the end of the proxy: who has been idle for a while is not about to ask.
+    pub(super) parting: TimeoutsId,
 }
 
 /// The connections of a server.
@@ -145,7 +147,13 @@ fn entrance(frontend: &Frontend, clients: &mut Links<ServerConnection, Session>)
     let kept = client_timeouts(frontend);
     let times = &frontend.timeouts;
     let fresh = Timeouts { idle: times.http_request.or(times.client), ..kept };
-    Entrance { fresh: clients.add_timeouts(fresh), kept: clients.add_timeouts(kept) }
+    let idle = kept.idle.map_or(PARTING, |idle| idle.min(PARTING));
+    let parting = Timeouts { idle: Some(idle), ..kept };
+    Entrance {
+        fresh: clients.add_timeouts(fresh),
+        kept: clients.add_timeouts(kept),
+        parting: clients.add_timeouts(parting),
+    }
 }
 
 /// The deadlines of a frontend's clients, from their first request on.
@@ -181,6 +189,9 @@ pub(super) fn server_timeouts(backend: &Backend, server: &Server) -> Timeouts {
     }
 }
 
+/// Who has had an answer a moment ago may have asked again already: closing under a request loses
+/// it. Whoever asks within this time is answered, and told that it was the last time.
+const PARTING: Duration = Duration::from_secs(1);
 /// More than this many exchanges are rarely in hand at the end of a turn.
 const SPARE_LEN_MAX: usize = 1024;
 /// Names come from clients: connections for more of them are not shared.

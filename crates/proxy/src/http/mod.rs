@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
+use fulmar_haproxy::Mode;
 use fulmar_proto::{
     ClientConnection, Connection, FileRange, Input, Layer, ServerConnection, Transmit,
 };
@@ -66,7 +67,6 @@ pub(crate) struct Http {
     clients: Links<ServerConnection, Session>,
     servers: Links<ClientConnection, Seat>,
     desk: Desk,
-    newcomers: Option<Instant>, // of a soft stop, the deadline of a first request
 }
 
 impl Http {
@@ -74,7 +74,7 @@ impl Http {
         let mut clients = Links::new(now, Timeouts::default(), HTTP_CLIENTS, LANES);
         let mut servers = Links::new(now, Timeouts::default(), HTTP_SERVERS, LANES);
         let desk = Desk::new(&shared.live, shared.thread, &mut clients, &mut servers);
-        Self { clients, servers, desk, newcomers: None }
+        Self { clients, servers, desk }
     }
 
     /// Does what had to wait.
@@ -156,24 +156,6 @@ impl Http {
         self.servers.set_timeouts(socket, usual);
         let Self { clients, servers, desk, .. } = self;
         servers.touch(now, socket, &mut Replies { clients, desk, shared });
-    }
-
-    /// What these clients are about is the last that they do.
-    fn close_after(
-        &mut self,
-        now: Instant,
-        shared: &mut Shared,
-        whose: impl Fn(&ServerConnection) -> bool,
-    ) {
-        let Self { clients, servers, desk, .. } = self;
-        for socket in clients.sockets() {
-            if let Some((connection, _)) = clients.get_mut(socket)
-                && whose(connection)
-            {
-                connection.close_after();
-                clients.touch(now, socket, &mut Requests { servers, desk, shared });
-            }
-        }
     }
 
     /// Ends exchanges with servers whose sessions were to be shut down.
@@ -298,9 +280,6 @@ impl Relay for Http {
         let Self { clients, servers, desk, .. } = self;
         clients.handle_timeout(now, &mut Requests { servers, desk, shared });
         servers.handle_timeout(now, &mut Replies { clients, desk, shared });
-        if self.newcomers.take_if(|deadline| *deadline <= now).is_some() {
-            self.close_after(now, shared, ServerConnection::is_new);
-        }
         self.settle(now, shared);
     }
 
@@ -308,7 +287,9 @@ impl Relay for Http {
         let Desk { queues, .. } = &self.desk;
         let mut woken = Vec::new();
         for (at, queue) in queues.iter().enumerate() {
-            if !queue.is_empty() && queue.take_wake(&shared.live.backends[at].group) {
+            // Taken even if nobody waits here any more: then it is passed on.
+            let there = &shared.live.backends[at];
+            if there.config.mode == Mode::Http && queue.take_wake(&there.group) {
                 woken.push(at);
             }
         }
@@ -334,12 +315,19 @@ impl Relay for Http {
         self.settle(now, shared);
     }
 
-    /// Who has not asked for anything yet may have been accepted in this very turn, with a request on
-    /// its way: it has a moment.
+    /// Who has no exchange in hand may have a request on its way: it has a moment for it.
     fn begin_to_end(&mut self, now: Instant, shared: &mut Shared) {
-        self.newcomers = Some(now + NEWCOMER_TIME);
-        self.close_after(now, shared, |connection| !connection.is_new());
-        let Self { clients, servers, desk, .. } = self;
+        let Self { clients, servers, desk } = self;
+        for socket in clients.sockets() {
+            let Some((connection, session)) = clients.get_mut(socket) else { continue };
+            if session.exchange.is_none() {
+                let parting = desk.frontends[session.bind().frontend].parting;
+                clients.set_timeouts(socket, parting);
+                continue;
+            }
+            connection.close_after();
+            clients.touch(now, socket, &mut Requests { servers, desk, shared });
+        }
         for socket in servers.sockets() {
             if servers.get(socket).is_some_and(|(_, seat)| seat.client.is_none()) {
                 servers.cut(now, socket, &mut Replies { clients, desk, shared });
@@ -387,13 +375,9 @@ impl Relay for Http {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let newcomers = self.newcomers.filter(|_| !self.clients.is_empty());
-        let all = [self.clients.poll_timeout(), self.servers.poll_timeout(), newcomers];
-        all.into_iter().flatten().min()
+        [self.clients.poll_timeout(), self.servers.poll_timeout()].into_iter().flatten().min()
     }
 }
 
-/// From a soft stop to the first request of who was just accepted: some round trips.
-const NEWCOMER_TIME: Duration = Duration::from_secs(1);
 /// Sets of deadlines that rules may make: theirs are few, unless they take them from requests.
 const LIMITS_LEN_MAX: usize = 4096;

@@ -67,7 +67,6 @@ impl View<'_> {
             }
             Fact::FirstRequest => Some(Sample::Bool(self.session.requests <= 1)),
             Fact::Hostname => text(self.shared.services.hostname()),
-            Fact::Process => number(self.shared.services.process()),
             _ => None,
         }
     }
@@ -164,10 +163,9 @@ impl View<'_> {
         }
     }
 
+    /// Milliseconds since 1970.
     fn millis_of(&self, moment: Instant) -> u64 {
-        let ago = self.now.saturating_duration_since(moment);
-        let then = self.shared.since_epoch(self.now).saturating_sub(ago);
-        u64::try_from(then.as_millis()).unwrap_or(u64::MAX)
+        self.shared.wall_millis(self.now, moment)
     }
 
     /// Letters that say how the exchange ended: two, or four with those of cookies.
