@@ -49,14 +49,18 @@ impl HttpRule {
         Ok(Self { action, condition: condition(words, context)? })
     }
 
-    /// From the words behind `redirect`, which is the same as `http-request redirect`.
+    /// From the words behind `redirect`: as `http-request redirect`, but what they say is not a
+    /// format: `%` is itself.
     ///
     /// # Errors
     /// As [`HttpRule::parse`].
     pub fn parse_redirect(words: &mut Words<'_>, context: &Context<'_>) -> Result<Self, Fault> {
         let name = Word { text: "redirect".to_owned(), column: words.column() };
         let mut line = Line { words, context, set: RuleSet::Request, name: &name, argument: None };
-        let action = line.redirect()?;
+        let action = line.redirect_to(|line| {
+            let word = line.words.expect("an address")?;
+            Ok(Format::literal(word.text.as_bytes()))
+        })?;
         Ok(Self { action, condition: condition(words, context)? })
     }
 }
@@ -149,6 +153,14 @@ impl Line<'_, '_> {
     }
 
     pub(super) fn redirect(&mut self) -> Result<HttpAction, Fault> {
+        self.redirect_to(Self::format)
+    }
+
+    /// A redirection, whose place is read by `place`.
+    fn redirect_to(
+        &mut self,
+        place: fn(&mut Self) -> Result<Format, Fault>,
+    ) -> Result<HttpAction, Fault> {
         let begin = self.name.column;
         let mut to = None;
         let mut redirect = Redirect {
@@ -162,9 +174,9 @@ impl Line<'_, '_> {
         while !is_condition(self.words) {
             let Some(word) = self.words.next() else { break };
             match &word.text[..] {
-                "location" => to = Some(RedirectTo::Location(self.format()?)),
-                "prefix" => to = Some(RedirectTo::Prefix(self.format()?)),
-                "scheme" => to = Some(RedirectTo::Scheme(self.format()?)),
+                "location" => to = Some(RedirectTo::Location(place(self)?)),
+                "prefix" => to = Some(RedirectTo::Prefix(place(self)?)),
+                "scheme" => to = Some(RedirectTo::Scheme(place(self)?)),
                 "code" => redirect.status = self.redirect_code()?,
                 "drop-query" => redirect.drop_query = true,
                 "append-slash" => redirect.append_slash = true,

@@ -101,7 +101,6 @@ impl Reply {
         let page = self.page(pages);
         let body = match &page.body {
             ReplyBody::Silence => return None,
-            _ if matches!(page.status, 204 | 304) => Bytes::new(), // they end with their head
             ReplyBody::Fixed(bytes) => bytes.clone(),
             ReplyBody::Format(format) => {
                 let mut text = Vec::new();
