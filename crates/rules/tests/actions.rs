@@ -461,6 +461,19 @@ fn variables() {
     assert_eq!(found, expected);
 }
 
+/// `redirect` is not one of the rules that `allow` ends.
+#[test]
+fn what_is_allowed_may_be_redirected() {
+    let rule = |line| http_rule(Request, line).unwrap();
+    let keyword = read("location /x code 301 if { path /a }", HttpRule::parse_redirect).unwrap();
+    let rules = [rule("allow"), rule("deny"), rule("redirect location /y"), keyword];
+    for (path, expected) in [("/a", "301 location: /x"), ("/b", "Allow")] {
+        let mut world = World::asking("GET", path, &[]);
+        let verdict = run(&rules, &mut Progress::default(), &mut world);
+        assert_eq!(describe(&verdict), expected);
+    }
+}
+
 /// After a wait, the rules behind it are looked at, and those before it are not again.
 #[test]
 fn a_wait_is_gone_on_from() {

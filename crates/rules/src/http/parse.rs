@@ -50,17 +50,19 @@ impl HttpRule {
     }
 
     /// From the words behind `redirect`: as `http-request redirect`, but what they say is not a
-    /// format: `%` is itself.
+    /// format: `%` is itself. These rules come behind all of `http-request`.
     ///
     /// # Errors
     /// As [`HttpRule::parse`].
     pub fn parse_redirect(words: &mut Words<'_>, context: &Context<'_>) -> Result<Self, Fault> {
         let name = Word { text: "redirect".to_owned(), column: words.column() };
         let mut line = Line { words, context, set: RuleSet::Request, name: &name, argument: None };
-        let action = line.redirect_to(|line| {
+        let mut redirect = line.redirect_to(|line| {
             let word = line.words.expect("an address")?;
             Ok(Format::literal(word.text.as_bytes()))
         })?;
+        redirect.is_keyword = true;
+        let action = HttpAction::Redirect(redirect);
         Ok(Self { action, condition: condition(words, context)? })
     }
 }
@@ -153,14 +155,14 @@ impl Line<'_, '_> {
     }
 
     pub(super) fn redirect(&mut self) -> Result<HttpAction, Fault> {
-        self.redirect_to(Self::format)
+        self.redirect_to(Self::format).map(HttpAction::Redirect)
     }
 
     /// A redirection, whose place is read by `place`.
     fn redirect_to(
         &mut self,
         place: fn(&mut Self) -> Result<Format, Fault>,
-    ) -> Result<HttpAction, Fault> {
+    ) -> Result<Box<Redirect>, Fault> {
         let begin = self.name.column;
         let mut to = None;
         let mut redirect = Redirect {
@@ -170,6 +172,7 @@ impl Line<'_, '_> {
             append_slash: false,
             ignore_empty: false,
             cookie: None,
+            is_keyword: false,
         };
         while !is_condition(self.words) {
             let Some(word) = self.words.next() else { break };
@@ -191,7 +194,7 @@ impl Line<'_, '_> {
         }
         let what = "'location', 'prefix' or 'scheme' has to say whither";
         redirect.to = to.ok_or_else(|| Fault::new(begin, what))?;
-        Ok(HttpAction::Redirect(Box::new(redirect)))
+        Ok(Box::new(redirect))
     }
 
     fn redirect_code(&mut self) -> Result<u16, Fault> {
