@@ -21,7 +21,7 @@ use super::status::{CheckStatus, Finding};
 use super::talk::{Talk, Way};
 use super::target::{self, Target};
 use crate::journal::{Journal, Severity};
-use crate::live::Live;
+use crate::live::{Live, LiveBackend};
 
 /// Checks the servers of all backends, to be driven by a reactor on a thread of its own.
 #[derive(Debug)]
@@ -202,7 +202,8 @@ impl Checks {
 /// All servers with `check`: their first checks are spread over the shortest interval.
 fn targets(now: Instant, live: &Live) -> Vec<Target> {
     let mut found = Vec::new();
-    for (at, backend) in live.backends.iter().enumerate() {
+    let works = |it: &(usize, &LiveBackend)| !it.1.config.disabled;
+    for (at, backend) in live.backends.iter().enumerate().filter(works) {
         let servers = backend.config.servers.iter().enumerate();
         let checked = servers.filter_map(|(server, it)| Some((server, it.check.as_ref()?)));
         found.extend(checked.map(|(server, check)| (BackendId(at), server, check)));
