@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use fulmar_balance::{Admin, Health};
+use fulmar_haproxy::BackendId;
 use fulmar_proxy::{Live, LiveBackend, LiveServer};
 
 /// A change of a server.
@@ -39,9 +40,11 @@ impl Change {
     /// Makes it, and tells the threads that wait for it. False: it means nothing to this server.
     pub fn apply(self, live: &Live, backend: &LiveBackend, server: usize, now: Instant) -> bool {
         let (group, it) = (&backend.group, &backend.servers[server]);
+        let at = live.backends.iter().position(|it| std::ptr::eq(it, backend));
+        let Some(id) = at.map(BackendId) else { return false };
         match self {
-            Self::Admin(admin) => group.set_admin(server, admin),
-            Self::Health(health) => group.set_health(server, health, now),
+            Self::Admin(admin) => live.set_admin(id, server, admin, now),
+            Self::Health(health) => live.set_health(id, server, health, now),
             Self::Checks(_) if it.config.check.is_none() => return false,
             Self::Checks(on) => group.members()[server].set_checked(on),
             Self::Shutdown => group.members()[server].shed(),
