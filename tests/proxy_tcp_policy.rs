@@ -458,6 +458,32 @@ fn a_server_may_be_a_unix_socket() {
 }
 
 #[test]
+fn sessions_of_a_server_that_is_down_can_be_shut_down() {
+    let waits = || {
+        origin(|mut stream| {
+            stream.write_all(b"hello").expect("somebody listens");
+            let _ = stream.read_to_end(&mut Vec::new());
+        })
+    };
+    let servers = [server("one", waits()), server("two", waits())];
+    let mut hand = Hand::new(frontend(), [backend(servers)]);
+    let mut clients: Vec<_> = (0..2).map(|_| client(hand.address)).collect();
+    for stream in &mut clients {
+        hand.beside(|_| stream.read_exact(&mut [0; 5]).expect("a greeting"));
+    }
+    let group = &hand.live.backends[0].group;
+    group.set_health(0, fulmar_balance::Health::Down, sys::now());
+    group.members()[0].shed();
+    hand.driver.waker().wake();
+    let line = hand.line();
+    assert_eq!((&line[1][..], &line[4][..]), ("back/one", "DD"));
+    assert_eq!(
+        (hand.of_server(0, Counter::Sessions), hand.of_server(1, Counter::Sessions)),
+        (0, 1)
+    );
+}
+
+#[test]
 fn no_more_clients_come_in_than_may() {
     let mut front = frontend();
     front.connections_max = Some(2);

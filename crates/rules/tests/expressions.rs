@@ -156,6 +156,28 @@ fn the_tables_have_each_name_once() {
 }
 
 #[test]
+fn tables_can_be_shown_and_say_what_is_not_in_them() {
+    let usage = |name: &str| {
+        let fetch = fetch::all().find(|fetch| fetch.names.contains(&name)).expect("a fetch");
+        format!("{name}{}: {}", fetch.takes, fetch.kind)
+    };
+    assert_eq!(usage("path"), "path: string");
+    assert_eq!(usage("hdr"), "hdr([string[,integer]]): string");
+    assert_eq!(usage("req.payload_lv"), "req.payload_lv(integer,integer[,string]): binary");
+    for (text, part) in [
+        ("sc_http_req_rate(0)", "stick tables"),
+        ("src_conn_rate", "stick tables"),
+        ("lua.x", "Lua"),
+        ("path,set-var(txn.x)", "http-request set-var"),
+        ("path,lowre", "'lower' meant"),
+        ("quite_another_thing", "there is no fetch"),
+    ] {
+        let fault = parsed(text).expect_err(text);
+        assert!(fault.message.contains(part) && fault.unknown, "{text}: {fault:?}");
+    }
+}
+
+#[test]
 fn what_can_be_borrowed_is_not_copied() {
     let given = Given {
         source: Some("10.1.2.3:4567".parse().expect("an address")),

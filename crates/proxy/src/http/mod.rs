@@ -10,7 +10,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
 use fulmar_haproxy::Mode;
@@ -85,7 +85,7 @@ impl Http {
     }
 
     fn run(&mut self, now: Instant, shared: &mut Shared, errand: Errand) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         match errand {
             Errand::Touch(socket) if clients.owns(socket) => {
                 clients.touch(now, socket, &mut Requests { servers, desk, shared });
@@ -154,7 +154,7 @@ impl Http {
         }
         let usual = self.desk.servers[backend][server].timeouts;
         self.servers.set_timeouts(socket, usual);
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         servers.touch(now, socket, &mut Replies { clients, desk, shared });
     }
 
@@ -164,7 +164,7 @@ impl Http {
             let Some((_, seat)) = self.servers.get(socket) else { continue };
             let (backend, server) = seat.place();
             if shared.live.backends[backend].group.members()[server].sheds() != seat.sheds {
-                let Self { clients, servers, desk } = self;
+                let Self { clients, servers, desk, .. } = self;
                 servers.cut(now, socket, &mut Replies { clients, desk, shared });
             }
         }
@@ -189,7 +189,7 @@ impl Relay for Http {
         }
         let session = Session::new(now, bind, peer);
         let connection = ServerConnection::default();
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         let timeouts = desk.frontends[bind.frontend].fresh;
         let mut requests = Requests { servers, desk, shared };
         let socket = clients.insert(now, layer, connection, session, &mut requests);
@@ -198,7 +198,7 @@ impl Relay for Http {
     }
 
     fn handle_connected(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         servers.handle_connected(now, socket, &mut Replies { clients, desk, shared });
         self.settle(now, shared);
     }
@@ -210,7 +210,7 @@ impl Relay for Http {
         socket: SocketId,
         input: &mut Input<'_>,
     ) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_input(now, socket, input, &mut Requests { servers, desk, shared });
         } else {
@@ -223,7 +223,7 @@ impl Relay for Http {
     }
 
     fn handle_sent(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: u64) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_sent(now, socket, bytes, &mut Requests { servers, desk, shared });
         } else {
@@ -236,7 +236,7 @@ impl Relay for Http {
     }
 
     fn handle_loaded(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: &[u8]) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_loaded(now, socket, bytes, &mut Requests { servers, desk, shared });
         } else {
@@ -246,7 +246,7 @@ impl Relay for Http {
     }
 
     fn handle_hangup(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if !clients.owns(socket) {
             return servers.handle_hangup(now, socket);
         }
@@ -267,7 +267,7 @@ impl Relay for Http {
         socket: SocketId,
         error: io::Error,
     ) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_failed(now, socket, error, &mut Requests { servers, desk, shared });
         } else {
@@ -277,7 +277,7 @@ impl Relay for Http {
     }
 
     fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         clients.handle_timeout(now, &mut Requests { servers, desk, shared });
         servers.handle_timeout(now, &mut Replies { clients, desk, shared });
         self.settle(now, shared);
@@ -315,6 +315,7 @@ impl Relay for Http {
         self.settle(now, shared);
     }
 
+    /// Who has no exchange in hand may have a request on its way: it has a moment for it.
     fn begin_to_end(&mut self, now: Instant, shared: &mut Shared) {
         let Self { clients, servers, desk } = self;
         for socket in clients.sockets() {
@@ -336,7 +337,7 @@ impl Relay for Http {
     }
 
     fn cut_all(&mut self, now: Instant, shared: &mut Shared) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         for socket in clients.sockets() {
             clients.cut(now, socket, &mut Requests { servers, desk, shared });
         }

@@ -202,8 +202,8 @@ impl Handler<RawConnection, Seat> for Across<'_> {
         {
             session.told_by_proxy = true;
             if header.addresses.is_some() {
-                session.source = header.source();
-                session.destination = header.destination();
+                session.set_source(header.source());
+                session.set_destination(header.destination());
             }
         }
     }

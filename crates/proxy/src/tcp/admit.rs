@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fulmar_engine::SocketId;
-use fulmar_haproxy::model::BindAddress;
 use fulmar_proto::{Layer, RawConnection};
 use fulmar_rules::tcp::{TcpRule, TcpVerdict, run_tcp};
 
@@ -33,7 +32,9 @@ impl Tcp {
         // Who comes over a Unix socket has no address.
         let source = (peer.port() != 0).then_some(peer);
         let mut session = Session::new(now, bind, source);
-        session.destination = shared.local.or_else(|| listening(frontend, bind));
+        if shared.local.is_some() {
+            session.set_destination(shared.local);
+        }
         if refuses(now, &frontend.config.connection_rules, shared, &mut session) {
             count(frontend, bind, shared.thread, Counter::DeniedConnections);
             return None;
@@ -96,16 +97,6 @@ impl Tcp {
 pub(super) fn count(frontend: &LiveFrontend, bind: BindId, thread: usize, counter: Counter) {
     frontend.counters[thread].add(counter, 1);
     frontend.listeners[bind.bind][thread].add(counter, 1);
-}
-
-/// What a client of this listener connects to, if there is only one possibility.
-fn listening(frontend: &LiveFrontend, bind: BindId) -> Option<SocketAddr> {
-    match frontend.config.binds.get(bind.bind)?.address {
-        BindAddress::Tcp(address) if !address.ip().is_unspecified() && address.port() != 0 => {
-            Some(address)
-        }
-        _ => None,
-    }
 }
 
 /// True if rules that cannot wait are against a session.

@@ -4,7 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use fulmar_balance::Health;
 use fulmar_engine::End;
+use fulmar_haproxy::{BackendId, Mode, ServerId};
 
 use super::Tcp;
 use super::across::Way;
@@ -114,6 +116,42 @@ impl Tcp {
             self.servers.close(server);
         }
         let _ = now;
+    }
+
+    /// Servers were marked down, or better ones are up: sessions there are shut down, if the
+    /// configuration says so or an operator does.
+    pub(super) fn shed(&mut self, now: Instant, shared: &mut Shared) {
+        let live = Arc::clone(&shared.live);
+        for (backend, there) in live.backends.iter().enumerate() {
+            for (server, member) in there.group.members().iter().enumerate() {
+                let seen = &mut self.sheds[backend][server];
+                if there.config.mode == Mode::Tcp && *seen != member.sheds() {
+                    *seen = member.sheds();
+                    let by = if member.health() == Health::Down { By::Down } else { By::Killed };
+                    self.shut_down(now, shared, (BackendId(backend), ServerId(server)), by);
+                }
+            }
+        }
+    }
+
+    /// Ends all sessions at a server. Walks all of them.
+    fn shut_down(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        (backend, server): (BackendId, ServerId),
+        by: By,
+    ) {
+        for socket in self.servers.sockets() {
+            let Some((_, seat)) = self.servers.get(socket) else { continue };
+            let number = seat.session;
+            let Some(session) = self.desk.sessions.get_mut(number) else { continue };
+            if (session.backend, session.target) == (Some(backend), Some(server)) {
+                session.end(Ending { by, when: When::Data });
+                self.cut_client(now, number);
+                self.work(now, shared);
+            }
+        }
     }
 
     /// The client takes back what it asked for.

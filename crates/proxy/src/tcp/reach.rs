@@ -79,7 +79,8 @@ impl Tcp {
         let there = &shared.live.backends[backend.0];
         session.stage = Stage::Queued;
         session.queue_position = there.group.queued() + 1;
-        session.ticket = Some(self.queues[backend.0].push(&there.group, wants, number));
+        let ticket = self.queues[backend.0].push(&there.group, wants, number);
+        session.ticket = Some(Box::new(ticket));
         there.counters[shared.thread].add(Counter::Queued, 1);
         let timeouts = &there.config.timeouts;
         let deadline = timeouts.queue.or(timeouts.connect).map(|after| now + after);
@@ -94,7 +95,7 @@ impl Tcp {
             return;
         };
         let there = &shared.live.backends[backend.0];
-        self.queues[backend.0].cancel(&there.group, ticket);
+        self.queues[backend.0].cancel(&there.group, *ticket);
         there.counters[shared.thread].subtract(Counter::Queued, 1);
         self.set_timer(number, None);
     }
@@ -157,7 +158,7 @@ impl Tcp {
         let tls = view.tls().map(|tls| tls.told());
         let client = Client {
             source: session.source,
-            destination: session.destination,
+            destination: view.destination(),
             server_name: name.as_deref(),
             tls: tls.as_ref(),
         };

@@ -38,16 +38,15 @@ impl<'a> View<'a> {
             },
             LogField::ClientAddress => session.source.map(|it| Sample::Address(it.ip())),
             LogField::ClientPort => number(session.source?.port()),
-            LogField::FrontendAddress => session.destination.map(|it| Sample::Address(it.ip())),
-            LogField::FrontendPort => number(session.destination?.port()),
+            LogField::FrontendAddress => self.connected_to().map(|it| Sample::Address(it.ip())),
+            LogField::FrontendPort => number(self.connected_to()?.port()),
             LogField::ServerAddress => self.server().map(|it| Sample::Address(it.ip())),
             LogField::ServerPort => number(self.server()?.port()),
             LogField::TlsCipher => text(self.tls()?.cipher),
             LogField::TlsVersion => text(self.tls()?.version),
             LogField::RequestCaptures => number(frontend.request_captures.len() as u64),
             LogField::Accepted | LogField::RequestBegan => {
-                let now = here.shared.told()?;
-                number(here.shared.wall_millis(now, session.accepted))
+                number(here.shared.wall_millis(self.now, session.accepted))
             }
             LogField::RequestCounter | LogField::LogCounter => {
                 number(sum(here.frontend().counters.iter(), Counter::SessionsTotal))
@@ -73,16 +72,16 @@ impl<'a> View<'a> {
             }
             LogField::BackendConnections => match here.backend() {
                 Some(backend) => number(sum(backend.counters.iter(), Counter::Sessions)),
-                None => number(0_u64),
+                None => number(0_u32),
             },
             LogField::ServerConnections => match (here.backend(), self.session.target) {
                 (Some(backend), Some(target)) => {
                     number(backend.group.members()[target.0].sessions())
                 }
-                _ => number(0_u64),
+                _ => number(0_u32),
             },
             LogField::BackendQueue => number(self.session.queue_position),
-            LogField::ServerQueue => number(0_u64),
+            LogField::ServerQueue => number(0_u32),
             _ => None,
         }
     }

@@ -26,20 +26,16 @@ pub(super) struct Session {
     pub(super) client: Option<SocketId>,
     /// `None` before there is one, and when it is gone.
     pub(super) server: Option<SocketId>,
-    /// Where the connection comes from, whatever a PROXY header says of its client.
-    pub(super) peer: Option<SocketAddr>,
     /// There was such a header.
     pub(super) told_by_proxy: bool,
     /// Where the client connects from, as far as it is believed.
     pub(super) source: Option<SocketAddr>,
-    /// What it connected to.
-    pub(super) destination: Option<SocketAddr>,
     pub(super) backend: Option<BackendId>,
     /// The server that was chosen; it has a place at it if `seated`.
     pub(super) target: Option<ServerId>,
     pub(super) seated: bool,
     /// While it waits for a place.
-    pub(super) ticket: Option<Ticket>,
+    pub(super) ticket: Option<Box<Ticket>>,
     /// Attempts after the first.
     pub(super) retries: u32,
     /// Another server was tried than the first.
@@ -66,6 +62,10 @@ pub(super) struct Session {
 /// What only some sessions have: those with TLS, and those that rules note something of.
 #[derive(Debug, Default)]
 pub(super) struct Traits {
+    /// Where the connection comes from, if its client is somebody else.
+    pub(super) peer: Option<SocketAddr>,
+    /// What the client connected to, if the listening address does not tell.
+    pub(super) destination: Option<SocketAddr>,
     pub(super) tls: Option<Tls>,
     pub(super) variables: Vec<(Variable, Sample<'static>)>,
     /// By slot.
@@ -163,36 +163,37 @@ pub(super) struct Times {
 /// What a client has said while nobody listened.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    bytes: Bytes,
+    bytes: Option<Box<Bytes>>, // soon gone: an idle session has none
     /// And then it said that this was all.
     pub(super) ended: bool,
 }
 
 impl Pending {
     pub(super) fn push(&mut self, bytes: Bytes) {
-        if self.bytes.is_empty() {
+        let Some(before) = self.bytes.take() else {
             // Little is copied, so that it does not keep the memory that it came in.
             let small = bytes.len() <= COPY_SIZE_MAX;
-            self.bytes = if small { Bytes::copy_from_slice(&bytes) } else { bytes };
+            let bytes = if small { Bytes::copy_from_slice(&bytes) } else { bytes };
+            self.bytes = Some(Box::new(bytes));
             return;
-        }
-        let own = self.take().try_into_mut();
+        };
+        let own = before.try_into_mut();
         let mut own = own.unwrap_or_else(|shared| BytesMut::from(&shared[..]));
         own.extend_from_slice(&bytes);
-        self.bytes = own.freeze();
+        self.bytes = Some(Box::new(own.freeze()));
     }
 
     /// True if this is as much as waits for a server, and as much as rules see.
     pub(super) fn is_full(&self) -> bool {
-        self.bytes.len() >= PENDING_MAX
+        self.bytes().len() >= PENDING_MAX
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.as_ref().map_or(&[], |bytes| &bytes[..])
     }
 
     pub(super) fn take(&mut self) -> Bytes {
-        std::mem::take(&mut self.bytes)
+        self.bytes.take().map_or_else(Bytes::new, |bytes| *bytes)
     }
 }
 
@@ -203,10 +204,8 @@ impl Session {
             stage: Stage::Opening,
             client: None,
             server: None,
-            peer,
             told_by_proxy: false,
             source: peer,
-            destination: None,
             backend: None,
             target: None,
             seated: false,
@@ -223,6 +222,23 @@ impl Session {
             times: Times::default(),
             ending: None,
         }
+    }
+
+    /// Where the connection comes from, whatever a PROXY header says of its client.
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
+        self.traits.as_ref().and_then(|it| it.peer).or(self.source)
+    }
+
+    /// Somebody else is the client, as a header or a rule has told.
+    pub(super) fn set_source(&mut self, source: Option<SocketAddr>) {
+        let peer = self.peer();
+        self.traits.get_or_insert_default().peer = peer;
+        self.source = source;
+    }
+
+    /// It connected to this address.
+    pub(super) fn set_destination(&mut self, destination: Option<SocketAddr>) {
+        self.traits.get_or_insert_default().destination = destination;
     }
 
     /// Milliseconds from its beginning to `now`.

@@ -56,6 +56,15 @@ impl<'a> View<'a> {
         }
     }
 
+    /// What the client connected to: as it was told, or the only possibility.
+    pub(super) fn connected_to(self) -> Option<SocketAddr> {
+        let told = self.session.traits.as_ref().and_then(|it| it.destination);
+        told.or_else(|| {
+            let listening = self.shared.address_of(self.session.bind)?;
+            (!listening.ip().is_unspecified() && listening.port() != 0).then_some(listening)
+        })
+    }
+
     fn seen(self) -> Payload<'a> {
         Payload { bytes: self.session.pending.bytes(), complete: self.complete }
     }
@@ -70,7 +79,7 @@ impl<'a> View<'a> {
         match fact {
             Fact::Log(field) => self.field(*field),
             Fact::ReceivedProxy => Some(Sample::Bool(session.told_by_proxy)),
-            Fact::ConnectionSource => session.peer.map(|it| Sample::Address(it.ip())),
+            Fact::ConnectionSource => session.peer().map(|it| Sample::Address(it.ip())),
             Fact::Tls => Some(Sample::Bool(self.tls().is_some())),
             Fact::TlsServerName => text(self.tls()?.server_name.as_deref()?),
             Fact::TlsProtocol => text(self.tls()?.version),
@@ -80,7 +89,7 @@ impl<'a> View<'a> {
             }
             Fact::TlsResumed => Some(Sample::Bool(self.tls()?.resumed)),
             Fact::ClientCertificate => Some(Sample::Bool(self.tls()?.certificate.is_some())),
-            Fact::ClientCertificateVerified => number(0_u64).filter(|_| self.tls().is_some()),
+            Fact::ClientCertificateVerified => number(0_u32).filter(|_| self.tls().is_some()),
             Fact::ClientCertificateDer => {
                 Some(Sample::Binary(Cow::Borrowed(self.tls()?.certificate.as_deref()?)))
             }
@@ -124,7 +133,7 @@ impl Subject for View<'_> {
     }
 
     fn destination(&self) -> Option<SocketAddr> {
-        self.session.destination
+        self.connected_to()
     }
 
     fn payload(&self) -> Payload<'_> {
@@ -164,7 +173,7 @@ impl Subject for Visit<'_> {
     }
 
     fn destination(&self) -> Option<SocketAddr> {
-        self.session.destination
+        self.view().connected_to()
     }
 
     fn payload(&self) -> Payload<'_> {
@@ -206,8 +215,8 @@ impl Exchange for Visit<'_> {
                 captures.push((at, value));
             }
             Effect::LogLevel(level) => self.session.log_level = Some(level),
-            Effect::Source(address) => self.session.source = Some(address),
-            Effect::Destination(address) => self.session.destination = Some(address),
+            Effect::Source(address) => self.session.set_source(Some(address)),
+            Effect::Destination(address) => self.session.set_destination(Some(address)),
             _ => {}
         }
     }

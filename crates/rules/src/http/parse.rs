@@ -509,8 +509,8 @@ const CONDITIONS: [(&str, ValueCondition); 8] = [
     ("ifnotexists", ValueCondition::NotExists),
     ("ifempty", ValueCondition::Empty),
     ("ifnotempty", ValueCondition::NotEmpty),
-    ("ifset", ValueCondition::Set),
-    ("ifnotset", ValueCondition::NotSet),
+    ("ifset", ValueCondition::Exists),
+    ("ifnotset", ValueCondition::NotExists),
     ("ifgt", ValueCondition::Greater),
     ("iflt", ValueCondition::Less),
 ];
