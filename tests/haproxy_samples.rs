@@ -32,6 +32,7 @@ fn expressions_yield_what_haproxy_makes_of_them() {
                 .unwrap_or_else(|fault| panic!("{case}: {fault:?}"));
             let value = expression.evaluate(&ours).and_then(Sample::into_text);
             let value = text(&value.unwrap_or_default());
+            let value = value.replace('\r', "%0D").replace('\n', "%0A"); // as a log writes them
             if value != expected {
                 writeln!(wrong, "{} {case}: {expected:?}, not {value:?}", request.method).unwrap();
             }
@@ -74,24 +75,93 @@ fn conditions_hold_when_haproxy_says_so() {
 
 #[test]
 fn what_haproxy_refuses_is_refused() {
-    let cases = cases(REFUSED);
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let mut config = PREAMBLE.to_owned();
-    let lines_before = config.lines().count();
-    for case in &cases {
-        let value = quoted(&format!("%[{case}]"));
-        writeln!(config, "  http-request set-header x \"{value}\"").unwrap();
-    }
     let file = dir.path().join("haproxy.cfg");
-    fs::write(&file, config).expect("a file");
-    let output = peer("haproxy").arg("-c").arg("-f").arg(&file).output().expect("it starts");
-    let complaints = text(&output.stderr);
-    for (at, case) in cases.iter().enumerate() {
-        let place = format!("haproxy.cfg:{}]", lines_before + at + 1);
-        assert!(complaints.contains(&place), "HAProxy takes {case}\n{complaints}");
-        assert!(Expression::parse(case, 1).is_err(), "we take {case}");
+    let place = format!("haproxy.cfg:{}]", PREAMBLE.lines().count() + 1);
+    let mut wrong = String::new();
+    for case in cases(REFUSED) {
+        let value = quoted(&format!("%[{case}]"));
+        fs::write(&file, format!("{PREAMBLE}  http-request set-header x \"{value}\"\n"))
+            .expect("a file");
+        let output = peer("haproxy").arg("-c").arg("-f").arg(&file).output().expect("it starts");
+        if !text(&output.stderr).contains(&place) {
+            writeln!(wrong, "HAProxy takes {case}").unwrap();
+        }
+        if Expression::parse(&case, 1).is_ok() {
+            writeln!(wrong, "we take {case}").unwrap();
+        }
     }
+    assert_eq!(wrong, "");
 }
+
+#[test]
+fn certificates_of_clients_say_what_haproxy_reads_in_them() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let openssl = |arguments: &str, subject: &[&str]| {
+        run(peer("openssl").args(arguments.split(' ')).args(subject).current_dir(dir.path()))
+    };
+    let authority = "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 9 -subj";
+    openssl(authority, &["/O=Those who sign/CN=ca"]);
+    let request = "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout client.key \
+                   -out client.csr -subj";
+    openssl(request, &[NAME]);
+    let sign = "x509 -req -in client.csr -CA ca.pem -CAkey ca.key -set_serial 0x80ff01 -days 9 \
+                -out client.pem";
+    openssl(sign, &[]);
+    openssl("x509 -in client.pem -outform der -out client.der", &[]);
+    let read = |name: &str| fs::read(dir.path().join(name)).expect("a file");
+    fs::write(dir.path().join("both.pem"), [read("ca.pem"), read("ca.key")].concat())
+        .expect("a file");
+    let (holder, address) = bound();
+    let samples = OF_CERTIFICATES.map(|it| quoted(&format!("%[{it}]"))).join("\\n");
+    let config = format!(
+        "{PREAMBLE}  bind {address} ssl crt both.pem verify required ca-file ca.pem\n\
+         \x20 http-request return status 200 content-type text/plain lf-string \"{samples}\"\n"
+    );
+    fs::write(dir.path().join("haproxy.cfg"), config).expect("a file");
+    let mut haproxy = peer("haproxy");
+    let _process =
+        Process::start(haproxy.args(["-db", "-f", "haproxy.cfg"]).current_dir(dir.path()));
+    eventually("HAProxy listens", || TcpStream::connect(address).is_ok());
+    let mut curl = peer("curl");
+    curl.args(["-sSk", "--cert", "client.pem", "--key", "client.key"]);
+    let answer = run(curl.arg(format!("https://{address}/")).current_dir(dir.path()));
+    let theirs: Vec<String> = text(&answer.stdout).split('\n').map(str::to_owned).collect();
+    let subject = Nothing { certificate: Some(read("client.der")) };
+    let ours = OF_CERTIFICATES.map(|case| {
+        let expression = Expression::parse(case, 1).unwrap_or_else(|f| panic!("{case}: {f:?}"));
+        let value = expression.evaluate(&subject).and_then(Sample::into_text);
+        text(&value.unwrap_or_default())
+    });
+    assert_eq!(ours.to_vec(), theirs);
+    drop(holder);
+}
+
+/// The name of a client, with everything that has to be escaped.
+const NAME: &str = "/C=FR/ST=Here/L=There/O=Example, Inc./OU=One/OU=Two/CN= #client \"x\";<y>/\
+    emailAddress=a@b.example/UID=u1/DC=example/serialNumber=7/GN=G/SN=S/title=T";
+
+const OF_CERTIFICATES: [&str; 19] = [
+    "ssl_c_s_dn",
+    "ssl_c_i_dn",
+    "ssl_c_i_dn(O)",
+    "ssl_c_s_dn(CN)",
+    "ssl_c_s_dn(cn)",
+    "ssl_c_s_dn(OU)",
+    "ssl_c_s_dn(OU,2)",
+    "ssl_c_s_dn(OU,3)",
+    "ssl_c_s_dn(OU,-1)",
+    "ssl_c_s_dn(OU,-2)",
+    "ssl_c_s_dn(,0,rfc2253)",
+    "ssl_c_serial,hex",
+    "ssl_c_notafter",
+    "ssl_c_notbefore",
+    "ssl_c_key_alg",
+    "ssl_c_sig_alg",
+    "ssl_c_version",
+    "ssl_c_sha1,hex",
+    "ssl_c_der,sha2,hex",
+];
 
 /// A request of which samples are taken.
 #[derive(Clone, Copy)]
@@ -136,11 +206,11 @@ const REQUESTS: &[Request] = &[
 
 /// Sends a request to HAProxy, and returns the body of its answer.
 fn ask(client: &mut Client, request: &Request, at: usize) -> Vec<u8> {
-    let mut head = format!("{} {} HTTP/1.1\r\n", request.method, request.target);
+    let mut head = format!("{} {} HTTP/1.1\r\nX-Case: {at}\r\n", request.method, request.target);
     for (name, value) in request.fields {
         write!(head, "{name}: {value}\r\n").unwrap();
     }
-    write!(head, "X-Case: {at}\r\n\r\n{}", request.body).unwrap();
+    write!(head, "\r\n{}", request.body).unwrap();
     client.send(head);
     client.read_reply().expect("a reply").body
 }
@@ -203,14 +273,14 @@ struct Ours {
 impl Ours {
     fn new(client: &Client, request: &Request, at: usize) -> Self {
         let (mut fields, mut hops) = (HeaderBuf::new(), HeaderBuf::new());
+        fields.push("X-Case", at.to_string().as_bytes()).expect("a field");
         for (name, value) in request.fields {
             let to = if *name == "Content-Length" { &mut hops } else { &mut fields };
             to.push(name, value.as_bytes()).expect("a field");
         }
-        fields.push("X-Case", at.to_string().as_bytes()).expect("a field");
         let variables = VARIABLES.iter().map(|(name, value)| {
             let value = Expression::parse(value, 1).expect("a value");
-            let value = value.evaluate(&Nothing).expect("a value").into_owned();
+            let value = value.evaluate(&Nothing::default()).expect("a value").into_owned();
             (Variable::parse(name).expect("a name"), value)
         });
         Self {
@@ -278,8 +348,11 @@ impl Subject for Ours {
     }
 }
 
-/// Where there is nothing to be taken from.
-struct Nothing;
+/// Where there is nothing to be taken from, but perhaps a certificate.
+#[derive(Default)]
+struct Nothing {
+    certificate: Option<Vec<u8>>,
+}
 
 impl Subject for Nothing {
     fn request(&self) -> Option<&RequestHead> {
@@ -306,8 +379,13 @@ impl Subject for Nothing {
         None
     }
 
-    fn fact(&self, _fact: &Fact) -> Option<Sample<'_>> {
-        None
+    fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
+        match fact {
+            Fact::ClientCertificateDer => {
+                self.certificate.as_ref().map(|der| Sample::Binary(der[..].into()))
+            }
+            _ => None,
+        }
     }
 }
 

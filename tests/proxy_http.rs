@@ -136,6 +136,9 @@ fn a_kept_exchange_costs_two_receives_two_sends_and_two_waits() {
     proxy.0.turn().expect("a turn");
     let _ = stream.read(&mut bytes).expect("an answer");
     let mut spent = Ledger::default();
+    for _ in 0..3 {
+        exchange(&mut proxy.0, &mut origin, &mut stream, &mut spent); // Nagle's algorithm goes off
+    }
     for _ in 0..100 {
         exchange(&mut proxy.0, &mut origin, &mut stream, &mut spent);
         for call in [Call::recv, Call::send, Call::epoll_wait] {

@@ -393,10 +393,13 @@ fn prose_of(page: &str) -> String {
     outside.collect::<Vec<_>>().join("\n")
 }
 
-/// Flags that clap is told of: `#[arg(short, long)]` and the field that follows.
+/// Flags that clap is told of: `#[arg(short, long)]` and the field that follows. A tool that reads
+/// its flags itself has a table of them: `Flag("-f", ..)`.
 fn declared_flags(source: &str) -> BTreeSet<String> {
     let code = code_of(source);
-    let mut found = BTreeSet::new();
+    let table = source.split("Flag(\"-").skip(1).filter_map(|rest| rest.split('"').next());
+    let mut found: BTreeSet<_> = table.map(|name| format!("-{name}")).collect();
+    found.retain(|flag| !matches!(&flag[..], "--" | "-h"));
     for (at, _) in code.match_indices("#[arg(") {
         let start = at + "#[arg".len();
         let end = start + enclosed(&code[start..], '(', ')').len();
@@ -645,6 +648,8 @@ const ALLOWED: &[Edges] = &[
         &[
             "client",
             "fetch",
+            "gateway",
+            "haproxy",
             "host",
             "load",
             "observe",
@@ -681,14 +686,19 @@ const ALLOWED: &[Edges] = &[
     crate_(
         "tests",
         &[
+            "balance",
             "client",
             "drive",
             "engine",
+            "gateway",
+            "haproxy",
             "host",
             "load",
             "names",
             "observe",
             "proto",
+            "proxy",
+            "rules",
             "semantics",
             "serve",
             "server",
@@ -706,6 +716,7 @@ const PURE: &[(&str, &str, &str)] = &[
     ("events", "is_readable", "looks at bits"),
     ("events", "is_writable", "looks at bits"),
     ("events", "is_hangup", "looks at bits"),
+    ("events", "is_ended", "looks at bits"),
     ("events", "is_dead", "looks at bits"),
     ("epoll", "tag", "a field"),
     ("epoll", "events", "a field"),
@@ -749,7 +760,7 @@ const FOREIGN: &[(&str, &str)] = &[
 ];
 
 /// Subcommands, each with a page.
-const TOOLS: &[&str] = &["get", "serve", "load"];
+const TOOLS: &[&str] = &["get", "serve", "load", "proxy"];
 
 const LINES_MAX: usize = 800;
 

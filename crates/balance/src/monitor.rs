@@ -229,6 +229,11 @@ mod tests {
         spread_percent: 0,
     };
 
+    #[expect(clippy::disallowed_methods, reason = "a test needs some moment to start from")]
+    fn some_moment() -> Instant {
+        Instant::now()
+    }
+
     /// Checks by one letter each, and what came of each: health, next check, progress.
     fn run(monitor: &mut Monitor, checks: &str) -> Vec<(Option<Health>, u128, (u32, u32))> {
         let mut now = monitor.next_check();
@@ -248,7 +253,7 @@ mod tests {
 
     #[test]
     fn the_first_failure_of_a_new_server_marks_it_down() {
-        let now = Instant::now();
+        let now = some_moment();
         let mut monitor = Monitor::new(PLAN, now);
         assert_eq!(
             run(&mut monitor, "--"),
@@ -258,7 +263,7 @@ mod tests {
 
     #[test]
     fn rise_and_fall_count_in_a_row() {
-        let mut monitor = Monitor::new(PLAN, Instant::now());
+        let mut monitor = Monitor::new(PLAN, some_moment());
         assert_eq!(
             run(&mut monitor, "+--+---+-++"),
             [
@@ -279,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_conditional_success_stops_and_another_starts_again() {
-        let mut monitor = Monitor::new(PLAN, Instant::now());
+        let mut monitor = Monitor::new(PLAN, some_moment());
         let changes: Vec<_> = run(&mut monitor, "~~+~-~--+++").iter().map(|it| it.0).collect();
         let (up, stops, down) = (Some(Health::Up), Some(Health::Stopping), Some(Health::Down));
         assert_eq!(changes, [stops, None, up, stops, None, None, None, None, up, None, None]);
@@ -296,7 +301,7 @@ mod tests {
             (Reaction::MarkDown, Some(Health::Down), (0, 2), None),
         ];
         for (reaction, change, progress, after_failure) in cases {
-            let mut monitor = Monitor::new(PLAN, Instant::now());
+            let mut monitor = Monitor::new(PLAN, some_moment());
             run(&mut monitor, "+");
             let now = monitor.next_check() - Duration::from_secs(2);
             let verdict = monitor.handle_errors(now, reaction);
@@ -309,7 +314,7 @@ mod tests {
 
     #[test]
     fn an_operators_word_holds_until_checks_say_otherwise() {
-        let mut monitor = Monitor::new(PLAN, Instant::now());
+        let mut monitor = Monitor::new(PLAN, some_moment());
         monitor.force(Health::Down);
         assert_eq!(run(&mut monitor, "++")[1].0, Some(Health::Up));
         monitor.force(Health::Stopping);
@@ -324,7 +329,7 @@ mod tests {
     #[test]
     fn checks_are_spread_within_their_percents() {
         let plan = Plan { spread_percent: 10, ..PLAN };
-        let now = Instant::now();
+        let now = some_moment();
         let mut monitor = Monitor::new(plan, now);
         for (dice, millis) in [(0, 1_800), (u32::MAX, 2_200)] {
             monitor.handle_result(now, Outcome::Passed, dice);

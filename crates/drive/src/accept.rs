@@ -57,6 +57,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                     self.arrivals.push(id);
                 }
                 self.count_accepted();
+                if self.engine.asks_local(id)
+                    && let Ok(local) = sys::local_address(fd.as_fd())
+                {
+                    self.engine.handle_local(local);
+                }
                 let Some(socket) = self.engine.handle_accepted(now, id, peer) else {
                     self.selector.retire(fd);
                     return Found::Somebody;

@@ -125,6 +125,15 @@ pub trait Engine {
         peer: SocketAddr,
     ) -> Option<SocketId>;
 
+    /// True if [`Engine::handle_local`] is to be called for everybody who comes there: it costs a
+    /// system call.
+    fn asks_local(&self, _: ListenerId) -> bool {
+        false
+    }
+
+    /// What whoever is told next by [`Engine::handle_accepted`] has connected to.
+    fn handle_local(&mut self, _local: SocketAddr) {}
+
     /// Nothing can be accepted for now (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`): the driver lets
     /// the listener rest and tries again.
     fn handle_accept_failed(&mut self, _now: Instant, _: ListenerId, _error: &io::Error) {}

@@ -79,6 +79,10 @@ impl Sets {
         TimeoutsId(u16::try_from(at).expect("no more than 65,536 sets of deadlines"))
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.known.len()
+    }
+
     pub(crate) fn of(&self, id: TimeoutsId) -> &Spans {
         &self.spans[usize::from(id.0)]
     }

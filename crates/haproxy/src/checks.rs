@@ -57,6 +57,16 @@ impl CheckDraft {
         &mut self.tcp
     }
 
+    /// The keyword of rules of its own that the chosen check does not look at.
+    pub(crate) fn unused(&self) -> Option<&'static str> {
+        match self.chosen {
+            _ if self.inherited => None,
+            Chosen::Connect | Chosen::Tcp if !self.http.is_empty() => Some("http-check"),
+            Chosen::Connect | Chosen::Http if !self.tcp.is_empty() => Some("tcp-check"),
+            _ => None,
+        }
+    }
+
     fn forget_inherited(&mut self) {
         if std::mem::take(&mut self.inherited) {
             self.http.clear();

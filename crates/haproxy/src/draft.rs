@@ -175,6 +175,18 @@ impl Draft {
         draft
     }
 
+    /// Rules of a `defaults` section that a proxy of this kind cannot have.
+    pub(crate) fn rules_foreign_to(&self, kind: Kind) -> Option<&'static str> {
+        match kind {
+            Kind::Frontend if !self.response_content_rules.is_empty() => {
+                Some("tcp-response content")
+            }
+            Kind::Backend if !self.connection_rules.is_empty() => Some("tcp-request connection"),
+            Kind::Backend if !self.session_rules.is_empty() => Some("tcp-request session"),
+            _ => None,
+        }
+    }
+
     /// What holds where nothing is said.
     fn unsaid() -> Self {
         let mut draft = Self::default();

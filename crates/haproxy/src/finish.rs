@@ -10,10 +10,11 @@ use fulmar_rules::{Fault, Format};
 
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::draft::{Choice, Draft, Globals, Kind, LogFormat, Reference};
+use crate::keywords::UserlistDraft;
 use crate::line::Spot;
 use crate::model::{
-    Backend, BackendId, Bind, Config, Frontend, LogTarget, Mode, Server, ServerId, Target,
-    UseBackend, Userlist,
+    Algorithm, Backend, BackendId, Bind, Config, Frontend, LogTarget, Mode, Server, ServerId,
+    Target, UseBackend,
 };
 use crate::parameters::bind::BindDraft;
 use crate::table;
@@ -22,7 +23,7 @@ use crate::table;
 pub(crate) fn config(
     globals: Globals,
     proxies: Vec<Draft>,
-    userlists: Vec<Userlist>,
+    userlists: Vec<UserlistDraft>,
     found: &mut Vec<Diagnostic>,
 ) -> Config {
     let mut finisher = Finisher { globals: &globals, backends: BTreeMap::new(), found };
@@ -42,7 +43,8 @@ pub(crate) fn config(
         }
     }
     config.global = globals.model;
-    config.userlists = userlists.into_iter().map(Arc::new).collect();
+    let lists = userlists.into_iter().map(|list| Arc::new(list.finish(found)));
+    config.userlists = lists.collect();
     config
 }
 
@@ -101,7 +103,34 @@ impl Finisher<'_> {
             );
             self.warn_section(draft, message);
         }
+        let is_logged = !self.logs(draft).is_empty();
+        let is_written = !matches!(draft.log_format, LogFormat::Plain);
+        if draft.kind.is_front() && is_written && !is_logged {
+            let message = format!("{kind} '{name}' has a format of its log, and no 'log' line");
+            self.warn_section(draft, message);
+        }
+        if draft.kind.is_back()
+            && let Some(rules) = draft.check.unused()
+        {
+            let message = format!(
+                "{kind} '{name}' has '{rules}' lines, which mean nothing without 'option {}'",
+                if rules == "http-check" { "httpchk" } else { "tcp-check" }
+            );
+            self.warn_section(draft, message);
+        }
         if draft.mode == Mode::Tcp {
+            if draft.kind.is_back() && draft.backend.algorithm.needs_http() {
+                let message = format!(
+                    "{kind} '{name}' has a 'balance' that wants mode http: servers take turns"
+                );
+                self.warn_section(draft, message);
+            }
+            for server in draft.servers.iter().filter(|server| server.model.cookie.is_some()) {
+                let place = Some(server.model.place.clone());
+                let server = &server.model.name;
+                let message = format!("'cookie' of '{server}' means nothing: its mode is tcp");
+                self.found.push(Diagnostic::about(Severity::Warning, place, message));
+            }
             for (spot, word) in &draft.http_only {
                 let message = format!(
                     "'{}' means nothing in the {kind} '{name}': its mode is tcp",
@@ -165,6 +194,9 @@ impl Finisher<'_> {
             && cookie.dynamic_key.is_some()
         {
             cookie.dynamic_key = draft.dynamic_cookie_key.clone();
+        }
+        if draft.mode == Mode::Tcp && backend.algorithm.needs_http() {
+            backend.algorithm = Algorithm::RoundRobin;
         }
         backend.use_servers = self.use_servers(&mut draft);
         let servers = std::mem::take(&mut draft.servers);
@@ -245,6 +277,10 @@ impl Finisher<'_> {
             self.say(Severity::Alert, spot, name.column, message);
             return None;
         };
+        if draft.kind == Kind::Listen && draft.name == name.text {
+            let message = format!("'{}' leads to itself", name.text);
+            self.say(Severity::Alert, spot, name.column, message);
+        }
         if draft.mode == Mode::Http && mode == Mode::Tcp {
             let message = format!(
                 "'{}' speaks http, and the backend '{}' tcp: they do not go together",

@@ -74,11 +74,6 @@ impl Line<'_> {
         self.words.expect(what).cloned()
     }
 
-    /// All that is left, without a look at it.
-    pub(crate) fn skip(&mut self) {
-        self.words.rest();
-    }
-
     /// A path, which is in `base` unless it is absolute.
     pub(crate) fn path(
         &mut self,

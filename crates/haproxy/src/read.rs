@@ -8,11 +8,11 @@ use fulmar_rules::{Fault, Word, Words};
 
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::draft::{Draft, Globals, Kind};
-use crate::keywords::{self, accepted};
+use crate::keywords::{self, UserlistDraft, accepted};
 use crate::line::{Line, Said, Spot};
 use crate::load::{Environment, Options};
 use crate::machine::Machine;
-use crate::model::{Config, Place, Userlist};
+use crate::model::{Config, Place};
 use crate::table::{self, Keyword, Sections, Unsupported};
 use crate::text::{self, blocks};
 
@@ -26,7 +26,7 @@ pub(crate) struct Reader<'a> {
     globals: Globals,
     defaults: Vec<Draft>,
     proxies: Vec<Draft>,
-    userlists: Vec<Userlist>,
+    userlists: Vec<UserlistDraft>,
     section: Section,
 }
 
@@ -292,7 +292,9 @@ impl<'a> Reader<'a> {
         };
         may_be_negated(said, row.name, row.sections, words)?;
         if !self.belongs(row, draft, spot, words)? {
-            return Ok(());
+            // Its errors are errors all the same.
+            let mut nowhere = draft.clone();
+            return self.run(row.read, &mut nowhere, row.name, said, spot, &words[len..]);
         }
         if row.sections & table::HTTP != 0 && draft.kind != Kind::Defaults && said.is_on() {
             draft.http_only.push((spot.clone(), words[0].clone()));
@@ -383,7 +385,7 @@ impl<'a> Reader<'a> {
     }
 
     fn unknown<T: 'static>(
-        &mut self,
+        &self,
         tables: &[&'static [Keyword<T>]],
         section: &str,
         unsupported: &'static [Unsupported],
@@ -480,6 +482,13 @@ impl Reader<'_> {
             (Kind::Defaults, None) => None,
             (_, None) => self.defaults.last(),
         };
+        if let Some(rules) = base.and_then(|base| base.rules_foreign_to(kind)) {
+            let message = format!(
+                "the 'defaults' section of this {} has '{rules}' rules, which it cannot have",
+                kind.name()
+            );
+            return Err(Fault::new(words[0].column, message));
+        }
         let draft = Draft::begin(kind, name.text, spot.clone(), base);
         self.section = match kind {
             Kind::Defaults => {
@@ -531,7 +540,7 @@ impl Reader<'_> {
             let message = format!("there is a 'userlist' of the name '{}' already", name.text);
             return Err(Fault::new(name.column, message));
         }
-        self.userlists.push(Userlist { name: name.text.clone(), users: Vec::new() });
+        self.userlists.push(UserlistDraft::begin(name.text.clone()));
         self.section = Section::Userlist;
         Ok(())
     }

@@ -88,7 +88,19 @@ pub(crate) fn format(word: &Word, line: &Line<'_>) -> Result<Format, Fault> {
 
 /// A word that is the format of a log.
 pub(crate) fn log_format(word: &Word, line: &Line<'_>) -> Result<Format, Fault> {
-    parse(word, Options::HTTP_LOG, line)
+    let format = parse(word, Options::HTTP_LOG, line)?;
+    let mut expressions = format.expressions();
+    if let Some(gone) = expressions.find(|expression| !expression.phase().is_there(Point::Log)) {
+        let message = format!(
+            "'{}' is not there any more when a line is written, but {}: keep it by 'http-request \
+             capture' or 'http-request set-var'",
+            gone.name(),
+            gone.phase()
+        );
+        return Err(Fault::new(word.column, message));
+    }
+    drop(expressions);
+    Ok(format)
 }
 
 /// A word that is the format of an exchange's name.

@@ -12,6 +12,8 @@ use fulmar_engine::{Action, Endpoint, Engine, ListenerId, SocketId, Stop};
 use fulmar_haproxy::Mode;
 use fulmar_proto::{FileRange, Input, Layer, Transmit};
 
+use crate::asks::asks_destination;
+use crate::gate::{LOOK_EVERY, is_open};
 use crate::http::Http;
 use crate::journal::Journal;
 use crate::live::Live;
@@ -30,6 +32,7 @@ pub struct Proxy {
     listeners: Vec<Listener>,
     stop: Stop,
     ending: Option<Option<Instant>>, // a soft stop has begun; when it becomes a hard one
+    look_at: Option<Instant>,        // some listeners are closed: when to see if they may open
     actions: VecDeque<Action>,
 }
 
@@ -42,7 +45,8 @@ struct Listener {
     id: ListenerId,
     bind: BindId,
     layer: Option<MakeLayer>,
-    accepting: bool,
+    asks_local: bool,
+    open: bool,
 }
 
 impl fmt::Debug for Listener {
@@ -70,13 +74,15 @@ impl Proxy {
             listeners: Vec::new(),
             stop,
             ending: None,
+            look_at: None,
             actions: VecDeque::new(),
         }
     }
 
     /// Clients come from `listener`, and are dealt with as the frontend of `bind` says.
     pub fn add_listener(&mut self, id: ListenerId, bind: BindId, layer: Option<MakeLayer>) {
-        self.listeners.push(Listener { id, bind, layer, accepting: true });
+        let asks_local = asks_destination(&self.shared.live.config, bind);
+        self.listeners.push(Listener { id, bind, layer, asks_local, open: true });
     }
 
     /// Clients that are connected.
@@ -125,20 +131,27 @@ impl Proxy {
         sessions
     }
 
-    /// Listeners of frontends that are paused rest, those of others go on, and those of frontends
-    /// that are shut down are closed.
-    fn follow_pauses(&mut self) {
+    /// Listeners of frontends that were shut down are closed.
+    fn close_stopped(&mut self) {
         let frontends = &self.shared.live.frontends;
-        for listener in &mut self.listeners {
-            let on = !frontends[listener.bind.frontend].paused.load(Ordering::Relaxed);
-            if std::mem::replace(&mut listener.accepting, on) != on {
-                self.actions.push_back(Action::Accept { listener: listener.id, on });
-            }
-        }
         let is_over = |it: &Listener| frontends[it.bind.frontend].stopped.load(Ordering::Relaxed);
         for listener in self.listeners.extract_if(.., |it| is_over(it)) {
             self.actions.push_back(Action::Unlisten { listener: listener.id });
         }
+    }
+
+    /// Listeners are accepted from while their clients may come in.
+    fn regulate(&mut self, now: Instant) {
+        let mut all_open = true;
+        for listener in &mut self.listeners {
+            let open = is_open(&self.shared, listener.bind);
+            all_open &= open;
+            if open != listener.open {
+                listener.open = open;
+                self.actions.push_back(Action::Accept { listener: listener.id, on: open });
+            }
+        }
+        self.look_at = (!all_open).then(|| now + LOOK_EVERY);
     }
 
     fn relay(&mut self, socket: SocketId) -> (&mut dyn Relay, &mut Shared) {
@@ -167,10 +180,23 @@ impl Engine for Proxy {
             Some(make) => Some(make(peer)?),
         };
         let bind = known.bind;
-        match self.shared.live.frontends[bind.frontend].config.mode {
+        let accepted = match self.shared.live.frontends[bind.frontend].config.mode {
             Mode::Http => self.http.accept(now, &mut self.shared, bind, peer, layer),
             Mode::Tcp => self.tcp.accept(now, &mut self.shared, bind, peer, layer),
+        };
+        self.shared.local = None;
+        if !is_open(&self.shared, bind) {
+            self.regulate(now);
         }
+        accepted
+    }
+
+    fn asks_local(&self, listener: ListenerId) -> bool {
+        self.listeners.iter().any(|known| known.id == listener && known.asks_local)
+    }
+
+    fn handle_local(&mut self, local: SocketAddr) {
+        self.shared.local = Some(local);
     }
 
     fn handle_connected(&mut self, now: Instant, socket: SocketId) {
@@ -217,6 +243,9 @@ impl Engine for Proxy {
             self.http.cut_all(now, &mut self.shared);
             self.tcp.cut_all(now, &mut self.shared);
         }
+        if self.look_at.is_some_and(|at| at <= now) {
+            self.regulate(now);
+        }
     }
 
     fn handle_wake(&mut self, now: Instant) {
@@ -225,14 +254,23 @@ impl Engine for Proxy {
             self.begin_to_end(now);
         }
         self.follow_orders(now);
-        self.follow_pauses();
+        self.close_stopped();
         self.http.handle_wake(now, &mut self.shared);
         self.tcp.handle_wake(now, &mut self.shared);
+        self.regulate(now);
     }
 
     fn poll_action(&mut self) -> Option<Action> {
         let own = self.actions.pop_front();
-        own.or_else(|| self.http.poll_action()).or_else(|| self.tcp.poll_action())
+        let action = own.or_else(|| self.http.poll_action()).or_else(|| self.tcp.poll_action());
+        if action.is_none()
+            && self.look_at.is_some()
+            && let Some(now) = self.shared.told()
+        {
+            self.regulate(now); // who has left has made room
+            return self.actions.pop_front();
+        }
+        action
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
@@ -265,7 +303,8 @@ impl Engine for Proxy {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let ending = self.ending.flatten().filter(|_| !self.is_done());
-        [self.http.poll_timeout(), self.tcp.poll_timeout(), ending].into_iter().flatten().min()
+        let own = [ending, self.look_at].into_iter().flatten().min();
+        [self.http.poll_timeout(), self.tcp.poll_timeout(), own].into_iter().flatten().min()
     }
 }
 

@@ -28,6 +28,22 @@ pub enum Severity {
     Debug = 7,
 }
 
+impl Severity {
+    /// By its number.
+    pub fn of(number: u8) -> Self {
+        match number {
+            0 => Self::Emergency,
+            1 => Self::Alert,
+            2 => Self::Critical,
+            3 => Self::Error,
+            4 => Self::Warning,
+            5 => Self::Notice,
+            6 => Self::Info,
+            _ => Self::Debug,
+        }
+    }
+}
+
 /// Takes lines, and brings them where they are to go; it never waits, and may lose some.
 pub trait Journal: fmt::Debug {
     /// One line, without an end, for each of these targets that wants it so severe.

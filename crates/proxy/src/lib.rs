@@ -14,8 +14,10 @@ mod counters;
 mod live;
 mod wakers;
 
+mod asks;
 mod engine;
 mod facts;
+mod gate;
 mod relay;
 mod shared;
 
@@ -25,6 +27,7 @@ mod http;
 mod tcp;
 
 mod journal;
+mod limit;
 mod orders;
 mod services;
 
@@ -37,6 +40,7 @@ pub use counters::{Counter, Counters, Rate, Timing, sum};
 pub use engine::{MakeLayer, Proxy};
 pub use http::{Attempt, Explanation, Failure, GivenUp, Tried};
 pub use journal::{Journal, Severity};
+pub use limit::Limit;
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
 pub use orders::{Answer, Hearer, Order, Orders, PORTION, SessionView};
 pub use services::{Page, Services};

@@ -1,7 +1,7 @@
 //! Pages that are not proxied: statistics and metrics, made by whoever runs the proxy.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::SystemTime;
 
 use fulmar_haproxy::model::{Secret, StatsPage};
 use fulmar_proto::HeaderBuf;
@@ -23,19 +23,12 @@ pub trait Services: fmt::Debug {
     /// What Prometheus asks for.
     fn metrics(&mut self, request: &RequestHead) -> Page;
 
-    /// The time of day, since 1970. Asked about once a minute.
-    fn wall_clock(&self) -> Duration {
-        Duration::ZERO
-    }
+    /// The time of day. It is asked for once a minute at most.
+    fn wall_clock(&self) -> SystemTime;
 
     /// The name of this machine.
     fn hostname(&self) -> &str {
         ""
-    }
-
-    /// The number of this process.
-    fn process(&self) -> u32 {
-        0
     }
 
     /// True if a password is the one that a user of a list has.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use fulmar_balance::Picker;
 use fulmar_haproxy::model::BindAddress;
@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) services: Box<dyn Services>,
     /// No connection is kept any more.
     pub(crate) ending: bool,
+    /// What the client that comes next has connected to, where that was asked for.
+    pub(crate) local: Option<SocketAddr>,
     told: Option<Instant>, // the moment that this thread's clock shows
     wall: Cell<Option<(Instant, Duration)>>, // when the time of day was asked for, and what it was
 }
@@ -54,9 +56,15 @@ impl Shared {
             journal,
             services,
             ending: false,
+            local: None,
             told: None,
             wall: Cell::new(None),
         }
+    }
+
+    /// The moment that was told last.
+    pub(crate) fn told(&self) -> Option<Instant> {
+        self.told
     }
 
     /// It is `now`. Told with every call of the driver; the moment is the same throughout a turn.
@@ -72,10 +80,20 @@ impl Shared {
     pub(crate) fn since_epoch(&self, now: Instant) -> Duration {
         let (at, wall) = match self.wall.get() {
             Some(known) if now.saturating_duration_since(known.0) < WALL_CLOCK_HOLDS => known,
-            _ => (now, self.services.wall_clock()),
+            _ => {
+                let wall = self.services.wall_clock().duration_since(UNIX_EPOCH);
+                (now, wall.unwrap_or_default())
+            }
         };
         self.wall.set(Some((at, wall)));
         wall + now.saturating_duration_since(at)
+    }
+
+    /// A moment that is not after `now`, in milliseconds since 1970.
+    pub(crate) fn wall_millis(&self, now: Instant, moment: Instant) -> u64 {
+        let ago = now.saturating_duration_since(moment);
+        let then = self.since_epoch(now).saturating_sub(ago);
+        u64::try_from(then.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// What clients of a listener connect to, as its configuration says it.

@@ -4,13 +4,13 @@
 //! Quotes and backslashes have been dealt with once by whoever split the line into words; here is
 //! the second level of them. What each argument means is the table's to say ([`Kind`]).
 
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use crate::context::Files;
 use crate::convert::TimeFormat;
 use crate::map::{self, Map};
-use crate::number;
 use crate::pattern::Method;
 use crate::regex::Regex;
 use crate::sample::Type;
@@ -84,6 +84,41 @@ impl Takes {
     /// The first of these, and the others if one likes.
     pub(crate) const fn from(least: usize, kinds: &'static [Kind]) -> Self {
         Self { least, kinds }
+    }
+}
+
+/// As the manual writes them: `(string[,integer])`, or nothing.
+impl fmt::Display for Takes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.kinds.is_empty() {
+            return Ok(());
+        }
+        f.write_str("(")?;
+        for (at, kind) in self.kinds.iter().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            let bracket = if at >= self.least { "[" } else { "" };
+            write!(f, "{bracket}{comma}{kind}")?;
+        }
+        write!(f, "{})", "]".repeat(self.kinds.len() - self.least))
+    }
+}
+
+/// What a reader of the manual takes it for.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text => "string",
+            Self::Int => "integer",
+            Self::Operand => "integer or variable",
+            Self::Variable => "variable",
+            Self::TextOrVariable => "string or variable",
+            Self::Address4 => "IPv4 address",
+            Self::Address6 => "IPv6 address",
+            Self::Mask4 => "IPv4 mask",
+            Self::Mask6 => "IPv6 mask",
+            Self::Map(..) => "file",
+            Self::OneOf(words) => return f.write_str(&words.join("|")),
+        })
     }
 }
 
@@ -196,7 +231,9 @@ fn address<A: std::str::FromStr>(text: &str, what: &str) -> Result<A, String> {
 /// A mask as an address (`255.255.255.0`) or a length (`24`).
 pub(crate) fn mask4(text: &str) -> Result<Ipv4Addr, String> {
     match text.parse::<u8>() {
-        Ok(len @ 0..=32) => Ok(Ipv4Addr::from_bits(number::mask(len.into(), 32) as u32)),
+        Ok(len @ 0..=32) => {
+            Ok(Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)))
+        }
         Ok(_) => Err(format!("'/{text}' is more than the 32 bits of an IPv4 address")),
         Err(_) => address(text, "an IPv4 mask (24, or 255.255.255.0)"),
     }
@@ -205,7 +242,9 @@ pub(crate) fn mask4(text: &str) -> Result<Ipv4Addr, String> {
 /// A mask as an address (`ffff:ffff::`) or a length (`32`).
 pub(crate) fn mask6(text: &str) -> Result<Ipv6Addr, String> {
     match text.parse::<u8>() {
-        Ok(len @ 0..=128) => Ok(Ipv6Addr::from_bits(number::mask(len.into(), 128))),
+        Ok(len @ 0..=128) => {
+            Ok(Ipv6Addr::from_bits(u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)))
+        }
         Ok(_) => Err(format!("'/{text}' is more than the 128 bits of an IPv6 address")),
         Err(_) => address(text, "an IPv6 mask (64, or ffff:ffff::)"),
     }

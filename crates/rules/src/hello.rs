@@ -116,8 +116,11 @@ impl<'a> Hello<'a> {
     }
 }
 
+/// The type and the content of an extension.
+type Extension<'a> = (u16, &'a [u8]);
+
 /// The first extension of several, and the others.
-fn extension(bytes: &[u8]) -> Option<((u16, &[u8]), &[u8])> {
+fn extension(bytes: &[u8]) -> Option<(Extension<'_>, &[u8])> {
     let (kind, rest) = bytes.split_first_chunk::<2>()?;
     let (content, rest) = block(rest)?;
     Some(((u16::from_be_bytes(*kind), content), rest))

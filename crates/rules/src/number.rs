@@ -29,10 +29,3 @@ pub(crate) fn leading_address(text: &[u8]) -> Option<IpAddr> {
     let v4 = || Some(IpAddr::V4(address(&text[..end])?.parse().ok()?));
     v4().or_else(|| Some(IpAddr::V6(address(text)?.parse().ok()?)))
 }
-
-/// The first `len` of `width` bits.
-pub(crate) fn mask(len: u32, width: u32) -> u128 {
-    let all = if width == 128 { u128::MAX } else { (1 << width) - 1 };
-    let rest = width.saturating_sub(len);
-    if rest >= 128 { 0 } else { (all >> rest) << rest }
-}

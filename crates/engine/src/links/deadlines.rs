@@ -16,6 +16,11 @@ impl<C: Connection, T> Links<C, T> {
         self.desk.spans.add(timeouts)
     }
 
+    /// How many sets there are.
+    pub fn timeouts_len(&self) -> usize {
+        self.desk.spans.len()
+    }
+
     /// From now on these deadlines hold for `socket`; that of its phase is reckoned from when the
     /// phase began. Nothing happens if they do already.
     pub fn set_timeouts(&mut self, socket: SocketId, timeouts: TimeoutsId) {
@@ -138,6 +143,7 @@ mod tests {
         let one = hand.links.add_timeouts(idle_for(5));
         assert_ne!(one, TimeoutsId::default());
         assert_eq!(hand.links.add_timeouts(idle_for(5)), one);
+        assert_eq!(hand.links.timeouts_len(), 2);
         // A link that was made later in the same place begins with the first set again.
         let socket = hand.insert();
         hand.links.set_timeouts(socket, one);

@@ -45,20 +45,31 @@ impl Frame {
         let host = &self.hostname;
         let moment = || Timestamp::try_from(sys::wall_clock()).unwrap_or_default();
         let here = |moment: Timestamp| moment.to_zoned(self.zone.clone());
+        let old = || here(moment()).strftime("%b %e %H:%M:%S").to_string();
+        let iso = || here(moment()).strftime("%Y-%m-%dT%H:%M:%S%.6f%:z").to_string();
         let written = match target.format {
-            LogLine::Rfc3164 => {
-                let date = here(moment()).strftime("%b %e %H:%M:%S").to_string();
-                let name = if self.sends_hostname { format!("{host} ") } else { String::new() };
-                write!(line, "<{priority}>{date} {name}{tag}[{process}]: ")
+            LogLine::Usual | LogLine::Rfc3164 if self.names_host(target.format) => {
+                write!(line, "<{priority}>{} {host} {tag}[{process}]: ", old())
+            }
+            LogLine::Usual | LogLine::Local | LogLine::Rfc3164 => {
+                write!(line, "<{priority}>{} {tag}[{process}]: ", old())
             }
             LogLine::Rfc5424 => {
-                let date = here(moment()).strftime("%Y-%m-%dT%H:%M:%S%.6f%:z").to_string();
-                write!(line, "<{priority}>1 {date} {host} {tag} {process} - - ")
+                write!(line, "<{priority}>1 {} {host} {tag} {process} - - ", iso())
             }
+            LogLine::Priority => write!(line, "<{priority}>"),
             LogLine::Short => write!(line, "<{level}>"),
+            LogLine::Timed => write!(line, "<{level}>{} ", iso()),
+            LogLine::Iso => write!(line, "{} ", iso()),
             LogLine::Raw => Ok(()),
         };
         written.expect("memory takes everything");
+    }
+}
+
+impl Frame {
+    fn names_host(&self, format: LogLine) -> bool {
+        self.sends_hostname || format == LogLine::Rfc3164
     }
 }
 

@@ -9,6 +9,8 @@ use fulmar_proxy::{Live, Page, Services};
 use fulmar_rules::RequestHead;
 use fulmar_semantics::form::fields;
 
+use crate::logs::machine_name;
+
 use super::change::{Change, find_backend, find_server};
 use super::process::{Moment, Process};
 use super::query::{Form, Query};
@@ -20,12 +22,13 @@ use super::{json, lines, metrics, page};
 pub struct Reports {
     live: Arc<Live>,
     process: Arc<Process>,
+    hostname: String,
 }
 
 impl Reports {
     /// Of this proxy, in this process.
     pub fn new(live: Arc<Live>, process: Arc<Process>) -> Self {
-        Self { live, process }
+        Self { live, process, hostname: machine_name() }
     }
 }
 
@@ -94,6 +97,14 @@ impl Services for Reports {
         let text = metrics::write(&self.live, &self.process, moment, &choice);
         let fields = no_cache("text/plain; version=0.0.4; charset=utf-8");
         Page { status: 200, fields, body: text.into_bytes() }
+    }
+
+    fn wall_clock(&self) -> std::time::SystemTime {
+        fulmar_sys::wall_clock()
+    }
+
+    fn hostname(&self) -> &str {
+        &self.hostname
     }
 }
 

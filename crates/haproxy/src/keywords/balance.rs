@@ -114,7 +114,7 @@ fn hash_type(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let mut kind = HashKind { consistent, ..draft.backend.hash };
     kind.function = HashFunction::default();
     kind.avalanche = false;
-    if line.words.peek().is_some_and(|word| word.text != "avalanche") {
+    if !line.words.is_empty() {
         let known = [
             ("sdbm", HashFunction::Sdbm),
             ("djb2", HashFunction::Djb2),
@@ -122,8 +122,8 @@ fn hash_type(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
             ("crc32", HashFunction::Crc32),
         ];
         kind.function = one_of(&line.word("a function")?, "hash function", &known)?;
+        kind.avalanche = line.words.take("avalanche");
     }
-    kind.avalanche = line.words.take("avalanche");
     draft.backend.hash = kind;
     Ok(())
 }

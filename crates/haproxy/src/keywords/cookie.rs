@@ -28,6 +28,7 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
 ];
 
 fn cookie(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let column = line.words.column();
     let mut cookie =
         CookieInsert { name: line.word("the name of a cookie")?.text, ..CookieInsert::default() };
     while let Some(word) = line.words.next() {
@@ -69,6 +70,10 @@ fn cookie(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
                 return Err(Fault::new(word.column, message));
             }
         }
+    }
+    if cookie.preserve && cookie.how != CookieMode::Insert && !cookie.indirect {
+        let message = "'preserve' wants 'insert' or 'indirect' beside it";
+        return Err(Fault::new(column, message));
     }
     draft.backend.cookie = Some(cookie);
     Ok(())

@@ -165,6 +165,7 @@ pub(crate) const UNSUPPORTED_PROXY: &[Unsupported] = &[
     ("log-format-sd", "structured data of syslog is not written"),
     ("option checkcache", "caches look after themselves"),
     ("option external-check", "no programs are started to check servers"),
+    ("option forceclose", "it is history: 'option httpclose'"),
     ("option http-restrict-req-hdr-names", "what RFC 9110 forbids is refused in any case"),
     ("option http-use-proxy-header", "RFC 9110 has no such field"),
     ("option http_proxy", "names of requests are not resolved"),

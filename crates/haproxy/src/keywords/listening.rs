@@ -32,12 +32,12 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     row("monitor fail", FRONTEND | HTTP, "if | unless <condition>", "with 503", monitor_fail),
     row(
         "unique-id-format",
-        FRONT | HTTP,
+        FRONT,
         "<format>",
         "what makes the number of a request",
         unique_id_format,
     ),
-    row("unique-id-header", FRONT | HTTP, "<name>", "the field that it goes in", unique_id_header),
+    row("unique-id-header", FRONT, "<name>", "the field that it goes in", unique_id_header),
     row(
         "capture request header",
         FRONTEND | HTTP,

@@ -193,9 +193,12 @@ fn error_format(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 
 const FORMATS: &[(&str, LogLine)] = &[
     ("rfc3164", LogLine::Rfc3164),
-    ("local", LogLine::Rfc3164),
+    ("local", LogLine::Local),
     ("rfc5424", LogLine::Rfc5424),
+    ("priority", LogLine::Priority),
     ("short", LogLine::Short),
+    ("timed", LogLine::Timed),
+    ("iso", LogLine::Iso),
     ("raw", LogLine::Raw),
 ];
 

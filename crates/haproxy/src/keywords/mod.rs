@@ -27,7 +27,7 @@ pub(crate) use known::{
 pub(crate) use serving::source_address;
 pub(crate) use stats::level as socket_level;
 pub(crate) use tls::{suites12, suites13, version as tls_version};
-pub(crate) use userlist::ROWS as USERLIST;
+pub(crate) use userlist::{ROWS as USERLIST, UserlistDraft};
 
 /// Keywords of `global`.
 pub(crate) const GLOBAL: &[&[Keyword<Globals>]] =

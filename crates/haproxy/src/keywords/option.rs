@@ -21,7 +21,6 @@ const fn option(
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[
     option("option httpclose", BOTH, "both connections are closed after an exchange", close),
-    option("option forceclose", BOTH, "the same, as it was called", close),
     option("option http-server-close", BOTH, "the server's is closed after one", server_close),
     option("option http-keep-alive", BOTH, "both are kept, which is the default", keep_alive),
     row(
@@ -56,8 +55,13 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     row("option tcpka", BOTH, "", "both", probes),
     option("option contstats", FRONT, "counters move while bytes do", contstats),
     option("option socket-stats", FRONT, "listeners are shown one by one", socket_stats),
-    option("option http-buffer-request", BOTH, "rules wait for the request's body", buffer),
-    option("option http-ignore-probes", FRONT, "who says nothing is not answered", ignore_probes),
+    option("option http-buffer-request", BOTH | HTTP, "rules wait for the request's body", buffer),
+    option(
+        "option http-ignore-probes",
+        FRONT | HTTP,
+        "who says nothing is not answered",
+        ignore_probes,
+    ),
     option("option independent-streams", BOTH, "each side's silence counts alone", independent),
     option("option dontlognull", FRONT, "who says nothing is not logged", dont_log_null),
     option("option dontlog-normal", FRONT, "only what went wrong is logged", dont_log_normal),

@@ -97,6 +97,7 @@ fn suites(chosen: Chosen, word: &Word, line: &mut Line<'_>) -> Result<Vec<String
 }
 
 fn options(tls: &mut TlsDefaults, line: &mut Line<'_>) -> Result<(), Fault> {
+    line.words.clone().expect("an option")?;
     while let Some(word) = line.words.next() {
         match &*word.text {
             "ssl-min-ver" => tls.version_min = version(line)?,

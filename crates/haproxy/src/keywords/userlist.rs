@@ -2,12 +2,26 @@
 
 use fulmar_rules::{Fault, Word};
 
+use crate::diagnostics::{Diagnostic, Severity};
+use crate::draft::Reference;
 use crate::line::Line;
 use crate::model::{Secret, User, Userlist};
 use crate::table::{Keyword, row};
 
+/// A list while it is read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UserlistDraft {
+    pub(crate) name: String,
+    users: Vec<User>,
+    groups: Vec<String>,
+    /// Groups that users name, and who.
+    named_groups: Vec<(String, Reference)>,
+    /// Users that groups name, and which.
+    named_users: Vec<(String, Reference)>,
+}
+
 /// Keywords of the section.
-pub(crate) const ROWS: &[Keyword<Userlist>] = &[
+pub(crate) const ROWS: &[Keyword<UserlistDraft>] = &[
     row(
         "user",
         0,
@@ -18,19 +32,52 @@ pub(crate) const ROWS: &[Keyword<Userlist>] = &[
     row("group", 0, "<name> [users <names>]", "users that belong together", group),
 ];
 
-fn user(list: &mut Userlist, line: &mut Line<'_>) -> Result<(), Fault> {
+impl UserlistDraft {
+    /// A list that begins.
+    pub(crate) fn begin(name: String) -> Self {
+        Self { name, ..Self::default() }
+    }
+
+    /// The list, with every user in its groups. Names that are not there are told.
+    pub(crate) fn finish(self, found: &mut Vec<Diagnostic>) -> Userlist {
+        let mut users = self.users;
+        let mut join = |user: &str, group: &str, missing: &str, reference: &Reference| {
+            let member = users.iter_mut().find(|other| other.name == user);
+            match member.filter(|_| self.groups.iter().any(|other| other == group)) {
+                Some(user) => user.groups.push(group.to_owned()),
+                None => {
+                    let Reference { name, spot } = reference;
+                    let message = format!("there is no {missing} '{}' in this list", name.text);
+                    let fault = Fault::new(name.column, message);
+                    found.push(Diagnostic::at(Severity::Alert, &spot.place, &spot.text, fault));
+                }
+            }
+        };
+        for (user, group) in &self.named_groups {
+            join(user, &group.name.text, "group", group);
+        }
+        for (group, user) in &self.named_users {
+            join(&user.name.text, group, "user", user);
+        }
+        Userlist { name: self.name, users }
+    }
+}
+
+fn user(list: &mut UserlistDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let name = line.word("the name of a user")?;
-    if list.users.iter().any(|user| user.name == name.text && user.secret != Secret::default()) {
+    if list.users.iter().any(|user| user.name == name.text) {
         let message = format!("there is a user '{}' in this list already", name.text);
         return Err(Fault::new(name.column, message));
     }
-    let mut secret = Secret::default();
-    let mut groups = Vec::new();
+    let mut user = User { name: name.text, ..User::default() };
     while let Some(word) = line.words.next() {
         match &*word.text {
-            "password" => secret = crypt(&line.word("a hash")?)?,
-            "insecure-password" => secret = Secret::Clear(line.word("a password")?.text),
-            "groups" => groups = names(&line.word("names with commas")?),
+            "password" => user.secret = crypt(&line.word("a hash")?)?,
+            "insecure-password" => user.secret = Secret::Clear(line.word("a password")?.text),
+            "groups" => {
+                let groups = references(line)?.into_iter();
+                list.named_groups.extend(groups.map(|group| (user.name.clone(), group)));
+            }
             other => {
                 let message =
                     format!("'{other}': here may stand password, insecure-password, groups");
@@ -38,13 +85,7 @@ fn user(list: &mut Userlist, line: &mut Line<'_>) -> Result<(), Fault> {
             }
         }
     }
-    match list.users.iter_mut().find(|user| user.name == name.text) {
-        Some(user) => {
-            user.secret = secret;
-            user.groups.extend(groups);
-        }
-        None => list.users.push(User { name: name.text, secret, groups }),
-    }
+    list.users.push(user);
     Ok(())
 }
 
@@ -58,32 +99,33 @@ fn crypt(word: &Word) -> Result<Secret, Fault> {
     Err(Fault::unknown(word.column, message))
 }
 
-/// Users may be named before they are declared, and after.
-fn group(list: &mut Userlist, line: &mut Line<'_>) -> Result<(), Fault> {
+fn group(list: &mut UserlistDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let group = line.word("the name of a group")?;
-    if line.words.is_empty() {
-        return Ok(());
+    if list.groups.contains(&group.text) {
+        let message = format!("there is a group '{}' in this list already", group.text);
+        return Err(Fault::new(group.column, message));
     }
-    let word = line.word("users")?;
-    if word.text != "users" {
-        let message = format!("'{}': users is wanted here", word.text);
-        return Err(Fault::new(word.column, message));
-    }
-    for name in names(&line.word("names with commas")?) {
-        match list.users.iter_mut().find(|user| user.name == name) {
-            Some(user) => user.groups.push(group.text.clone()),
-            None => list.users.push(User {
-                name,
-                secret: Secret::default(),
-                groups: vec![group.text.clone()],
-            }),
+    if let Some(word) = line.words.next() {
+        if word.text != "users" {
+            let message = format!("'{}': users is wanted here", word.text);
+            return Err(Fault::new(word.column, message));
         }
+        let users = references(line)?.into_iter();
+        list.named_users.extend(users.map(|user| (group.text.clone(), user)));
     }
+    list.groups.push(group.text);
     Ok(())
 }
 
-fn names(word: &Word) -> Vec<String> {
-    word.text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+/// Names with commas between them.
+fn references(line: &mut Line<'_>) -> Result<Vec<Reference>, Fault> {
+    let word = line.word("names with commas")?;
+    let names = word.text.split(',').filter(|name| !name.is_empty());
+    let reference = |name: &str| {
+        let name = Word { text: name.to_owned(), column: word.column };
+        Reference { name, spot: line.spot.clone() }
+    };
+    Ok(names.map(reference).collect())
 }
 
 /// How hashes begin.

@@ -156,6 +156,13 @@ pub enum Algorithm {
     },
 }
 
+impl Algorithm {
+    /// It looks into requests.
+    pub fn needs_http(&self) -> bool {
+        matches!(self, Self::Uri { .. } | Self::UrlParameter(_) | Self::Field { .. })
+    }
+}
+
 /// How a hash leads to a server (`hash-type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HashKind {

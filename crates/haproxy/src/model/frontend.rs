@@ -155,13 +155,23 @@ pub enum LogAddress {
 /// How a line of a log is framed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogLine {
-    /// `rfc3164`, also `local`: as syslog of old.
+    /// Nothing is said: `local`, or `rfc3164` with `log-send-hostname`.
     #[default]
+    Usual,
+    /// `local`: as syslog of old, without the name of the machine.
+    Local,
+    /// `rfc3164`: as syslog of old.
     Rfc3164,
     /// `rfc5424`.
     Rfc5424,
-    /// `short`: `<3>text`, for the journal of systemd.
+    /// `priority`: `<142>text`, level and facility.
+    Priority,
+    /// `short`: `<6>text`, the level, for the journal of systemd.
     Short,
+    /// `timed`: the same with a date.
+    Timed,
+    /// `iso`: a date and the text.
+    Iso,
     /// `raw`: the text alone.
     Raw,
 }

@@ -71,6 +71,7 @@ pub(crate) const ROWS: &[Keyword<BindDraft>] = &[
     row("no-tlsv13", 0, "", "1.2 only", no13),
     row("ciphers", 0, "<ciphers>", "suites of TLS 1.2", ciphers),
     row("ciphersuites", 0, "<suites>", "suites of TLS 1.3", ciphersuites),
+    row("proto", 0, "h1 | none", "accepted: HTTP/1 is spoken, or nothing", proto),
     row("no-tls-tickets", 0, "", "sessions are not given away", no_tickets),
 ];
 
@@ -109,7 +110,6 @@ pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
     (("force-tlsv11", "1.2 is the oldest version"), 0),
     (("generate-certificates", "certificates are not made here"), 0),
     (("namespace", "namespaces are the service manager's"), 1),
-    (("proto", "HTTP/1.1 is spoken"), 1),
     (("quic-cc-algo", "QUIC is not spoken"), 1),
     (("quic-force-retry", "QUIC is not spoken"), 0),
     (("tls-ticket-keys", "keys of tickets are made at the start"), 1),
@@ -210,7 +210,8 @@ fn id(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn maxconn(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.connections_max = Some(number(&line.word("a number")?, "it", 1, usize::MAX / 2)?);
+    let most = number(&line.word("a number")?, "it", 0, usize::MAX / 2)?;
+    bind.connections_max = (most > 0).then_some(most);
     Ok(())
 }
 
@@ -430,6 +431,19 @@ fn ciphers(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 fn ciphersuites(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     bind.suites13 = Some(keywords::suites13(line)?);
     Ok(())
+}
+
+fn proto(_bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    protocol(line)
+}
+
+/// The name of what is spoken without being asked for.
+pub(crate) fn protocol(line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("h1")?;
+    match &*word.text {
+        "h1" | "none" => Ok(()),
+        other => Err(Fault::unknown(word.column, format!("'{other}' is not spoken; h1 is"))),
+    }
 }
 
 fn no_tickets(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fulmar_rules::{Fault, Word};
 
-use super::bind::{both, protocols};
+use super::bind::{both, protocol, protocols};
 use crate::draft::Draft;
 use crate::keywords;
 use crate::line::Line;
@@ -39,6 +39,8 @@ pub(crate) struct ServerDraft {
     suites12: Option<Vec<String>>,
     suites13: Option<Vec<String>>,
     resolve: Resolve,
+    /// `init-addr`: where it is if its name has no address.
+    fallback: Option<IpAddr>,
 }
 
 impl Default for ServerDraft {
@@ -69,6 +71,7 @@ impl Default for ServerDraft {
             suites12: None,
             suites13: None,
             resolve: Resolve::Libc,
+            fallback: None,
         }
     }
 }
@@ -165,7 +168,15 @@ pub(crate) const ROWS: &[Keyword<ServerDraft>] = &[
     row("max-reuse", 0, "<number>", "exchanges on a connection after the first", reuse_max),
     row("tcp-ut", 0, "<time>", "how long bytes may stay unacknowledged", user_timeout),
     row("redir", 0, "<prefix>", "GET and HEAD are sent there instead", redir),
-    row("init-addr", 0, "last | libc | none, with commas", "how its name is resolved", init_addr),
+    row("proto", 0, "h1 | none", "accepted: HTTP/1 is spoken, or nothing", proto),
+    row("check-proto", 0, "h1 | none", "the same of checks", proto),
+    row(
+        "init-addr",
+        0,
+        "last | libc | none | <ip>, with commas",
+        "how its name is resolved",
+        init_addr,
+    ),
 ];
 
 /// Parameters that change nothing here, and how many values they have.
@@ -199,7 +210,6 @@ pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
     (("agent-inter", "agents are not asked"), 1),
     (("agent-port", "agents are not asked"), 1),
     (("agent-send", "agents are not asked"), 1),
-    (("check-proto", "HTTP/1 is spoken"), 1),
     (("check-via-socks4", "SOCKS is not spoken"), 0),
     (("crl-file", "lists of revoked certificates are not looked at"), 1),
     (("force-sslv3", "1.2 is the oldest version"), 0),
@@ -207,7 +217,6 @@ pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
     (("force-tlsv11", "1.2 is the oldest version"), 0),
     (("log-proto", "logs are not forwarded"), 1),
     (("namespace", "namespaces are the service manager's"), 1),
-    (("proto", "HTTP/1.1 is spoken"), 1),
     (("proxy-v2-options", "'send-proxy-v2-ssl' and 'send-proxy-v2-ssl-cn' are"), 1),
     (("resolvers", "names are resolved once, at the start"), 1),
     (("socks4", "SOCKS is not spoken"), 1),
@@ -238,9 +247,12 @@ pub(crate) fn parse(draft: &Draft, line: &mut Line<'_>) -> Result<ServerDraft, F
 /// Reads a `default-server` line.
 pub(crate) fn parse_default(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     line.words.clone().expect("a parameter")?;
+    let column = line.words.column();
     let mut server = draft.default_server.clone();
     parameters(&mut server, line)?;
-    server.id = None;
+    if server.id.take().is_some() {
+        return Err(Fault::new(column, "'id' is each server's own: it cannot stand here"));
+    }
     draft.default_server = server;
     Ok(())
 }
@@ -265,7 +277,7 @@ fn resolved(
         }
         Written::Ip(host, ports) => (host, ports),
     };
-    let ip = match host.resolve(line.machine) {
+    let ip = match host.resolve(line.machine).or_else(|wrong| server.fallback.ok_or(wrong)) {
         Ok(ip) => ip,
         Err(_) if server.resolve == Resolve::None => {
             return Ok(ServerAddress::Unresolved(text.clone()));
@@ -667,6 +679,10 @@ fn redir(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
+fn proto(_server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    protocol(line)
+}
+
 /// The first way that is known decides: what comes behind `none` is never tried.
 fn init_addr(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("how it is resolved")?;
@@ -674,14 +690,14 @@ fn init_addr(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault>
         match way {
             "last" | "libc" => {}
             "none" => server.resolve = Resolve::None,
-            way if way.parse::<IpAddr>().is_ok() => {
-                let message = "an address instead of the name's is not supported here";
-                return Err(Fault::unknown(word.column, message));
-            }
-            other => {
-                let message = format!("'{other}': here may stand last, libc and none");
-                return Err(Fault::new(word.column, message));
-            }
+            way => match way.parse() {
+                Ok(ip) => server.fallback = server.fallback.or(Some(ip)),
+                Err(_) => {
+                    let message =
+                        format!("'{way}': here may stand last, libc, none and an address");
+                    return Err(Fault::new(word.column, message));
+                }
+            },
         }
     }
     Ok(())

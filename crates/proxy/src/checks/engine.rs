@@ -15,13 +15,13 @@ use fulmar_tls::{ClientTls, ConfigError};
 
 use super::job::{Done, Job, On, Stage, reason};
 use super::mailbox::{News, Told};
-use super::notice;
+use super::notice::{self, Why};
 use super::road::{Road, plain_tls};
 use super::status::{CheckStatus, Finding};
 use super::talk::{Talk, Way};
 use super::target::{self, Target};
 use crate::journal::{Journal, Severity};
-use crate::live::Live;
+use crate::live::{Live, LiveBackend};
 
 /// Checks the servers of all backends, to be driven by a reactor on a thread of its own.
 #[derive(Debug)]
@@ -134,7 +134,6 @@ impl Checks {
         let owns = |target: &Target| target.backend == id && target.server == server;
         let at = self.targets.iter().position(owns);
         let live = Arc::clone(&self.live);
-        let member = &live.backends[id.0].group.members()[server];
         let before = at.map(|at| self.targets[at].monitor.next_check());
         match (news, at.map(|at| &mut self.targets[at])) {
             (News::Errors(count, last), Some(target)) if !target.rests(&live) => {
@@ -148,18 +147,19 @@ impl Checks {
                     target.monitor.force(change.health);
                     target.live(&live).check.lock().score = target.monitor.score();
                 }
-                target::log_change(&live, (id, server), change, None, &mut *self.journal);
+                target::log_change(&live, (id, server), change, Why::Decided, &mut *self.journal);
             }
-            (News::Decided(old), target) => {
-                let resumes = old == Admin::Maintenance && member.admin() != old;
+            (News::Decided { old, new, leaves_nobody }, target) => {
+                let resumes = old == Admin::Maintenance && new != old;
                 if let Some(target) = target.filter(|_| resumes) {
                     target.monitor.resume(now);
                     target.live(&live).check.lock().score = target.monitor.score();
                 }
                 let backend = &live.backends[id.0];
-                if let Some(line) = notice::decision(backend, server, old, member.admin()) {
+                for line in notice::decision(backend, server, old, new) {
                     target::log(&live, backend, Severity::Notice, &line, &mut *self.journal);
                 }
+                target::log_end(&live, backend, leaves_nobody, &mut *self.journal);
             }
         }
         if let (Some(at), Some(before)) = (at, before) {
@@ -178,7 +178,7 @@ impl Checks {
 
     fn plan_warming(&mut self, now: Instant) {
         let every = self.live.backends.iter().filter_map(|backend| backend.group.warms_every());
-        self.warms = self.warms.or(every.min().map(|every| now + every));
+        self.warms = self.warms.or_else(|| every.min().map(|every| now + every));
     }
 
     /// Slow starts take a step.
@@ -202,7 +202,8 @@ impl Checks {
 /// All servers with `check`: their first checks are spread over the shortest interval.
 fn targets(now: Instant, live: &Live) -> Vec<Target> {
     let mut found = Vec::new();
-    for (at, backend) in live.backends.iter().enumerate() {
+    let works = |it: &(usize, &LiveBackend)| !it.1.config.disabled;
+    for (at, backend) in live.backends.iter().enumerate().filter(works) {
         let servers = backend.config.servers.iter().enumerate();
         let checked = servers.filter_map(|(server, it)| Some((server, it.check.as_ref()?)));
         found.extend(checked.map(|(server, check)| (BackendId(at), server, check)));

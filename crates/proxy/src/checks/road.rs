@@ -80,8 +80,8 @@ impl Road {
 fn peer(checked: &Checked<'_>, check: &ServerCheck, port: Option<u16>) -> io::Result<Peer> {
     let port = port.or(check.port);
     let place = |address: SocketAddr| {
-        let ip = check.address.unwrap_or(address.ip());
-        Peer::Ip(SocketAddr::new(ip, port.unwrap_or(address.port())))
+        let ip = check.address.unwrap_or_else(|| address.ip());
+        Peer::Ip(SocketAddr::new(ip, port.unwrap_or_else(|| address.port())))
     };
     if let Some(address) = checked.address() {
         return Ok(place(address));

@@ -1,64 +1,117 @@
 //! Answers of our own.
 
+use std::time::Instant;
+
 use bytes::Bytes;
-use fulmar_proto::{BodyLen, Connection, Headers, Response, Segment, ServerConnection};
+use fulmar_proto::{BodyLen, Connection, Headers, Response, Segment};
+use fulmar_rules::http::{HttpRule, Progress, run};
+use fulmar_rules::reply::ErrorPages;
+use fulmar_rules::{Reply, ResponseHead};
+use smallvec::SmallVec;
 
 use crate::http::exchange::Exchange;
+use crate::http::requests::Client;
+use crate::http::session::Session;
+use crate::http::subject::View;
+use crate::services::Page;
+use crate::shared::Shared;
 
 /// Answers with a status, and the page that says what it means.
-pub(super) fn status(client: &mut ServerConnection, exchange: &mut Exchange, status: u16) {
-    let text = page(status);
-    let added = [("Cache-Control", &b"no-cache"[..]), ("Content-Type", b"text/html")];
-    let head = Response { added: &added, ..Response::new(status, Headers::EMPTY) };
-    whole(client, exchange, head, Bytes::from(text));
+pub(super) fn status(
+    now: Instant,
+    shared: &Shared,
+    (connection, session): Client<'_>,
+    exchange: &mut Exchange,
+    status: u16,
+) {
+    exchange.is_ours = true;
+    exchange.status = status;
+    match render(now, shared, session, exchange, &Reply::error_page(status)) {
+        Some(reply) => give(now, shared, (connection, session), exchange, reply),
+        None => connection.reset(exchange.stream, 0),
+    }
 }
 
-/// Answers with all there is at once. Nothing has been answered so far.
-pub(super) fn whole(
-    client: &mut ServerConnection,
+/// An answer as the configuration has it; `None`: there is none, and the connection ends.
+pub(super) fn render(
+    now: Instant,
+    shared: &Shared,
+    session: &mut Session,
     exchange: &mut Exchange,
-    head: Response<'_>,
-    body: Bytes,
+    reply: &Reply,
+) -> Option<(ResponseHead, Bytes)> {
+    let pages = pages(shared, session, exchange);
+    reply.render(&View { now, shared, session, exchange }, &pages)
+}
+
+/// Where error pages are looked for.
+pub(super) fn pages<'a>(
+    shared: &'a Shared,
+    session: &Session,
+    exchange: &Exchange,
+) -> SmallVec<[&'a ErrorPages; 2]> {
+    let backend = exchange.backend.map(|at| &*shared.live.backends[at.0].config.errors);
+    let frontend = &*shared.live.frontends[session.bind().frontend].config.errors;
+    backend.into_iter().chain([frontend]).collect()
+}
+
+/// Answers with a page that somebody else has made.
+pub(super) fn page(
+    now: Instant,
+    shared: &Shared,
+    client: Client<'_>,
+    exchange: &mut Exchange,
+    page: Page,
 ) {
+    let head = ResponseHead { status: page.status, fields: page.fields, ..ResponseHead::default() };
+    exchange.ended = super::exchange::Ended(b'L', b'R');
+    give(now, shared, client, exchange, (head, page.body.into()));
+}
+
+/// Answers with all there is at once, after the rules for that. Nothing has been answered so far.
+pub(super) fn give(
+    now: Instant,
+    shared: &Shared,
+    (connection, session): Client<'_>,
+    exchange: &mut Exchange,
+    (head, body): (ResponseHead, Bytes),
+) {
+    exchange.response = head;
+    exchange.has_response = true;
+    exchange.status = exchange.response.status;
+    after_rules(now, shared, session, exchange);
     let stream = exchange.stream;
     let len = match body.len() as u64 {
         0 => BodyLen::Empty,
         len => BodyLen::Exact(len),
     };
-    exchange.status = head.status;
-    exchange.bytes_out += body.len() as u64;
-    let sent = client
-        .send_head(stream, head, len)
-        .and_then(|()| client.send_data(stream, Segment::Bytes(body)))
-        .and_then(|()| client.send_end(stream, Headers::EMPTY));
+    let before = connection.queued();
+    let fields = exchange.response.fields.as_headers();
+    let sent = connection
+        .send_head(stream, Response::new(exchange.response.status, fields), len)
+        .and_then(|()| connection.send_data(stream, Segment::Bytes(body)))
+        .and_then(|()| connection.send_end(stream, Headers::EMPTY));
+    exchange.bytes_out += connection.queued().saturating_sub(before);
     if sent.is_err() {
-        client.reset(stream, 0); // a rule has made fields that cannot be sent
+        connection.reset(stream, 0); // rules have made something that cannot be sent
     }
 }
 
-/// The page of a status, for people.
-fn page(status: u16) -> String {
-    let (title, text) = match status {
-        400 => ("400 Bad request", "Your browser sent an invalid request."),
-        401 => ("401 Unauthorized", "You need a valid user and password to access this content."),
-        403 => ("403 Forbidden", "Request forbidden by administrative rules."),
-        404 => ("404 Not Found", "The resource could not be found."),
-        407 => ("407 Unauthorized", "You need a valid user and password to access this content."),
-        408 => ("408 Request Time-out", "Your browser didn't send a complete request in time."),
-        410 => ("410 Gone", "The resource is no longer available and will not be available again."),
-        413 => ("413 Payload Too Large", "The request entity exceeds the maximum allowed."),
-        429 => {
-            ("429 Too Many Requests", "You have sent too many requests in a given amount of time.")
+/// `http-after-response`: the backend's, then the frontend's. They decide nothing.
+pub(super) fn after_rules(
+    now: Instant,
+    shared: &Shared,
+    session: &mut Session,
+    exchange: &mut Exchange,
+) {
+    let backend = exchange.backend.map(|at| &shared.live.backends[at.0].config);
+    let frontend = &shared.live.frontends[session.bind().frontend].config;
+    let of_backend: &[HttpRule] = backend.map_or(&[], |backend| &backend.after_response_rules);
+    for rules in [of_backend, &frontend.after_response_rules] {
+        if !rules.is_empty() {
+            let mut view = View { now, shared, session, exchange };
+            run(rules, &mut Progress::default(), &mut view);
         }
-        500 => ("500 Internal Server Error", "An internal server error occurred."),
-        501 => (
-            "501 Not Implemented",
-            "The server does not support the functionality required to fulfill the request.",
-        ),
-        502 => ("502 Bad Gateway", "The server returned an invalid or incomplete response."),
-        503 => ("503 Service Unavailable", "No server is available to handle this request."),
-        504 => ("504 Gateway Time-out", "The server didn't respond in time."),
-        _ => return String::new(),
-    };
-    format!("<html><body><h1>{title}</h1>\n{text}\n</body></html>\n")
+    }
+    exchange.status = exchange.response.status;
 }

@@ -2,6 +2,8 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use fulmar_rules::RequestHead;
+use fulmar_semantics::auth::is_same_secret;
 
 /// What the value of an `Authorization` field says in the scheme `Basic`: `name:password`.
 pub(super) fn basic(value: &[u8]) -> Option<String> {
@@ -11,6 +13,20 @@ pub(super) fn basic(value: &[u8]) -> Option<String> {
     }
     let decoded = BASE64_STANDARD.decode(rest.trim_ascii()).ok()?;
     String::from_utf8(decoded).ok()
+}
+
+/// True if a request carries the name and the password of one of these users, or if there are none.
+pub(super) fn admits(request: &RequestHead, users: &[(String, String)]) -> bool {
+    let given = request.fields.as_headers().get("authorization").and_then(basic);
+    let is_one = |given: &str| {
+        let known = |(name, password): &(String, String)| {
+            given.split_once(':').is_some_and(|(its_name, its_password)| {
+                its_name == name && is_same_secret(password, its_password)
+            })
+        };
+        users.iter().any(known)
+    };
+    users.is_empty() || given.is_some_and(|given| is_one(&given))
 }
 
 #[cfg(test)]

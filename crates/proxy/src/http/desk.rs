@@ -1,6 +1,6 @@
 //! What all exchanges of a thread share, and what is to be done once it can be.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use fulmar_balance::Queue;
@@ -21,8 +21,12 @@ pub(super) struct Desk {
     pub(super) frontends: Vec<Entrance>,
     /// By backend, then by server.
     pub(super) servers: Vec<Vec<Exit>>,
+    /// Of servers that are asked for different names, connections by backend, server and name.
+    named: HashMap<(usize, usize, Box<str>), u32>,
     /// Of each backend, those who wait for a place.
     pub(super) queues: Vec<Queue<Asked>>,
+    /// How often sessions of servers were to be shut down, in all.
+    pub(super) sheds: u64,
     /// Memory for lines of the log.
     pub(super) line: Vec<u8>,
     errands: VecDeque<Errand>,
@@ -37,6 +41,8 @@ pub(super) struct Entrance {
     pub(super) fresh: TimeoutsId,
     /// From the first request on.
     pub(super) kept: TimeoutsId,
+    /// The same at the end of the proxy: who has been idle for a while is not about to ask.
+    pub(super) parting: TimeoutsId,
 }
 
 /// The connections of a server.
@@ -60,6 +66,8 @@ pub(super) enum Errand {
     Free(SocketId),
     /// The connection of a server is of no more use.
     Close(SocketId),
+    /// The deadline of one exchange on a server's connection.
+    Limit(SocketId, Duration),
     /// The timer of a client.
     Timer(SocketId, Option<Instant>),
     /// The deadlines of a client.
@@ -85,7 +93,28 @@ impl Desk {
         let servers = live.backends.iter().map(exits).collect();
         let queues = live.backends.iter().map(|it| Queue::new(thread, &it.group)).collect();
         let (errands, spare) = (VecDeque::new(), Vec::new());
-        Self { pool, frontends, servers, queues, line: Vec::new(), errands, spare }
+        let (named, line) = (HashMap::new(), Vec::new());
+        Self { pool, frontends, servers, named, queues, sheds: 0, line, errands, spare }
+    }
+
+    /// Where idle connections are that ask a server for this name; `None`: there are too many.
+    pub(super) fn shelf(
+        &mut self,
+        backend: usize,
+        server: usize,
+        name: Option<&str>,
+    ) -> Option<u32> {
+        let Some(name) = name else { return Some(self.servers[backend][server].shelf) };
+        let key = (backend, server, name.into());
+        if let Some(known) = self.named.get(&key) {
+            return Some(*known);
+        }
+        if self.named.len() >= NAMES_LEN_MAX {
+            return None;
+        }
+        let shelf = self.pool.add();
+        self.named.insert(key, shelf);
+        Some(shelf)
     }
 
     /// An exchange begins.
@@ -115,9 +144,23 @@ impl Desk {
 }
 
 fn entrance(frontend: &Frontend, clients: &mut Links<ServerConnection, Session>) -> Entrance {
+    let kept = client_timeouts(frontend);
+    let times = &frontend.timeouts;
+    let fresh = Timeouts { idle: times.http_request.or(times.client), ..kept };
+    let idle = kept.idle.map_or(PARTING, |idle| idle.min(PARTING));
+    let parting = Timeouts { idle: Some(idle), ..kept };
+    Entrance {
+        fresh: clients.add_timeouts(fresh),
+        kept: clients.add_timeouts(kept),
+        parting: clients.add_timeouts(parting),
+    }
+}
+
+/// The deadlines of a frontend's clients, from their first request on.
+pub(super) fn client_timeouts(frontend: &Frontend) -> Timeouts {
     let times = &frontend.timeouts;
     let head = times.http_request.or(times.client);
-    let kept = Timeouts {
+    Timeouts {
         handshake: times.client,
         idle: times.http_keep_alive.or(head),
         head,
@@ -126,12 +169,11 @@ fn entrance(frontend: &Frontend, clients: &mut Links<ServerConnection, Session>)
         linger: Some(times.client_fin.or(times.client).map_or(LINGER, |it| it.min(LINGER))),
         tunnel: times.client,
         ..Timeouts::default()
-    };
-    let fresh = Timeouts { idle: head, ..kept };
-    Entrance { fresh: clients.add_timeouts(fresh), kept: clients.add_timeouts(kept) }
+    }
 }
 
-fn server_timeouts(backend: &Backend, server: &Server) -> Timeouts {
+/// The deadlines of a server's connections.
+pub(super) fn server_timeouts(backend: &Backend, server: &Server) -> Timeouts {
     let times = &backend.timeouts;
     Timeouts {
         connect: times.connect,
@@ -147,7 +189,12 @@ fn server_timeouts(backend: &Backend, server: &Server) -> Timeouts {
     }
 }
 
+/// Who has had an answer a moment ago may have asked again already: closing under a request loses
+/// it. Whoever asks within this time is answered, and told that it was the last time.
+const PARTING: Duration = Duration::from_secs(1);
 /// More than this many exchanges are rarely in hand at the end of a turn.
 const SPARE_LEN_MAX: usize = 1024;
+/// Names come from clients: connections for more of them are not shared.
+const NAMES_LEN_MAX: usize = 4096;
 /// From our last word to the peer's end.
 const LINGER: Duration = Duration::from_secs(2);

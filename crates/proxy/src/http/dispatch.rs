@@ -2,39 +2,27 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use fulmar_engine::{Exchange as Asked, SocketId};
-use fulmar_haproxy::model::{Reuse, ServerProxy};
+use fulmar_haproxy::model::{Reuse, ServerAddress, ServerProxy};
 use fulmar_haproxy::{Backend, BackendId};
 use fulmar_proto::{ClientConnection, Connection};
+use fulmar_rules::{ResponseHead, Sample};
 
 use crate::counters::Counter;
 use crate::http::answer;
 use crate::http::desk::Errand;
 use crate::http::exchange::{Ended, Exchange, Stage, Up};
+use crate::http::place::path_of;
 use crate::http::pool::Wanted;
 use crate::http::requests::{Client, Requests, of};
 use crate::http::seat::Seat;
 use crate::http::send;
 use crate::http::session::Session;
+use crate::http::subject::View;
 use crate::upstream::{self, Destination};
 
 impl Requests<'_> {
-    /// A request has come: finds the backend that deals with it, if it is not for ourselves.
-    pub(super) fn route(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
-        let (connection, session) = client;
-        let frontend = &self.shared.live.frontends[session.bind().frontend].config;
-        let backend = frontend.default_backend;
-        let Some(exchange) = of(session, asked.stream) else { return };
-        exchange.backend = backend;
-        let Some(BackendId(at)) = backend else {
-            return self.answer(now, asked, (connection, session), 503, Ended(b'S', b'C'));
-        };
-        let backend = &self.shared.live.backends[at];
-        exchange.retries = backend.config.retries;
-        backend.counters[self.shared.thread].add(Counter::Requests, 1);
-        self.dispatch(now, asked, (connection, session));
-    }
-
     /// Takes an exchange that has a place to its server: over a connection that is there, or a new
     /// one.
     pub(super) fn carry(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
@@ -45,24 +33,73 @@ impl Requests<'_> {
         let (Some(BackendId(backend)), Some(server)) = (exchange.backend, exchange.server) else {
             return;
         };
-        let shelf = self.desk.servers[backend][server].shelf;
-        let config = &self.shared.live.backends[backend].config;
-        let wanted = wanted(config, is_first, exchange);
-        let found = self.take_own(own, shelf).or_else(|| {
-            let link = self.desk.pool.find(shelf, wanted)?;
-            Some(self.servers.key(link))
-        });
+        let live = &self.shared.live.backends[backend];
+        let config = &live.servers[server].config;
+        if let Some(prefix) = &config.redirect_prefix
+            && matches!(&exchange.request.method[..], b"GET" | b"HEAD")
+        {
+            let prefix = prefix.clone();
+            return self.send_elsewhere(now, asked, (connection, session), &prefix);
+        }
+        exchange.name_host(&config.written_address);
+        let wanted = wanted(&live.config, is_first, exchange);
+        let named = config.tls.as_ref().is_some_and(|tls| tls.sni.is_some());
+        let name = if named { self.server_name(now, session, (backend, server)) } else { None };
+        let mapped = matches!(config.address, ServerAddress::Mapped { .. });
+        let shelf = match mapped {
+            true => None,
+            false => self.desk.shelf(backend, server, name.as_deref()),
+        };
+        let there = Way { backend, server, shelf, name };
+        let found = self.take_own(own, &there).or_else(|| self.find(&there, wanted));
         match found {
-            None => self.connect(now, asked, (connection, session), (backend, server)),
+            None => self.connect(now, asked, (connection, session), there),
             Some(socket) => self.reuse(now, asked, (connection, session), socket),
         }
     }
 
+    /// An idle connection that leads to the right place.
+    fn find(&mut self, there: &Way, wanted: Wanted) -> Option<SocketId> {
+        let shelf = there.shelf?;
+        let member = &self.shared.live.backends[there.backend].group.members()[there.server];
+        loop {
+            let link = self.desk.pool.find(shelf, wanted)?;
+            let socket = self.servers.key(link);
+            let (connection, seat) = self.servers.get(socket)?;
+            if seat.moved == member.moved() && connection.vacancy() > 0 {
+                return Some(socket);
+            }
+            // The server has moved since: nobody is to go there any more.
+            self.desk.pool.unpark(shelf, link, seat.is_proven());
+            super::ending::idle_less(self.shared, there.backend, there.server);
+            self.desk.ask(Errand::Close(socket));
+        }
+    }
+
+    /// A server that is not asked itself: the client is sent there (`redir`).
+    fn send_elsewhere(&mut self, now: Instant, asked: Asked, client: Client<'_>, prefix: &str) {
+        let (connection, session) = client;
+        let Some(mut exchange) = session.exchange.take_if(|it| it.stream == asked.stream) else {
+            return;
+        };
+        let mut place = prefix.as_bytes().to_vec();
+        place.extend_from_slice(path_of(&exchange.request.target));
+        let mut head = ResponseHead { status: 302, ..ResponseHead::default() };
+        let _ = head.fields.push("Location", &place); // what cannot be sent is left out
+        exchange.ended = Ended(b'L', b'R');
+        let client = (connection, &mut *session);
+        answer::give(now, self.shared, client, &mut exchange, (head, Bytes::new()));
+        self.finish(now, session, exchange);
+    }
+
     /// The connection that a client alone may use, if it leads to the right place.
-    fn take_own(&mut self, own: Option<SocketId>, shelf: u32) -> Option<SocketId> {
+    fn take_own(&mut self, own: Option<SocketId>, there: &Way) -> Option<SocketId> {
         let own = own?;
         let fits = self.servers.get(own).is_some_and(|(link, seat)| {
-            seat.shelf == shelf && seat.client.is_none() && link.vacancy() > 0
+            seat.place() == (there.backend, there.server)
+                && Some(seat.shelf) == there.shelf
+                && seat.client.is_none()
+                && link.vacancy() > 0
         });
         if !fits {
             self.desk.ask(Errand::Close(own));
@@ -83,8 +120,11 @@ impl Requests<'_> {
         }
         counters.add(Counter::Reuses, 1);
         let Some(exchange) = of(session, asked.stream) else { return };
+        if let Some(time) = exchange.server_timeout {
+            self.desk.ask(Errand::Limit(socket, time));
+        }
         let link = (link, seat);
-        if send::begin(now, asked, connection, exchange, link, &live.config, socket).is_err() {
+        if send::begin(now, asked, connection, exchange, link, socket).is_err() {
             self.desk.ask(Errand::Close(socket));
             return self.answer(now, asked, (connection, session), 500, Ended(b'I', b'H'));
         }
@@ -92,27 +132,28 @@ impl Requests<'_> {
     }
 
     /// Asks for a new connection.
-    fn connect(
-        &mut self,
-        now: Instant,
-        asked: Asked,
-        client: Client<'_>,
-        (backend, server): (usize, usize),
-    ) {
+    fn connect(&mut self, now: Instant, asked: Asked, client: Client<'_>, there: Way) {
         let (connection, session) = client;
+        let Way { backend, server, shelf, name } = there;
         let live = &self.shared.live.backends[backend];
-        let address = live.group.members()[server].address();
-        let destination =
-            Destination { backend: &live.config, server: &live.servers[server], address };
+        let destination = Destination {
+            backend: &live.config,
+            server: &live.servers[server],
+            address: live.group.members()[server].address(),
+        };
         live.servers[server].counters[self.shared.thread].add(Counter::ConnectsTried, 1);
-        let Ok(opening) = destination.open(about(session)) else {
+        let about = self.about(session, name.as_deref());
+        let Ok(opening) = destination.open(about) else {
             return self.answer(now, asked, (connection, session), 503, Ended(b'S', b'C'));
         };
         let exit = self.desk.servers[backend][server];
-        let mut seat = Seat::new(now, (backend, server), exit.shelf);
+        let mut seat = Seat::new(now, (backend, server), shelf.unwrap_or(exit.shelf));
         seat.client = Some(asked);
+        let member = &live.group.members()[server];
+        (seat.moved, seat.sheds) = (member.moved(), member.sheds());
         // Whoever is announced to the server by a PROXY header is the only one there.
-        seat.private = live.config.reuse == Reuse::Never
+        seat.private = shelf.is_none()
+            || live.config.reuse == Reuse::Never
             || live.servers[server].config.send_proxy != ServerProxy::None;
         let (endpoint, layer) = opening.split();
         let link = ClientConnection::default();
@@ -121,6 +162,37 @@ impl Requests<'_> {
         if let Some(exchange) = of(session, asked.stream) {
             exchange.stage = Stage::Connecting(Up { socket, stream: asked.stream });
         }
+    }
+
+    /// What a server may be told of a client.
+    fn about<'b>(&self, session: &Session, name: Option<&'b str>) -> upstream::Client<'b> {
+        let kept = session.kept.as_ref().and_then(|kept| kept.destination);
+        let exchange = session.exchange.as_ref();
+        upstream::Client {
+            source: exchange.and_then(|it| it.source).or(Some(session.peer)),
+            destination: kept.or_else(|| self.shared.address_of(session.bind())),
+            server_name: name,
+            tls: None,
+        }
+    }
+
+    /// The name that a server is asked for by TLS, if the configuration takes it from the request.
+    fn server_name(
+        &self,
+        now: Instant,
+        session: &mut Session,
+        (backend, server): (usize, usize),
+    ) -> Option<String> {
+        let config = &self.shared.live.backends[backend].servers[server].config;
+        let expression = config.tls.as_ref()?.sni.as_ref()?;
+        let mut exchange = session.exchange.take()?;
+        let view = View { now, shared: self.shared, session, exchange: &mut exchange };
+        let name = match expression.evaluate(&view) {
+            Some(Sample::Text(text)) => String::from_utf8(text.into_owned()).ok(),
+            _ => None,
+        };
+        session.exchange = Some(exchange);
+        name
     }
 
     /// Answers in place of a server: with a status of our own, and its page.
@@ -135,20 +207,21 @@ impl Requests<'_> {
         let (connection, session) = client;
         if let Some(mut exchange) = session.exchange.take_if(|it| it.stream == asked.stream) {
             exchange.ended = ended;
-            answer::status(connection, &mut exchange, status);
+            answer::status(now, self.shared, (connection, session), &mut exchange, status);
             self.finish(now, session, exchange);
         }
     }
 }
 
-/// What a server may be told of a client.
-fn about(session: &Session) -> upstream::Client<'_> {
-    upstream::Client {
-        source: Some(session.peer),
-        destination: session.kept.as_ref().and_then(|kept| kept.destination),
-        server_name: None,
-        tls: None,
-    }
+/// Where an exchange goes.
+#[derive(Debug)]
+struct Way {
+    backend: usize,
+    server: usize,
+    /// Where idle connections are that lead there; `None`: none is shared.
+    shelf: Option<u32>,
+    /// The name that TLS asks for.
+    name: Option<String>,
 }
 
 /// Which connections may be used again for a request (HAProxy's manual, `http-reuse`).

@@ -2,42 +2,101 @@
 
 use std::time::Instant;
 
-use fulmar_engine::{End, SocketId};
+use fulmar_engine::End;
 use fulmar_haproxy::BackendId;
-use fulmar_proto::PeerError;
+use fulmar_proto::{PeerError, Phase};
 
 use crate::counters::Counter;
 use crate::http::desk::{Desk, Errand};
 use crate::http::exchange::{Ended, Exchange, Stage};
+use crate::http::log;
 use crate::http::requests::Requests;
 use crate::http::session::Session;
 use crate::shared::Shared;
 
 /// An exchange is over.
 pub(super) fn finish(
-    _now: Instant,
+    now: Instant,
     shared: &mut Shared,
     desk: &mut Desk,
     session: &mut Session,
     mut exchange: Box<Exchange>,
 ) {
+    log::write(now, shared, desk, session, &mut exchange);
+    count(now, shared, session, &exchange);
     leave(shared, desk, &mut exchange);
-    let thread = shared.thread;
-    let frontend = &shared.live.frontends[session.bind().frontend];
-    let counter = match exchange.status {
-        100..=199 => Counter::Responses1xx,
-        200..=299 => Counter::Responses2xx,
-        300..=399 => Counter::Responses3xx,
-        400..=499 => Counter::Responses4xx,
-        500..=599 => Counter::Responses5xx,
-        _ => Counter::ResponsesOther,
-    };
-    frontend.counters[thread].add(counter, 1);
+    session.since = now;
+    session.handshake = 0;
     desk.give_back(exchange);
 }
 
+/// What an exchange leaves in the statistics of all that it came past.
+fn count(now: Instant, shared: &Shared, session: &Session, exchange: &Exchange) {
+    let thread = shared.thread;
+    let bind = session.bind();
+    let frontend = &shared.live.frontends[bind.frontend];
+    let backend = exchange.backend.map(|at| &shared.live.backends[at.0]);
+    let server = exchange.server.and_then(|at| backend?.servers.get(at));
+    let front = [&frontend.counters[thread], &frontend.listeners[bind.bind][thread]];
+    let of_backend = backend.map(|backend| &backend.counters[thread]);
+    let of_server = server.map(|server| &server.counters[thread]);
+    let response = match exchange.status {
+        0 => None,
+        100..=199 => Some(Counter::Responses1xx),
+        200..=299 => Some(Counter::Responses2xx),
+        300..=399 => Some(Counter::Responses3xx),
+        400..=499 => Some(Counter::Responses4xx),
+        500..=599 => Some(Counter::Responses5xx),
+        _ => Some(Counter::ResponsesOther),
+    };
+    let aborted = match exchange.ended {
+        Ended(b'C' | b'c', _) => Some(Counter::ClientAborts),
+        Ended(b'S' | b's', b'D') => Some(Counter::ServerAborts),
+        _ => None,
+    };
+    let back = of_backend.into_iter().chain(of_server);
+    for counters in front.into_iter().chain(back.clone()) {
+        counters.add(Counter::BytesIn, exchange.bytes_in);
+        counters.add(Counter::BytesOut, exchange.bytes_out);
+        if let Some(aborted) = aborted {
+            counters.add(aborted, 1);
+        }
+    }
+    // What is our own answer is none of the server's.
+    let answered = of_backend.into_iter().chain(of_server.filter(|_| !exchange.is_ours));
+    if let Some(response) = response {
+        front.into_iter().chain(answered).for_each(|counters| counters.add(response, 1));
+    }
+    if let Some(counters) = of_backend {
+        counters.subtract(Counter::Sessions, 1);
+    }
+    if exchange.has_place
+        && let Some(counters) = of_server
+    {
+        counters.subtract(Counter::Sessions, 1);
+    }
+    let times = &exchange.times;
+    let Some(answered) = times.answered else { return };
+    let between = |from: Option<Instant>, to: Option<Instant>| match (from, to) {
+        (Some(from), Some(to)) => to.saturating_duration_since(from).as_millis(),
+        _ => 0,
+    };
+    let spans = [
+        (Counter::QueueTime, between(times.began, times.assigned)),
+        (Counter::ConnectTime, between(times.assigned, times.connected)),
+        (Counter::ResponseTime, between(times.connected, Some(answered))),
+        (Counter::TotalTime, between(times.began, Some(now))),
+    ];
+    for counters in back {
+        for (counter, span) in spans {
+            counters.add(counter, u64::try_from(span).unwrap_or(u64::MAX));
+        }
+        counters.add(Counter::Timed, 1);
+    }
+}
+
 /// An exchange is no longer with its server, or no longer waits for one.
-pub(super) fn leave(shared: &mut Shared, desk: &mut Desk, exchange: &mut Exchange) {
+pub(super) fn leave(shared: &Shared, desk: &mut Desk, exchange: &mut Exchange) {
     let Some(BackendId(backend)) = exchange.backend else { return };
     let live = &shared.live.backends[backend];
     if let Some(ticket) = exchange.ticket.take() {
@@ -74,7 +133,6 @@ impl Requests<'_> {
     pub(super) fn abandon(
         &mut self,
         now: Instant,
-        _: SocketId,
         session: &mut Session,
         mut exchange: Box<Exchange>,
         end: &End,
@@ -88,23 +146,63 @@ impl Requests<'_> {
                 self.desk.ask(Errand::Close(up.socket));
             }
         }
-        let who = match end {
-            End::TimedOut(_) => b'c',
-            End::Peer(PeerError::UnexpectedEof) | End::Failed(_) => b'C',
-            End::Peer(_) => b'P',
-            End::Closed => b'-',
-            _ => b'C',
-        };
+        let is_answered = matches!(exchange.stage, Stage::Answering(_) | Stage::Tunnel(_));
+        if !is_answered {
+            exchange.status = told(end).unwrap_or(exchange.status);
+        }
+        let who = who(end);
         let what = match exchange.stage {
             _ if who == b'-' => b'-',
-            Stage::Routing => b'R',
+            Stage::Routing | Stage::Collecting(_) => b'R',
+            Stage::Tarpit => b'T',
             Stage::Queued => b'Q',
             Stage::Resting | Stage::Connecting(_) => b'C',
-            Stage::Waiting(_) if !exchange.body.ended => b'D',
-            Stage::Waiting(_) => b'H',
-            Stage::Answering(_) | Stage::Tunnel(_) => b'D',
+            Stage::Waiting(_) if exchange.body.ended => b'H',
+            Stage::Waiting(_) | Stage::Answering(_) | Stage::Tunnel(_) => b'D',
         };
         exchange.ended = Ended(who, what);
         self.finish(now, session, exchange);
+    }
+
+    /// A connection has ended without a request in hand: it is told of, unless it ended well.
+    pub(super) fn leave_unheard(&mut self, now: Instant, session: &mut Session, end: &End) {
+        let options = self.shared.live.frontends[session.bind().frontend].config.log_options;
+        let is_null = !matches!(end, End::Peer(_) | End::TimedOut(Some(Phase::Head)));
+        let was_probe = is_null && (session.requests > 0 || options.dont_log_null);
+        if self.shared.ending || was_probe || (session.requests > 0 && matches!(end, End::Closed)) {
+            return;
+        }
+        let mut exchange = self.desk.open();
+        exchange.status = told(end).unwrap_or(400);
+        exchange.ended = Ended(who(end).max(b'C'), b'R');
+        let bind = session.bind();
+        let frontend = &self.shared.live.frontends[bind.frontend];
+        let thread = self.shared.thread;
+        for counters in [&frontend.counters[thread], &frontend.listeners[bind.bind][thread]] {
+            counters.add(Counter::RequestErrors, u64::from(!is_null));
+        }
+        self.finish(now, session, exchange);
+    }
+}
+
+/// The status that a client was told when its connection ended, if it was told one.
+fn told(end: &End) -> Option<u16> {
+    match end {
+        End::Peer(PeerError::UnexpectedEof) => None,
+        End::Peer(error) => Some(error.status()),
+        End::TimedOut(Some(Phase::Idle | Phase::Head | Phase::Body)) => Some(408),
+        _ => None,
+    }
+}
+
+/// Who has ended a client's connection, as a letter of the log.
+fn who(end: &End) -> u8 {
+    match end {
+        End::Closed => b'-',
+        End::TimedOut(_) => b'c',
+        End::Peer(PeerError::UnexpectedEof) => b'C',
+        End::Peer(_) => b'P',
+        End::Cut => b'K',
+        _ => b'C',
     }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fulmar_balance::Ticket;
 use fulmar_engine::SocketId;
 use fulmar_haproxy::BackendId;
+use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{BodyLen, HeaderBuf, Request, StreamId, Version};
 use fulmar_rules::subject::Variable;
 use fulmar_rules::{RequestHead, ResponseHead, Sample};
@@ -15,6 +16,8 @@ use smallvec::SmallVec;
 
 use crate::http::log::Level;
 use crate::http::record::{Attempt, GivenUp};
+use crate::http::route::Step;
+use crate::http::subject::hops;
 
 /// A request and its response on their way.
 #[derive(Debug, Default)]
@@ -51,6 +54,25 @@ pub(super) struct Exchange {
     pub(super) was_stale: bool,
     /// Servers that were tried, and what came of it.
     pub(super) attempts: Vec<Attempt>,
+    /// How far it is on its way to a server.
+    pub(super) step: Step,
+    /// An answer that is held back.
+    pub(super) delayed: Option<Box<(ResponseHead, Bytes)>>,
+    /// What becomes of connections afterwards.
+    pub(super) mode: Option<HttpMode>,
+    /// The head of the response is looked at, not only passed on.
+    pub(super) looks_back: bool,
+    /// Its body was waited for.
+    pub(super) was_buffered: bool,
+    /// The server that the client's cookie has named.
+    pub(super) came_back: Option<usize>,
+    /// A rule says that it is not to be sent again.
+    pub(super) no_retry: bool,
+    /// Fields of a 103 that goes out before the response.
+    pub(super) hints: Option<HeaderBuf>,
+    /// Deadlines of this exchange alone.
+    pub(super) server_timeout: Option<Duration>,
+    pub(super) tunnel_timeout: Option<Duration>,
     /// How often it was tried again.
     pub(super) tried: u32,
     pub(super) given_up: GivenUp,
@@ -69,6 +91,8 @@ pub(super) struct Exchange {
     /// Where the client comes from, and what it connected to, if a rule says so.
     pub(super) source: Option<SocketAddr>,
     pub(super) destination: Option<SocketAddr>,
+    /// The request's first line, if the log tells it.
+    pub(super) line: Option<Vec<u8>>,
     pub(super) unique_id: Vec<u8>,
     pub(super) variables: Vec<(Variable, Sample<'static>)>,
     pub(super) request_captures: Vec<Vec<u8>>,
@@ -92,6 +116,10 @@ pub(super) enum Stage {
     Routing,
     /// The same, and nothing is done before the timer of its client comes.
     Resting,
+    /// The same, and its answer is held back until then.
+    Tarpit,
+    /// The same, and so much of its body (0: all of it) has to come first, or that timer.
+    Collecting(u64),
     /// It waits for a place.
     Queued,
     /// Its connection does not stand yet.
@@ -115,7 +143,9 @@ impl Stage {
     /// The connection to a server, if there is one.
     pub(super) fn up(self) -> Option<Up> {
         match self {
-            Self::Routing | Self::Resting | Self::Queued => None,
+            Self::Routing | Self::Resting | Self::Tarpit | Self::Collecting(_) | Self::Queued => {
+                None
+            }
             Self::Connecting(up) | Self::Waiting(up) | Self::Answering(up) | Self::Tunnel(up) => {
                 Some(up)
             }
@@ -147,6 +177,12 @@ impl Body {
         } else {
             self.gone = true;
         }
+    }
+
+    /// True if so many bytes are there (0: all of it), or as many as are kept.
+    pub(super) fn has(&self, at_least: u64) -> bool {
+        let some = at_least > 0 && self.replay.len() as u64 >= at_least;
+        some || self.ended || self.gone
     }
 
     /// All of it is to be passed on again. False if it cannot be.
@@ -204,6 +240,8 @@ impl Exchange {
         self.request.target.extend_from_slice(head.target);
         self.request.version = head.version;
         self.request.fields.extend(head.headers).expect("a head is not that long");
+        hops(head.headers, &mut self.hops);
+        self.bytes_in += head.headers.size() as u64;
         self.note_hops(head);
         self.times.began = Some(now);
     }
@@ -243,9 +281,13 @@ impl Exchange {
 
     /// As new, with the memory that it has.
     pub(super) fn clear(&mut self) {
-        let Self { request, response, upgrade, body, attempts, .. } = std::mem::take(self);
+        let Self { request, response, upgrade, hops, body, attempts, unique_id, .. } =
+            std::mem::take(self);
         let (mut request, mut response, mut body) = (request, response, body);
-        let (mut upgrade, mut attempts) = (upgrade, attempts);
+        let (mut upgrade, mut hops, mut attempts) = (upgrade, hops, attempts);
+        let mut unique_id = unique_id;
+        hops.clear();
+        unique_id.clear();
         request.method.clear();
         request.target.clear();
         request.fields.clear();
@@ -257,7 +299,8 @@ impl Exchange {
         body.trailers.clear();
         let Body { waiting, replay, trailers, .. } = body;
         let body = Body { waiting, replay, trailers, ..Body::default() };
-        *self = Self { request, response, upgrade, body, attempts, ..Self::default() };
+        *self =
+            Self { request, response, upgrade, hops, body, attempts, unique_id, ..Self::default() };
     }
 
     /// True if its memory is not worth keeping.

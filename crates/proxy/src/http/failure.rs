@@ -9,16 +9,17 @@ use std::io;
 use std::time::Instant;
 
 use fulmar_engine::{End, Exchange as Asked};
-use fulmar_haproxy::Backend;
+use fulmar_haproxy::{Backend, BackendId};
 use fulmar_proto::{Connection, PeerError};
 
+use crate::checks::Observation;
 use crate::counters::Counter;
 use crate::http::answer;
 use crate::http::desk::Errand;
 use crate::http::dispatch::REST;
 use crate::http::ending;
 use crate::http::exchange::{Ended, Exchange, Stage};
-use crate::http::record::{Attempt, Failure};
+use crate::http::record::{Attempt, Failure, GivenUp};
 use crate::http::replies::Replies;
 use crate::http::requests::of;
 use crate::http::seat::Seat;
@@ -38,7 +39,7 @@ impl Replies<'_> {
                 }
             }
             Stage::Answering(_) | Stage::Tunnel(_) => self.cut(now, asked, end),
-            Stage::Routing | Stage::Resting | Stage::Queued => {}
+            _ => {}
         }
     }
 
@@ -52,7 +53,7 @@ impl Replies<'_> {
         let (client, session) = self.clients.get_mut(asked.socket)?;
         let mut exchange = session.exchange.take_if(|it| it.stream == asked.stream)?;
         exchange.ended = ended;
-        answer::status(client, &mut exchange, status);
+        answer::status(now, self.shared, (client, session), &mut exchange, status);
         ending::finish(now, self.shared, self.desk, session, exchange);
         self.desk.ask(Errand::Touch(asked.socket));
         None
@@ -65,6 +66,8 @@ impl Replies<'_> {
         let (backend, server) = seat.place();
         let live = &self.shared.live.backends[backend];
         let again = again(&live.config, exchange, seat, &failure);
+        exchange.given_up = again.err().unwrap_or_default();
+        let again = again.ok();
         let counter = match failure {
             Failure::Refused(_) | Failure::ConnectTimeout | Failure::Layer(_) => {
                 Counter::ConnectErrors
@@ -74,6 +77,9 @@ impl Replies<'_> {
         let thread = self.shared.thread;
         live.counters[thread].add(counter, 1);
         live.servers[server].counters[thread].add(counter, 1);
+        if let Some(seen) = seen(&failure) {
+            self.shared.live.observe(BackendId(backend), server, seen);
+        }
         let uses = seat.uses.saturating_sub(u32::from(seat.stands));
         let age = now.saturating_duration_since(seat.since);
         exchange.attempts.push(Attempt { server, uses, age, failure });
@@ -106,6 +112,7 @@ impl Replies<'_> {
             exchange.was_stale = true;
         } else {
             exchange.retries -= 1;
+            exchange.tried += 1;
             live.counters[thread].add(Counter::Retries, 1);
             live.servers[server].counters[thread].add(Counter::Retries, 1);
         }
@@ -166,9 +173,8 @@ fn again(
     exchange: &mut Exchange,
     seat: &Seat,
     failure: &Failure,
-) -> Option<Again> {
-    let unsent = !seat.sent;
-    let harmless = unsent || exchange.is_idempotent();
+) -> Result<Again, GivenUp> {
+    let harmless = !seat.sent || exchange.is_idempotent();
     let stale = matches!(failure, Failure::Empty | Failure::Reset(_))
         && seat.uses > 1
         && !exchange.was_stale;
@@ -180,11 +186,14 @@ fn again(
         Failure::Junk(_) => on.junk_response,
         Failure::Status(status) => on.statuses.contains(status),
     };
-    if !harmless || !(stale || (wanted && exchange.retries > 0)) || !exchange.body.rewind() {
-        return None;
-    }
-    if stale {
-        return Some(Again::Fresh);
+    match () {
+        () if !harmless => return Err(GivenUp::Executed),
+        () if exchange.no_retry && seat.sent => return Err(GivenUp::Forbidden),
+        () if !stale && !wanted => return Err(GivenUp::NotWanted),
+        () if !stale && exchange.retries == 0 => return Err(GivenUp::NoneLeft),
+        () if !exchange.body.rewind() => return Err(GivenUp::BodyGone),
+        () if stale => return Ok(Again::Fresh),
+        () => {}
     }
     let nth = i64::from(backend.retries - exchange.retries) + 1;
     let elsewhere = match i64::from(backend.options.redispatch) {
@@ -192,7 +201,7 @@ fn again(
         every @ 1.. => nth % every == 0,
         before => nth == i64::from(backend.retries) + 1 + before,
     };
-    Some(match failure {
+    Ok(match failure {
         _ if elsewhere => Again::Elsewhere,
         Failure::Refused(_) | Failure::Layer(_) => Again::Rested,
         _ => Again::Same,
@@ -218,6 +227,20 @@ fn failure(stage: Stage, seat: &Seat, end: End) -> Failure {
         }
         _ => Failure::Empty,
     }
+}
+
+/// What checks hear of it.
+fn seen(failure: &Failure) -> Option<Observation> {
+    Some(match failure {
+        Failure::Refused(_) | Failure::ConnectTimeout | Failure::Layer(_) => {
+            Observation::Unconnected
+        }
+        Failure::Empty => Observation::Closed,
+        Failure::Reset(_) => Observation::ReadFailed,
+        Failure::Silent => Observation::ReadTimedOut,
+        Failure::Junk(_) => Observation::Malformed,
+        Failure::Status(_) => return None, // its head has been looked at
+    })
 }
 
 /// The status of an exchange whose last attempt failed like this, and how that is logged.

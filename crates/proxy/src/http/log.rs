@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use fulmar_proto::Version;
+
 use crate::http::desk::Desk;
 use crate::http::exchange::{Ended, Exchange};
 use crate::http::record::Explanation;
@@ -71,6 +73,21 @@ pub(super) enum Level {
     Usual,
     Set(Severity),
     Silent,
+}
+
+impl Exchange {
+    /// Keeps the request's first line, as it arrived.
+    pub(super) fn keep_line(&mut self) {
+        let line = self.line.get_or_insert_default();
+        line.clear();
+        line.extend_from_slice(&self.request.method);
+        line.push(b' ');
+        line.extend_from_slice(&self.request.target);
+        line.extend_from_slice(match self.request.version {
+            Version::Http10 => b" HTTP/1.0",
+            Version::Http11 => b" HTTP/1.1",
+        });
+    }
 }
 
 impl Ended {

@@ -10,9 +10,10 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
+use fulmar_haproxy::Mode;
 use fulmar_proto::{
     ClientConnection, Connection, FileRange, Input, Layer, ServerConnection, Transmit,
 };
@@ -32,6 +33,11 @@ mod pool;
 
 mod requests;
 
+mod cookie;
+mod ready;
+mod route;
+mod rules;
+
 mod dispatch;
 mod place;
 mod pump;
@@ -39,6 +45,7 @@ mod send;
 
 mod failure;
 mod replies;
+mod responses;
 
 mod answer;
 mod credentials;
@@ -79,7 +86,7 @@ impl Http {
     }
 
     fn run(&mut self, now: Instant, shared: &mut Shared, errand: Errand) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         match errand {
             Errand::Touch(socket) if clients.owns(socket) => {
                 clients.touch(now, socket, &mut Requests { servers, desk, shared });
@@ -108,6 +115,18 @@ impl Http {
             Errand::Close(socket) => {
                 servers.cut(now, socket, &mut Replies { clients, desk, shared });
             }
+            Errand::Limit(socket, time) => {
+                let Some((_, seat)) = servers.get(socket) else { return };
+                let (backend, server) = seat.place();
+                let live = &shared.live.backends[backend];
+                let usual = desk::server_timeouts(&live.config, &live.servers[server].config);
+                if servers.timeouts_len() < LIMITS_LEN_MAX {
+                    let limit = Some(time);
+                    let own = Timeouts { answer: limit, body: limit, send: limit, ..usual };
+                    let own = servers.add_timeouts(own);
+                    servers.set_timeouts(socket, own);
+                }
+            }
             Errand::Timer(socket, deadline) => clients.set_timer(socket, deadline),
             Errand::Deadlines(socket, timeouts) => clients.set_timeouts(socket, timeouts),
         }
@@ -115,20 +134,41 @@ impl Http {
 
     /// The connection of a server has ended an exchange: it is kept, if it may be.
     fn free(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
+        let at = self.servers.position(socket);
         let Some((connection, seat)) = self.servers.get_mut(socket) else { return };
         if seat.client.is_some() {
             return;
         }
-        if connection.vacancy() > 0 && !seat.private && !shared.ending {
-            let at = self.servers.position(socket);
-            let Some((_, seat)) = self.servers.get_mut(socket) else { return };
+        let (backend, server) = seat.place();
+        let live = &shared.live.backends[backend];
+        let (config, member) = (&live.servers[server].config, &live.group.members()[server]);
+        let counters = &live.servers[server].counters[shared.thread];
+        let used_up = config.reuse_max.is_some_and(|max| seat.uses > max);
+        let full = config.idle_max.is_some_and(|max| self.desk.pool.idle(seat.shelf) >= max);
+        let shed = seat.sheds != member.sheds() || seat.moved != member.moved();
+        let ends = used_up || shed || shared.ending || (full && !seat.private);
+        if ends {
+            connection.close_after();
+        } else if connection.vacancy() > 0 && !seat.private {
             self.desk.pool.park(seat.shelf, at, seat.is_proven());
-            let (backend, server) = seat.place();
-            let server = &shared.live.backends[backend].servers[server];
-            server.counters[shared.thread].add(Counter::IdleConnections, 1);
+            counters.add(Counter::IdleConnections, 1);
         }
-        let Self { clients, servers, desk } = self;
+        let usual = self.desk.servers[backend][server].timeouts;
+        self.servers.set_timeouts(socket, usual);
+        let Self { clients, servers, desk, .. } = self;
         servers.touch(now, socket, &mut Replies { clients, desk, shared });
+    }
+
+    /// Ends exchanges with servers whose sessions were to be shut down.
+    fn shed(&mut self, now: Instant, shared: &mut Shared) {
+        for socket in self.servers.sockets() {
+            let Some((_, seat)) = self.servers.get(socket) else { continue };
+            let (backend, server) = seat.place();
+            if shared.live.backends[backend].group.members()[server].sheds() != seat.sheds {
+                let Self { clients, servers, desk, .. } = self;
+                servers.cut(now, socket, &mut Replies { clients, desk, shared });
+            }
+        }
     }
 }
 
@@ -150,7 +190,7 @@ impl Relay for Http {
         }
         let session = Session::new(now, bind, peer);
         let connection = ServerConnection::default();
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         let timeouts = desk.frontends[bind.frontend].fresh;
         let mut requests = Requests { servers, desk, shared };
         let socket = clients.insert(now, layer, connection, session, &mut requests);
@@ -159,7 +199,7 @@ impl Relay for Http {
     }
 
     fn handle_connected(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         servers.handle_connected(now, socket, &mut Replies { clients, desk, shared });
         self.settle(now, shared);
     }
@@ -171,7 +211,7 @@ impl Relay for Http {
         socket: SocketId,
         input: &mut Input<'_>,
     ) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_input(now, socket, input, &mut Requests { servers, desk, shared });
         } else {
@@ -184,7 +224,7 @@ impl Relay for Http {
     }
 
     fn handle_sent(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: u64) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_sent(now, socket, bytes, &mut Requests { servers, desk, shared });
         } else {
@@ -197,7 +237,7 @@ impl Relay for Http {
     }
 
     fn handle_loaded(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: &[u8]) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_loaded(now, socket, bytes, &mut Requests { servers, desk, shared });
         } else {
@@ -206,8 +246,19 @@ impl Relay for Http {
         self.settle(now, shared);
     }
 
-    fn handle_hangup(&mut self, _: Instant, _: &mut Shared, _: SocketId) {
-        // Who has ended its side may still wait for the answer (RFC 9112 §9.6).
+    fn handle_hangup(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
+        let Self { clients, servers, desk, .. } = self;
+        if !clients.owns(socket) {
+            return servers.handle_hangup(now, socket);
+        }
+        // Who has ended its side may still wait for the answer (RFC 9112 §9.6), unless the
+        // configuration says that nobody does.
+        let leaves = clients.get(socket).is_some_and(|(_, session)| session.may_leave(shared));
+        if leaves {
+            let error = io::ErrorKind::ConnectionAborted.into();
+            clients.handle_failed(now, socket, error, &mut Requests { servers, desk, shared });
+        }
+        self.settle(now, shared);
     }
 
     fn handle_failed(
@@ -217,7 +268,7 @@ impl Relay for Http {
         socket: SocketId,
         error: io::Error,
     ) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_failed(now, socket, error, &mut Requests { servers, desk, shared });
         } else {
@@ -227,7 +278,7 @@ impl Relay for Http {
     }
 
     fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         clients.handle_timeout(now, &mut Requests { servers, desk, shared });
         servers.handle_timeout(now, &mut Replies { clients, desk, shared });
         self.settle(now, shared);
@@ -237,7 +288,9 @@ impl Relay for Http {
         let Desk { queues, .. } = &self.desk;
         let mut woken = Vec::new();
         for (at, queue) in queues.iter().enumerate() {
-            if !queue.is_empty() && queue.take_wake(&shared.live.backends[at].group) {
+            // Taken even if nobody waits here any more: then it is passed on.
+            let there = &shared.live.backends[at];
+            if there.config.mode == Mode::Http && queue.take_wake(&there.group) {
                 woken.push(at);
             }
         }
@@ -255,16 +308,26 @@ impl Relay for Http {
             }
             self.desk.ask(Errand::Serve(at, None));
         }
+        let sheds = shared.live.backends.iter().flat_map(|it| it.group.members());
+        let sheds = sheds.map(|member| u64::from(member.sheds())).sum();
+        if std::mem::replace(&mut self.desk.sheds, sheds) != sheds {
+            self.shed(now, shared);
+        }
         self.settle(now, shared);
     }
 
+    /// Who has no exchange in hand may have a request on its way: it has a moment for it.
     fn begin_to_end(&mut self, now: Instant, shared: &mut Shared) {
         let Self { clients, servers, desk } = self;
         for socket in clients.sockets() {
-            if let Some((connection, _)) = clients.get_mut(socket) {
-                connection.close_after();
-                clients.touch(now, socket, &mut Requests { servers, desk, shared });
+            let Some((connection, session)) = clients.get_mut(socket) else { continue };
+            if session.exchange.is_none() {
+                let parting = desk.frontends[session.bind().frontend].parting;
+                clients.set_timeouts(socket, parting);
+                continue;
             }
+            connection.close_after();
+            clients.touch(now, socket, &mut Requests { servers, desk, shared });
         }
         for socket in servers.sockets() {
             if servers.get(socket).is_some_and(|(_, seat)| seat.client.is_none()) {
@@ -305,7 +368,7 @@ impl Relay for Http {
     }
 
     fn cut_all(&mut self, now: Instant, shared: &mut Shared) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         for socket in clients.sockets() {
             clients.cut(now, socket, &mut Requests { servers, desk, shared });
         }
@@ -346,3 +409,6 @@ impl Relay for Http {
         [self.clients.poll_timeout(), self.servers.poll_timeout()].into_iter().flatten().min()
     }
 }
+
+/// Sets of deadlines that rules may make: theirs are few, unless they take them from requests.
+const LIMITS_LEN_MAX: usize = 4096;

@@ -5,8 +5,8 @@ use std::time::Instant;
 use fulmar_balance::hash::{domain_part, uri_part};
 use fulmar_balance::{Next, Placement, Wants};
 use fulmar_engine::Exchange as Asked;
+use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::Algorithm;
-use fulmar_haproxy::{Backend, BackendId};
 
 use crate::balancing::hasher;
 use crate::counters::Counter;
@@ -41,6 +41,7 @@ impl Requests<'_> {
         match placement {
             Placement::Placed(server) => {
                 exchange.place_at(now, server);
+                self.placed(backend, server);
                 self.carry(now, asked, (connection, session));
             }
             Placement::Wait(wants) => self.wait(now, asked, exchange, wants),
@@ -48,6 +49,16 @@ impl Requests<'_> {
                 self.answer(now, asked, (connection, session), 503, Ended(b'S', b'C'));
             }
         }
+    }
+
+    /// An exchange has a place at a server.
+    fn placed(&self, backend: usize, server: usize) {
+        let live = &self.shared.live.backends[backend];
+        let counters = &live.servers[server].counters[self.shared.thread];
+        counters.add(Counter::Balanced, 1);
+        counters.add(Counter::SessionsTotal, 1);
+        counters.add(Counter::Sessions, 1);
+        live.counters[self.shared.thread].add(Counter::Balanced, 1);
     }
 
     /// The exchange waits for a place.
@@ -85,6 +96,7 @@ impl Requests<'_> {
         exchange.ticket = None;
         exchange.stage = Stage::Routing;
         exchange.place_at(now, server);
+        self.placed(backend, server);
         self.desk.ask(Errand::Timer(asked.socket, None));
         self.carry(now, asked, (connection, session));
     }

@@ -4,15 +4,23 @@ use std::any::Any;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId};
+use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
+use fulmar_haproxy::BackendId;
+use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, Headers, Response, ServerConnection,
+    BodyLen, Client, ClientConnection, Connection, Event, Headers, Misuse, Response,
+    ServerConnection,
 };
 
-use crate::http::desk::{Desk, Errand};
+use crate::checks::Observation;
+use crate::counters::Counter;
+use crate::http::answer;
+use crate::http::desk::{Desk, Errand, client_timeouts};
+use crate::http::ending;
 use crate::http::exchange::{Ended, Exchange, Stage};
 use crate::http::pump;
 use crate::http::requests::of;
+use crate::http::responses::{self, Fate};
 use crate::http::seat::Seat;
 use crate::http::send;
 use crate::http::session::Session;
@@ -42,26 +50,48 @@ impl Replies<'_> {
             return self.desk.ask(Errand::Close(socket));
         }
         let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
-        let ending = self.shared.ending;
-        let Some(exchange) = of(session, asked.stream) else { return };
-        let Stage::Waiting(up) = exchange.stage else { return };
+        let Some(mut exchange) = session.exchange.take_if(|it| it.stream == asked.stream) else {
+            return;
+        };
         exchange.times.answered = Some(now);
         exchange.status = head.status;
-        let upgrade = head.headers.get("upgrade").filter(|_| head.status == 101);
-        let added: &[(&str, &[u8])] = match &upgrade {
-            Some(protocol) => &[("Upgrade", *protocol)],
-            None => &[],
-        };
-        if ending {
+        let (backend, at) = seat.place();
+        self.shared.live.observe(BackendId(backend), at, Observation::Responded(head.status));
+        if self.shared.ending || exchange.mode == Some(HttpMode::Close) {
             client.close_after();
         }
-        let sent = client.send_head(asked.stream, Response { added, ..*head }, len);
+        let fate = match exchange.looks_back {
+            true => responses::revise(now, self.shared, session, &mut exchange, head),
+            false => Fate::On,
+        };
+        self.desk.ask(Errand::Touch(asked.socket));
+        match fate {
+            Fate::On => {}
+            Fate::Instead(head, body, ended) => {
+                exchange.ended = ended;
+                let reply = (head, body);
+                answer::give(now, self.shared, (client, session), &mut exchange, reply);
+                ending::finish(now, self.shared, self.desk, session, exchange);
+                seat.client = None;
+                return self.desk.ask(Errand::Close(socket));
+            }
+            Fate::Nothing(ended) => {
+                exchange.ended = ended;
+                client.reset(asked.stream, 0);
+                ending::finish(now, self.shared, self.desk, session, exchange);
+                seat.client = None;
+                return self.desk.ask(Errand::Close(socket));
+            }
+        }
+        let Stage::Waiting(up) = exchange.stage else { return };
         exchange.stage = Stage::Answering(up);
-        if sent.is_err() {
+        let before = client.queued();
+        if pass_on(client, &exchange, head, len).is_err() {
             client.reset(asked.stream, 0);
             server.reset(up.stream, 0);
         }
-        self.desk.ask(Errand::Touch(asked.socket));
+        exchange.bytes_out += client.queued().saturating_sub(before);
+        session.exchange = Some(exchange);
     }
 
     fn interim(&mut self, asked: Asked, head: &Response<'_>) {
@@ -78,8 +108,10 @@ impl Replies<'_> {
         let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
         let Some(exchange) = of(session, asked.stream) else { return };
         let Some(up) = exchange.stage.up() else { return };
-        exchange.bytes_out += size as u64;
-        match pump::down(client, asked.stream, bytes) {
+        let before = client.queued();
+        let wants_more = pump::down(client, asked.stream, bytes);
+        exchange.bytes_out += client.queued().saturating_sub(before);
+        match wants_more {
             true => server.release(up.stream, size),
             false => exchange.owed += size,
         }
@@ -105,25 +137,40 @@ impl Replies<'_> {
             return;
         }
         seat.client = None;
-        if seat.private {
-            session.keep().own = Some(socket);
+        if seat.private
+            && let Some(before) = session.keep().own.replace(socket)
+            && before != socket
+        {
+            self.desk.ask(Errand::Close(before));
         }
         if let Some(exchange) = session.exchange.take() {
-            super::ending::finish(now, self.shared, self.desk, session, exchange);
+            ending::finish(now, self.shared, self.desk, session, exchange);
         }
         self.desk.ask(Errand::Free(socket));
     }
 
     /// From now on there are only bytes.
-    fn upgraded(&mut self, asked: Asked, (server, _): (&mut ClientConnection, &mut Seat)) {
+    fn upgraded(&mut self, asked: Asked, (server, seat): (&mut ClientConnection, &mut Seat)) {
         let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
         let Some(exchange) = of(session, asked.stream) else { return };
         let Stage::Answering(up) = exchange.stage else { return };
         exchange.stage = Stage::Tunnel(up);
+        let own = exchange.tunnel_timeout;
         exchange.body.ended = false;
         exchange.handed_over = false;
         pump::up(client, asked.stream, exchange, server, up.stream);
         self.desk.ask(Errand::Touch(asked.socket));
+        let (frontend, backend) = (session.bind().frontend, seat.place().0);
+        let live = &self.shared.live;
+        let of_backend = live.backends[backend].config.timeouts.tunnel;
+        if let Some(tunnel) = own.or(of_backend)
+            && self.clients.timeouts_len() < super::LIMITS_LEN_MAX
+        {
+            let usual = client_timeouts(&live.frontends[frontend].config);
+            let timeouts = Timeouts { tunnel: Some(tunnel), ..usual };
+            let timeouts = self.clients.add_timeouts(timeouts);
+            self.desk.ask(Errand::Deadlines(asked.socket, timeouts));
+        }
     }
 
     /// The server takes more of the request.
@@ -137,6 +184,26 @@ impl Replies<'_> {
     }
 }
 
+/// The head of a response goes to the client: as it came, or as rules have left it.
+fn pass_on(
+    client: &mut ServerConnection,
+    exchange: &Exchange,
+    head: &Response<'_>,
+    len: BodyLen,
+) -> Result<(), Misuse> {
+    let upgrade = head.headers.get("upgrade").filter(|_| head.status == 101);
+    let added = upgrade.map(|protocol| [("Upgrade", protocol)]);
+    let added = added.as_ref().map_or(&[][..], |added| &added[..]);
+    let head = match exchange.has_response {
+        true => {
+            let fields = exchange.response.fields.as_headers();
+            Response { added, ..Response::new(exchange.response.status, fields) }
+        }
+        false => Response { added, ..*head },
+    };
+    client.send_head(exchange.stream, head, len)
+}
+
 impl Handler<ClientConnection, Seat> for Replies<'_> {
     fn handle_established(
         &mut self,
@@ -146,17 +213,23 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
         _: Option<&dyn Any>,
     ) {
         seat.stands = true;
+        let (backend, at) = seat.place();
+        let live = &self.shared.live;
+        live.observe(BackendId(backend), at, Observation::Connected);
+        live.backends[backend].servers[at].counters[self.shared.thread]
+            .add(Counter::Connections, 1);
         let Some(asked) = seat.client else { return };
-        let place = seat.place();
         let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
         let Some(exchange) = of(session, asked.stream) else { return };
-        let backend = &self.shared.live.backends[place.0].config;
-        let begun = send::begin(now, asked, client, exchange, (server, seat), backend, socket);
+        if let Some(time) = exchange.server_timeout {
+            self.desk.ask(Errand::Limit(socket, time));
+        }
+        let begun = send::begin(now, asked, client, exchange, (server, seat), socket);
         if begun.is_err() {
-            super::answer::status(client, exchange, 500);
             if let Some(mut exchange) = session.exchange.take() {
+                answer::status(now, self.shared, (client, session), &mut exchange, 500);
                 exchange.ended = Ended(b'I', b'H');
-                super::ending::finish(now, self.shared, self.desk, session, exchange);
+                ending::finish(now, self.shared, self.desk, session, exchange);
             }
             seat.client = None;
             self.desk.ask(Errand::Close(socket));
@@ -189,7 +262,7 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
         let at = socket.index / crate::relay::LANES;
         if self.desk.pool.unpark(seat.shelf, at, seat.is_proven()) {
             let (backend, server) = seat.place();
-            super::ending::idle_less(self.shared, backend, server);
+            ending::idle_less(self.shared, backend, server);
         }
         if let Some(asked) = seat.client {
             self.lose(now, asked, &seat, end);

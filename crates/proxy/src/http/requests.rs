@@ -10,6 +10,7 @@ use fulmar_proto::{
     StreamId,
 };
 use fulmar_semantics::proxy_protocol::Header;
+use fulmar_tls::Info;
 
 use crate::counters::Counter;
 use crate::http::desk::{Desk, Errand};
@@ -17,7 +18,7 @@ use crate::http::ending;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::pump;
 use crate::http::seat::Seat;
-use crate::http::session::Session;
+use crate::http::session::{Session, Tls};
 use crate::shared::Shared;
 
 /// Hears what clients say; the servers' side is at hand.
@@ -60,7 +61,13 @@ impl Requests<'_> {
     }
 
     /// Bytes of a request's body, or of a tunnel.
-    fn data(&mut self, asked: Asked, (connection, session): Client<'_>, bytes: Bytes) {
+    fn data(
+        &mut self,
+        now: Instant,
+        asked: Asked,
+        (connection, session): Client<'_>,
+        bytes: Bytes,
+    ) {
         let Some(exchange) = of(session, asked.stream) else {
             return connection.release(asked.stream, bytes.len()); // it has its answer
         };
@@ -69,17 +76,30 @@ impl Requests<'_> {
             exchange.body.keep(&bytes);
         }
         exchange.body.waiting.push_back(bytes);
-        self.pump(asked, connection, exchange);
+        self.grown(now, asked, (connection, session));
+    }
+
+    /// More of a request has come: it goes on, if that was waited for.
+    fn grown(&mut self, now: Instant, asked: Asked, (connection, session): Client<'_>) {
+        let Some(exchange) = of(session, asked.stream) else { return };
+        match exchange.stage {
+            Stage::Collecting(at_least) if exchange.body.has(at_least) => {
+                self.desk.ask(Errand::Timer(asked.socket, None));
+                self.route(now, asked, (connection, session));
+            }
+            _ => self.pump(asked, connection, exchange),
+        }
     }
 
     /// The request is complete, or the client's side of a tunnel has ended.
-    fn end(&mut self, asked: Asked, (connection, session): Client<'_>, trailers: Headers<'_>) {
+    fn end(&mut self, now: Instant, asked: Asked, client: Client<'_>, trailers: Headers<'_>) {
+        let (connection, session) = client;
         let Some(exchange) = of(session, asked.stream) else { return };
         exchange.body.ended = true;
         if !trailers.is_empty() {
             exchange.body.trailers.extend(trailers).expect("a section is not that long");
         }
-        self.pump(asked, connection, exchange);
+        self.grown(now, asked, (connection, session));
     }
 
     /// Passes on what has come of a request's body, as far as its server takes it.
@@ -110,6 +130,11 @@ impl Requests<'_> {
         let Some(exchange) = of(session, asked.stream) else { return };
         match exchange.stage {
             Stage::Routing => self.dispatch(now, asked, (connection, session)),
+            Stage::Tarpit => self.answer_late(now, asked, (connection, session)),
+            Stage::Collecting(_) => {
+                exchange.body.gone |= !exchange.body.ended; // what is there has to do
+                self.route(now, asked, (connection, session));
+            }
             Stage::Queued => self.overdue(now, asked, (connection, session)),
             Stage::Resting => {
                 exchange.stage = Stage::Routing;
@@ -130,11 +155,25 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
         let (_, session) = client;
         let Some(header) = info.downcast_ref::<Header>() else { return };
         if let Some(source) = header.source() {
+            session.keep().connected_from = Some(session.peer);
             session.peer = source;
         }
         if let Some(destination) = header.destination() {
             session.keep().destination = Some(destination);
         }
+    }
+
+    fn handle_established(
+        &mut self,
+        now: Instant,
+        _: SocketId,
+        (_, session): Client<'_>,
+        info: Option<&dyn Any>,
+    ) {
+        let Some(info) = info.and_then(Info::of) else { return };
+        let took = now.saturating_duration_since(session.since).as_millis();
+        session.handshake = u32::try_from(took).unwrap_or(u32::MAX);
+        session.keep().tls = Some(Tls::of(&info));
     }
 
     fn handle(
@@ -148,8 +187,8 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
         let asked = Asked { socket, stream };
         match event {
             Event::Head { head, len, .. } => self.head(now, asked, client, &head, len),
-            Event::Data { bytes, .. } => self.data(asked, client, bytes),
-            Event::End { trailers, .. } => self.end(asked, client, trailers),
+            Event::Data { bytes, .. } => self.data(now, asked, client, bytes),
+            Event::End { trailers, .. } => self.end(now, asked, client, trailers),
             Event::Writable { .. } => self.writable(stream, client.1),
             // The server's side tells when the tunnel begins; no client sends the others.
             Event::Upgraded { .. } | Event::Informational { .. } | Event::Reset { .. } => {}
@@ -163,9 +202,10 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
         self.go_on(now, Asked { socket, stream }, client);
     }
 
-    fn handle_gone(&mut self, now: Instant, socket: SocketId, mut session: Session, end: End) {
-        if let Some(exchange) = session.exchange.take() {
-            self.abandon(now, socket, &mut session, exchange, &end);
+    fn handle_gone(&mut self, now: Instant, _: SocketId, mut session: Session, end: End) {
+        match session.exchange.take() {
+            Some(exchange) => self.abandon(now, &mut session, exchange, &end),
+            None => self.leave_unheard(now, &mut session, &end),
         }
         if let Some(own) = session.kept.as_ref().and_then(|kept| kept.own) {
             self.desk.ask(Errand::Close(own));

@@ -27,6 +27,10 @@ pub(super) struct Seat {
     pub(super) heard: bool,
     /// One client alone may use it.
     pub(super) private: bool,
+    /// How often the server's address had changed before: from then on it is another server.
+    pub(super) moved: u32,
+    /// How often sessions of the server had been shut down before.
+    pub(super) sheds: u32,
 }
 
 impl Seat {
@@ -44,6 +48,8 @@ impl Seat {
             sent: false,
             heard: false,
             private: false,
+            moved: 0,
+            sheds: 0,
         }
     }
 

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use fulmar_engine::{Exchange as Asked, SocketId};
-use fulmar_haproxy::Backend;
 use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{ClientConnection, Connection, Misuse, Request, ServerConnection};
+use smallvec::SmallVec;
 
 use crate::http::exchange::{Exchange, Stage, Up};
 use crate::http::pump;
@@ -21,13 +21,12 @@ pub(super) fn begin(
     client: &mut ServerConnection,
     exchange: &mut Exchange,
     (server, seat): (&mut ClientConnection, &mut Seat),
-    backend: &Backend,
     socket: SocketId,
 ) -> Result<(), Misuse> {
     let stream = server.open().expect("a connection that is free takes a request");
-    let mut added = Vec::new();
-    if backend.options.http_mode.is_some_and(|mode| mode != HttpMode::KeepAlive) {
-        added.push(("Connection", &b"close"[..]));
+    let mut added: SmallVec<[(&str, &[u8]); 3]> = SmallVec::new();
+    if exchange.mode.is_some_and(|mode| mode != HttpMode::KeepAlive) {
+        added.push(("Connection", b"close"));
     }
     if !exchange.upgrade.is_empty() {
         added.push(("Upgrade", &exchange.upgrade[..]));
@@ -42,6 +41,7 @@ pub(super) fn begin(
         ..Request::new(&exchange.request.method, &exchange.request.target, fields)
     };
     server.send_head(stream, head, exchange.len)?;
+    drop(added);
     (seat.client, seat.sent, seat.heard) = (Some(asked), false, false);
     seat.uses = seat.uses.saturating_add(1);
     exchange.times.connected.get_or_insert(now);

@@ -6,9 +6,10 @@ use std::time::Instant;
 use fulmar_engine::SocketId;
 use fulmar_rules::Sample;
 use fulmar_rules::subject::Variable;
+use fulmar_tls::{Info, Version};
 
-use crate::http::exchange::Exchange;
-use crate::shared::BindId;
+use crate::http::exchange::{Exchange, Stage};
+use crate::shared::{BindId, Shared};
 
 /// What is attached to the connection of a client; an idle one costs as much as this.
 #[derive(Debug)]
@@ -57,6 +58,22 @@ pub(super) struct Tls {
     pub(super) certificate: Option<Vec<u8>>,
 }
 
+impl Tls {
+    pub(super) fn of(info: &Info<'_>) -> Self {
+        Self {
+            version: match info.version {
+                Version::Tls12 => "TLSv1.2",
+                _ => "TLSv1.3",
+            },
+            cipher: info.cipher,
+            alpn: info.alpn.map(<[u8]>::to_vec),
+            server_name: info.server_name.map(str::to_owned),
+            resumed: info.resumed,
+            certificate: info.certificates().next().map(<[u8]>::to_vec),
+        }
+    }
+}
+
 impl Session {
     pub(super) fn new(now: Instant, bind: BindId, peer: SocketAddr) -> Self {
         let narrow = |at: usize| u32::try_from(at).expect("fewer listeners than 2^32");
@@ -75,6 +92,17 @@ impl Session {
     /// The listening address that the client came by.
     pub(super) fn bind(&self) -> BindId {
         BindId { frontend: self.frontend as usize, bind: self.bind as usize }
+    }
+
+    /// True if a client that has ended its side takes back what it asked for (`abortonclose`): as
+    /// long as nothing has been answered.
+    pub(super) fn may_leave(&self, shared: &Shared) -> bool {
+        let Some(exchange) = &self.exchange else { return false };
+        let frontend = &shared.live.frontends[self.frontend as usize].config.options;
+        let backend = exchange.backend.map(|at| &shared.live.backends[at.0].config.options);
+        let wanted =
+            frontend.abort_on_close || backend.is_some_and(|options| options.abort_on_close);
+        wanted && !matches!(exchange.stage, Stage::Answering(_) | Stage::Tunnel(_))
     }
 
     /// What few clients have, made if it is not there.

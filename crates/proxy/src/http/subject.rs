@@ -67,7 +67,6 @@ impl View<'_> {
             }
             Fact::FirstRequest => Some(Sample::Bool(self.session.requests <= 1)),
             Fact::Hostname => text(self.shared.services.hostname()),
-            Fact::Process => number(self.shared.services.process()),
             _ => None,
         }
     }
@@ -145,6 +144,10 @@ impl View<'_> {
             LogField::ServerPort => number(self.server_address()?.port()),
             LogField::FrontendAddress => Some(Sample::Address(self.destination()?.ip())),
             LogField::FrontendPort => number(self.destination()?.port()),
+            LogField::RequestCaptures => number(frontend.config.request_captures.len() as u64),
+            LogField::ResponseCaptures => number(frontend.config.response_captures.len() as u64),
+            LogField::RequestLine => Some(Sample::Text(exchange.line.as_deref()?.into())),
+            LogField::RequestCounter => number(sum(&frontend.counters, Counter::Requests)),
             LogField::ClientAddress => Some(Sample::Address(self.session.peer.ip())),
             LogField::ClientPort => number(self.session.peer.port()),
             LogField::TlsCipher => self.own(&Fact::TlsCipher),
@@ -157,10 +160,9 @@ impl View<'_> {
         }
     }
 
+    /// Milliseconds since 1970.
     fn millis_of(&self, moment: Instant) -> u64 {
-        let ago = self.now.saturating_duration_since(moment);
-        let then = self.shared.since_epoch(self.now).saturating_sub(ago);
-        u64::try_from(then.as_millis()).unwrap_or(u64::MAX)
+        self.shared.wall_millis(self.now, moment)
     }
 
     /// Letters that say how the exchange ended: two, or four with those of cookies.

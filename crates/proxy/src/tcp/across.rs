@@ -3,6 +3,7 @@
 //! Nothing is decided here. Whatever is more than passing bytes on is noted as [`Work`], and done
 //! when both sides are free again.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -11,7 +12,7 @@ use fulmar_engine::{End, Handler, Links, SocketId};
 use fulmar_proto::{Connection, Event, Headers, Raw, RawConnection, Segment};
 use fulmar_semantics::proxy_protocol;
 
-use super::session::{Sessions, Stage};
+use super::session::{Sessions, Stage, Tls};
 
 /// Connections of clients, or of servers.
 pub(super) type Side = Links<RawConnection, Seat>;
@@ -172,12 +173,15 @@ impl Handler<RawConnection, Seat> for Across<'_> {
         _: Instant,
         socket: SocketId,
         (_, seat): (&mut RawConnection, &mut Seat),
-        _: Option<&dyn std::any::Any>,
+        info: Option<&dyn Any>,
     ) {
         let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
         self.desk.work.push_back(match self.from {
             Way::Client => {
                 session.client = Some(socket);
+                if let Some(tls) = info.and_then(Tls::of) {
+                    session.traits.get_or_insert_default().tls = Some(tls);
+                }
                 Work::Opened(seat.session)
             }
             Way::Server => Work::Reached(seat.session),
@@ -190,15 +194,17 @@ impl Handler<RawConnection, Seat> for Across<'_> {
         _: Instant,
         _: SocketId,
         (_, seat): (&mut RawConnection, &mut Seat),
-        info: &dyn std::any::Any,
+        info: &dyn Any,
     ) {
         let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
         if self.from == Way::Client
             && let Some(header) = info.downcast_ref::<proxy_protocol::Header>()
-            && header.addresses.is_some()
         {
-            session.source = header.source();
-            session.destination = header.destination();
+            session.told_by_proxy = true;
+            if header.addresses.is_some() {
+                session.set_source(header.source());
+                session.set_destination(header.destination());
+            }
         }
     }
 

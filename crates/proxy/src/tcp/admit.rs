@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fulmar_engine::SocketId;
-use fulmar_haproxy::model::BindAddress;
 use fulmar_proto::{Layer, RawConnection};
-use fulmar_rules::tcp::{TcpAction, TcpRule};
+use fulmar_rules::tcp::{TcpRule, TcpVerdict, run_tcp};
 
 use super::across::{Seat, Way};
-use super::inspect::{Verdict, judge};
 use super::session::{Session, Stage};
-use super::subject::View;
+use super::subject::Visit;
 use super::{Tcp, Work};
 use crate::counters::Counter;
 use crate::live::LiveFrontend;
@@ -34,8 +32,10 @@ impl Tcp {
         // Who comes over a Unix socket has no address.
         let source = (peer.port() != 0).then_some(peer);
         let mut session = Session::new(now, bind, source);
-        session.destination = listening(frontend, bind);
-        if refuses(&frontend.config.connection_rules, shared, &session) {
+        if shared.local.is_some() {
+            session.set_destination(shared.local);
+        }
+        if refuses(now, &frontend.config.connection_rules, shared, &mut session) {
             count(frontend, bind, shared.thread, Counter::DeniedConnections);
             return None;
         }
@@ -55,11 +55,12 @@ impl Tcp {
 
     /// The client's connection stands.
     pub(super) fn handle_opened(&mut self, now: Instant, shared: &mut Shared, number: u32) {
-        let Some(session) = self.desk.sessions.get(number) else { return };
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let bind = session.bind;
+        session.times.opened = Some(session.age(now));
         let live = Arc::clone(&shared.live);
         let frontend = &live.frontends[bind.frontend];
-        if refuses(&frontend.config.session_rules, shared, session) {
+        if refuses(now, &frontend.config.session_rules, shared, session) {
             count(frontend, bind, shared.thread, Counter::DeniedSessions);
             return self.drop_client(now, number);
         }
@@ -98,21 +99,11 @@ pub(super) fn count(frontend: &LiveFrontend, bind: BindId, thread: usize, counte
     frontend.listeners[bind.bind][thread].add(counter, 1);
 }
 
-/// What a client of this listener connects to, if there is only one possibility.
-fn listening(frontend: &LiveFrontend, bind: BindId) -> Option<SocketAddr> {
-    match frontend.config.binds.get(bind.bind)?.address {
-        BindAddress::Tcp(address) if !address.ip().is_unspecified() && address.port() != 0 => {
-            Some(address)
-        }
-        _ => None,
-    }
-}
-
 /// True if rules that cannot wait are against a session.
-fn refuses(rules: &[TcpRule], shared: &Shared, session: &Session) -> bool {
+fn refuses(now: Instant, rules: &[TcpRule], shared: &Shared, session: &mut Session) -> bool {
     !rules.is_empty()
-        && matches!(
-            judge(rules, &View { shared, session, complete: true }),
-            Verdict::Decided(TcpAction::Reject)
-        )
+        && match run_tcp(rules, &mut Visit { shared, session, now, complete: true }) {
+            TcpVerdict::Accept | TcpVerdict::Wait => false,
+            TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::SilentDrop => true,
+        }
 }

@@ -23,8 +23,6 @@ pub(super) enum By {
     Resources,
     /// The server was marked down.
     Down,
-    /// A better server is up again.
-    Up,
     /// An operator.
     Killed,
     /// The client was silent for too long.
@@ -60,7 +58,6 @@ impl Ending {
             By::Proxy => b'P',
             By::Resources => b'R',
             By::Down => b'D',
-            By::Up => b'U',
             By::Killed => b'K',
             By::ClientTimeout => b'c',
             By::ServerTimeout => b's',

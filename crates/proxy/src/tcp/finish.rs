@@ -4,7 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use fulmar_balance::Health;
 use fulmar_engine::End;
+use fulmar_haproxy::{BackendId, Mode, ServerId};
 
 use super::Tcp;
 use super::across::Way;
@@ -116,6 +118,42 @@ impl Tcp {
         let _ = now;
     }
 
+    /// Servers were marked down, or better ones are up: sessions there are shut down, if the
+    /// configuration says so or an operator does.
+    pub(super) fn shed(&mut self, now: Instant, shared: &mut Shared) {
+        let live = Arc::clone(&shared.live);
+        for (backend, there) in live.backends.iter().enumerate() {
+            for (server, member) in there.group.members().iter().enumerate() {
+                let seen = &mut self.sheds[backend][server];
+                if there.config.mode == Mode::Tcp && *seen != member.sheds() {
+                    *seen = member.sheds();
+                    let by = if member.health() == Health::Down { By::Down } else { By::Killed };
+                    self.shut_down(now, shared, (BackendId(backend), ServerId(server)), by);
+                }
+            }
+        }
+    }
+
+    /// Ends all sessions at a server. Walks all of them.
+    fn shut_down(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        (backend, server): (BackendId, ServerId),
+        by: By,
+    ) {
+        for socket in self.servers.sockets() {
+            let Some((_, seat)) = self.servers.get(socket) else { continue };
+            let number = seat.session;
+            let Some(session) = self.desk.sessions.get_mut(number) else { continue };
+            if (session.backend, session.target) == (Some(backend), Some(server)) {
+                session.end(Ending { by, when: When::Data });
+                self.cut_client(now, number);
+                self.work(now, shared);
+            }
+        }
+    }
+
     /// The client takes back what it asked for.
     pub(super) fn handle_left(&mut self, now: Instant, shared: &mut Shared, number: u32) {
         let Some(session) = self.desk.sessions.get(number) else { return };
@@ -151,12 +189,17 @@ impl Tcp {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         session.stage = Stage::Over;
         count(shared, session);
-        let frontend = &shared.live.frontends[session.bind.frontend].config;
+        let bind = session.bind;
+        let frontend = &shared.live.frontends[bind.frontend].config;
         let told = as_soon && frontend.log_options.as_soon_as_possible;
         if known && !told {
             self.log(now, shared, number);
         }
         self.desk.sessions.remove(number);
+        let there = &shared.live.frontends[bind.frontend];
+        for counters in [&there.counters, &there.listeners[bind.bind]] {
+            counters[shared.thread].subtract(Counter::Sessions, 1);
+        }
     }
 
     /// A line for the log, if this session is worth one.
@@ -174,13 +217,15 @@ impl Tcp {
         {
             return;
         }
-        let severity = match failed && options.separate_errors {
-            true => Severity::Error,
-            false => Severity::Info,
+        let severity = match (session.log_level, failed && options.separate_errors) {
+            (Some(None), _) => return,
+            (Some(Some(level)), _) => Severity::of(level),
+            (None, true) => Severity::Error,
+            (None, false) => Severity::Info,
         };
         let mut line = Vec::new();
-        let view = View { shared, session, complete: true };
-        frontend.log_format.render(&view.at(now), &mut line);
+        let view = View::new(shared, session, now);
+        frontend.log_format.render(&view, &mut line);
         shared.journal.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &line);
     }
 }
@@ -195,7 +240,8 @@ fn error_of(end: End) -> io::Error {
     }
 }
 
-/// What a session leaves in the statistics of all that it came past.
+/// What a session leaves in the statistics of all that it came past. It still counts as one of its
+/// frontend's.
 fn count(shared: &Shared, session: &Session) {
     let thread = shared.thread;
     let frontend = &shared.live.frontends[session.bind.frontend];
@@ -203,7 +249,6 @@ fn count(shared: &Shared, session: &Session) {
     let target = session.target.and_then(|it| backend?.servers.get(it.0));
     let front = [&frontend.counters[thread], &frontend.listeners[session.bind.bind][thread]];
     let back = [backend.map(|it| &it.counters[thread]), target.map(|it| &it.counters[thread])];
-    front.iter().for_each(|it| it.subtract(Counter::Sessions, 1));
     if let Some(backend) = back[0] {
         backend.subtract(Counter::Sessions, 1);
     }

@@ -18,13 +18,14 @@ mod inspect;
 mod reach;
 
 mod finish;
+mod record;
 mod subject;
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_balance::Queue;
+use fulmar_balance::{Member, Queue};
 use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
 use fulmar_proto::{FileRange, Input, Layer, Transmit};
 
@@ -43,6 +44,8 @@ pub(crate) struct Tcp {
     limits: Limits,
     /// Sessions that wait for a place, by backend.
     queues: Vec<Queue<u32>>,
+    /// How often each server's sessions were to be shut down, by backend.
+    sheds: Vec<Box<[u32]>>,
 }
 
 impl Tcp {
@@ -53,7 +56,10 @@ impl Tcp {
         let limits = Limits::new(&shared.live, &mut clients, &mut servers);
         let queues = shared.live.backends.iter();
         let queues = queues.map(|it| Queue::new(shared.thread, &it.group)).collect();
-        Self { clients, servers, desk: Desk::default(), limits, queues }
+        let sheds = shared.live.backends.iter();
+        let sheds = sheds.map(|it| it.group.members().iter().map(Member::sheds).collect());
+        let (desk, sheds) = (Desk::default(), sheds.collect());
+        Self { clients, servers, desk, limits, queues, sheds }
     }
 
     /// The side that a socket belongs to, and who hears of it.
@@ -169,6 +175,7 @@ impl Relay for Tcp {
     }
 
     fn handle_wake(&mut self, now: Instant, shared: &mut Shared) {
+        self.shed(now, shared);
         self.serve_all_queues(now, shared);
         self.work(now, shared);
     }

@@ -34,7 +34,7 @@ impl Tcp {
         let Some(session) = self.desk.sessions.get(number) else { return };
         let Some(backend) = session.backend else { return };
         let there = &live.backends[backend.0];
-        let view = View { shared, session, complete: true };
+        let view = View::new(shared, session, now);
         let named = there.config.use_servers.iter().find(|(server, condition)| {
             there.group.members()[server.0].is_reachable() && condition.holds(&view)
         });
@@ -78,7 +78,9 @@ impl Tcp {
         let Some(backend) = session.backend else { return };
         let there = &shared.live.backends[backend.0];
         session.stage = Stage::Queued;
-        session.ticket = Some(self.queues[backend.0].push(&there.group, wants, number));
+        session.queue_position = there.group.queued() + 1;
+        let ticket = self.queues[backend.0].push(&there.group, wants, number);
+        session.ticket = Some(Box::new(ticket));
         there.counters[shared.thread].add(Counter::Queued, 1);
         let timeouts = &there.config.timeouts;
         let deadline = timeouts.queue.or(timeouts.connect).map(|after| now + after);
@@ -93,7 +95,7 @@ impl Tcp {
             return;
         };
         let there = &shared.live.backends[backend.0];
-        self.queues[backend.0].cancel(&there.group, ticket);
+        self.queues[backend.0].cancel(&there.group, *ticket);
         there.counters[shared.thread].subtract(Counter::Queued, 1);
         self.set_timer(number, None);
     }
@@ -151,13 +153,14 @@ impl Tcp {
         server.counters[shared.thread].add(Counter::ConnectsTried, 1);
         let address = there.group.members()[target.0].address();
         let destination = Destination { backend: &there.config, server, address };
-        let view = View { shared, session, complete: true };
+        let view = View::new(shared, session, now);
         let name = server.config.tls.as_ref().and_then(|tls| view.server_name(tls));
+        let tls = view.tls().map(|tls| tls.told());
         let client = Client {
             source: session.source,
-            destination: session.destination,
+            destination: view.destination(),
             server_name: name.as_deref(),
-            tls: None,
+            tls: tls.as_ref(),
         };
         let mut opening = match destination.open(client) {
             Ok(opening) => opening,
@@ -263,9 +266,12 @@ impl Tcp {
     pub(super) fn handle_session_timer(&mut self, now: Instant, shared: &mut Shared, number: u32) {
         let Some(session) = self.desk.sessions.get(number) else { return };
         match session.stage {
-            Stage::Inspecting(_) => self.inspect(now, shared, number, None),
+            Stage::Inspecting(_) => self.inspect(now, shared, number),
             Stage::Queued => {
                 self.unqueue(shared, number);
+                if let Some(session) = self.desk.sessions.get_mut(number) {
+                    session.times.dequeued = Some(session.age(now));
+                }
                 self.fail(now, shared, number, By::ServerTimeout, When::Queue);
             }
             Stage::Pausing => self.connect(now, shared, number),
@@ -310,16 +316,17 @@ fn key(backend: &Backend, view: &View<'_>) -> Option<u32> {
     }
 }
 
-/// True if another server is tried after this attempt. Without an option to say so it is, where
-/// it is just the next one's turn.
+/// True if another server is tried after this attempt (`option redispatch`): after every so many of
+/// them, or where it is just the next one's turn.
 fn redispatches(backend: &Backend, session: &Session) -> bool {
     let attempts = i64::from(session.retries);
-    let every = i64::from(backend.options.redispatch);
-    match every {
-        1.. => attempts % every == 0,
-        0 => matches!(backend.algorithm, Algorithm::RoundRobin | Algorithm::StaticRoundRobin),
-        _ => {
-            let last = i64::from(backend.retries) + 1 + every;
+    let in_turn = matches!(backend.algorithm, Algorithm::RoundRobin | Algorithm::StaticRoundRobin);
+    match i64::from(backend.options.redispatch) {
+        0 => false,
+        _ if in_turn => true,
+        every @ 1.. => attempts % every == 0,
+        from_last => {
+            let last = i64::from(backend.retries) + 1 + from_last;
             last > 0 && attempts % last == 0
         }
     }

@@ -1,12 +1,18 @@
 //! A session: a client, the server that it was brought to, and what became of both.
 
+use std::any::Any;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use fulmar_balance::Ticket;
 use fulmar_engine::SocketId;
 use fulmar_haproxy::{BackendId, ServerId};
+
+use fulmar_rules::Sample;
+use fulmar_rules::subject::Variable;
+use fulmar_semantics::proxy_protocol;
+use fulmar_tls::{Info, Version};
 
 use super::ending::Ending;
 use crate::shared::BindId;
@@ -20,22 +26,28 @@ pub(super) struct Session {
     pub(super) client: Option<SocketId>,
     /// `None` before there is one, and when it is gone.
     pub(super) server: Option<SocketId>,
+    /// There was such a header.
+    pub(super) told_by_proxy: bool,
     /// Where the client connects from, as far as it is believed.
     pub(super) source: Option<SocketAddr>,
-    /// What it connected to.
-    pub(super) destination: Option<SocketAddr>,
     pub(super) backend: Option<BackendId>,
     /// The server that was chosen; it has a place at it if `seated`.
     pub(super) target: Option<ServerId>,
     pub(super) seated: bool,
     /// While it waits for a place.
-    pub(super) ticket: Option<Ticket>,
+    pub(super) ticket: Option<Box<Ticket>>,
     /// Attempts after the first.
     pub(super) retries: u32,
     /// Another server was tried than the first.
     pub(super) redispatched: bool,
     /// What the client said before there was a server.
     pub(super) pending: Pending,
+    /// Its place among those who waited, when it began to; from 1.
+    pub(super) queue_position: u32,
+    /// What only some sessions have.
+    pub(super) traits: Option<Box<Traits>>,
+    /// What a rule says of its line in the log; `None` in it: there is none.
+    pub(super) log_level: Option<Option<u8>>,
     /// Bytes from the client.
     pub(super) received: u64,
     /// Bytes from the server.
@@ -45,6 +57,66 @@ pub(super) struct Session {
     pub(super) times: Times,
     /// How it ends, once that is known.
     pub(super) ending: Option<Ending>,
+}
+
+/// What only some sessions have: those with TLS, and those that rules note something of.
+#[derive(Debug, Default)]
+pub(super) struct Traits {
+    /// Where the connection comes from, if its client is somebody else.
+    pub(super) peer: Option<SocketAddr>,
+    /// What the client connected to, if the listening address does not tell.
+    pub(super) destination: Option<SocketAddr>,
+    pub(super) tls: Option<Tls>,
+    pub(super) variables: Vec<(Variable, Sample<'static>)>,
+    /// By slot.
+    pub(super) captures: Vec<(usize, Vec<u8>)>,
+}
+
+/// What the client's TLS has agreed on.
+#[derive(Debug)]
+pub(super) struct Tls {
+    /// As OpenSSL writes it.
+    pub(super) version: &'static str,
+    pub(super) cipher: &'static str,
+    pub(super) alpn: Option<String>,
+    pub(super) server_name: Option<String>,
+    pub(super) resumed: bool,
+    /// The client's own certificate, in DER.
+    pub(super) certificate: Option<Vec<u8>>,
+}
+
+impl Tls {
+    /// Of a layer, if it is TLS.
+    pub(super) fn of(layer: &dyn Any) -> Option<Self> {
+        let info = Info::of(layer)?;
+        Some(Self {
+            version: match info.version {
+                Version::Tls12 => "TLSv1.2",
+                Version::Tls13 => "TLSv1.3",
+            },
+            cipher: info.cipher,
+            alpn: info.alpn.map(|name| String::from_utf8_lossy(name).into_owned()),
+            server_name: info.server_name.map(str::to_owned),
+            resumed: info.resumed,
+            certificate: info.certificates().next().map(<[u8]>::to_vec),
+        })
+    }
+
+    /// As a PROXY header of version 2 tells it: the connection is TLS, and the client's certificate,
+    /// if it gave one, was verified (§2.2.5).
+    pub(super) fn told(&self) -> proxy_protocol::Tls {
+        const SSL: u8 = 1;
+        const CERT_CONN: u8 = 2;
+        const CERT_SESS: u8 = 4;
+        let shown = if self.certificate.is_some() { CERT_CONN | CERT_SESS } else { 0 };
+        proxy_protocol::Tls {
+            client: SSL | shown,
+            verify: 0,
+            version: Some(self.version.to_owned()),
+            cipher: Some(self.cipher.to_owned()),
+            ..proxy_protocol::Tls::default()
+        }
+    }
 }
 
 /// How far it is.
@@ -76,6 +148,8 @@ pub(super) enum Rules {
 /// When things happened; `None`: never.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
+    /// What lies below the client's connection stood.
+    pub(super) opened: Option<u32>,
     /// A server was to be chosen.
     pub(super) routed: Option<u32>,
     /// It left the queue, or never was in it.
@@ -89,48 +163,49 @@ pub(super) struct Times {
 /// What a client has said while nobody listened.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
-    bytes: Bytes,
+    bytes: Option<Box<Bytes>>, // soon gone: an idle session has none
     /// And then it said that this was all.
     pub(super) ended: bool,
 }
 
 impl Pending {
     pub(super) fn push(&mut self, bytes: Bytes) {
-        if self.bytes.is_empty() {
+        let Some(before) = self.bytes.take() else {
             // Little is copied, so that it does not keep the memory that it came in.
             let small = bytes.len() <= COPY_SIZE_MAX;
-            self.bytes = if small { Bytes::copy_from_slice(&bytes) } else { bytes };
+            let bytes = if small { Bytes::copy_from_slice(&bytes) } else { bytes };
+            self.bytes = Some(Box::new(bytes));
             return;
-        }
-        let own = self.take().try_into_mut();
+        };
+        let own = before.try_into_mut();
         let mut own = own.unwrap_or_else(|shared| BytesMut::from(&shared[..]));
         own.extend_from_slice(&bytes);
-        self.bytes = own.freeze();
+        self.bytes = Some(Box::new(own.freeze()));
     }
 
     /// True if this is as much as waits for a server, and as much as rules see.
     pub(super) fn is_full(&self) -> bool {
-        self.bytes.len() >= PENDING_MAX
+        self.bytes().len() >= PENDING_MAX
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.as_ref().map_or(&[], |bytes| &bytes[..])
     }
 
     pub(super) fn take(&mut self) -> Bytes {
-        std::mem::take(&mut self.bytes)
+        self.bytes.take().map_or_else(Bytes::new, |bytes| *bytes)
     }
 }
 
 impl Session {
-    pub(super) fn new(now: Instant, bind: BindId, source: Option<SocketAddr>) -> Self {
+    pub(super) fn new(now: Instant, bind: BindId, peer: Option<SocketAddr>) -> Self {
         Self {
             bind,
             stage: Stage::Opening,
             client: None,
             server: None,
-            source,
-            destination: None,
+            told_by_proxy: false,
+            source: peer,
             backend: None,
             target: None,
             seated: false,
@@ -138,6 +213,9 @@ impl Session {
             retries: 0,
             redispatched: false,
             pending: Pending::default(),
+            queue_position: 0,
+            traits: None,
+            log_level: None,
             received: 0,
             answered: 0,
             accepted: now,
@@ -146,10 +224,36 @@ impl Session {
         }
     }
 
+    /// Where the connection comes from, whatever a PROXY header says of its client.
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
+        self.traits.as_ref().and_then(|it| it.peer).or(self.source)
+    }
+
+    /// Somebody else is the client, as a header or a rule has told.
+    pub(super) fn set_source(&mut self, source: Option<SocketAddr>) {
+        let peer = self.peer();
+        self.traits.get_or_insert_default().peer = peer;
+        self.source = source;
+    }
+
+    /// It connected to this address.
+    pub(super) fn set_destination(&mut self, destination: Option<SocketAddr>) {
+        self.traits.get_or_insert_default().destination = destination;
+    }
+
     /// Milliseconds from its beginning to `now`.
     pub(super) fn age(&self, now: Instant) -> u32 {
         let millis = now.saturating_duration_since(self.accepted).as_millis();
         u32::try_from(millis).unwrap_or(u32::MAX)
+    }
+
+    /// These rules are asked from now on, and may wait for so long.
+    pub(super) fn inspect_for(&mut self, now: Instant, rules: Rules, delay: Option<Duration>) {
+        self.stage = Stage::Inspecting(rules);
+        self.times.inspected_until = delay.map(|delay| {
+            let millis = u32::try_from(delay.as_millis()).unwrap_or(u32::MAX);
+            self.age(now).saturating_add(millis)
+        });
     }
 
     /// Notes why it ends; what was noted first counts.

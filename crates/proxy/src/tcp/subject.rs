@@ -1,15 +1,16 @@
-//! A session, as rules and lines of the log see it.
+//! A session, as rules see and change it.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_haproxy::model::ServerTls;
-use fulmar_rules::subject::{Fact, LogField, Payload, Variable};
+use fulmar_rules::exchange::{Effect, Exchange, Slot};
+use fulmar_rules::subject::{Fact, Payload, Scope, Variable};
 use fulmar_rules::{RequestHead, ResponseHead, Sample, Subject};
 
-use super::session::Session;
-use crate::counters::{Counter, sum};
+use super::session::{Session, Traits};
+use crate::facts::{Here, number};
 use crate::shared::Shared;
 
 /// A session, as rules see it.
@@ -17,20 +18,34 @@ use crate::shared::Shared;
 pub(super) struct View<'a> {
     pub(super) shared: &'a Shared,
     pub(super) session: &'a Session,
+    pub(super) now: Instant,
     /// No more of its first bytes will come before the rules decide.
     pub(super) complete: bool,
 }
 
-/// The same at a moment: for lines of the log.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Record<'a> {
-    view: View<'a>,
-    now: Instant,
+/// The same, to be changed by them.
+#[derive(Debug)]
+pub(super) struct Visit<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) session: &'a mut Session,
+    pub(super) now: Instant,
+    pub(super) complete: bool,
 }
 
 impl<'a> View<'a> {
-    pub(super) fn at(self, now: Instant) -> Record<'a> {
-        Record { view: self, now }
+    /// All that has come is there to be looked at.
+    pub(super) fn new(shared: &'a Shared, session: &'a Session, now: Instant) -> Self {
+        Self { shared, session, now, complete: true }
+    }
+
+    /// Where it is.
+    pub(super) fn here(&self) -> Here<'a> {
+        Here {
+            shared: self.shared,
+            bind: self.session.bind,
+            backend: self.session.backend,
+            server: self.session.target,
+        }
     }
 
     /// The name that a TLS server is asked for.
@@ -41,16 +56,66 @@ impl<'a> View<'a> {
         }
     }
 
-    fn text(text: &'a str) -> Option<Sample<'a>> {
-        Some(Sample::Text(Cow::Borrowed(text.as_bytes())))
+    /// What the client connected to: as it was told, or the only possibility.
+    pub(super) fn connected_to(self) -> Option<SocketAddr> {
+        let told = self.session.traits.as_ref().and_then(|it| it.destination);
+        told.or_else(|| {
+            let listening = self.shared.address_of(self.session.bind)?;
+            (!listening.ip().is_unspecified() && listening.port() != 0).then_some(listening)
+        })
     }
 
-    fn backend(&self) -> Option<&'a crate::live::LiveBackend> {
-        self.session.backend.map(|it| &self.shared.live.backends[it.0])
+    fn seen(self) -> Payload<'a> {
+        Payload { bytes: self.session.pending.bytes(), complete: self.complete }
     }
 
-    fn frontend(&self) -> &'a crate::live::LiveFrontend {
-        &self.shared.live.frontends[self.session.bind.frontend]
+    fn variable_of(self, variable: &Variable) -> Option<Sample<'a>> {
+        let found = self.session.traits.as_ref()?.variables.iter();
+        found.into_iter().find(|(name, _)| name == variable).map(|(_, value)| borrowed(value))
+    }
+
+    fn known(self, fact: &Fact) -> Option<Sample<'a>> {
+        let session = self.session;
+        match fact {
+            Fact::Log(field) => self.field(*field),
+            Fact::ReceivedProxy => Some(Sample::Bool(session.told_by_proxy)),
+            Fact::ConnectionSource => session.peer().map(|it| Sample::Address(it.ip())),
+            Fact::Tls => Some(Sample::Bool(self.tls().is_some())),
+            Fact::TlsServerName => text(self.tls()?.server_name.as_deref()?),
+            Fact::TlsProtocol => text(self.tls()?.version),
+            Fact::TlsCipher => text(self.tls()?.cipher),
+            Fact::TlsAlpn => {
+                Some(Sample::Text(Cow::Borrowed(self.tls()?.alpn.as_deref()?.as_bytes())))
+            }
+            Fact::TlsResumed => Some(Sample::Bool(self.tls()?.resumed)),
+            Fact::ClientCertificate => Some(Sample::Bool(self.tls()?.certificate.is_some())),
+            Fact::ClientCertificateVerified => number(0_u32).filter(|_| self.tls().is_some()),
+            Fact::ClientCertificateDer => {
+                Some(Sample::Binary(Cow::Borrowed(self.tls()?.certificate.as_deref()?)))
+            }
+            Fact::CapturedRequest(at) => {
+                let captured = session.traits.as_ref()?.captures.iter();
+                let found = captured.into_iter().find(|(slot, _)| slot == at);
+                found.map(|(_, bytes)| Sample::Text(Cow::Borrowed(&bytes[..])))
+            }
+            fact => self.here().fact(self.now, fact),
+        }
+    }
+
+    pub(super) fn tls(self) -> Option<&'a super::session::Tls> {
+        self.session.traits.as_ref()?.tls.as_ref()
+    }
+}
+
+pub(super) fn text(text: &str) -> Option<Sample<'_>> {
+    Some(Sample::Text(Cow::Borrowed(text.as_bytes())))
+}
+
+fn borrowed<'a>(sample: &'a Sample<'static>) -> Sample<'a> {
+    match sample {
+        Sample::Text(bytes) => Sample::Text(Cow::Borrowed(bytes)),
+        Sample::Binary(bytes) => Sample::Binary(Cow::Borrowed(bytes)),
+        other => other.clone(),
     }
 }
 
@@ -68,31 +133,33 @@ impl Subject for View<'_> {
     }
 
     fn destination(&self) -> Option<SocketAddr> {
-        self.session.destination
+        self.connected_to()
     }
 
     fn payload(&self) -> Payload<'_> {
-        Payload { bytes: self.session.pending.bytes(), complete: self.complete }
+        self.seen()
     }
 
-    fn variable(&self, _: &Variable) -> Option<Sample<'_>> {
-        None
+    fn variable(&self, variable: &Variable) -> Option<Sample<'_>> {
+        self.variable_of(variable)
     }
 
     fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
-        match fact {
-            Fact::FrontendName => Self::text(&self.frontend().config.name),
-            Fact::BackendName => Self::text(&self.backend()?.config.name),
-            Fact::ServerName => {
-                let server = &self.backend()?.servers[self.session.target?.0];
-                Self::text(&server.config.name)
-            }
-            _ => None,
-        }
+        self.known(fact)
     }
 }
 
-impl Subject for Record<'_> {
+impl Visit<'_> {
+    fn view(&self) -> View<'_> {
+        View { shared: self.shared, session: self.session, now: self.now, complete: self.complete }
+    }
+
+    fn traits(&mut self) -> &mut Traits {
+        self.session.traits.get_or_insert_default()
+    }
+}
+
+impl Subject for Visit<'_> {
     fn request(&self) -> Option<&RequestHead> {
         None
     }
@@ -102,86 +169,55 @@ impl Subject for Record<'_> {
     }
 
     fn source(&self) -> Option<SocketAddr> {
-        self.view.source()
+        self.session.source
     }
 
     fn destination(&self) -> Option<SocketAddr> {
-        self.view.destination()
+        self.view().connected_to()
     }
 
     fn payload(&self) -> Payload<'_> {
-        self.view.payload()
+        self.view().seen()
     }
 
     fn variable(&self, variable: &Variable) -> Option<Sample<'_>> {
-        self.view.variable(variable)
+        self.view().variable_of(variable)
     }
 
     fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
-        match fact {
-            Fact::Log(field) => self.field(*field),
-            fact => self.view.fact(fact),
-        }
+        self.view().known(fact)
     }
 }
 
-impl<'a> Record<'a> {
-    fn field(&self, field: LogField) -> Option<Sample<'a>> {
-        let (view, session) = (&self.view, self.view.session);
-        let frontend = &view.frontend().config;
-        let number = |value: u64| Some(Sample::Int(i64::try_from(value).unwrap_or(i64::MAX)));
-        match field {
-            LogField::BytesRead => number(session.answered),
-            LogField::BytesUploaded => number(session.received),
-            LogField::TimeWait | LogField::TimeConnect | LogField::TimeTotal => {
-                Some(Sample::Int(self.time(field)))
-            }
-            LogField::Retries if session.redispatched => {
-                Some(Sample::Text(format!("+{}", session.retries).into_bytes().into()))
-            }
-            LogField::Retries => number(session.retries.into()),
-            LogField::TerminationState => {
-                let ending = session.ending.unwrap_or(super::ending::Ending::NORMAL);
-                Some(Sample::Text(ending.letters().to_vec().into()))
-            }
-            LogField::Frontend | LogField::FrontendTransport => View::text(&frontend.name),
-            LogField::Backend => match view.backend() {
-                Some(backend) => View::text(&backend.config.name),
-                None => View::text(&frontend.name),
-            },
-            LogField::Server => match (view.backend(), session.target) {
-                (Some(backend), Some(target)) => View::text(&backend.servers[target.0].config.name),
-                _ => View::text("<NOSRV>"),
-            },
-            LogField::FrontendConnections => {
-                number(sum(view.frontend().counters.iter(), Counter::Sessions))
-            }
-            LogField::BackendConnections => {
-                number(sum(view.backend()?.counters.iter(), Counter::Sessions))
-            }
-            LogField::ServerConnections => {
-                let target = session.target?;
-                number(view.backend()?.group.members()[target.0].sessions().into())
-            }
-            LogField::ClientAddress => session.source.map(|it| Sample::Address(it.ip())),
-            LogField::ClientPort => number(session.source?.port().into()),
-            LogField::FrontendAddress => session.destination.map(|it| Sample::Address(it.ip())),
-            LogField::FrontendPort => number(session.destination?.port().into()),
-            _ => None,
-        }
+impl Exchange for Visit<'_> {
+    fn request_mut(&mut self) -> Option<&mut RequestHead> {
+        None
     }
 
-    /// Milliseconds, or -1 if it never came to that.
-    fn time(&self, field: LogField) -> i64 {
-        let times = &self.view.session.times;
-        let between = |from: Option<u32>, to: Option<u32>| match (from, to) {
-            (Some(from), Some(to)) => i64::from(to.saturating_sub(from)),
-            _ => -1,
-        };
-        match field {
-            LogField::TimeWait => between(times.routed, times.dequeued),
-            LogField::TimeConnect => between(times.dequeued, times.connected),
-            _ => i64::from(self.view.session.age(self.now)),
+    fn response_mut(&mut self) -> Option<&mut ResponseHead> {
+        None
+    }
+
+    fn apply(&mut self, effect: Effect<'_>) {
+        match effect {
+            // What lives longer than the session is not kept here.
+            Effect::SetVariable(name, value) if name.scope != Scope::Proc => {
+                let variables = &mut self.traits().variables;
+                variables.retain(|(known, _)| known != name);
+                variables.push((name.clone(), value));
+            }
+            Effect::UnsetVariable(name) => {
+                self.traits().variables.retain(|(known, _)| known != name);
+            }
+            Effect::Capture(Slot::Request(at), value) => {
+                let captures = &mut self.traits().captures;
+                captures.retain(|(slot, _)| *slot != at);
+                captures.push((at, value));
+            }
+            Effect::LogLevel(level) => self.session.log_level = Some(level),
+            Effect::Source(address) => self.session.set_source(Some(address)),
+            Effect::Destination(address) => self.session.set_destination(Some(address)),
+            _ => {}
         }
     }
 }

@@ -112,7 +112,7 @@ fn field(out: &mut Vec<u8>, letter: u8, time: &Zoned) {
         b'l' => write!(out, "{hour12:2}"),
         b'm' => write!(out, "{month:02}"),
         b'M' => write!(out, "{:02}", time.minute()),
-        b'n' => write!(out, "\n"),
+        b'n' => writeln!(out),
         b'p' => write!(out, "{}", if time.hour() < 12 { "AM" } else { "PM" }),
         b'P' => write!(out, "{}", if time.hour() < 12 { "am" } else { "pm" }),
         b's' => write!(out, "{}", time.timestamp().as_second()),

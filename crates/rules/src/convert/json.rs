@@ -77,7 +77,7 @@ fn decode(bytes: &[u8], permissive: bool) -> (Result<u32, BadUtf8>, usize) {
         byte @ 0xf0..=0xf7 => (4, byte & 0x07),
         _ => return (Err(BadUtf8), 1),
     };
-    let tail = bytes.get(1..len).unwrap_or(&bytes[1..]);
+    let tail = &bytes[1..len.min(bytes.len())];
     let fitting = tail.iter().take_while(|byte| *byte & 0xc0 == 0x80).count();
     if fitting < len - 1 {
         return (Err(BadUtf8), 1 + fitting);

@@ -38,7 +38,8 @@ pub(super) const TABLE: &[Converter] = &[
         one_of_two,
     ),
     with(&["concat"], Takes::from(0, &[Kind::Text, Kind::Variable, Kind::Text]), concat),
-    with(&["add_item"], Takes::from(2, &[Kind::Text, Kind::Variable, Kind::Text]), add_item),
+    with(&["add_item"], Takes::from(1, &[Kind::Text, Kind::Variable, Kind::Text]), add_item)
+        .checked(check_item),
     Converter::new(&["strcmp"], VARIABLE, Type::Text, Type::Int, compare),
     Converter::new(&["secure_memcmp"], VARIABLE, Type::Binary, Type::Bool, is_same),
     with(&["regsub"], Takes::from(2, &[Kind::Text, Kind::Text, Kind::Text]), substitute)
@@ -205,11 +206,19 @@ fn concat<'a>(value: Sample<'a>, args: &'a Args, subject: &'a dyn Subject) -> Op
     Some(Sample::Text(Cow::Owned(text)))
 }
 
+fn check_item(args: &mut Args) -> Result<(), String> {
+    match (args.variable(1), args.text(2)) {
+        (None, None) => Err("a variable or a text has to be added".to_owned()),
+        _ => Ok(()),
+    }
+}
+
 fn add_item<'a>(value: Sample<'a>, args: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
     let mut text = value.into_text()?.into_owned();
     let variable = of_variable(args, 1, subject).and_then(Sample::into_text).unwrap_or_default();
     let suffix = args.text(2).unwrap_or_default();
-    if !text.is_empty() && !(variable.is_empty() && suffix.is_empty()) {
+    let adds = !variable.is_empty() || !suffix.is_empty();
+    if !text.is_empty() && adds {
         text.extend_from_slice(args.text(0).unwrap_or_default());
     }
     text.extend_from_slice(&variable);
@@ -253,6 +262,9 @@ fn substitute<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Opti
 
 /// The text with what an expression finds replaced; `None` if it finds nothing.
 fn replaced(text: &[u8], regex: &Regex, template: &[u8], everywhere: bool) -> Option<Vec<u8>> {
+    if !regex.is_match(text) {
+        return None; // found out without memory, which groups take
+    }
     let mut groups = regex.captures(text)?;
     let mut out = Vec::with_capacity(text.len());
     let mut copied = 0;

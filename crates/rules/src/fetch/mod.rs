@@ -4,6 +4,7 @@
 //! them together are the table.
 
 mod body;
+mod certificate;
 mod connection;
 mod constant;
 mod cookies;
@@ -109,6 +110,9 @@ pub(crate) fn find(name: &str) -> Option<&'static Fetch> {
 
 /// What to say of a name that is none.
 pub(crate) fn unknown(name: &str) -> String {
+    if let Some((_, why)) = ABSENT.iter().find(|(absent, _)| name.starts_with(absent)) {
+        return format!("there is no fetch '{name}': {why}");
+    }
     nearest::unknown("fetch", name, all().flat_map(|fetch| fetch.names.iter().copied()))
 }
 
@@ -120,7 +124,33 @@ const TABLES: &[&[Fetch]] = &[
     credentials::TABLE,
     body::TABLE,
     connection::TABLE,
+    certificate::TABLE,
     payload::TABLE,
     state::TABLE,
     constant::TABLE,
 ];
+
+/// Fetches of HAProxy that are not there: how their names begin, and why.
+const ABSENT: &[(&str, &str)] = &[
+    ("sc_", TABLES_ABSENT),
+    ("sc0_", TABLES_ABSENT),
+    ("sc1_", TABLES_ABSENT),
+    ("sc2_", TABLES_ABSENT),
+    ("src_bytes_", TABLES_ABSENT),
+    ("src_clr_", TABLES_ABSENT),
+    ("src_conn_", TABLES_ABSENT),
+    ("src_get_", TABLES_ABSENT),
+    ("src_gpc", TABLES_ABSENT),
+    ("src_http_", TABLES_ABSENT),
+    ("src_inc_", TABLES_ABSENT),
+    ("src_kbytes_", TABLES_ABSENT),
+    ("src_sess_", TABLES_ABSENT),
+    ("src_updt_", TABLES_ABSENT),
+    ("table_", TABLES_ABSENT),
+    ("internal.", "it tells of the inside of another program"),
+    ("lua.", "there is no Lua"),
+    ("fcgi.", "there is no FastCGI"),
+    ("distcc_", "messages of this kind are not read"),
+];
+
+const TABLES_ABSENT: &str = "there are no stick tables";

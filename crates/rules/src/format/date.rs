@@ -41,9 +41,8 @@ pub(super) enum DateForm {
 /// Writes a moment, in milliseconds since 1970; far ones are shown as the farthest that a calendar
 /// has.
 pub(super) fn write(ms: i64, form: DateForm, Zone(zone): &Zone, out: &mut Vec<u8>) {
-    let bounds = Timestamp::MIN.as_millisecond()..=Timestamp::MAX.as_millisecond();
-    let ms = ms.clamp(*bounds.start(), *bounds.end());
-    let moment = Timestamp::from_millisecond(ms).expect("it is within the bounds");
+    let farthest = if ms < 0 { Timestamp::MIN } else { Timestamp::MAX };
+    let moment = Timestamp::from_millisecond(ms).unwrap_or(farthest);
     let zone = match form {
         DateForm::Millis | DateForm::Local => zone.clone(),
         _ => TimeZone::UTC,
@@ -80,3 +79,40 @@ fn write_seconds(date: &Zoned, out: &mut Vec<u8>) {
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::Offset;
+
+    use super::*;
+
+    fn written(ms: i64, form: DateForm, zone: &Zone) -> String {
+        let mut out = Vec::new();
+        write(ms, form, zone, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn dates_are_those_of_their_zone() {
+        let east = Zone(TimeZone::fixed(Offset::from_seconds(20_700).unwrap()));
+        let west = Zone(TimeZone::fixed(Offset::constant(-3)));
+        for (form, zone, expected) in [
+            (DateForm::Millis, &east, "07/Feb/2009:04:59:14.655"),
+            (DateForm::Local, &east, "07/Feb/2009:04:59:14 +0545"),
+            (DateForm::Local, &west, "06/Feb/2009:20:14:14 -0300"),
+            (DateForm::Utc, &west, "06/Feb/2009:23:14:14 +0000"),
+            (DateForm::Seconds, &west, "1233962054"),
+            (DateForm::MillisOnly, &west, "655"),
+        ] {
+            assert_eq!(written(1_233_962_054_655, form, zone), expected);
+        }
+    }
+
+    #[test]
+    fn days_that_no_calendar_has_are_the_last_of_it() {
+        let utc = Zone::default();
+        assert!(written(i64::MAX, DateForm::Utc, &utc).starts_with("30/Dec/9999"));
+        assert!(written(i64::MIN, DateForm::Utc, &utc).contains("/-9999:"));
+        assert_eq!(written(-1, DateForm::MillisOnly, &utc), "999");
+    }
+}

@@ -17,14 +17,15 @@ impl Escape {
     /// Writes text; `marks`: a backslash before what ends a parameter (RFC 5424 §6.3.3).
     pub(super) fn write(self, text: &[u8], marks: bool, out: &mut Vec<u8>) {
         for byte in text {
-            if marks && matches!(byte, b'"' | b'\\' | b']') {
-                out.extend([b'\\', *byte]);
-            } else if self.is_escaped(*byte) {
+            if self.is_escaped(*byte) {
                 let sign = if self == Self::Value { b'%' } else { b'#' };
                 out.extend([sign, hex(byte >> 4), hex(byte & 15)]);
-            } else {
-                out.push(*byte);
+                continue;
             }
+            if marks && matches!(byte, b'"' | b'\\' | b']') {
+                out.push(b'\\');
+            }
+            out.push(*byte);
         }
     }
 

@@ -5,6 +5,7 @@ use super::date::Zone;
 use super::{Flags, Format, Options, Part, Purpose};
 use crate::context::Context;
 use crate::expression::Expression;
+use crate::fetch;
 use crate::nearest;
 use crate::words::Fault;
 
@@ -58,8 +59,12 @@ impl<'t> Reader<'t> {
     }
 
     fn fault(&self, message: impl Into<String>) -> Fault {
-        let offset = u32::try_from(self.at).unwrap_or(0);
-        Fault::new(self.column.saturating_add(offset), message)
+        Fault::new(self.here(), message)
+    }
+
+    /// The column of what is read next.
+    fn here(&self) -> u32 {
+        self.column.saturating_add(u32::try_from(self.at).unwrap_or(0))
     }
 
     /// Reads the next piece.
@@ -132,13 +137,14 @@ impl<'t> Reader<'t> {
         let rest = self.rest();
         if let Some(inside) = rest.strip_prefix('[') {
             self.at += 1;
-            let Some(end) = expression_end(inside) else {
+            let column = self.here();
+            let text = inside.trim_start();
+            let (expression, rest) = Expression::begin(text, column, context, fetch::find)?;
+            let Some(rest) = rest.trim_start().strip_prefix(']') else {
                 return Err(self.fault("']' is missing behind this expression"));
             };
-            let at = self.column.saturating_add(u32::try_from(self.at).unwrap_or(0));
-            let expression = Expression::parse_in(inside[..end].trim(), at, context)?;
             self.parts.push(Part::Expression(Box::new(expression), flags));
-            self.at += end + 1;
+            self.at = self.text.len() - rest.len();
             return Ok(());
         }
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
@@ -187,27 +193,4 @@ impl<'t> Reader<'t> {
         self.at += end + 2;
         Ok(flags)
     }
-}
-
-/// Where the bracket stands that ends an expression: not in parentheses, and not in quotes.
-fn expression_end(text: &str) -> Option<usize> {
-    let mut inside = false;
-    let mut quote = None;
-    let mut escaped = false;
-    for (at, byte) in text.bytes().enumerate() {
-        if std::mem::take(&mut escaped) {
-            continue;
-        }
-        match (byte, quote) {
-            (b'\\', None | Some(b'"')) if inside => escaped = true,
-            (_, Some(open)) if byte == open => quote = None,
-            (_, Some(_)) => {}
-            (b'"' | b'\'', None) if inside => quote = Some(byte),
-            (b'(', None) => inside = true,
-            (b')', None) => inside = false,
-            (b']', None) if !inside => return Some(at),
-            _ => {}
-        }
-    }
-    None
 }

@@ -2,6 +2,7 @@
 //! §6.2.2). Fragments and broken escapes do not get here: they are refused when they arrive.
 
 use super::target::Part;
+use crate::hex::hex_digit;
 
 /// One of several normal forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +105,7 @@ fn map_escapes(path: &[u8], mut write: impl FnMut(u8, &[u8], &mut Vec<u8>)) -> V
             [high, low, after @ ..]
                 if *first == b'%' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
             {
-                write(digit(*high) << 4 | digit(*low), &rest[..3], &mut out);
+                write(hex_digit(*high) << 4 | hex_digit(*low), &rest[..3], &mut out);
                 after
             }
             _ => {
@@ -114,13 +115,6 @@ fn map_escapes(path: &[u8], mut write: impl FnMut(u8, &[u8], &mut Vec<u8>)) -> V
         };
     }
     out
-}
-
-fn digit(hex: u8) -> u8 {
-    match hex {
-        b'0'..=b'9' => hex - b'0',
-        _ => (hex | 0x20) - b'a' + 10,
-    }
 }
 
 fn sort(query: &[u8]) -> Vec<u8> {

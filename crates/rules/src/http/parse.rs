@@ -16,7 +16,7 @@ use crate::format::{Format, Options};
 use crate::nearest;
 use crate::regex::Regex;
 use crate::reply::{self, Reply, ReplyKind};
-use crate::subject::{Scope, Variable};
+use crate::subject::Variable;
 use crate::words::{Fault, Word, Words};
 
 impl HttpRule {
@@ -251,19 +251,7 @@ pub(crate) fn field_name(words: &mut Words<'_>) -> Result<String, Fault> {
 pub(crate) fn variable(text: &str, column: u32) -> Result<(Variable, Vec<ValueCondition>), Fault> {
     let mut parts = text.split(',').map(str::trim);
     let name = parts.next().unwrap_or_default();
-    let found = name.split_once('.').and_then(|(scope, name)| {
-        let scope = SCOPES.iter().find(|(text, _)| *text == scope)?.1;
-        let is_name = !name.is_empty()
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.'));
-        is_name.then(|| Variable { scope, name: name.into() })
-    });
-    let variable = found.ok_or_else(|| {
-        let message = format!(
-            "'{name}' cannot be a variable: it is proc., sess., txn., req. or res., and a name \
-             of letters, digits, '.' and '_'"
-        );
-        Fault::new(column, message)
-    })?;
+    let variable = Variable::parse(name).map_err(|message| Fault::new(column, message))?;
     let condition = |text: &str| {
         let found = CONDITIONS.iter().find(|(name, _)| *name == text);
         let names = CONDITIONS.iter().map(|(name, _)| *name);
@@ -516,21 +504,13 @@ const SECOND: u64 = 1_000_000;
 /// RFC 5424 §6.2.1, from 0, as HAProxy writes them.
 const LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
-const SCOPES: [(&str, Scope); 5] = [
-    ("proc", Scope::Proc),
-    ("sess", Scope::Sess),
-    ("txn", Scope::Txn),
-    ("req", Scope::Req),
-    ("res", Scope::Res),
-];
-
 const CONDITIONS: [(&str, ValueCondition); 8] = [
     ("ifexists", ValueCondition::Exists),
     ("ifnotexists", ValueCondition::NotExists),
     ("ifempty", ValueCondition::Empty),
     ("ifnotempty", ValueCondition::NotEmpty),
-    ("ifset", ValueCondition::Set),
-    ("ifnotset", ValueCondition::NotSet),
+    ("ifset", ValueCondition::Exists),
+    ("ifnotset", ValueCondition::NotExists),
     ("ifgt", ValueCondition::Greater),
     ("iflt", ValueCondition::Less),
 ];

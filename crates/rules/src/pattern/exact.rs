@@ -3,10 +3,13 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
+/// Texts and their numbers.
+type Known = HashMap<Box<[u8]>, usize>;
+
 /// Texts that a value has to be.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exact {
-    same: HashMap<Box<[u8]>, usize>,
+    same: Known,
     /// Those whose case does not matter, in order.
     folded: Vec<(Box<[u8]>, usize)>,
 }
@@ -15,7 +18,7 @@ pub(super) struct Exact {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prefixes {
     /// By their lengths, the longest first.
-    same: Vec<(usize, HashMap<Box<[u8]>, usize>)>,
+    same: Vec<(usize, Known)>,
     /// Those whose case does not matter.
     folded: Vec<(Box<[u8]>, usize)>,
 }
@@ -48,7 +51,7 @@ impl Prefixes {
         let place = match self.same.binary_search_by(|(len, _)| text.len().cmp(len)) {
             Ok(place) => place,
             Err(place) => {
-                self.same.insert(place, (text.len(), HashMap::new()));
+                self.same.insert(place, (text.len(), Known::new()));
                 place
             }
         };

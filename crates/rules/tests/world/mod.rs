@@ -17,22 +17,22 @@ use fulmar_rules::{
 
 /// What there is, and what rules have done.
 #[derive(Debug, Default)]
-pub struct World {
-    pub request: Option<RequestHead>,
-    pub response: Option<ResponseHead>,
-    pub source: Option<SocketAddr>,
-    pub destination: Option<SocketAddr>,
-    pub payload: Vec<u8>,
-    pub complete: bool,
-    pub variables: HashMap<Variable, Sample<'static>>,
-    pub facts: Vec<(Fact, Sample<'static>)>,
+pub(crate) struct World {
+    pub(crate) request: Option<RequestHead>,
+    pub(crate) response: Option<ResponseHead>,
+    pub(crate) source: Option<SocketAddr>,
+    pub(crate) destination: Option<SocketAddr>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) complete: bool,
+    pub(crate) variables: HashMap<Variable, Sample<'static>>,
+    pub(crate) facts: Vec<(Fact, Sample<'static>)>,
     /// What was asked of the proxy, but for variables and addresses, as text.
-    pub effects: Vec<String>,
+    pub(crate) effects: Vec<String>,
 }
 
 impl World {
     /// With a request.
-    pub fn asking(method: &str, target: &str, fields: &[(&str, &[u8])]) -> Self {
+    pub(crate) fn asking(method: &str, target: &str, fields: &[(&str, &[u8])]) -> Self {
         let request = RequestHead {
             method: method.into(),
             target: target.into(),
@@ -48,50 +48,51 @@ impl World {
     }
 
     /// The same, answered.
-    pub fn answered(self, status: u16, fields: &[(&str, &[u8])]) -> Self {
+    pub(crate) fn answered(self, status: u16, fields: &[(&str, &[u8])]) -> Self {
         let response = ResponseHead { status, fields: buf(fields), ..ResponseHead::default() };
         Self { response: Some(response), ..self }
     }
 
     /// With a variable `txn.evil`, which a client has brought about.
-    pub fn evil(mut self, value: &[u8]) -> Self {
+    pub(crate) fn evil(mut self, value: &[u8]) -> Self {
         let variable = Variable { scope: Scope::Txn, name: "evil".into() };
         self.variables.insert(variable, Sample::Text(value.to_vec().into()));
         self
     }
 
     /// With something that the proxy knows.
-    pub fn knowing(mut self, fact: Fact, value: Sample<'static>) -> Self {
+    pub(crate) fn knowing(mut self, fact: Fact, value: Sample<'static>) -> Self {
         self.facts.push((fact, value));
         self
     }
 
     /// With something that the proxy knows for a log.
-    pub fn logging(self, field: LogField, value: Sample<'static>) -> Self {
+    pub(crate) fn logging(self, field: LogField, value: Sample<'static>) -> Self {
         self.knowing(Fact::Log(field), value)
     }
 
-    pub fn target(&self) -> String {
-        String::from_utf8_lossy(&self.request.as_ref().unwrap().target).into_owned()
+    pub(crate) fn target(&self) -> String {
+        String::from_utf8_lossy(&self.request.as_ref().expect("as the test says").target)
+            .into_owned()
     }
 
     /// The fields of what rules change, as lines.
-    pub fn fields(&self) -> Vec<String> {
+    pub(crate) fn fields(&self) -> Vec<String> {
         let response = self.response.as_ref().map(|head| &head.fields);
-        lines(response.unwrap_or_else(|| &self.request.as_ref().unwrap().fields))
+        lines(response.unwrap_or_else(|| &self.request.as_ref().expect("as the test says").fields))
     }
 }
 
 fn buf(fields: &[(&str, &[u8])]) -> HeaderBuf {
     let mut buf = HeaderBuf::new();
     for (name, value) in fields {
-        buf.push(name, value).unwrap();
+        buf.push(name, value).expect("as the test says");
     }
     buf
 }
 
 /// Fields, as lines.
-pub fn lines(fields: &HeaderBuf) -> Vec<String> {
+pub(crate) fn lines(fields: &HeaderBuf) -> Vec<String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     fields.iter().map(|(name, value)| format!("{}: {}", text(name), text(value))).collect()
 }
@@ -158,7 +159,7 @@ impl Exchange for World {
 
 /// Files that are written down.
 #[derive(Debug)]
-pub struct Shelf;
+pub(crate) struct Shelf;
 
 impl Files for Shelf {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
@@ -177,7 +178,7 @@ const FILES: &[(&str, &[u8])] = &[
 ];
 
 /// The words of a line: blanks separate them, `'` keeps blanks in a word.
-pub fn words(line: &str) -> (Vec<Word>, u32) {
+pub(crate) fn words(line: &str) -> (Vec<Word>, u32) {
     let mut words: Vec<Word> = Vec::new();
     let (mut quoted, mut open) = (false, false);
     for (at, c) in line.char_indices() {
@@ -185,22 +186,22 @@ pub fn words(line: &str) -> (Vec<Word>, u32) {
             ' ' if !quoted => open = false,
             _ => {
                 if !open {
-                    let column = u32::try_from(at + 1).unwrap();
+                    let column = u32::try_from(at + 1).expect("as the test says");
                     words.push(Word { text: String::new(), column });
                     open = true;
                 }
                 match c {
                     '\'' => quoted = !quoted,
-                    c => words.last_mut().unwrap().text.push(c),
+                    c => words.last_mut().expect("as the test says").text.push(c),
                 }
             }
         }
     }
-    (words, u32::try_from(line.len() + 1).unwrap())
+    (words, u32::try_from(line.len() + 1).expect("as the test says"))
 }
 
 /// Asks a parser about a line.
-pub fn read<T>(
+pub(crate) fn read<T>(
     line: &str,
     parse: impl FnOnce(&mut Words<'_>, &Context<'_>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
@@ -210,17 +211,17 @@ pub fn read<T>(
 }
 
 /// A rule of HTTP.
-pub fn http_rule(set: RuleSet, line: &str) -> Result<HttpRule, Fault> {
+pub(crate) fn http_rule(set: RuleSet, line: &str) -> Result<HttpRule, Fault> {
     read(line, |words, context| HttpRule::parse(words, set, context))
 }
 
 /// A rule of connections.
-pub fn tcp_rule(set: TcpSet, line: &str) -> Result<TcpRule, Fault> {
+pub(crate) fn tcp_rule(set: TcpSet, line: &str) -> Result<TcpRule, Fault> {
     read(line, |words, context| TcpRule::parse(words, set, context))
 }
 
 /// Runs rules, and says what came of it in a few words.
-pub fn outcome(set: RuleSet, rules: &[&str], world: &mut World) -> String {
+pub(crate) fn outcome(set: RuleSet, rules: &[&str], world: &mut World) -> String {
     let parse = |line: &&str| match http_rule(set, line) {
         Ok(rule) => rule,
         Err(fault) => panic!("{line}: {fault:?}"),
@@ -231,7 +232,7 @@ pub fn outcome(set: RuleSet, rules: &[&str], world: &mut World) -> String {
 }
 
 /// A verdict in a few words.
-pub fn describe(verdict: &Verdict<'_>) -> String {
+pub(crate) fn describe(verdict: &Verdict<'_>) -> String {
     match verdict {
         Verdict::Deny(reply) => format!("deny {}", reply.status),
         Verdict::Tarpit(reply) => format!("tarpit {}", reply.status),

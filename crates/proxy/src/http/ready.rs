@@ -1,0 +1,178 @@
+//! The last that happens to a request: what is put onto it, and who is to have it.
+
+use std::net::IpAddr;
+use std::time::Instant;
+
+use fulmar_haproxy::BackendId;
+use fulmar_haproxy::model::{Backend, ForwardFor, Frontend};
+use fulmar_proto::{HeaderBuf, Version};
+use fulmar_rules::Subject;
+
+use crate::http::cookie;
+use crate::http::exchange::Exchange;
+use crate::http::requests::Requests;
+use crate::http::route::Decision;
+use crate::http::session::Session;
+use crate::http::subject::View;
+
+impl Requests<'_> {
+    /// The backend's rules are through: the request goes to a server.
+    pub(super) fn ready(
+        &self,
+        now: Instant,
+        session: &mut Session,
+        exchange: &mut Exchange,
+    ) -> Decision {
+        let live = &self.shared.live;
+        let Some(BackendId(at)) = exchange.backend else { return Decision::Go };
+        let frontend = &live.frontends[session.bind().frontend].config;
+        let backend = &live.backends[at];
+        let buffers = frontend.options.buffer_request || backend.config.options.buffer_request;
+        if buffers && !exchange.body.has(0) && !exchange.was_buffered {
+            exchange.was_buffered = true;
+            let time = frontend.timeouts.http_request.or(frontend.timeouts.client);
+            return Decision::Wait(0, time.unwrap_or(std::time::Duration::MAX));
+        }
+        let modes = [frontend.options.http_mode, backend.config.options.http_mode];
+        exchange.mode = modes.into_iter().flatten().max();
+        exchange.looks_back = looks_back(frontend, &backend.config);
+        let mut view = View { now, shared: self.shared, session, exchange };
+        view.tell(frontend, &backend.config);
+        for (server, condition) in &backend.config.use_servers {
+            if backend.group.members()[server.0].is_reachable() && condition.holds(&view) {
+                view.exchange.bound = Some(server.0);
+                break;
+            }
+        }
+        if let Some(known) = &backend.config.cookie {
+            let ignored = backend.config.ignore_persist.iter().any(|it| it.holds(&view));
+            cookie::read(exchange, known, backend, ignored);
+        }
+        Decision::Go
+    }
+}
+
+/// Whether the head of the response has to be kept, and not only passed on.
+fn looks_back(frontend: &Frontend, backend: &Backend) -> bool {
+    let rules = [
+        &frontend.response_rules,
+        &frontend.after_response_rules,
+        &backend.response_rules,
+        &backend.after_response_rules,
+    ];
+    rules.into_iter().any(|rules| !rules.is_empty())
+        || !frontend.response_captures.is_empty()
+        || frontend.cookie_capture.is_some()
+        || backend.cookie.is_some()
+}
+
+impl View<'_> {
+    /// What the server is told of the client, and where the request was meant to go.
+    fn tell(&mut self, frontend: &Frontend, backend: &Backend) {
+        let (front, back) = (&frontend.options, &backend.options);
+        if let Some(how) = back.forward_for.as_ref().or(front.forward_for.as_ref()) {
+            let source = self.client_address().ip();
+            forward_for(&mut self.exchange.request.fields, how, source);
+        }
+        if let Some(name) = back.original_to.as_ref().or(front.original_to.as_ref())
+            && let Some(destination) = self.destination()
+        {
+            let value = destination.ip().to_string();
+            push(&mut self.exchange.request.fields, name, value.as_bytes());
+        }
+        if let Some((_, Some(name))) = &frontend.unique_id {
+            let Exchange { request, unique_id, .. } = &mut *self.exchange;
+            push(&mut request.fields, name, unique_id);
+        }
+        self.exchange.address();
+    }
+}
+
+fn forward_for(fields: &mut HeaderBuf, how: &ForwardFor, source: IpAddr) {
+    let excepted = how.except.is_some_and(|(network, bits)| is_in(source, network, bits));
+    if excepted || (how.if_none && fields.as_headers().has(&how.field)) {
+        return;
+    }
+    match source.to_canonical() {
+        IpAddr::V4(address) => {
+            let mut text = [0; 15];
+            let text = write(&mut text, format_args!("{address}"));
+            push(fields, &how.field, text);
+        }
+        IpAddr::V6(address) => push(fields, &how.field, address.to_string().as_bytes()),
+    }
+}
+
+/// Without memory of its own.
+fn write<'a>(into: &'a mut [u8; 15], text: std::fmt::Arguments<'_>) -> &'a [u8] {
+    use std::io::Write;
+    let mut rest = &mut into[..];
+    rest.write_fmt(text).expect("an IPv4 address has 15 characters at most");
+    let left = rest.len();
+    &into[..15 - left]
+}
+
+fn push(fields: &mut HeaderBuf, name: &str, value: &[u8]) {
+    // A name of the configuration, and an address or an identifier without control characters: if
+    // it is not one after all, the server is not told.
+    let _ = fields.push(name, value);
+}
+
+/// True if the first `bits` of both are the same.
+fn is_in(address: IpAddr, network: IpAddr, bits: u8) -> bool {
+    let same = |address: &[u8], network: &[u8]| {
+        let (whole, rest) = (usize::from(bits / 8), bits % 8);
+        let mask = !(0xff_u16 >> rest).to_le_bytes()[0];
+        let end = |bytes: &[u8]| bytes.get(whole).map(|byte| byte & mask);
+        address.get(..whole) == network.get(..whole) && (rest == 0 || end(address) == end(network))
+    };
+    match (address.to_canonical(), network.to_canonical()) {
+        (IpAddr::V4(address), IpAddr::V4(network)) => same(&address.octets(), &network.octets()),
+        (IpAddr::V6(address), IpAddr::V6(network)) => same(&address.octets(), &network.octets()),
+        _ => false,
+    }
+}
+
+impl Exchange {
+    /// Of a target in absolute form, the authority is what counts, and Host says it too (RFC 9112
+    /// §3.2.2).
+    fn address(&mut self) {
+        let target = &self.request.target[..];
+        if target.starts_with(b"/") || target == b"*" || self.request.method == b"CONNECT" {
+            return;
+        }
+        let Some(at) = target.windows(3).position(|it| it == b"://") else { return };
+        let rest = &target[at + 3..];
+        let end = rest.iter().position(|b| matches!(b, b'/' | b'?')).unwrap_or(rest.len());
+        let host = rest[..end].to_vec();
+        if self.request.fields.as_headers().get("host") != Some(&host) {
+            let _ = self.request.fields.replace("Host", &host); // what was received can be sent
+        }
+    }
+
+    /// A request of HTTP/1.0 may be without a Host; what we send is HTTP/1.1, and may not (RFC 9112
+    /// §3.2): it is the server itself that is meant.
+    pub(super) fn name_host(&mut self, server: &str) {
+        if self.request.version == Version::Http10 && !self.request.fields.as_headers().has("Host")
+        {
+            push(&mut self.request.fields, "Host", server.as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_is_its_first_bits() {
+        let is = |address: &str, network: &str, bits| {
+            is_in(address.parse().unwrap(), network.parse().unwrap(), bits)
+        };
+        assert!(is("127.1.2.3", "127.0.0.0", 8) && !is("128.1.2.3", "127.0.0.0", 8));
+        assert!(is("10.0.15.1", "10.0.0.0", 20) && !is("10.0.16.1", "10.0.0.0", 20));
+        assert!(is("1.2.3.4", "9.9.9.9", 0) && is("1.2.3.4", "1.2.3.4", 32));
+        assert!(is("::ffff:10.0.0.1", "10.0.0.0", 8) && !is("::1", "10.0.0.0", 8));
+        assert!(is("2001:db8::1", "2001:db8::", 32) && !is("2001:db9::1", "2001:db8::", 32));
+    }
+}

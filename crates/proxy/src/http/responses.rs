@@ -1,0 +1,129 @@
+//! Rules on responses, and what else changes their heads.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use fulmar_haproxy::Frontend;
+use fulmar_proto::Response;
+use fulmar_rules::http::{HttpRule, Progress, Verdict, run};
+use fulmar_rules::{Reply, ResponseHead};
+
+use crate::counters::Counter;
+use crate::http::answer;
+use crate::http::cookie;
+use crate::http::exchange::{Ended, Exchange};
+use crate::http::session::Session;
+use crate::http::subject::View;
+use crate::shared::Shared;
+
+/// What is to become of a response.
+#[derive(Debug)]
+pub(super) enum Fate {
+    /// It goes on, as it is in the exchange now.
+    On,
+    /// This goes in its place.
+    Instead(ResponseHead, Bytes, Ended),
+    /// Nothing does: the client's connection ends.
+    Nothing(Ended),
+}
+
+/// Goes through everything that looks at the head of a response, or changes it.
+pub(super) fn revise(
+    now: Instant,
+    shared: &Shared,
+    session: &mut Session,
+    exchange: &mut Exchange,
+    head: &Response<'_>,
+) -> Fate {
+    let live = &shared.live;
+    let frontend = &live.frontends[session.bind().frontend].config;
+    exchange.response.status = head.status;
+    exchange.response.version = head.version;
+    exchange.response.fields.clear();
+    exchange.response.fields.extend(head.headers).expect("a head is not that long");
+    exchange.has_response = true;
+    exchange.capture_response(frontend);
+    let backend = exchange.backend.map(|at| &live.backends[at.0]);
+    if let Some(backend) = backend
+        && let Some(known) = &backend.config.cookie
+    {
+        cookie::write(exchange, known, backend);
+    }
+    let of_backend: &[HttpRule] = backend.map_or(&[], |it| &it.config.response_rules);
+    for rules in [of_backend, &frontend.response_rules] {
+        match judge(now, shared, rules, session, exchange) {
+            Fate::On => {}
+            other => return other,
+        }
+    }
+    answer::after_rules(now, shared, session, exchange);
+    Fate::On
+}
+
+fn judge(
+    now: Instant,
+    shared: &Shared,
+    rules: &[HttpRule],
+    session: &mut Session,
+    exchange: &mut Exchange,
+) -> Fate {
+    if rules.is_empty() {
+        return Fate::On;
+    }
+    let mut view = View { now, shared, session, exchange };
+    let verdict = run(rules, &mut Progress::default(), &mut view);
+    let denied = Ended(b'P', b'H');
+    let (reply, ended) = match verdict {
+        Verdict::Continue | Verdict::Allow => return Fate::On,
+        Verdict::Deny(reply) | Verdict::Tarpit(reply) => (reply.clone(), denied),
+        Verdict::Return(reply) => (reply.clone(), Ended(b'L', b'H')),
+        Verdict::Redirect(head) => return Fate::Instead(*head, Bytes::new(), Ended(b'L', b'H')),
+        Verdict::Reject | Verdict::SilentDrop => return Fate::Nothing(denied),
+        // A rule that would wait or ask makes no sense here, and is none.
+        Verdict::Auth(_) | Verdict::Service(_) | Verdict::WaitForBody { .. } => return Fate::On,
+        _ => (Reply::error_page(500), denied),
+    };
+    if ended == denied
+        && let Some(at) = exchange.backend
+    {
+        let backend = &shared.live.backends[at.0];
+        backend.counters[shared.thread].add(Counter::DeniedResponses, 1);
+    }
+    exchange.has_response = false;
+    match answer::render(now, shared, session, exchange, &reply) {
+        Some((head, body)) => Fate::Instead(head, body, ended),
+        None => Fate::Nothing(ended),
+    }
+}
+
+impl Exchange {
+    /// Keeps what the frontend wants to tell of a request.
+    pub(super) fn capture_request(&mut self, frontend: &Frontend) {
+        let fields = self.request.fields.as_headers();
+        for capture in &frontend.request_captures {
+            let value = fields.get_all(&capture.field).last().unwrap_or_default();
+            self.request_captures.push(value[..value.len().min(capture.len)].to_vec());
+        }
+        if let Some((name, len)) = &frontend.cookie_capture {
+            let pairs = fields.get_all("cookie").flat_map(|it| it.split(|byte| *byte == b';'));
+            let found = pairs.map(<[u8]>::trim_ascii).find(|it| it.starts_with(name.as_bytes()));
+            let found = found.unwrap_or_default();
+            self.cookie_captures.push(found[..found.len().min(*len)].to_vec());
+        }
+    }
+
+    /// And of a response.
+    fn capture_response(&mut self, frontend: &Frontend) {
+        let fields = self.response.fields.as_headers();
+        for capture in &frontend.response_captures {
+            let value = fields.get_all(&capture.field).last().unwrap_or_default();
+            self.response_captures.push(value[..value.len().min(capture.len)].to_vec());
+        }
+        if let Some((name, len)) = &frontend.cookie_capture {
+            let mut all = fields.get_all("set-cookie");
+            let found = all.find(|it| it.starts_with(name.as_bytes())).unwrap_or_default();
+            let end = found.iter().position(|byte| *byte == b';').unwrap_or(found.len());
+            self.cookie_captures.push(found[..end.min(*len)].to_vec());
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Rules on requests, and what they decide.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use fulmar_haproxy::model::{Admin, StatsPage};
+use fulmar_proto::HeaderBuf;
+use fulmar_rules::exchange::{Deadline, Effect, Exchange as Changeable, Slot};
+use fulmar_rules::http::{HttpRule, Progress, Service, Verdict, run};
+use fulmar_rules::subject::{Scope, Variable};
+use fulmar_rules::{Reply, RequestHead, ResponseHead, Sample};
+
+use crate::counters::{Counter, Counters};
+use crate::http::answer;
+use crate::http::exchange::{Ended, Exchange};
+use crate::http::log::Level;
+use crate::http::requests::Requests;
+use crate::http::route::Decision;
+use crate::http::session::Session;
+use crate::http::subject::View;
+use crate::journal::Severity;
+use crate::shared::Shared;
+
+impl Requests<'_> {
+    /// Goes through rules. `None`: they have not decided anything.
+    pub(super) fn rules(
+        &self,
+        now: Instant,
+        rules: &[HttpRule],
+        progress: &mut Progress,
+        session: &mut Session,
+        exchange: &mut Exchange,
+    ) -> Option<Decision> {
+        if rules.is_empty() {
+            return None;
+        }
+        let counters = counters(self.shared, session, exchange);
+        let mut view = View { now, shared: self.shared, session, exchange };
+        let verdict = run(rules, progress, &mut view);
+        if matches!(
+            verdict,
+            Verdict::Deny(_) | Verdict::Tarpit(_) | Verdict::Reject | Verdict::SilentDrop
+        ) {
+            counters.add(Counter::DeniedRequests, 1);
+        }
+        Some(match verdict {
+            Verdict::Continue | Verdict::Allow => return None,
+            Verdict::Deny(reply) => self.reply(now, reply, session, exchange, Ended(b'P', b'R')),
+            Verdict::Tarpit(reply) => {
+                match self.reply(now, reply, session, exchange, Ended(b'P', b'T')) {
+                    Decision::Answer(head, body, ended) => Decision::Later(head, body, ended),
+                    other => other,
+                }
+            }
+            Verdict::Return(reply) => {
+                self.intercept(session);
+                self.reply(now, reply, session, exchange, Ended(b'L', b'R'))
+            }
+            Verdict::Redirect(head) => {
+                self.intercept(session);
+                Decision::Answer(*head, Bytes::new(), Ended(b'L', b'R'))
+            }
+            Verdict::Auth(realm) => {
+                let mut text = Vec::new();
+                if let Some(realm) = realm {
+                    realm.render(&view, &mut text);
+                } else {
+                    text.extend_from_slice(proxy_name(self.shared, view.session, view.exchange));
+                }
+                self.challenge(now, &text, session, exchange)
+            }
+            Verdict::Service(Service::Metrics) => {
+                self.intercept(session);
+                Decision::Metrics
+            }
+            Verdict::Reject | Verdict::SilentDrop => Decision::End(Ended(b'P', b'R')),
+            Verdict::WaitForBody { time, at_least } => Decision::Wait(at_least, time),
+            Verdict::Failed(_) => {
+                counters.add(Counter::RewriteErrors, 1);
+                self.reply(now, &Reply::error_page(500), session, exchange, Ended(b'P', b'R'))
+            }
+            _ => self.reply(now, &Reply::error_page(500), session, exchange, Ended(b'I', b'R')),
+        })
+    }
+
+    /// An answer as the configuration has it.
+    pub(super) fn reply(
+        &self,
+        now: Instant,
+        reply: &Reply,
+        session: &mut Session,
+        exchange: &mut Exchange,
+        ended: Ended,
+    ) -> Decision {
+        match answer::render(now, self.shared, session, exchange, reply) {
+            Some((head, body)) => Decision::Answer(head, body, ended),
+            None => Decision::End(ended),
+        }
+    }
+
+    /// The client is asked who it is.
+    pub(super) fn challenge(
+        &self,
+        now: Instant,
+        realm: &[u8],
+        session: &mut Session,
+        exchange: &mut Exchange,
+    ) -> Decision {
+        let ended = Ended(b'P', b'R');
+        let pages = answer::pages(self.shared, session, exchange);
+        let view = View { now, shared: self.shared, session, exchange };
+        match Reply::challenge(realm, &view, &pages) {
+            Some((head, body)) => Decision::Answer(head, body, ended),
+            None => Decision::End(ended),
+        }
+    }
+
+    /// The request is answered here.
+    pub(super) fn intercept(&self, session: &Session) {
+        let frontend = &self.shared.live.frontends[session.bind().frontend];
+        frontend.counters[self.shared.thread].add(Counter::Intercepted, 1);
+    }
+
+    /// Whether who looks at the statistics may change things.
+    pub(super) fn may_change(
+        &self,
+        now: Instant,
+        page: &Arc<StatsPage>,
+        session: &mut Session,
+        exchange: &mut Exchange,
+    ) -> bool {
+        let view = View { now, shared: self.shared, session, exchange };
+        match &page.admin {
+            Admin::Never => false,
+            Admin::Always => true,
+            Admin::If(conditions) => conditions.iter().any(|condition| condition.holds(&view)),
+        }
+    }
+}
+
+/// Where an exchange is counted: in its backend, or if it has none yet in its frontend.
+fn counters<'a>(shared: &'a Shared, session: &Session, exchange: &Exchange) -> &'a Counters {
+    match exchange.backend {
+        Some(at) => &shared.live.backends[at.0].counters[shared.thread],
+        None => &shared.live.frontends[session.bind().frontend].counters[shared.thread],
+    }
+}
+
+fn proxy_name<'a>(shared: &'a Shared, session: &Session, exchange: &Exchange) -> &'a [u8] {
+    match exchange.backend {
+        Some(at) => shared.live.backends[at.0].config.name.as_bytes(),
+        None => shared.live.frontends[session.bind().frontend].config.name.as_bytes(),
+    }
+}
+
+impl Changeable for View<'_> {
+    fn request_mut(&mut self) -> Option<&mut RequestHead> {
+        Some(&mut self.exchange.request)
+    }
+
+    fn response_mut(&mut self) -> Option<&mut ResponseHead> {
+        self.exchange.has_response.then_some(&mut self.exchange.response)
+    }
+
+    fn apply(&mut self, effect: Effect<'_>) {
+        match effect {
+            Effect::SetVariable(variable, value) => {
+                if let Some(all) = self.variables(variable) {
+                    all.retain(|(known, _)| known != variable);
+                    all.push((variable.clone(), value));
+                }
+            }
+            Effect::UnsetVariable(variable) => {
+                if let Some(all) = self.variables(variable) {
+                    all.retain(|(known, _)| known != variable);
+                }
+            }
+            Effect::Capture(slot, value) => self.capture(slot, value),
+            Effect::LogLevel(level) => {
+                self.exchange.log_level =
+                    level.map_or(Level::Silent, |it| Level::Set(severity(it)));
+            }
+            Effect::Source(address) => self.exchange.source = Some(address),
+            Effect::Destination(address) => self.exchange.destination = Some(address),
+            Effect::Timeout(Deadline::Server, time) => self.exchange.server_timeout = Some(time),
+            Effect::Timeout(Deadline::Tunnel, time) => self.exchange.tunnel_timeout = Some(time),
+            Effect::NoRetry => self.exchange.no_retry = true,
+            Effect::EarlyHint(name, value) => {
+                let hints = self.exchange.hints.get_or_insert_with(HeaderBuf::new);
+                let pushed = hints.push(name, &value);
+                debug_assert!(pushed.is_ok(), "it was checked");
+            }
+            _ => {}
+        }
+    }
+}
+
+impl View<'_> {
+    /// Where a variable lives. Those of the process are set by the configuration alone.
+    fn variables(&mut self, variable: &Variable) -> Option<&mut Vec<(Variable, Sample<'static>)>> {
+        match variable.scope {
+            Scope::Proc => None,
+            Scope::Sess => Some(&mut self.session.keep().variables),
+            Scope::Txn | Scope::Req | Scope::Res => Some(&mut self.exchange.variables),
+        }
+    }
+
+    fn capture(&mut self, slot: Slot, mut value: Vec<u8>) {
+        let frontend = &self.shared.live.frontends[self.session.bind().frontend].config;
+        let (at, known, captures) = match slot {
+            Slot::Request(at) => {
+                (at, &frontend.request_captures, &mut self.exchange.request_captures)
+            }
+            Slot::Response(at) => {
+                (at, &frontend.response_captures, &mut self.exchange.response_captures)
+            }
+        };
+        let Some(known) = known.get(at) else { return };
+        value.truncate(known.len);
+        if captures.len() <= at {
+            captures.resize(at + 1, Vec::new());
+        }
+        captures[at] = value;
+    }
+
+    /// Who the client is to the server.
+    pub(super) fn client_address(&self) -> SocketAddr {
+        self.exchange.source.unwrap_or(self.session.peer)
+    }
+}
+
+fn severity(level: u8) -> Severity {
+    match level {
+        0 => Severity::Emergency,
+        1 => Severity::Alert,
+        2 => Severity::Critical,
+        3 => Severity::Error,
+        4 => Severity::Warning,
+        5 => Severity::Notice,
+        6 => Severity::Info,
+        _ => Severity::Debug,
+    }
+}

@@ -1,0 +1,123 @@
+//! What a line of the log tells of a session (HAProxy's manual, §8.2.2 and §8.2.6).
+
+use std::borrow::Cow;
+
+use fulmar_rules::Sample;
+use fulmar_rules::subject::LogField;
+
+use super::ending::Ending;
+use super::subject::{View, text};
+use crate::counters::{Counter, sum};
+use crate::facts::number;
+
+impl<'a> View<'a> {
+    /// A field of the line.
+    pub(super) fn field(self, field: LogField) -> Option<Sample<'a>> {
+        let (here, session) = (self.here(), self.session);
+        let frontend = &here.frontend().config;
+        match field {
+            LogField::BytesRead => number(session.answered),
+            LogField::BytesUploaded => number(session.received),
+            LogField::Retries if session.redispatched => owned(format!("+{}", session.retries)),
+            LogField::Retries => number(session.retries),
+            LogField::TerminationState | LogField::TerminationStateCookie => {
+                let [by, when] = session.ending.unwrap_or(Ending::NORMAL).letters();
+                let letters = [by, when, b'-', b'-'];
+                let len = if field == LogField::TerminationState { 2 } else { 4 };
+                Some(Sample::Text(letters[..len].to_vec().into()))
+            }
+            LogField::Frontend => text(&frontend.name),
+            LogField::FrontendTransport if self.tls().is_some() => {
+                owned(format!("{}~", frontend.name))
+            }
+            LogField::FrontendTransport => text(&frontend.name),
+            LogField::Backend => text(here.backend().map_or(&frontend.name, |it| &it.config.name)),
+            LogField::Server => match (here.backend(), session.target) {
+                (Some(backend), Some(target)) => text(&backend.servers[target.0].config.name),
+                _ => text("<NOSRV>"),
+            },
+            LogField::ClientAddress => session.source.map(|it| Sample::Address(it.ip())),
+            LogField::ClientPort => number(session.source?.port()),
+            LogField::FrontendAddress => self.connected_to().map(|it| Sample::Address(it.ip())),
+            LogField::FrontendPort => number(self.connected_to()?.port()),
+            LogField::ServerAddress => self.server().map(|it| Sample::Address(it.ip())),
+            LogField::ServerPort => number(self.server()?.port()),
+            LogField::TlsCipher => text(self.tls()?.cipher),
+            LogField::TlsVersion => text(self.tls()?.version),
+            LogField::RequestCaptures => number(frontend.request_captures.len() as u64),
+            LogField::Accepted | LogField::RequestBegan => {
+                number(here.shared.wall_millis(self.now, session.accepted))
+            }
+            LogField::RequestCounter | LogField::LogCounter => {
+                number(sum(here.frontend().counters.iter(), Counter::SessionsTotal))
+            }
+            field => self.time(field).map(Sample::Int).or_else(|| self.load(field)),
+        }
+    }
+
+    /// How many sessions there are, this one included on the client's side only, and how many were
+    /// waiting.
+    fn load(self, field: LogField) -> Option<Sample<'a>> {
+        let here = self.here();
+        let live = &here.shared.live;
+        match field {
+            LogField::ProcessConnections => number(
+                live.frontends
+                    .iter()
+                    .map(|it| sum(it.counters.iter(), Counter::Sessions))
+                    .sum::<u64>(),
+            ),
+            LogField::FrontendConnections => {
+                number(sum(here.frontend().counters.iter(), Counter::Sessions))
+            }
+            LogField::BackendConnections => match here.backend() {
+                Some(backend) => number(sum(backend.counters.iter(), Counter::Sessions)),
+                None => number(0_u32),
+            },
+            LogField::ServerConnections => match (here.backend(), self.session.target) {
+                (Some(backend), Some(target)) => {
+                    number(backend.group.members()[target.0].sessions())
+                }
+                _ => number(0_u32),
+            },
+            LogField::BackendQueue => number(self.session.queue_position),
+            LogField::ServerQueue => number(0_u32),
+            _ => None,
+        }
+    }
+
+    /// Milliseconds, or -1 if it never came to that.
+    fn time(self, field: LogField) -> Option<i64> {
+        let times = &self.session.times;
+        let between = |from: Option<u32>, to: Option<u32>| match (from, to) {
+            (Some(from), Some(to)) => i64::from(to.saturating_sub(from)),
+            _ => -1,
+        };
+        let total = i64::from(self.session.age(self.now));
+        Some(match field {
+            LogField::TimeWait => between(times.routed, times.dequeued),
+            LogField::TimeConnect => between(times.dequeued, times.connected),
+            LogField::TimeHandshake => times.opened.map_or(-1, i64::from),
+            LogField::TimeData => between(times.connected, Some(self.session.age(self.now))),
+            LogField::TimeTotal | LogField::TimeUser | LogField::TimeActive => total,
+            LogField::TimeIdle | LogField::TimeQuery | LogField::TimeRequest => 0,
+            LogField::TimeResponse => -1,
+            _ => return None,
+        })
+    }
+
+    /// Where the server is.
+    fn server(self) -> Option<std::net::SocketAddr> {
+        let (backend, target) = (self.here().backend()?, self.session.target?);
+        backend.group.members()[target.0].address().or_else(|| {
+            match backend.servers[target.0].config.address {
+                fulmar_haproxy::model::ServerAddress::Tcp(address) => Some(address),
+                _ => None,
+            }
+        })
+    }
+}
+
+fn owned(text: String) -> Option<Sample<'static>> {
+    Some(Sample::Text(Cow::Owned(text.into_bytes())))
+}
