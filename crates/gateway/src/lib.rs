@@ -12,6 +12,7 @@ mod gateway;
 mod crews;
 mod doors;
 mod logs;
+pub mod runtime;
 pub mod statistics;
 
 mod master;

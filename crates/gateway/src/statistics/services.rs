@@ -152,7 +152,7 @@ fn change(live: &Live, body: &[u8], now: Instant) -> &'static str {
     };
     let (mut done, mut failed) = (0, 0);
     for (_, server) in all.iter().filter(|field| field.0 == "s") {
-        match find_server(backend, server) {
+        match find_server(&live.backends[backend.0], server) {
             Some(server) => done += usize::from(change.apply(live, backend, server, now)),
             None => failed += 1,
         }

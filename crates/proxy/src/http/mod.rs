@@ -19,6 +19,7 @@ use fulmar_proto::{
 };
 
 use crate::counters::Counter;
+use crate::orders::{SessionView, portion};
 use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, LANES, Relay};
 use crate::shared::{BindId, Shared};
 
@@ -334,6 +335,36 @@ impl Relay for Http {
             }
         }
         self.settle(now, shared);
+    }
+
+    fn sessions(&self, now: Instant, from: Option<u64>) -> Vec<SessionView> {
+        let sockets = portion(self.clients.sockets(), from).into_iter();
+        let view = |socket| {
+            let (_, session) = self.clients.get(socket)?;
+            let exchange = session.exchange.as_deref();
+            Some(SessionView {
+                socket,
+                source: Some(session.peer),
+                bind: session.bind(),
+                backend: exchange.and_then(|it| it.backend).map(|id| id.0),
+                server: exchange.and_then(|it| it.server),
+                age: now.saturating_duration_since(session.since),
+                requests: session.requests,
+                received: exchange.map_or(0, |it| it.bytes_in),
+                sent: exchange.map_or(0, |it| it.bytes_out),
+            })
+        };
+        sockets.filter_map(view).collect()
+    }
+
+    fn cut(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) -> bool {
+        let Self { clients, servers, desk } = self;
+        let is_there = clients.get(socket).is_some();
+        if is_there {
+            clients.cut(now, socket, &mut Requests { servers, desk, shared });
+            self.settle(now, shared);
+        }
+        is_there
     }
 
     fn cut_all(&mut self, now: Instant, shared: &mut Shared) {
