@@ -22,8 +22,8 @@ pub(super) fn finish(
     session: &mut Session,
     mut exchange: Box<Exchange>,
 ) {
-    log::write(now, shared, desk, session, &mut exchange);
     count(now, shared, session, &exchange);
+    log::write(now, shared, desk, session, &mut exchange); // with the load that it leaves behind
     leave(shared, desk, &mut exchange);
     session.since = now;
     session.handshake = 0;
