@@ -23,8 +23,8 @@ pub(super) fn finish(
     mut exchange: Box<Exchange>,
 ) {
     count(now, shared, session, &exchange);
-    log::write(now, shared, desk, session, &mut exchange); // with the load that it leaves behind
     leave(shared, desk, &mut exchange);
+    log::write(now, shared, desk, session, &mut exchange); // with the load that it leaves behind
     session.since = now;
     session.handshake = 0;
     desk.give_back(exchange);
