@@ -27,6 +27,7 @@ mod http;
 mod tcp;
 
 mod journal;
+mod limit;
 mod orders;
 mod services;
 
@@ -39,6 +40,7 @@ pub use counters::{Counter, Counters, Rate, Timing, sum};
 pub use engine::{MakeLayer, Proxy};
 pub use http::{Attempt, Explanation, Failure, GivenUp, Tried};
 pub use journal::{Journal, Severity};
+pub use limit::Limit;
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
 pub use orders::{Answer, Hearer, Order, Orders, PORTION, SessionView};
 pub use services::{Page, Services};

@@ -12,6 +12,7 @@ use crate::balancing;
 use crate::checks::{LastCheck, Mailbox};
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::limit::Limit;
 use crate::orders::{Order, Orders};
 use crate::upstream::client_tls;
 use crate::wakers::Wakers;
@@ -29,6 +30,12 @@ pub struct Live {
     pub threads: usize,
     /// One for each thread: what counters go by.
     pub clocks: Box<[Arc<Clock>]>,
+    /// `maxconn`: clients' connections at a time, of the process.
+    pub connections_max: Limit,
+    /// `set rate-limit connections global`.
+    pub connections_per_second_max: Limit,
+    /// `set rate-limit sessions global`.
+    pub sessions_per_second_max: Limit,
     /// One for each thread: what others ask of it.
     pub orders: Box<[Orders]>,
     began: OnceLock<Instant>, // when the first thread did
@@ -49,6 +56,8 @@ pub struct LiveFrontend {
     pub listeners: Vec<Box<[Counters]>>,
     /// `disable frontend`: nobody is accepted for now.
     pub paused: AtomicBool,
+    /// `maxconn`: clients' connections at a time.
+    pub connections_max: Limit,
     /// `shutdown frontend`: nobody is accepted any more.
     pub stopped: AtomicBool,
 }
@@ -92,7 +101,22 @@ impl Live {
         let (wakers, began) = (Wakers::default(), OnceLock::new());
         let checks = Mailbox::default();
         let orders = clocks.iter().map(|_| Orders::default()).collect();
-        Self { config, frontends, backends, threads, wakers, checks, clocks, orders, began }
+        let connections_max = Limit::new(config.global.connections_max);
+        let (connections_per_second_max, sessions_per_second_max) = Default::default();
+        Self {
+            config,
+            frontends,
+            backends,
+            threads,
+            wakers,
+            checks,
+            clocks,
+            connections_max,
+            connections_per_second_max,
+            sessions_per_second_max,
+            orders,
+            began,
+        }
     }
 
     /// A moment in milliseconds, as clocks and counters tell it: since the first thread began, from
@@ -137,6 +161,7 @@ impl LiveFrontend {
             counters: counters(clocks),
             listeners: config.binds.iter().map(|_| counters(clocks)).collect(),
             paused: AtomicBool::new(false),
+            connections_max: Limit::new(config.connections_max),
             stopped: AtomicBool::new(false),
         }
     }

@@ -197,14 +197,14 @@ const COMMANDS: &[Command] = &[
         &["set", "maxconn", "frontend"],
         Admin,
         "set maxconn frontend <frontend> <value>",
-        "not supported while it runs",
+        "clients of a frontend at a time",
         frontends::set_maxconn,
     ),
     command(
         &["set", "maxconn", "global"],
         Admin,
         "set maxconn global <value>",
-        "not supported while it runs",
+        "clients at a time; 0: as at the start",
         settings::set_maxconn,
     ),
     command(
@@ -218,7 +218,7 @@ const COMMANDS: &[Command] = &[
         &["set", "rate-limit"],
         Admin,
         "set rate-limit <setting> <value>",
-        "not supported",
+        "connections or sessions a second; 0: no limit",
         settings::set_rate_limit,
     ),
     command(

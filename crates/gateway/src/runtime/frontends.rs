@@ -38,7 +38,12 @@ pub(super) fn set_maxconn(call: &mut Call<'_>) -> Reply {
     match (find(call), call.word(1)) {
         (Err(text), _) => text.into(),
         (Ok(_), None) => "Integer value expected.\n".into(),
-        (Ok(_), Some(_)) => "The limit of a frontend cannot be changed while it runs.\n".into(),
+        (Ok(it), Some(text)) => {
+            // As with HAProxy, what is no number is 0: nobody comes in.
+            it.connections_max.set(Some(text.parse().unwrap_or(0)));
+            call.world.live.wakers.wake_all();
+            Reply::done()
+        }
     }
 }
 

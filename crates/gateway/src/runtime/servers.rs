@@ -136,12 +136,12 @@ fn set_weight(call: &Call<'_>, it: Place<'_>, text: Option<&str>) -> Outcome {
     let text = text.ok_or("Require <weight> or <weight%>.\n")?;
     let weight = match text.strip_suffix('%') {
         Some(percent) => {
-            let percent = number(percent).ok_or(NO_WEIGHT)?;
+            let percent = whole(percent)?;
             let percent = u32::try_from(percent).map_err(|_| "Relative weight must be positive.\n");
             Weight::Percent(percent?)
         }
         None => {
-            let weight = number(text).ok_or(NO_WEIGHT)?;
+            let weight = whole(text)?;
             match u32::try_from(weight) {
                 Ok(weight @ 0..=256) => Weight::Absolute(weight),
                 _ => return Err("Absolute weight can only be between 0 and 256 inclusive.\n"),
@@ -190,6 +190,15 @@ fn address(it: Place<'_>) -> Option<SocketAddr> {
         (Some(address), _) => Some(address),
         (None, ServerAddress::Tcp(address)) => Some(*address),
         (None, _) => None,
+    }
+}
+
+/// A weight, with nothing behind it.
+fn whole(text: &str) -> Result<i64, &'static str> {
+    let weight = number(text).ok_or("Empty weight string empty or preceded by garbage")?;
+    match text.ends_with(|letter: char| letter.is_ascii_digit()) {
+        true => Ok(weight),
+        false => Err("Trailing garbage in weight string"),
     }
 }
 
@@ -366,7 +375,6 @@ const STATUSES: &[(&str, u8, u8)] = &[
 
 /// Lines in one piece.
 const ROWS: usize = 64;
-const NO_WEIGHT: &str = "Empty weight string empty or preceded by garbage";
 const BY: &str = " by 'stats socket command'";
 const TAKES: &str = "a String takes everything";
 

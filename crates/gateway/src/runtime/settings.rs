@@ -22,17 +22,31 @@ pub(super) fn clear_counters(call: &mut Call<'_>) -> Reply {
 pub(super) fn set_maxconn(call: &mut Call<'_>) -> Reply {
     match call.word(0) {
         None => "Expects an integer value.\n".into(),
-        Some(_) => "The limit of the process cannot be changed while it runs.\n".into(),
+        Some(text) => {
+            let most = call.world.process.connections_max();
+            let max = text.parse().unwrap_or(0);
+            if max > most {
+                return "Value out of range.\n".into();
+            }
+            let max = if max == 0 { most } else { max };
+            call.world.live.connections_max.set(Some(max));
+            call.world.live.wakers.wake_all();
+            Reply::done()
+        }
     }
 }
 
 pub(super) fn set_rate_limit(call: &mut Call<'_>) -> Reply {
-    match (call.word(0), call.word(1), call.word(2)) {
-        (Some("connections" | "sessions" | "ssl-sessions"), Some("global"), Some("0")) => {
-            Reply::done() // there is no limit
-        }
-        _ => "'set rate-limit' is not supported: there is no limit.\n".into(),
-    }
+    let live = &call.world.live;
+    let limit = match (call.word(0), call.word(1)) {
+        (Some("connections"), Some("global")) => &live.connections_per_second_max,
+        (Some("sessions"), Some("global")) => &live.sessions_per_second_max,
+        _ => return RATES.into(),
+    };
+    let Some(text) = call.word(2) else { return "Expects an integer value.\n".into() };
+    limit.set(text.parse().ok().filter(|max| *max > 0));
+    live.wakers.wake_all();
+    Reply::done()
 }
 
 pub(super) fn set_timeout(call: &mut Call<'_>) -> Reply {
@@ -65,6 +79,11 @@ fn duration(text: &str) -> Option<Duration> {
     };
     Some(Duration::from_millis(millis.min(86_400_000)))
 }
+
+const RATES: &str = "'set rate-limit' only supports :
+   - 'connections global' to set the per-process maximum connection rate
+   - 'sessions global' to set the per-process maximum session rate
+";
 
 #[cfg(test)]
 mod tests {

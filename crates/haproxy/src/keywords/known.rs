@@ -119,7 +119,6 @@ pub(crate) const ACCEPTED_PROXY: &[&str] = &[
     "option idle-close-on-response",
     "option nolinger",
     "option persist",
-    "option socket-stats",
     "option tcp-smart-accept",
     "option tcp-smart-connect",
 ];
