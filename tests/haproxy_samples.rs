@@ -94,6 +94,75 @@ fn what_haproxy_refuses_is_refused() {
     assert_eq!(wrong, "");
 }
 
+#[test]
+fn certificates_of_clients_say_what_haproxy_reads_in_them() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let openssl = |arguments: &str, subject: &[&str]| {
+        run(peer("openssl").args(arguments.split(' ')).args(subject).current_dir(dir.path()))
+    };
+    let authority = "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 9 -subj";
+    openssl(authority, &["/O=Those who sign/CN=ca"]);
+    let request = "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout client.key \
+                   -out client.csr -subj";
+    openssl(request, &[NAME]);
+    let sign = "x509 -req -in client.csr -CA ca.pem -CAkey ca.key -set_serial 0x80ff01 -days 9 \
+                -out client.pem";
+    openssl(sign, &[]);
+    openssl("x509 -in client.pem -outform der -out client.der", &[]);
+    let read = |name: &str| fs::read(dir.path().join(name)).expect("a file");
+    fs::write(dir.path().join("both.pem"), [read("ca.pem"), read("ca.key")].concat())
+        .expect("a file");
+    let (holder, address) = bound();
+    let samples = OF_CERTIFICATES.map(|it| quoted(&format!("%[{it}]"))).join("\\n");
+    let config = format!(
+        "{PREAMBLE}  bind {address} ssl crt both.pem verify required ca-file ca.pem\n\
+         \x20 http-request return status 200 content-type text/plain lf-string \"{samples}\"\n"
+    );
+    fs::write(dir.path().join("haproxy.cfg"), config).expect("a file");
+    let mut haproxy = peer("haproxy");
+    let _process =
+        Process::start(haproxy.args(["-db", "-f", "haproxy.cfg"]).current_dir(dir.path()));
+    eventually("HAProxy listens", || TcpStream::connect(address).is_ok());
+    let mut curl = peer("curl");
+    curl.args(["-sSk", "--cert", "client.pem", "--key", "client.key"]);
+    let answer = run(curl.arg(format!("https://{address}/")).current_dir(dir.path()));
+    let theirs: Vec<String> = text(&answer.stdout).split('\n').map(str::to_owned).collect();
+    let subject = Nothing { certificate: Some(read("client.der")) };
+    let ours = OF_CERTIFICATES.map(|case| {
+        let expression = Expression::parse(case, 1).unwrap_or_else(|f| panic!("{case}: {f:?}"));
+        let value = expression.evaluate(&subject).and_then(Sample::into_text);
+        text(&value.unwrap_or_default())
+    });
+    assert_eq!(ours.to_vec(), theirs);
+    drop(holder);
+}
+
+/// The name of a client, with everything that has to be escaped.
+const NAME: &str = "/C=FR/ST=Here/L=There/O=Example, Inc./OU=One/OU=Two/CN= #client \"x\";<y>/\
+    emailAddress=a@b.example/UID=u1/DC=example/serialNumber=7/GN=G/SN=S/title=T";
+
+const OF_CERTIFICATES: [&str; 19] = [
+    "ssl_c_s_dn",
+    "ssl_c_i_dn",
+    "ssl_c_i_dn(O)",
+    "ssl_c_s_dn(CN)",
+    "ssl_c_s_dn(cn)",
+    "ssl_c_s_dn(OU)",
+    "ssl_c_s_dn(OU,2)",
+    "ssl_c_s_dn(OU,3)",
+    "ssl_c_s_dn(OU,-1)",
+    "ssl_c_s_dn(OU,-2)",
+    "ssl_c_s_dn(,0,rfc2253)",
+    "ssl_c_serial,hex",
+    "ssl_c_notafter",
+    "ssl_c_notbefore",
+    "ssl_c_key_alg",
+    "ssl_c_sig_alg",
+    "ssl_c_version",
+    "ssl_c_sha1,hex",
+    "ssl_c_der,sha2,hex",
+];
+
 /// A request of which samples are taken.
 #[derive(Clone, Copy)]
 struct Request {
@@ -118,7 +187,20 @@ const REQUESTS: &[Request] = &[
             ("Accept-Language", "fr-FR,en;q=0.8"),
             ("Authorization", "Basic dXNlcjpwYTpzcw=="),
             ("X-Empty", ""),
+            ("Cookie", "q=\"x;y\"; r=1,s=2;t"),
+            ("X-Ip", "[2001:db8::1]"),
+            ("X-Ip-Port", "[2001:db8::1]:80"),
+            ("X-Ip4-Port", "1.2.3.4:80"),
+            ("X-Ip4-Bad-Port", "1.2.3.4:99999"),
+            ("X-Ip4-More", "1.2.3.4x"),
+            ("X-Ip4-Mapped", "::ffff:1.2.3.4"),
         ],
+        body: "",
+    },
+    Request {
+        method: "PUT",
+        target: "http://10.0.0.1:81/abs/path?q=/1",
+        fields: &[("Host", "10.0.0.1:81")],
         body: "",
     },
     Request {
@@ -139,9 +221,9 @@ const REQUESTS: &[Request] = &[
 fn ask(client: &mut Client, request: &Request, at: usize) -> Vec<u8> {
     let mut head = format!("{} {} HTTP/1.1\r\nX-Case: {at}\r\n", request.method, request.target);
     for (name, value) in request.fields {
-        write!(head, "{name}: {value}\r\n").unwrap();
+        head.push_str(&format!("{name}: {value}\r\n"));
     }
-    write!(head, "\r\n{}", request.body).unwrap();
+    head.push_str(&format!("\r\n{}", request.body));
     client.send(head);
     client.read_reply().expect("a reply").body
 }
@@ -162,19 +244,17 @@ impl Theirs {
         }
         let (holder, address) = bound();
         let mut config = PREAMBLE.to_owned();
-        writeln!(config, "  bind {address}").unwrap();
+        config.push_str(&format!("  bind {address}\n"));
         for (name, value) in VARIABLES {
-            writeln!(config, "  http-request set-var({name}) {value}").unwrap();
+            config.push_str(&format!("  http-request set-var({name}) {value}\n"));
         }
         config.push_str(before);
         for (at, case) in cases.iter().enumerate() {
-            writeln!(
-                config,
+            config.push_str(&format!(
                 "  http-request return status 200 content-type text/plain {} \
-                 if {{ req.hdr(x-case) -m str {at} }}",
+                 if {{ req.hdr(x-case) -m str {at} }}\n",
                 rule(case)
-            )
-            .unwrap();
+            ));
         }
         let file = dir.path().join("haproxy.cfg");
         fs::write(&file, config).expect("a file");
@@ -211,7 +291,7 @@ impl Ours {
         }
         let variables = VARIABLES.iter().map(|(name, value)| {
             let value = Expression::parse(value, 1).expect("a value");
-            let value = value.evaluate(&Nothing).expect("a value").into_owned();
+            let value = value.evaluate(&Nothing::default()).expect("a value").into_owned();
             (Variable::parse(name).expect("a name"), value)
         });
         Self {
@@ -237,7 +317,8 @@ impl Ours {
 impl Files for Ours {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         let file = FILES.iter().find(|(name, _)| *name == path);
-        file.map(|(_, content)| content.as_bytes().to_vec()).ok_or(io::ErrorKind::NotFound.into())
+        file.map(|(_, content)| content.as_bytes().to_vec())
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
@@ -279,8 +360,11 @@ impl Subject for Ours {
     }
 }
 
-/// Where there is nothing to be taken from.
-struct Nothing;
+/// Where there is nothing to be taken from, but perhaps a certificate.
+#[derive(Default)]
+struct Nothing {
+    certificate: Option<Vec<u8>>,
+}
 
 impl Subject for Nothing {
     fn request(&self) -> Option<&RequestHead> {
@@ -307,8 +391,13 @@ impl Subject for Nothing {
         None
     }
 
-    fn fact(&self, _fact: &Fact) -> Option<Sample<'_>> {
-        None
+    fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
+        match fact {
+            Fact::ClientCertificateDer => {
+                self.certificate.as_ref().map(|der| Sample::Binary(der[..].into()))
+            }
+            _ => None,
+        }
     }
 }
 

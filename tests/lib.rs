@@ -10,6 +10,7 @@ pub mod certs;
 pub mod curl;
 pub mod dns;
 pub mod fetch;
+pub mod gateway;
 pub mod get;
 pub mod heard;
 pub mod http;

@@ -8,10 +8,11 @@ use std::rc::Rc;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fulmar_balance::{Admin, Health, Placement, Queue, Wants};
 use fulmar_drive::{ListenOptions, listen};
+use fulmar_engine::{Action, Engine, Peer};
 use fulmar_haproxy::model::{
     CheckKind, CheckRequest, Expect, Expected, Observe, OnError, ServerAddress, ServerCheck,
     ServerProxy, ServerTls, TcpStep,
@@ -301,7 +302,7 @@ fn dialogues_by_steps() {
     let pong = || origin(6, b"+PONG\r\n").0;
     finds(vec![ping(), text("+PONG")], pong(), "L7OK", "(tcp-check)");
     finds(vec![connect(), ping(), pattern("^.PON[G-Z]")], pong(), "L7OK", "(tcp-check)");
-    finds(vec![ping(), unwanted("ERR"), text("PONG")], pong(), "L7OK", "(tcp-check)");
+    finds(vec![ping(), text("PONG"), unwanted("ERR")], pong(), "L7OK", "(tcp-check)");
     let wrong = "TCPCHK did not match content '+OK' at step 3";
     finds(vec![connect(), ping(), text("+OK")], pong(), "L7RSP", wrong);
     let wrong = "TCPCHK did not match content (regex) at step 2";
@@ -416,7 +417,7 @@ fn scripted(statuses: &[u16]) -> SocketAddr {
         for (at, stream) in listener.incoming().enumerate() {
             let stream = stream.expect("a connection");
             hear(&stream, 10);
-            let status = statuses.get(at).or(statuses.last()).expect("there is one");
+            let status = statuses.get(at).or_else(|| statuses.last()).expect("there is one");
             let _ = write!(&stream, "HTTP/1.0 {status} Such\r\n\r\n");
         }
     });
@@ -537,19 +538,28 @@ fn operators_decide_and_the_log_tells() {
     live.set_admin(be, 0, Admin::Drain, now);
     live.set_admin(be, 0, Admin::Ready, now);
     live.set_admin(be, 0, Admin::Maintenance, now);
-    driver.turn_until(|_| lines.borrow().len() == 7);
-    let starts = [
-        "Server be/s1 is DOWN. 0 active and 0 backup servers left. 0 sessions active",
-        "backend be has no server available!",
-        "Server be/s1 was DOWN and now enters maintenance",
-        "Server be/s1 is UP/READY (leaving forced maintenance).",
-        "Server be/s1 enters drain state.",
-        "Server be/s1 is UP (leaving forced drain).",
-        "Server be/s1 is going DOWN for maintenance.",
-    ];
-    for (line, start) in texts(&lines).iter().zip(starts) {
-        assert!(line.starts_with(start), "{line}");
-    }
+    driver.turn_until(|_| lines.borrow().len() == 9);
+    live.set_admin(be, 0, Admin::Drain, now);
+    driver.turn_until(|_| lines.borrow().len() == 11);
+    let left = "0 active and 0 backup servers left. 0 sessions active, 0 requeued, \
+        0 remaining in queue.";
+    assert_eq!(
+        texts(&lines),
+        [
+            &format!("Server be/s1 is DOWN, changed from CLI. {left}"),
+            "backend be has no server available!",
+            "Server be/s1 was DOWN and now enters maintenance.",
+            "Server be/s1 is UP/READY (leaving forced maintenance).",
+            "Server be/s1 enters drain state. 0 active and 0 backup servers online. \
+         0 sessions requeued, 0 total in queue.",
+            "backend be has no server available!",
+            "Server be/s1 is UP (leaving forced drain).",
+            &format!("Server be/s1 is going DOWN for maintenance. {left}"),
+            "backend be has no server available!",
+            "Server be/s1 is UP/DRAIN (leaving forced maintenance).",
+            "Server be/s1 remains in forced drain mode.",
+        ]
+    );
 }
 
 #[test]
@@ -579,6 +589,7 @@ fn errors_of_sessions_count_where_they_are_observed() {
         let mut server = checked(origin(1, b"").0);
         (server.observe, server.error_limit) = (Some(observe), 3);
         server.on_error = OnError::MarkDown;
+        server.check.as_mut().expect("there").interval = Duration::from_millis(50);
         server.check.as_mut().expect("there").fast_interval = Some(Duration::from_secs(100));
         server.check.as_mut().expect("there").down_interval = Some(Duration::from_secs(100));
         server
@@ -656,4 +667,73 @@ fn a_slow_start_grows_to_the_whole_weight() {
         !member.is_starting()
     });
     assert_eq!((member.weight_now(), group.limit(0)), (16, 100));
+}
+
+/// An engine without sockets, at the test's own time: when it asks for connections, and for which.
+struct Virtual {
+    checks: Checks,
+    now: Instant,
+    start: Instant,
+}
+
+impl Virtual {
+    fn start(backends: impl IntoIterator<Item = Backend>) -> (Self, Arc<Live>) {
+        let live = Arc::new(Live::new(config(frontend(), backends), 1));
+        let start = sys::now();
+        let checks = Checks::new(start, Arc::clone(&live), Box::new(Book::default()));
+        (Self { checks, now: start, start }, live)
+    }
+
+    /// Lets time pass until the next connection: when, in milliseconds, and to which port. It is
+    /// refused at once.
+    fn next(&mut self) -> (u128, u16) {
+        loop {
+            while let Some(action) = self.checks.poll_action() {
+                if let Action::Connect { socket } = action {
+                    let endpoint = self.checks.poll_endpoint(socket).expect("a connection");
+                    let Peer::Ip(address) = endpoint.peer else { panic!("{endpoint:?}") };
+                    let refused = std::io::ErrorKind::ConnectionRefused.into();
+                    self.checks.handle_failed(self.now, socket, refused);
+                    return ((self.now - self.start).as_millis(), address.port());
+                }
+            }
+            self.now = self.checks.poll_timeout().expect("checks go on");
+            self.checks.handle_timeout(self.now);
+        }
+    }
+}
+
+#[test]
+fn first_checks_are_spread_and_later_ones_follow_their_plans() {
+    let at = |port: u16| {
+        let mut server = checked(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        let plan = server.check.as_mut().expect("there");
+        plan.interval = Duration::from_millis(3_000);
+        plan.down_interval = Some(Duration::from_millis(7_000));
+        server
+    };
+    let mut slower = at(3);
+    slower.check.as_mut().expect("there").interval = Duration::from_secs(60);
+    let disabled = Backend { disabled: true, ..backend([at(9)]) };
+    let (mut checks, live) = Virtual::start([backend([at(1), at(2)]), disabled, backend([slower])]);
+    let times: Vec<_> = (0..6).map(|_| checks.next()).collect();
+    let expected = [(0, 1), (1_000, 2), (2_000, 3), (7_000, 1), (8_000, 2), (9_000, 3)];
+    assert_eq!(times, expected);
+    let record = live.backends[0].group.members()[0].record();
+    let downtime = record.downtime(checks.start + Duration::from_secs(5), true);
+    assert_eq!((record.downs, record.checks_failed, downtime), (1, 1, Duration::from_secs(5)));
+}
+
+#[test]
+fn checks_are_spread_by_chance_if_asked_for() {
+    let mut config = config(frontend(), [backend([checked(nobody())])]);
+    config.global.spread_checks = 50;
+    let live = Arc::new(Live::new(config, 1));
+    let start = sys::now();
+    let checks = Checks::new(start, live, Box::new(Book::default()));
+    let mut checks = Virtual { checks, now: start, start };
+    let times: Vec<_> = (0..50).map(|_| checks.next().0).collect();
+    let waits: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(waits.iter().all(|wait| (5..=16).contains(wait)), "{waits:?}");
+    assert!(waits.iter().min() < waits.iter().max(), "{waits:?}");
 }

@@ -1,19 +1,23 @@
 //! A proxy in the thread of a test: its configuration, made by hand, and the loop that drives it.
 
 use std::cell::RefCell;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fulmar_engine::Engine;
 use fulmar_haproxy::model::{LogTarget, OnError, RetryOn, ServerAddress, ServerProxy, StatsPage};
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Mode, Place, Server};
+use fulmar_haproxy::{Environment, Options, Source, ThisMachine, load};
 use fulmar_proto::HeaderBuf;
 use fulmar_proxy::{BindId, Journal, Live, Page, Proxy, Services, Severity, Stop};
 use fulmar_rules::RequestHead;
 use fulmar_sys as sys;
 
-use crate::loops::LISTENER;
+use crate::loops::{LISTENER, Loop, OwnLoop, client};
+use crate::scripted::Scripted;
 
 /// Lines of logs, as they were written: whose they are, and what they say.
 pub type Lines = Rc<RefCell<Vec<(Severity, String)>>>;
@@ -133,6 +137,22 @@ pub fn engine(
         backends: backends.into_iter().map(Arc::new).collect(),
         ..Config::default()
     };
+    run(config)
+}
+
+/// The same from the text of a configuration, whose first frontend is listened to.
+///
+/// # Panics
+/// If the text is wrong.
+pub fn configured(text: &str) -> (Proxy, Arc<Live>, Lines, Stop) {
+    let source = Source::Text { name: "test.cfg".to_owned(), text: text.to_owned() };
+    let (environment, options) = (Environment::default(), Options::default());
+    let loaded = load(&[source], &environment, &ThisMachine, &options);
+    let loaded = loaded.unwrap_or_else(|wrong| panic!("{wrong:?}"));
+    run(loaded.config)
+}
+
+fn run(config: Config) -> (Proxy, Arc<Live>, Lines, Stop) {
     let live = Arc::new(Live::new(config, 1));
     let (book, stop) = (Book::default(), Stop::default());
     let lines = Rc::clone(&book.0);
@@ -140,4 +160,127 @@ pub fn engine(
     let mut proxy = Proxy::new(sys::now(), Arc::clone(&live), 0, journal, pages, stop.clone());
     proxy.add_listener(LISTENER, BindId { frontend: 0, bind: 0 }, None);
     (proxy, live, lines, stop)
+}
+
+/// A client in the thread of the proxy, and origins beside it.
+#[derive(Debug)]
+pub struct Table {
+    /// The proxy.
+    pub proxy: OwnLoop<Proxy>,
+    /// What it shares with others.
+    pub live: Arc<Live>,
+    /// What it has logged.
+    pub lines: Lines,
+    /// Servers.
+    pub origins: Vec<Scripted>,
+    /// Where the proxy listens.
+    pub address: SocketAddr,
+    /// The client's connection.
+    pub stream: TcpStream,
+    stop: Stop,
+}
+
+impl Table {
+    /// A proxy with this configuration, in which `ORIGIN0` and so on stand for the addresses of
+    /// origins, and a client.
+    ///
+    /// # Panics
+    /// If the text is wrong.
+    pub fn new(text: &str, origins: Vec<Scripted>) -> Self {
+        let mut text = text.to_owned();
+        for (at, origin) in origins.iter().enumerate() {
+            text = text.replace(&format!("ORIGIN{at}"), &origin.address().to_string());
+        }
+        let (proxy, live, lines, stop) = configured(&text);
+        let (proxy, address) = OwnLoop::start(proxy);
+        Self { proxy, live, lines, origins, address, stream: client(address), stop }
+    }
+
+    /// Another client in place of the one before.
+    pub fn reconnect(&mut self) {
+        self.stream = client(self.address);
+    }
+
+    /// Sends, and turns until `done` with what has come back; true if the connection has ended.
+    ///
+    /// # Panics
+    /// If that takes too long.
+    pub fn talk(
+        &mut self,
+        bytes: impl AsRef<[u8]>,
+        done: impl Fn(&[u8]) -> bool,
+    ) -> (Vec<u8>, bool) {
+        self.stream.set_nonblocking(true).expect("a socket");
+        let bytes = bytes.as_ref();
+        let Self { proxy, origins, stream, .. } = self;
+        let (mut at, mut got, mut ended) = (0, Vec::new(), false);
+        proxy.turn_until(|_| {
+            origins.iter_mut().for_each(Scripted::turn);
+            if let Ok(n) = stream.write(&bytes[at..]) {
+                at += n;
+            }
+            let mut buffer = vec![0; 64 * 1024];
+            match stream.read(&mut buffer) {
+                Ok(0) => ended = true,
+                Ok(n) => got.extend_from_slice(&buffer[..n]),
+                Err(error) => ended = error.kind() != ErrorKind::WouldBlock,
+            }
+            ended || done(&got)
+        });
+        (got, ended)
+    }
+
+    /// Sends a request, and returns the whole answer, with interim ones before it.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn ask(&mut self, request: impl AsRef<[u8]>) -> String {
+        let (got, _) = self.talk(request, is_whole);
+        String::from_utf8(got).expect("text")
+    }
+
+    /// The status of the answer to a GET.
+    pub fn status(&mut self, target: &str) -> u16 {
+        let answer = self.ask(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        answer.get(9..12).and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    /// Turns proxy and origins until `done`.
+    ///
+    /// # Panics
+    /// If that takes too long.
+    pub fn turn_until(&mut self, done: impl Fn(&mut Proxy, &[Scripted]) -> bool) {
+        let Self { proxy, origins, .. } = self;
+        proxy.turn_until(|proxy| {
+            origins.iter_mut().for_each(Scripted::turn);
+            done(proxy.engine(), origins)
+        });
+    }
+
+    /// Asks for a soft stop.
+    pub fn stop(&mut self) {
+        self.stop.set();
+        self.proxy.with(|proxy, now| proxy.handle_wake(now));
+    }
+
+    /// What has been logged, line by line.
+    pub fn log(&self) -> Vec<String> {
+        self.lines.borrow().iter().map(|(_, line)| line.clone()).collect()
+    }
+}
+
+/// True if this is a whole answer, with interim ones before it.
+pub fn is_whole(got: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(got);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    if head.starts_with("HTTP/1.1 1") && !head.starts_with("HTTP/1.1 101") {
+        return is_whole(body.as_bytes());
+    }
+    let lower = head.to_ascii_lowercase();
+    let field = |name: &str| lower.lines().find_map(|line| line.strip_prefix(name));
+    match (field("content-length: "), field("transfer-encoding: ")) {
+        (Some(len), _) => body.len() >= len.trim().parse().expect("a length"),
+        (None, Some(_)) => body.ends_with("0\r\n\r\n"),
+        (None, None) => true,
+    }
 }

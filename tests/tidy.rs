@@ -393,10 +393,16 @@ fn prose_of(page: &str) -> String {
     outside.collect::<Vec<_>>().join("\n")
 }
 
-/// Flags that clap is told of: `#[arg(short, long)]` and the field that follows.
+/// Flags that clap is told of: `#[arg(short, long)]` and the field that follows. A tool that reads
+/// its flags itself has a table of them: `Flag("-f", ..)`.
 fn declared_flags(source: &str) -> BTreeSet<String> {
     let code = code_of(source);
-    let mut found = BTreeSet::new();
+    let table = source.split("Flag(").skip(1).filter_map(|rest| {
+        let name = rest.trim_start().strip_prefix("\"-")?.split('"').next()?;
+        Some(format!("-{name}"))
+    });
+    let mut found: BTreeSet<_> = table.collect();
+    found.retain(|flag| !matches!(&flag[..], "--" | "-h"));
     for (at, _) in code.match_indices("#[arg(") {
         let start = at + "#[arg".len();
         let end = start + enclosed(&code[start..], '(', ')').len();
@@ -645,6 +651,8 @@ const ALLOWED: &[Edges] = &[
         &[
             "client",
             "fetch",
+            "gateway",
+            "haproxy",
             "host",
             "load",
             "observe",
@@ -681,14 +689,19 @@ const ALLOWED: &[Edges] = &[
     crate_(
         "tests",
         &[
+            "balance",
             "client",
             "drive",
             "engine",
+            "gateway",
+            "haproxy",
             "host",
             "load",
             "names",
             "observe",
             "proto",
+            "proxy",
+            "rules",
             "semantics",
             "serve",
             "server",
@@ -702,6 +715,7 @@ const ALLOWED: &[Edges] = &[
 
 /// Public functions of `sys` that ask the kernel for nothing: module, name, why.
 const PURE: &[(&str, &str, &str)] = &[
+    ("daemon", "process", "a number"),
     ("events", "is_empty", "looks at bits"),
     ("events", "is_readable", "looks at bits"),
     ("events", "is_writable", "looks at bits"),
@@ -750,7 +764,7 @@ const FOREIGN: &[(&str, &str)] = &[
 ];
 
 /// Subcommands, each with a page.
-const TOOLS: &[&str] = &["get", "serve", "load"];
+const TOOLS: &[&str] = &["get", "serve", "load", "proxy"];
 
 const LINES_MAX: usize = 800;
 

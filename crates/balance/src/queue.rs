@@ -115,7 +115,8 @@ impl<T> Queue<T> {
     }
 
     /// True if somebody has woken this thread for its waiters: then ask [`Queue::next`] until
-    /// nobody is left.
+    /// nobody is left. Ask this after every wake-up, also if nobody waits here any more: whoever
+    /// set the alarm counts on it, and sets no other before it is taken.
     pub fn take_wake(&self, group: &Group) -> bool {
         group.waiting.take_alarm(self.thread)
     }

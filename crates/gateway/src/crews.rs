@@ -11,9 +11,8 @@ use fulmar_proxy::{Checks, Live, Proxy, Wake};
 use fulmar_sys as sys;
 
 use crate::doors::Door;
-use crate::logs::{Logs, machine_name};
-use crate::pages::Pages;
-use crate::statistics::process::Process;
+use crate::logs::Logs;
+use crate::statistics::{Process, Reports};
 
 /// Threads that serve clients.
 pub(crate) struct Proxies {
@@ -48,8 +47,8 @@ impl Crew for Proxies {
     fn make(&self, worker: &Worker) -> io::Result<Proxy> {
         self.process.add_thread();
         let live = Arc::clone(&self.live);
-        let (journal, services) =
-            (Box::new(self.logs.writer()), Box::new(Pages::new(machine_name())));
+        let services = Reports::new(Arc::clone(&live), Arc::clone(&self.process));
+        let (journal, services) = (Box::new(self.logs.writer()), Box::new(services));
         Ok(Proxy::new(sys::now(), live, worker.number, journal, services, worker.stop()))
     }
 

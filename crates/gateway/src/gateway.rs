@@ -13,6 +13,7 @@ use crate::crews::{Checkers, Proxies, Roll};
 use crate::doors::{self, Door};
 use crate::error::Error;
 use crate::logs::{Logs, machine_name};
+use crate::runtime::{self, Consoles};
 use crate::statistics::process::Process;
 
 /// What a command line says beside the configuration.
@@ -82,6 +83,12 @@ impl Gateway {
         let program = Program::new().crew("proxy", proxies, listens, threads);
         let checkers = Checkers { live: Arc::clone(&live), logs: logs.clone() };
         let program = program.crew("checks", checkers, Vec::new(), 1);
+        let consoles = Consoles { live: Arc::clone(&live), process: Arc::clone(&process) };
+        let sockets = runtime::listens(&live.config).map_err(Error::Descriptors)?;
+        let program = match sockets.is_empty() {
+            true => program,
+            false => program.crew("runtime", consoles, sockets, 1),
+        };
         let program = program.offer(hand_over_name(std::process::id()));
         let program = options.predecessors.into_iter().fold(program, Program::take_over);
         let stopper = program.stopper();

@@ -12,7 +12,7 @@ mod gateway;
 mod crews;
 mod doors;
 mod logs;
-mod pages;
+pub mod runtime;
 pub mod statistics;
 
 mod master;
@@ -27,7 +27,8 @@ pub use logs::{LineWriter, Logs};
 pub use master::{Link, Master, Told};
 pub use privileges::drop_privileges;
 pub use service::{
-    Background, Notify, Waiting, background, predecessors, signal_all, write_pidfile,
+    Background, Notify, Waiting, background, leave_terminal, predecessors, signal_all,
+    write_pidfile,
 };
 pub use signals::watch;
 pub use states::{dump, farewell};

@@ -70,13 +70,21 @@ impl Waiting {
     /// # Errors
     /// There is no `/dev/null`.
     pub fn dismiss(mut self) -> io::Result<()> {
-        let nothing = File::options().read(true).write(true).open("/dev/null")?;
-        for stream in [StandardStream::In, StandardStream::Out, StandardStream::Error] {
-            sys::redirect(stream, nothing.as_fd())?;
-        }
+        leave_terminal()?;
         let _ = self.0.write_all(&[0]); // whoever waited may have been interrupted
         Ok(())
     }
+}
+
+/// From now on there is no terminal to talk to, and nothing to be read.
+///
+/// # Errors
+/// There is no `/dev/null`.
+pub fn leave_terminal() -> io::Result<()> {
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    [StandardStream::In, StandardStream::Out, StandardStream::Error]
+        .into_iter()
+        .try_for_each(|stream| sys::redirect(stream, nothing.as_fd()))
 }
 
 /// Writes the number of this process to a file (`-p`, `pidfile`). It stays there at the end.

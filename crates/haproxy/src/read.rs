@@ -385,7 +385,7 @@ impl<'a> Reader<'a> {
     }
 
     fn unknown<T: 'static>(
-        &mut self,
+        &self,
         tables: &[&'static [Keyword<T>]],
         section: &str,
         unsupported: &'static [Unsupported],

@@ -29,7 +29,7 @@ impl Live {
     /// up until a check, which follows soon, says otherwise.
     pub fn set_admin(&self, backend: BackendId, server: usize, admin: Admin, now: Instant) {
         let live = &self.backends[backend.0];
-        let old = live.group.members()[server].admin();
+        let (old, usable) = (live.group.members()[server].admin(), live.group.usable());
         if old == Admin::Maintenance && admin != old && live.servers[server].config.check.is_some()
         {
             live.group.set_health(server, Health::Up, now);
@@ -39,7 +39,9 @@ impl Live {
             self.shed(backend, server);
         }
         self.tell_waiters(backend);
-        self.checks.tell(Told { backend, server, news: News::Decided(old, admin) });
+        let leaves_nobody = usable > 0 && live.group.usable() == 0;
+        let news = News::Decided { old, new: admin, leaves_nobody };
+        self.checks.tell(Told { backend, server, news });
     }
 
     /// `set server ... health`: until checks find otherwise.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, Endpoint, Engine, ListenerId, SocketId, Stop};
@@ -16,6 +17,7 @@ use crate::gate::{LOOK_EVERY, is_open};
 use crate::http::Http;
 use crate::journal::Journal;
 use crate::live::Live;
+use crate::orders::{Answer, Order, PORTION, SessionView};
 use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, LANES, Relay};
 use crate::services::Services;
 use crate::shared::{BindId, Shared};
@@ -102,6 +104,40 @@ impl Proxy {
         }
         self.http.begin_to_end(now, &mut self.shared);
         self.tcp.begin_to_end(now, &mut self.shared);
+    }
+
+    /// Does what other threads have asked for.
+    fn follow_orders(&mut self, now: Instant) {
+        let live = Arc::clone(&self.shared.live);
+        for order in live.orders[self.shared.thread].take() {
+            match order {
+                Order::Tell { from, to } => to.0(Answer::Sessions(self.sessions(now, from))),
+                Order::Cut { socket, to } => {
+                    let (relay, shared) = self.relay(socket);
+                    let was_there = relay.cut(now, shared, socket);
+                    to.0(Answer::Cut(was_there));
+                }
+                Order::Clear { all } => live.counters(self.shared.thread, |it| it.clear(all)),
+            }
+        }
+    }
+
+    /// The next sessions behind place `from`, of both kinds.
+    fn sessions(&self, now: Instant, from: Option<u64>) -> Vec<SessionView> {
+        let mut sessions = self.http.sessions(now, from);
+        sessions.extend(self.tcp.sessions(now, from));
+        sessions.sort_by_key(SessionView::place);
+        sessions.truncate(PORTION);
+        sessions
+    }
+
+    /// Listeners of frontends that were shut down are closed.
+    fn close_stopped(&mut self) {
+        let frontends = &self.shared.live.frontends;
+        let is_over = |it: &Listener| frontends[it.bind.frontend].stopped.load(Ordering::Relaxed);
+        for listener in self.listeners.extract_if(.., |it| is_over(it)) {
+            self.actions.push_back(Action::Unlisten { listener: listener.id });
+        }
     }
 
     /// Listeners are accepted from while their clients may come in.
@@ -219,6 +255,8 @@ impl Engine for Proxy {
         if self.stop.is_set() && self.ending.is_none() {
             self.begin_to_end(now);
         }
+        self.follow_orders(now);
+        self.close_stopped();
         self.http.handle_wake(now, &mut self.shared);
         self.tcp.handle_wake(now, &mut self.shared);
         self.regulate(now);

@@ -19,13 +19,21 @@ pub(crate) fn is_open(shared: &Shared, bind: BindId) -> bool {
     };
     let all = || live.frontends.iter().map(|it| sum(it.counters.iter(), Counter::Sessions)).sum();
     let millis = live.clocks[shared.thread].millis();
+    let total = |rate| {
+        let all = live.frontends.iter().flat_map(|it| it.counters.iter());
+        all.map(|it| it.rate(rate, millis)).sum::<u64>()
+    };
     let rate = || frontend.counters.iter().map(|it| it.rate(Rate::Sessions, millis)).sum::<u64>();
     !frontend.paused.load(Ordering::Relaxed)
-        && below(config.connections_max, &|| sum(frontend.counters.iter(), Counter::Sessions))
+        && below(frontend.connections_max.get(), &|| {
+            sum(frontend.counters.iter(), Counter::Sessions)
+        })
         && below(config.binds[bind.bind].connections_max, &|| {
             sum(frontend.listeners[bind.bind].iter(), Counter::Sessions)
         })
-        && below(live.config.global.connections_max, &all)
+        && below(live.connections_max.get(), &all)
+        && below(live.connections_per_second_max.get(), &|| total(Rate::Connections))
+        && below(live.sessions_per_second_max.get(), &|| total(Rate::Sessions))
         && config.sessions_per_second_max.is_none_or(|max| rate() < max.into())
 }
 

@@ -27,6 +27,8 @@ mod http;
 mod tcp;
 
 mod journal;
+mod limit;
+mod orders;
 mod services;
 
 pub use balancing::hasher;
@@ -38,7 +40,9 @@ pub use counters::{Counter, Counters, Rate, Timing, sum};
 pub use engine::{MakeLayer, Proxy};
 pub use http::{Attempt, Explanation, Failure, GivenUp, Tried};
 pub use journal::{Journal, Severity};
+pub use limit::Limit;
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
+pub use orders::{Answer, Hearer, Order, Orders, PORTION, SessionView};
 pub use services::{Page, Services};
 pub use shared::BindId;
 pub use wakers::{Wake, Wakers};

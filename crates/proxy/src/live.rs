@@ -12,6 +12,8 @@ use crate::balancing;
 use crate::checks::{LastCheck, Mailbox};
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::limit::Limit;
+use crate::orders::{Order, Orders};
 use crate::upstream::client_tls;
 use crate::wakers::Wakers;
 
@@ -28,6 +30,14 @@ pub struct Live {
     pub threads: usize,
     /// One for each thread: what counters go by.
     pub clocks: Box<[Arc<Clock>]>,
+    /// `maxconn`: clients' connections at a time, of the process.
+    pub connections_max: Limit,
+    /// `set rate-limit connections global`.
+    pub connections_per_second_max: Limit,
+    /// `set rate-limit sessions global`.
+    pub sessions_per_second_max: Limit,
+    /// One for each thread: what others ask of it.
+    pub orders: Box<[Orders]>,
     began: OnceLock<Instant>, // when the first thread did
     /// How they rouse each other.
     pub wakers: Wakers,
@@ -46,6 +56,10 @@ pub struct LiveFrontend {
     pub listeners: Vec<Box<[Counters]>>,
     /// `disable frontend`: nobody is accepted for now.
     pub paused: AtomicBool,
+    /// `maxconn`: clients' connections at a time.
+    pub connections_max: Limit,
+    /// `shutdown frontend`: nobody is accepted any more.
+    pub stopped: AtomicBool,
 }
 
 /// A backend at work.
@@ -86,7 +100,23 @@ impl Live {
         let backends = backends.map(|id| LiveBackend::new(&config, id, &clocks)).collect();
         let (wakers, began) = (Wakers::default(), OnceLock::new());
         let checks = Mailbox::default();
-        Self { config, frontends, backends, threads, wakers, checks, clocks, began }
+        let orders = clocks.iter().map(|_| Orders::default()).collect();
+        let connections_max = Limit::new(config.global.connections_max);
+        let (connections_per_second_max, sessions_per_second_max) = Default::default();
+        Self {
+            config,
+            frontends,
+            backends,
+            threads,
+            wakers,
+            checks,
+            clocks,
+            connections_max,
+            connections_per_second_max,
+            sessions_per_second_max,
+            orders,
+            began,
+        }
     }
 
     /// A moment in milliseconds, as clocks and counters tell it: since the first thread began, from
@@ -95,6 +125,26 @@ impl Live {
         let began = *self.began.get_or_init(|| now);
         let millis = now.saturating_duration_since(began).as_millis();
         u64::try_from(millis).unwrap_or(u64::MAX).saturating_add(1)
+    }
+
+    /// Asks something of a thread.
+    pub fn order(&self, thread: usize, order: Order) {
+        if let Some(orders) = self.orders.get(thread) {
+            orders.push(order);
+            self.wakers.wake(thread);
+        }
+    }
+
+    /// Every counter of one thread.
+    pub fn counters(&self, thread: usize, mut each: impl FnMut(&Counters)) {
+        for frontend in &self.frontends {
+            let listeners = frontend.listeners.iter().map(|it| &it[thread]);
+            listeners.chain([&frontend.counters[thread]]).for_each(&mut each);
+        }
+        for backend in &self.backends {
+            let servers = backend.servers.iter().map(|it| &it.counters[thread]);
+            servers.chain([&backend.counters[thread]]).for_each(&mut each);
+        }
     }
 
     /// The backend with this name.
@@ -111,6 +161,8 @@ impl LiveFrontend {
             counters: counters(clocks),
             listeners: config.binds.iter().map(|_| counters(clocks)).collect(),
             paused: AtomicBool::new(false),
+            connections_max: Limit::new(config.connections_max),
+            stopped: AtomicBool::new(false),
         }
     }
 }

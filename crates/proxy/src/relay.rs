@@ -7,6 +7,7 @@ use std::time::Instant;
 use fulmar_engine::{Action, Endpoint, SocketId};
 use fulmar_proto::{FileRange, Input, Layer, Transmit};
 
+use crate::orders::SessionView;
 use crate::shared::{BindId, Shared};
 
 /// Clients on one side, servers on the other. The names of the methods are those of
@@ -43,6 +44,11 @@ pub(crate) trait Relay {
     fn handle_timeout(&mut self, now: Instant, shared: &mut Shared);
     /// Another thread has roused this one: who waits for a place may have one.
     fn handle_wake(&mut self, now: Instant, shared: &mut Shared);
+
+    /// The next sessions behind place `from`: at most [`crate::PORTION`].
+    fn sessions(&self, now: Instant, from: Option<u64>) -> Vec<SessionView>;
+    /// This client is cut off; false: it is not there.
+    fn cut(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) -> bool;
 
     /// Clients are asked to leave, as far as the protocol has a way to.
     fn begin_to_end(&mut self, now: Instant, shared: &mut Shared);

@@ -4,6 +4,7 @@
 //! Quotes and backslashes have been dealt with once by whoever split the line into words; here is
 //! the second level of them. What each argument means is the table's to say ([`Kind`]).
 
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -83,6 +84,41 @@ impl Takes {
     /// The first of these, and the others if one likes.
     pub(crate) const fn from(least: usize, kinds: &'static [Kind]) -> Self {
         Self { least, kinds }
+    }
+}
+
+/// As the manual writes them: `(string[,integer])`, or nothing.
+impl fmt::Display for Takes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.kinds.is_empty() {
+            return Ok(());
+        }
+        f.write_str("(")?;
+        for (at, kind) in self.kinds.iter().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            let bracket = if at >= self.least { "[" } else { "" };
+            write!(f, "{bracket}{comma}{kind}")?;
+        }
+        write!(f, "{})", "]".repeat(self.kinds.len() - self.least))
+    }
+}
+
+/// What a reader of the manual takes it for.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text => "string",
+            Self::Int => "integer",
+            Self::Operand => "integer or variable",
+            Self::Variable => "variable",
+            Self::TextOrVariable => "string or variable",
+            Self::Address4 => "IPv4 address",
+            Self::Address6 => "IPv6 address",
+            Self::Mask4 => "IPv4 mask",
+            Self::Mask6 => "IPv6 mask",
+            Self::Map(..) => "file",
+            Self::OneOf(words) => return f.write_str(&words.join("|")),
+        })
     }
 }
 

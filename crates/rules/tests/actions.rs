@@ -4,7 +4,7 @@ mod world;
 
 use fulmar_rules::http::RuleSet::{self, AfterResponse, Request, Response};
 use fulmar_rules::http::{ACTIONS, HttpRule, Progress, Verdict, run};
-use fulmar_rules::{Exchange, Sample};
+use fulmar_rules::{Exchange, Sample, Subject};
 use proptest::prelude::*;
 
 use world::{World, describe, http_rule, outcome, read};
@@ -76,6 +76,8 @@ fn what_is_wrong_is_told_with_its_place() {
         (Request, "deny status 418", 13, "no error page 418"),
         (Request, "deny sttus 403", 6, "'status'"),
         (Request, "return string x", 8, "'content-type'"),
+        (Request, "return content-type a/b string x status 204", 25, "never has a body"),
+        (Request, "return status 304 content-type a/b lf-file /format", 36, "never has a body"),
         (Request, "return content-type a/b file /none", 30, "'/none' cannot be read"),
         (Request, "return content-type a/b lf-file /latin", 33, "not UTF-8"),
         (Request, "return errorfile /short.http", 18, "is not the length"),
@@ -218,11 +220,15 @@ fn redirects() {
 }
 
 #[test]
-fn redirect_as_a_keyword_is_the_same() {
+fn redirect_as_a_keyword_takes_its_place_as_it_stands() {
     let rule = read("prefix / code 301 if { path /a }", HttpRule::parse_redirect).unwrap();
     let mut world = World::asking("GET", "/a", &[]);
     let verdict = run(std::slice::from_ref(&rule), &mut Progress::default(), &mut world);
     assert_eq!(describe(&verdict), "301 location: /a");
+    let line = "location /%20%[src]%% code 301";
+    let rule = read(line, HttpRule::parse_redirect).unwrap();
+    let verdict = run(std::slice::from_ref(&rule), &mut Progress::default(), &mut world);
+    assert_eq!(describe(&verdict), "301 location: /%20%[src]%%");
     let fault = read("preix /", HttpRule::parse_redirect).unwrap_err();
     assert_eq!((fault.column, fault.unknown), (1, true));
 }
@@ -255,14 +261,14 @@ fn fields_change() {
         (&["del-header x-a"], &["Host: h", "x-list: a, bb ,\"c,d\"", "X-Aa: three"]),
         (&["del-header x- -m beg"], &["Host: h"]),
         (&["del-header -A -m end", "del-header list -m sub"], &["Host: h", "X-Aa: three"]),
-        (&["del-header ^[xX]-[aA]+$ -m reg"], &["Host: h", "x-list: a, bb ,\"c,d\""]),
+        (&["del-header ^x-a+$ -m reg"], &["Host: h", "x-list: a, bb ,\"c,d\""]),
         (
             &["del-header x-list", "replace-header x-a (.)(w?)(.*) '<\\1|\\2|\\0>%[src_port]'"],
             &["Host: h", "X-A: <o||one>4711", "X-A: <t|w|two>4711", "X-Aa: three"],
         ),
         (
             &["del-header x-a -m sub", "replace-value x-list ^.(.?)$ '<\\0\\1>'"],
-            &["Host: h", "x-list: <a>, <bbb> ,\"c,d\""],
+            &["Host: h", "x-list: <a>,<bbb> ,\"c,d\""],
         ),
         (
             &["del-header x-a -m sub", "replace-value x-list c,d e"],
@@ -307,6 +313,9 @@ fn targets_change() {
         ("replace-path /foo/(.*) /\\1", "/bar/a?b", "/bar/a?b"),
         ("replace-pathq ([^?]*)(\\?(.*))? \\1/foo\\2", "/a?b", "/a/foo?b"),
         ("replace-uri ^http://(.*) https://\\1", "http://h/a", "https://h/a"),
+        ("set-header Host other:5", "http://h/a?b", "http://other:5/a?b"),
+        ("replace-header host h h2", "http://h?b", "http://h2?b"),
+        ("set-header Host other", "/http://h/a", "/http://h/a"),
         ("normalize-uri path-merge-slashes", "//a///b?//", "/a/b?//"),
         ("normalize-uri path-strip-dot", "/./a/./b/.", "/a/b/"),
         ("normalize-uri path-strip-dot", "/.well-known/", "/.well-known/"),
@@ -331,6 +340,19 @@ fn targets_change() {
         assert_eq!(outcome(Request, &[rule], &mut world), "Continue", "{rule}");
         assert_eq!(world.target(), after, "{rule} of {before}");
     }
+}
+
+/// Whoever gets a request may look at its target or at its host.
+#[test]
+fn a_target_that_names_a_host_makes_it_the_host() {
+    for rule in ["set-uri http://other:8/x", "replace-uri .* http://other:8/x"] {
+        let mut world = World::asking("GET", "/a", &[("Host", b"h"), ("x", b"y")]);
+        assert_eq!(outcome(Request, &[rule], &mut world), "Continue");
+        assert_eq!(world.fields(), ["Host: other:8", "x: y"]);
+    }
+    let mut world = World::asking("GET", "http://h/", &[("Host", b"h")]);
+    assert_eq!(outcome(Request, &["set-header Host 'a b'"], &mut world), "Failed(0)");
+    assert_eq!(world.target(), "http://h/");
 }
 
 /// What HTTP does not allow is not made: the exchange fails, or goes on as it was.
@@ -414,22 +436,42 @@ fn variables() {
         "unset-var(txn.gone)",
         "set-var(txn.nope) hdr(nope)",
         "set-var-fmt(txn.f) <%[var(txn.n)]>",
-        "set-var(txn.n,ifgt) int(9)",
+        "set-var(txn.n,ifgt) int(11)",
         "set-var(txn.m,ifexists) int(1)",
         "set-var(txn.f,ifnotexists) int(1)",
         "set-var(txn.e,ifnotempty) hdr(e)",
         "set-var(txn.z,ifempty) hdr(e)",
         "set-var(txn.y,ifset) int(0)",
         "set-var(txn.x,ifnotset) int(0)",
+        "set-var(txn.w,iflt) int(3)",
+        "set-var(txn.n,iflt) int(10)",
     ];
     assert_eq!(outcome(Request, &rules, &mut world), "Continue");
     let mut found: Vec<_> =
         world.variables.iter().map(|(name, value)| (&name.name[..], value.clone())).collect();
     found.sort_by_key(|(name, _)| *name);
     let text = |text: &'static str| Sample::Text(text.as_bytes().into());
-    let expected =
-        [("f", text("<10>")), ("n", Sample::Int(10)), ("x", Sample::Int(0)), ("z", text(""))];
+    let expected = [
+        ("f", text("<10>")),
+        ("n", Sample::Int(10)),
+        ("w", Sample::Int(3)),
+        ("x", Sample::Int(0)),
+        ("z", text("")),
+    ];
     assert_eq!(found, expected);
+}
+
+/// `redirect` is not one of the rules that `allow` ends.
+#[test]
+fn what_is_allowed_may_be_redirected() {
+    let rule = |line| http_rule(Request, line).unwrap();
+    let keyword = read("location /x code 301 if { path /a }", HttpRule::parse_redirect).unwrap();
+    let rules = [rule("allow"), rule("deny"), rule("redirect location /y"), keyword];
+    for (path, expected) in [("/a", "301 location: /x"), ("/b", "Allow")] {
+        let mut world = World::asking("GET", path, &[]);
+        let verdict = run(&rules, &mut Progress::default(), &mut world);
+        assert_eq!(describe(&verdict), expected);
+    }
 }
 
 /// After a wait, the rules behind it are looked at, and those before it are not again.
@@ -469,8 +511,6 @@ fn no_line_ends(world: &World) -> bool {
             !is_bad(name) && !is_bad(value) && !name.is_empty() && !name.contains(&b' ')
         })
 }
-
-use fulmar_rules::Subject;
 
 proptest! {
     /// Whatever a client sends, in whatever place a rule puts it: no field or target breaks.

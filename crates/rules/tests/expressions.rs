@@ -17,7 +17,7 @@ fn responses_have_samples_too() {
             ("Set-Cookie", "n=7"),
             ("X-List", "a, b"),
             ("Date", "Sun, 06 Nov 1994 08:49:37 GMT"),
-            ("X-Ip", "[2001:db8::1]"),
+            ("X-Ip", "2001:db8::1"),
         ],
     );
     for (expression, expected) in [
@@ -153,6 +153,28 @@ fn the_tables_have_each_name_once() {
     names.sort();
     names.dedup();
     assert_eq!(names.len(), len, "converters");
+}
+
+#[test]
+fn tables_can_be_shown_and_say_what_is_not_in_them() {
+    let usage = |name: &str| {
+        let fetch = fetch::all().find(|fetch| fetch.names.contains(&name)).expect("a fetch");
+        format!("{name}{}: {}", fetch.takes, fetch.kind)
+    };
+    assert_eq!(usage("path"), "path: string");
+    assert_eq!(usage("hdr"), "hdr([string[,integer]]): string");
+    assert_eq!(usage("req.payload_lv"), "req.payload_lv(integer,integer[,string]): binary");
+    for (text, part) in [
+        ("sc_http_req_rate(0)", "stick tables"),
+        ("src_conn_rate", "stick tables"),
+        ("lua.x", "Lua"),
+        ("path,set-var(txn.x)", "http-request set-var"),
+        ("path,lowre", "'lower' meant"),
+        ("quite_another_thing", "there is no fetch"),
+    ] {
+        let fault = parsed(text).expect_err(text);
+        assert!(fault.message.contains(part) && fault.unknown, "{text}: {fault:?}");
+    }
 }
 
 #[test]

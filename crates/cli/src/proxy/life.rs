@@ -1,6 +1,7 @@
 //! The life of the process: from the configuration to the end.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -45,11 +46,11 @@ fn run(arguments: Arguments, given: Vec<OsString>) -> Result<u8, Failed> {
         }
         return Ok(0);
     }
-    if link.is_some() {
-        return serve(arguments, config, link, None, messages);
-    }
     let is_master = arguments.master || config.global.master_worker;
     let is_daemon = !arguments.foreground && (arguments.daemon || config.global.daemon);
+    if let Some(link) = link {
+        return serve(arguments, config, Begun::Worker { link, is_daemon }, messages);
+    }
     let mut waiting = None;
     if is_daemon {
         match fulmar_gateway::background() {
@@ -65,7 +66,7 @@ fn run(arguments: Arguments, given: Vec<OsString>) -> Result<u8, Failed> {
         })?;
     }
     if !is_master {
-        return serve(arguments, config, None, waiting, messages);
+        return serve(arguments, config, Begun::Alone(waiting), messages);
     }
     let master = master(&arguments, given, start, waiting).map_err(failed)?;
     master.run().map_err(|error| failed(format!("cannot look after a worker: {error}")))
@@ -125,19 +126,49 @@ fn master(
     })
 }
 
+/// Who is to know that it serves.
+enum Begun {
+    /// Whoever waits in the foreground, if somebody does.
+    Alone(Option<Waiting>),
+    /// A master.
+    Worker { link: Link, is_daemon: bool },
+}
+
+impl Begun {
+    /// The worker before, to take over from.
+    fn before(&self) -> Option<u32> {
+        match self {
+            Self::Alone(_) => None,
+            Self::Worker { link, .. } => link.before,
+        }
+    }
+
+    /// It serves.
+    fn tell(self) -> io::Result<()> {
+        match self {
+            Self::Alone(None) => Ok(()),
+            Self::Alone(Some(waiting)) => waiting.dismiss(),
+            // Its master is gone: nobody would ever tell this process to end.
+            Self::Worker { link, is_daemon } => {
+                link.ready(|| std::process::exit(1))?;
+                if is_daemon { fulmar_gateway::leave_terminal() } else { Ok(()) }
+            }
+        }
+    }
+}
+
 /// The process that works.
 fn serve(
     arguments: Arguments,
     config: Config,
-    link: Option<Link>,
-    waiting: Option<Waiting>,
+    begun: Begun,
     messages: Messages,
 ) -> Result<u8, Failed> {
     let failed = |error: fulmar_gateway::Error| {
         messages.alert(&error.to_string());
         Failed
     };
-    let pids = match link.as_ref().and_then(|link| link.before) {
+    let pids = match begun.before() {
         Some(before) => vec![before],
         None => arguments.previous.pids.clone(),
     };
@@ -158,15 +189,8 @@ fn serve(
     let running = gateway.start().map_err(failed)?;
     let signal = if arguments.previous.at_once { SIGTERM } else { SIGUSR1 };
     fulmar_gateway::signal_all(&pids, signal);
-    if let Some(waiting) = waiting
-        && let Err(error) = waiting.dismiss()
-    {
-        messages.warning(&format!("cannot leave the terminal: {error}"));
-    }
-    if let Some(link) = link {
-        // Its master is gone: nobody would ever tell this process to end.
-        let orphaned = link.ready(|| std::process::exit(1));
-        orphaned.map_err(|error| failed(fulmar_gateway::Error::Signals(error)))?;
+    if let Err(error) = begun.tell() {
+        messages.warning(&format!("whoever started this process cannot be told: {error}"));
     }
     running.join().map_err(|error| failed(error.into()))?;
     fulmar_gateway::farewell(&live, |line| messages.warning(line));

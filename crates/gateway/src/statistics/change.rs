@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use fulmar_balance::{Admin, Health};
+use fulmar_haproxy::BackendId;
 use fulmar_proxy::{Live, LiveBackend, LiveServer};
 
 /// A change of a server.
@@ -36,43 +37,33 @@ impl Change {
         Some(change)
     }
 
-    /// Makes it, and tells the threads that wait for it. False: it means nothing to this server.
-    pub fn apply(self, live: &Live, backend: &LiveBackend, server: usize, now: Instant) -> bool {
-        let (group, it) = (&backend.group, &backend.servers[server]);
+    /// Makes it. False: it means nothing to this server.
+    pub fn apply(self, live: &Live, backend: BackendId, server: usize, now: Instant) -> bool {
+        let is_checked = live.backends[backend.0].servers[server].config.check.is_some();
         match self {
-            Self::Admin(admin) => group.set_admin(server, admin),
-            Self::Health(health) => group.set_health(server, health, now),
-            Self::Checks(_) if it.config.check.is_none() => return false,
-            Self::Checks(on) => group.members()[server].set_checked(on),
-            Self::Shutdown => group.members()[server].shed(),
+            Self::Admin(admin) => live.set_admin(backend, server, admin, now),
+            Self::Health(health) => live.set_health(backend, server, health, now),
+            Self::Checks(_) if !is_checked => return false,
+            Self::Checks(on) => live.set_checked(backend, server, on),
+            Self::Shutdown => live.shed(backend, server),
         }
-        tell(live, backend, self == Self::Shutdown);
         true
     }
 }
 
-/// Rouses the threads that have to do something about a change.
-pub fn tell(live: &Live, backend: &LiveBackend, all: bool) {
-    if all {
-        return live.wakers.wake_all();
-    }
-    backend.group.waiters().for_each(|thread| live.wakers.wake(thread));
-}
-
 /// A backend, by its name or, behind `#`, its number.
-pub fn find_backend<'a>(live: &'a Live, name: &str) -> Option<&'a LiveBackend> {
-    match name.strip_prefix('#').map(str::parse::<u32>) {
-        Some(Ok(id)) => live.backends.iter().find(|it| it.config.id == id),
-        Some(Err(_)) => None,
-        None => live.backends.iter().find(|it| it.config.name == name),
-    }
+pub fn find_backend(live: &Live, name: &str) -> Option<BackendId> {
+    let is = |it: &LiveBackend| match name.strip_prefix('#') {
+        Some(number) => number.parse() == Ok(it.config.id),
+        None => it.config.name == name,
+    };
+    live.backends.iter().position(is).map(BackendId)
 }
 
 /// A server of it, by its name or, behind `#`, its number.
 pub fn find_server(backend: &LiveBackend, name: &str) -> Option<usize> {
-    let is = |it: &LiveServer| match name.strip_prefix('#').map(str::parse::<u32>) {
-        Some(Ok(id)) => it.config.id == id,
-        Some(Err(_)) => false,
+    let is = |it: &LiveServer| match name.strip_prefix('#') {
+        Some(number) => number.parse() == Ok(it.config.id),
         None => it.config.name == name,
     };
     backend.servers.iter().position(is)

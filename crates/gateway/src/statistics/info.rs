@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
-use fulmar_proxy::{Counter, Live, Rate};
+use fulmar_proxy::{Counter, Limit, Live, Rate};
 use fulmar_sys::Call;
 
 use super::process::{Moment, Process};
@@ -102,7 +102,8 @@ fn put_limits(facts: &mut Facts, live: &Live, process: &Process) {
     let descriptors = process.descriptors_max;
     facts.number(13, "Ulimit-n", *b"CLP", "Descriptors that it may have", descriptors);
     facts.number(14, "Maxsock", *b"CLP", "Sockets that it may have", descriptors);
-    facts.number(15, "Maxconn", *b"CLP", "Clients' connections at a time, at most", max);
+    let allowed = live.connections_max.get().map_or(max, |allowed| allowed as u64);
+    facts.number(15, "Maxconn", *b"CLP", "Clients' connections at a time, at most", allowed);
     facts.number(16, "Hard_maxconn", *b"CLP", "What Maxconn can be set to, at most", max);
     let current = frontends(live, Counter::Sessions);
     facts.number(17, "CurrConns", *b"MGP", "Clients' connections now", current);
@@ -117,11 +118,14 @@ fn put_rates(facts: &mut Facts, live: &Live, moment: Moment) {
     let max = |rate| live.frontends.iter().map(|it| Total(&it.counters).rate_max(rate)).sum();
     let text = "Connections in the last second";
     facts.number(26, "ConnRate", *b"MRP", text, rate(Rate::Connections));
-    facts.number(27, "ConnRateLimit", *b"CLP", "Its limit; 0: none", 0);
+    let limit = |limit: &Limit| limit.get().unwrap_or(0) as u64;
+    let max_rate = limit(&live.connections_per_second_max);
+    facts.number(27, "ConnRateLimit", *b"CLP", "Its limit; 0: none", max_rate);
     let text = "The most connections in a second";
     facts.number(28, "MaxConnRate", *b"MMP", text, max(Rate::Connections));
     facts.number(29, "SessRate", *b"MRP", "Sessions in the last second", rate(Rate::Sessions));
-    facts.number(30, "SessRateLimit", *b"CLP", "Its limit; 0: none", 0);
+    let max_rate = limit(&live.sessions_per_second_max);
+    facts.number(30, "SessRateLimit", *b"CLP", "Its limit; 0: none", max_rate);
     let text = "The most sessions in a second";
     facts.number(31, "MaxSessRate", *b"MRP", text, max(Rate::Sessions));
 }

@@ -1,6 +1,6 @@
 //! What is told of the process as a whole.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
@@ -18,7 +18,7 @@ pub struct Process {
     pub node: String,
     /// How many descriptors it may have.
     pub descriptors_max: u64,
-    connections_max: AtomicUsize,
+    connections_max: usize,
     stopping: AtomicBool,
     ledgers: Mutex<Vec<ThreadLedger>>,
 }
@@ -49,7 +49,7 @@ impl Process {
             began_at: fulmar_sys::wall_clock(),
             node,
             descriptors_max,
-            connections_max: AtomicUsize::new(connections_max),
+            connections_max,
             stopping: AtomicBool::new(false),
             ledgers: Mutex::default(),
         }
@@ -77,13 +77,8 @@ impl Process {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Connections of clients that are allowed at a time.
+    /// Connections of clients that may be allowed at a time.
     pub fn connections_max(&self) -> usize {
-        self.connections_max.load(Ordering::Relaxed)
-    }
-
-    /// Another limit; the threads that accept ask for it.
-    pub fn set_connections_max(&self, max: usize) {
-        self.connections_max.store(max, Ordering::Relaxed);
+        self.connections_max
     }
 }

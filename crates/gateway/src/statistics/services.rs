@@ -9,6 +9,8 @@ use fulmar_proxy::{Live, Page, Services};
 use fulmar_rules::RequestHead;
 use fulmar_semantics::form::fields;
 
+use crate::logs::machine_name;
+
 use super::change::{Change, find_backend, find_server};
 use super::process::{Moment, Process};
 use super::query::{Form, Query};
@@ -20,12 +22,13 @@ use super::{json, lines, metrics, page};
 pub struct Reports {
     live: Arc<Live>,
     process: Arc<Process>,
+    hostname: String,
 }
 
 impl Reports {
     /// Of this proxy, in this process.
     pub fn new(live: Arc<Live>, process: Arc<Process>) -> Self {
-        Self { live, process }
+        Self { live, process, hostname: machine_name() }
     }
 }
 
@@ -99,6 +102,10 @@ impl Services for Reports {
     fn wall_clock(&self) -> std::time::SystemTime {
         fulmar_sys::wall_clock()
     }
+
+    fn hostname(&self) -> &str {
+        &self.hostname
+    }
 }
 
 fn csv(rows: &[super::value::Row]) -> String {
@@ -145,7 +152,7 @@ fn change(live: &Live, body: &[u8], now: Instant) -> &'static str {
     };
     let (mut done, mut failed) = (0, 0);
     for (_, server) in all.iter().filter(|field| field.0 == "s") {
-        match find_server(backend, server) {
+        match find_server(&live.backends[backend.0], server) {
             Some(server) => done += usize::from(change.apply(live, backend, server, now)),
             None => failed += 1,
         }

@@ -227,7 +227,12 @@ fn exact(line: &mut Line<'_>) -> Result<(), Fault> {
 
 fn pattern(word: &Word) -> Result<Regex, Fault> {
     let built = regex::bytes::RegexBuilder::new(&word.text).size_limit(PATTERN_SIZE_MAX).build();
-    built.map_err(|error| Fault::new(word.column, format!("this pattern is wrong: {error}")))
+    built.map_err(|error| {
+        // The last line of what it says is the reason; the others draw the pattern.
+        let error = error.to_string();
+        let why = error.lines().last().unwrap_or("");
+        Fault::new(word.column, format!("the pattern '{}' is wrong: {why}", word.text))
+    })
 }
 
 fn connect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {

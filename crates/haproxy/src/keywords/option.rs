@@ -54,6 +54,7 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     option("option srvtcpka", BACK, "TCP's probes on servers' connections", server_probes),
     row("option tcpka", BOTH, "", "both", probes),
     option("option contstats", FRONT, "counters move while bytes do", contstats),
+    option("option socket-stats", FRONT, "listeners are shown one by one", socket_stats),
     option("option http-buffer-request", BOTH | HTTP, "rules wait for the request's body", buffer),
     option(
         "option http-ignore-probes",
@@ -225,6 +226,11 @@ fn server_probes(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 fn probes(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
     draft.options.client_probes = true;
     draft.options.server_probes = true;
+    Ok(())
+}
+
+fn socket_stats(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.socket_stats = line.said.is_on();
     Ok(())
 }
 

@@ -24,12 +24,12 @@ pub(super) const ROWS: &[Keyword<Globals>] = &[
 ];
 
 fn ca_base(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.ca_base = Some(line.path("a directory", None)?);
+    globals.ca_base = Some(line.word("a directory")?.text.into());
     Ok(())
 }
 
 fn crt_base(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.crt_base = Some(line.path("a directory", None)?);
+    globals.crt_base = Some(line.word("a directory")?.text.into());
     Ok(())
 }
 
@@ -97,6 +97,7 @@ fn suites(chosen: Chosen, word: &Word, line: &mut Line<'_>) -> Result<Vec<String
 }
 
 fn options(tls: &mut TlsDefaults, line: &mut Line<'_>) -> Result<(), Fault> {
+    line.words.clone().expect("an option")?;
     while let Some(word) = line.words.next() {
         match &*word.text {
             "ssl-min-ver" => tls.version_min = version(line)?,

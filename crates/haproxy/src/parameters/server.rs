@@ -247,9 +247,12 @@ pub(crate) fn parse(draft: &Draft, line: &mut Line<'_>) -> Result<ServerDraft, F
 /// Reads a `default-server` line.
 pub(crate) fn parse_default(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     line.words.clone().expect("a parameter")?;
+    let column = line.words.column();
     let mut server = draft.default_server.clone();
     parameters(&mut server, line)?;
-    server.id = None;
+    if server.id.take().is_some() {
+        return Err(Fault::new(column, "'id' is each server's own: it cannot stand here"));
+    }
     draft.default_server = server;
     Ok(())
 }

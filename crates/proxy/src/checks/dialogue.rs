@@ -48,12 +48,16 @@ impl Dialogue {
                     self.heard.clear();
                     say.extend_from_slice(bytes);
                 }
-                expect => match self.meets(expect) {
-                    Some(true) => {}
-                    // A mismatch is none as long as more may come.
-                    Some(false) | None if !last || !say.is_empty() => return Step::Say(say),
-                    _ => return Step::Done(say, self.fault(expect)),
-                },
+                expect => {
+                    // What was not found may still come, also if it must not.
+                    let found = !self.heard.is_empty() && self.finds(expect);
+                    if !found && (!last || !say.is_empty()) {
+                        return Step::Say(say);
+                    }
+                    if self.heard.is_empty() || found == described(expect).0 {
+                        return Step::Done(say, self.fault(expect));
+                    }
+                }
             }
             self.at += 1;
         }
@@ -65,18 +69,13 @@ impl Dialogue {
         Step::Done(say, finding)
     }
 
-    /// Whether what was heard is as expected; `None`: nothing was heard.
-    fn meets(&self, expect: &TcpStep) -> Option<bool> {
-        if self.heard.is_empty() {
-            return None;
-        }
-        Some(match expect {
-            TcpStep::Expect { negated, bytes } => contains(&self.heard, bytes) != *negated,
-            TcpStep::ExpectPattern { negated, pattern } => {
-                pattern.is_match(&self.heard) != *negated
-            }
+    /// True if it is in what was heard.
+    fn finds(&self, expect: &TcpStep) -> bool {
+        match expect {
+            TcpStep::Expect { bytes, .. } => contains(&self.heard, bytes),
+            TcpStep::ExpectPattern { pattern, .. } => pattern.is_match(&self.heard),
             _ => true,
-        })
+        }
     }
 
     fn fault(&self, expect: &TcpStep) -> Finding {
@@ -133,3 +132,62 @@ pub(super) fn contains(bytes: &[u8], part: &[u8]) -> bool {
 
 /// As much of an answer is looked at as HAProxy's buffers hold.
 const HEARD_MAX: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expect(bytes: &[u8], negated: bool) -> TcpStep {
+        TcpStep::Expect { negated, bytes: bytes.to_vec() }
+    }
+
+    /// What was said, and what was found, with the answers in pieces that end at `splits`.
+    fn run(steps: &[TcpStep], answer: &[u8], splits: &[usize]) -> (Vec<u8>, Option<Finding>) {
+        let mut dialogue = Dialogue::at(0);
+        let mut said = Vec::new();
+        let mut step = dialogue.begin(steps, false);
+        let (mut from, mut ends) = (0, splits.iter().copied().chain([answer.len(); 2]));
+        loop {
+            match step {
+                Step::Say(say) => said.extend(say),
+                Step::Done(say, finding) => {
+                    said.extend(say);
+                    return (said, Some(finding));
+                }
+                Step::Leave(..) => return (said, None),
+            }
+            let Some(to) = ends.next() else { return (said, None) };
+            step = dialogue.hear(steps, &answer[from..to], from == to && to == answer.len());
+            from = to;
+        }
+    }
+
+    #[test]
+    fn any_split_of_the_answers_finds_the_same() {
+        let send = TcpStep::Send(b"a".to_vec());
+        let cases: [(&[TcpStep], &[u8], CheckStatus); 6] = [
+            (&[send.clone(), expect(b"foo", false)], b"..foo..", CheckStatus::Layer7Ok),
+            (&[send.clone(), expect(b"bar", false)], b"..foo..", CheckStatus::Layer7Invalid),
+            (&[send.clone(), expect(b"foo", true)], b"..foo..", CheckStatus::Layer7Invalid),
+            (&[send.clone(), expect(b"bar", true)], b"..foo..", CheckStatus::Layer7Ok),
+            (&[expect(b"fo", false), expect(b"oo", false)], b"foo", CheckStatus::Layer7Ok),
+            (&[expect(b"", false)], b"", CheckStatus::Layer7Invalid),
+        ];
+        for (steps, answer, status) in cases {
+            let whole = run(steps, answer, &[]);
+            assert_eq!(whole.1.as_ref().map(|it| it.status), Some(status), "{steps:?}");
+            for first in 0..=answer.len() {
+                for second in first..=answer.len() {
+                    assert_eq!(run(steps, answer, &[first, second]), whole, "{steps:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_looked_at_has_an_end() {
+        let steps = [expect(b"never", false)];
+        let finding = run(&steps, &vec![b'x'; HEARD_MAX + 1], &[HEARD_MAX - 1, HEARD_MAX]).1;
+        assert_eq!(finding.expect("it is enough").status, CheckStatus::Layer7Invalid);
+    }
+}

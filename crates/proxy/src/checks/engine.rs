@@ -15,13 +15,13 @@ use fulmar_tls::{ClientTls, ConfigError};
 
 use super::job::{Done, Job, On, Stage, reason};
 use super::mailbox::{News, Told};
-use super::notice;
+use super::notice::{self, Why};
 use super::road::{Road, plain_tls};
 use super::status::{CheckStatus, Finding};
 use super::talk::{Talk, Way};
 use super::target::{self, Target};
 use crate::journal::{Journal, Severity};
-use crate::live::Live;
+use crate::live::{Live, LiveBackend};
 
 /// Checks the servers of all backends, to be driven by a reactor on a thread of its own.
 #[derive(Debug)]
@@ -147,18 +147,19 @@ impl Checks {
                     target.monitor.force(change.health);
                     target.live(&live).check.lock().score = target.monitor.score();
                 }
-                target::log_change(&live, (id, server), change, None, &mut *self.journal);
+                target::log_change(&live, (id, server), change, Why::Decided, &mut *self.journal);
             }
-            (News::Decided(old, new), target) => {
+            (News::Decided { old, new, leaves_nobody }, target) => {
                 let resumes = old == Admin::Maintenance && new != old;
                 if let Some(target) = target.filter(|_| resumes) {
                     target.monitor.resume(now);
                     target.live(&live).check.lock().score = target.monitor.score();
                 }
                 let backend = &live.backends[id.0];
-                if let Some(line) = notice::decision(backend, server, old, new) {
+                for line in notice::decision(backend, server, old, new) {
                     target::log(&live, backend, Severity::Notice, &line, &mut *self.journal);
                 }
+                target::log_end(&live, backend, leaves_nobody, &mut *self.journal);
             }
         }
         if let (Some(at), Some(before)) = (at, before) {
@@ -201,7 +202,8 @@ impl Checks {
 /// All servers with `check`: their first checks are spread over the shortest interval.
 fn targets(now: Instant, live: &Live) -> Vec<Target> {
     let mut found = Vec::new();
-    for (at, backend) in live.backends.iter().enumerate() {
+    let works = |it: &(usize, &LiveBackend)| !it.1.config.disabled;
+    for (at, backend) in live.backends.iter().enumerate().filter(works) {
         let servers = backend.config.servers.iter().enumerate();
         let checked = servers.filter_map(|(server, it)| Some((server, it.check.as_ref()?)));
         found.extend(checked.map(|(server, check)| (BackendId(at), server, check)));

@@ -30,8 +30,15 @@ pub(crate) enum News {
     Errors(u32, Observation),
     /// An operator has decided on its health.
     Forced(Changed),
-    /// An operator has decided on its state: what it was, and what it is.
-    Decided(Admin, Admin),
+    /// An operator has decided on its state.
+    Decided {
+        /// What it was.
+        old: Admin,
+        /// What it is.
+        new: Admin,
+        /// It was the last that was usable.
+        leaves_nobody: bool,
+    },
 }
 
 /// What a session tells of a server (`observe`).

@@ -9,12 +9,23 @@ use crate::control::Changed;
 use crate::journal::Severity;
 use crate::live::LiveBackend;
 
-/// A server's health has changed. `finding`: why, unless a line on the check has said so already.
+/// Why a server's health has changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Why<'a> {
+    /// A check found this, or its sessions did.
+    Found(&'a Finding),
+    /// A line of its own has told already.
+    Told,
+    /// An operator wants it so.
+    Decided,
+}
+
+/// A server's health has changed, and why.
 pub(super) fn health(
     backend: &LiveBackend,
     server: usize,
     change: Changed,
-    finding: Option<&Finding>,
+    why: Why<'_>,
 ) -> (Severity, String) {
     let mut line = name(backend, server);
     let (severity, what) = match change.health {
@@ -23,37 +34,48 @@ pub(super) fn health(
         Health::Down => (Severity::Alert, "DOWN"),
     };
     push(&mut line, format_args!(" is {what}"));
-    if let Some(finding) = finding {
-        push_reason(&mut line, finding);
+    match why {
+        Why::Found(finding) => push_reason(&mut line, finding),
+        Why::Told => {}
+        Why::Decided => line.push_str(", changed from CLI"),
     }
     push_rest(&mut line, backend, server, change.health == Health::Down, change.requeued);
     (severity, line)
 }
 
-/// An operator has decided on a server's state, which was `old`; `None`: it is what it was.
+/// An operator has decided on a server's state: what it was, and what it is.
 pub(super) fn decision(
     backend: &LiveBackend,
     server: usize,
     old: Admin,
     new: Admin,
-) -> Option<String> {
-    let health = backend.group.members()[server].health();
-    let (state, down) = if health == Health::Down { ("DOWN", true) } else { ("UP", false) };
-    let mut line = name(backend, server);
-    let (what, left) = match (old, new) {
-        (old, new) if old == new => return None,
-        (_, Admin::Maintenance) if down => (" was DOWN and now enters maintenance".into(), true),
-        (_, Admin::Maintenance) => (" is going DOWN for maintenance".into(), true),
-        (Admin::Maintenance, new) => {
-            let admin = if new == Admin::Drain { "DRAIN" } else { "READY" };
-            (format!(" is {state}/{admin} (leaving forced maintenance)"), down)
-        }
-        (_, Admin::Drain) => (" enters drain state".into(), down),
-        (..) => (format!(" is {state} (leaving forced drain)"), down),
+) -> Vec<String> {
+    let down = backend.group.members()[server].health() == Health::Down;
+    let state = if down { "DOWN" } else { "UP" };
+    let name = name(backend, server);
+    let rest = |left| {
+        let mut rest = String::new();
+        push_rest(&mut rest, backend, server, left, 0);
+        rest
     };
-    line.push_str(&what);
-    push_rest(&mut line, backend, server, left, 0);
-    Some(line)
+    match (old, new) {
+        (old, new) if old == new => vec![],
+        (_, Admin::Maintenance) if down => {
+            vec![format!("{name} was DOWN and now enters maintenance.")]
+        }
+        (_, Admin::Maintenance) => {
+            vec![format!("{name} is going DOWN for maintenance{}", rest(true))]
+        }
+        (Admin::Maintenance, Admin::Drain) => vec![
+            format!("{name} is {state}/DRAIN (leaving forced maintenance)."),
+            format!("{name} remains in forced drain mode."),
+        ],
+        (Admin::Maintenance, _) => {
+            vec![format!("{name} is {state}/READY (leaving forced maintenance).")]
+        }
+        (_, Admin::Drain) => vec![format!("{name} enters drain state{}", rest(down))],
+        _ => vec![format!("{name} is {state} (leaving forced drain).")],
+    }
 }
 
 /// Who is left (or online), and what becomes of sessions.

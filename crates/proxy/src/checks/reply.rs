@@ -39,6 +39,9 @@ impl Reply {
 
     /// This has come, and nothing more will if `end`.
     pub(super) fn hear(&mut self, bytes: &[u8], end: bool) {
+        if self.complete {
+            return;
+        }
         if !self.line.contains(&b'\n') && self.line.len() < LINE_MAX {
             self.line.extend_from_slice(&bytes[..bytes.len().min(LINE_MAX)]);
         }
@@ -105,3 +108,70 @@ impl Reply {
 const BODY_MAX: usize = 16 * 1024;
 /// Longer first lines have lost their reason.
 const LINE_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANSWERS: &[(&str, Option<u16>, &str, &str)] = &[
+        ("HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 5\r\n\r\nhello", Some(200), "OK", "hello"),
+        ("HTTP/1.0 200 OK\r\nA: b\r\n\r\nto the end", Some(200), "OK", "to the end"),
+        (
+            "HTTP/1.1 503 Service Unavailable\r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n\
+             3\r\nfoo\r\n3\r\nbar\r\n0\r\n\r\n",
+            Some(503),
+            "Service Unavailable",
+            "foobar",
+        ),
+        ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 No\r\na: b\r\n\r\n", Some(404), "", ""),
+        ("HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 9\r\n\r\ncut", Some(200), "OK", "cut"),
+        ("HTTP/1.1 20", None, "", ""),
+        ("SSH-2.0-OpenSSH_9.2\r\n", None, "", ""),
+        ("", None, "", ""),
+    ];
+
+    #[test]
+    fn any_split_of_an_answer_is_the_same_answer() {
+        for (answer, status, reason, body) in ANSWERS {
+            for split in 0..=answer.len() {
+                let mut reply = Reply::to(b"GET");
+                reply.hear(&answer.as_bytes()[..split], false);
+                reply.hear(&answer.as_bytes()[split..], false);
+                reply.hear(b"", true);
+                check(&reply, *status, reason, body);
+            }
+            let mut reply = Reply::to(b"GET");
+            answer.bytes().for_each(|byte| reply.hear(&[byte], false));
+            reply.hear(b"", true);
+            check(&reply, *status, reason, body);
+        }
+    }
+
+    fn check(reply: &Reply, status: Option<u16>, reason: &str, body: &str) {
+        assert_eq!((reply.status(), reply.body()), (status, body.as_bytes()));
+        assert!(reply.is_complete());
+        if status.is_some() {
+            assert_eq!(reply.reason(), reason);
+            assert!(reply.has_field("a", Some("b")) && !reply.has_field("a", Some("c")));
+        }
+    }
+
+    #[test]
+    fn a_long_answer_is_cut_off() {
+        let mut reply = Reply::to(b"GET");
+        reply.hear(b"HTTP/1.0 200 OK\r\n\r\n", false);
+        for _ in 0..100 {
+            reply.hear(&[b'x'; 1000], false);
+        }
+        assert!(reply.is_complete());
+        assert_eq!(reply.body().len(), BODY_MAX);
+        assert!(reply.unread.len() < 1000);
+    }
+
+    #[test]
+    fn an_answer_to_head_has_no_body() {
+        let mut reply = Reply::to(b"HEAD");
+        reply.hear(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", false);
+        assert!(reply.is_complete());
+    }
+}

@@ -1,12 +1,13 @@
 //! A server that is looked after: its monitor, and what becomes of findings.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use fulmar_balance::{Admin, Member, Monitor, Outcome, Plan, Reaction, Verdict};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{OnError, ServerCheck};
 
-use super::notice;
+use super::notice::{self, Why};
 use super::status::{CheckStatus, Finding};
 use super::subject::Checked;
 use crate::control::Changed;
@@ -106,8 +107,11 @@ impl Target {
         journal: &mut dyn Journal,
     ) {
         let backend = &live.backends[self.backend.0];
-        if verdict.counts && finding.status.outcome() == Outcome::Failed {
-            self.member(live).record().checks_failed += 1;
+        match finding.status.outcome() {
+            Outcome::Failed if verdict.counts => self.member(live).record().checks_failed += 1,
+            Outcome::Failed => {}
+            // Errors of sessions are counted between good checks.
+            _ => self.live(live).errors.store(0, Ordering::Relaxed),
         }
         let before = {
             let mut last = self.live(live).check.lock();
@@ -120,26 +124,35 @@ impl Target {
             log(live, backend, Severity::Notice, &line, journal);
         }
         if let Some(health) = verdict.change {
-            let why = (!logs_checks).then_some(&finding);
+            let why = if logs_checks { Why::Told } else { Why::Found(&finding) };
             let change = live.put_health(self.backend, self.server, health, now);
             log_change(live, (self.backend, self.server), change, why, journal);
         }
     }
 }
 
-/// A server's health is another now, or its state: the log hears of it. `requeued`: so many waited
-/// for it, and go elsewhere. `why`: unless a line on the check has said so already.
+/// A server's health is another now: the log hears of it.
 pub(super) fn log_change(
     live: &Live,
     (backend, server): (BackendId, usize),
     change: Changed,
-    why: Option<&Finding>,
+    why: Why<'_>,
     journal: &mut dyn Journal,
 ) {
     let backend = &live.backends[backend.0];
     let (severity, line) = notice::health(backend, server, change, why);
     log(live, backend, severity, &line, journal);
-    if change.leaves_nobody {
+    log_end(live, backend, change.leaves_nobody, journal);
+}
+
+/// It was the last that was usable.
+pub(super) fn log_end(
+    live: &Live,
+    backend: &LiveBackend,
+    leaves_nobody: bool,
+    journal: &mut dyn Journal,
+) {
+    if leaves_nobody {
         log(live, backend, Severity::Emergency, &notice::nobody(backend), journal);
     }
 }

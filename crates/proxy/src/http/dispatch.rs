@@ -41,6 +41,7 @@ impl Requests<'_> {
             let prefix = prefix.clone();
             return self.send_elsewhere(now, asked, (connection, session), &prefix);
         }
+        exchange.name_host(&config.written_address);
         let wanted = wanted(&live.config, is_first, exchange);
         let named = config.tls.as_ref().is_some_and(|tls| tls.sni.is_some());
         let name = if named { self.server_name(now, session, (backend, server)) } else { None };

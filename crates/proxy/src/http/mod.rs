@@ -10,14 +10,16 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
+use fulmar_haproxy::Mode;
 use fulmar_proto::{
     ClientConnection, Connection, FileRange, Input, Layer, ServerConnection, Transmit,
 };
 
 use crate::counters::Counter;
+use crate::orders::{SessionView, portion};
 use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, LANES, Relay};
 use crate::shared::{BindId, Shared};
 
@@ -84,7 +86,7 @@ impl Http {
     }
 
     fn run(&mut self, now: Instant, shared: &mut Shared, errand: Errand) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         match errand {
             Errand::Touch(socket) if clients.owns(socket) => {
                 clients.touch(now, socket, &mut Requests { servers, desk, shared });
@@ -153,7 +155,7 @@ impl Http {
         }
         let usual = self.desk.servers[backend][server].timeouts;
         self.servers.set_timeouts(socket, usual);
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         servers.touch(now, socket, &mut Replies { clients, desk, shared });
     }
 
@@ -163,7 +165,7 @@ impl Http {
             let Some((_, seat)) = self.servers.get(socket) else { continue };
             let (backend, server) = seat.place();
             if shared.live.backends[backend].group.members()[server].sheds() != seat.sheds {
-                let Self { clients, servers, desk } = self;
+                let Self { clients, servers, desk, .. } = self;
                 servers.cut(now, socket, &mut Replies { clients, desk, shared });
             }
         }
@@ -188,7 +190,7 @@ impl Relay for Http {
         }
         let session = Session::new(now, bind, peer);
         let connection = ServerConnection::default();
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         let timeouts = desk.frontends[bind.frontend].fresh;
         let mut requests = Requests { servers, desk, shared };
         let socket = clients.insert(now, layer, connection, session, &mut requests);
@@ -197,7 +199,7 @@ impl Relay for Http {
     }
 
     fn handle_connected(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         servers.handle_connected(now, socket, &mut Replies { clients, desk, shared });
         self.settle(now, shared);
     }
@@ -209,7 +211,7 @@ impl Relay for Http {
         socket: SocketId,
         input: &mut Input<'_>,
     ) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_input(now, socket, input, &mut Requests { servers, desk, shared });
         } else {
@@ -222,7 +224,7 @@ impl Relay for Http {
     }
 
     fn handle_sent(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: u64) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_sent(now, socket, bytes, &mut Requests { servers, desk, shared });
         } else {
@@ -235,7 +237,7 @@ impl Relay for Http {
     }
 
     fn handle_loaded(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: &[u8]) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_loaded(now, socket, bytes, &mut Requests { servers, desk, shared });
         } else {
@@ -245,7 +247,7 @@ impl Relay for Http {
     }
 
     fn handle_hangup(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if !clients.owns(socket) {
             return servers.handle_hangup(now, socket);
         }
@@ -266,7 +268,7 @@ impl Relay for Http {
         socket: SocketId,
         error: io::Error,
     ) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_failed(now, socket, error, &mut Requests { servers, desk, shared });
         } else {
@@ -276,7 +278,7 @@ impl Relay for Http {
     }
 
     fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) {
-        let Self { clients, servers, desk } = self;
+        let Self { clients, servers, desk, .. } = self;
         clients.handle_timeout(now, &mut Requests { servers, desk, shared });
         servers.handle_timeout(now, &mut Replies { clients, desk, shared });
         self.settle(now, shared);
@@ -286,7 +288,9 @@ impl Relay for Http {
         let Desk { queues, .. } = &self.desk;
         let mut woken = Vec::new();
         for (at, queue) in queues.iter().enumerate() {
-            if !queue.is_empty() && queue.take_wake(&shared.live.backends[at].group) {
+            // Taken even if nobody waits here any more: then it is passed on.
+            let there = &shared.live.backends[at];
+            if there.config.mode == Mode::Http && queue.take_wake(&there.group) {
                 woken.push(at);
             }
         }
@@ -312,6 +316,7 @@ impl Relay for Http {
         self.settle(now, shared);
     }
 
+    /// Who has no exchange in hand may have a request on its way: it has a moment for it.
     fn begin_to_end(&mut self, now: Instant, shared: &mut Shared) {
         let Self { clients, servers, desk } = self;
         for socket in clients.sockets() {
@@ -332,8 +337,38 @@ impl Relay for Http {
         self.settle(now, shared);
     }
 
-    fn cut_all(&mut self, now: Instant, shared: &mut Shared) {
+    fn sessions(&self, now: Instant, from: Option<u64>) -> Vec<SessionView> {
+        let sockets = portion(self.clients.sockets(), from).into_iter();
+        let view = |socket| {
+            let (_, session) = self.clients.get(socket)?;
+            let exchange = session.exchange.as_deref();
+            Some(SessionView {
+                socket,
+                source: Some(session.peer),
+                bind: session.bind(),
+                backend: exchange.and_then(|it| it.backend).map(|id| id.0),
+                server: exchange.and_then(|it| it.server),
+                age: now.saturating_duration_since(session.since),
+                requests: session.requests,
+                received: exchange.map_or(0, |it| it.bytes_in),
+                sent: exchange.map_or(0, |it| it.bytes_out),
+            })
+        };
+        sockets.filter_map(view).collect()
+    }
+
+    fn cut(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) -> bool {
         let Self { clients, servers, desk } = self;
+        let is_there = clients.get(socket).is_some();
+        if is_there {
+            clients.cut(now, socket, &mut Requests { servers, desk, shared });
+            self.settle(now, shared);
+        }
+        is_there
+    }
+
+    fn cut_all(&mut self, now: Instant, shared: &mut Shared) {
+        let Self { clients, servers, desk, .. } = self;
         for socket in clients.sockets() {
             clients.cut(now, socket, &mut Requests { servers, desk, shared });
         }

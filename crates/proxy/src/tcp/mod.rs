@@ -31,6 +31,7 @@ use fulmar_proto::{FileRange, Input, Layer, Transmit};
 
 use self::across::{Across, Desk, Side, Way, Work};
 use self::limits::Limits;
+use crate::orders::{SessionView, portion};
 use crate::relay::{LANES, Relay, TCP_CLIENTS, TCP_SERVERS};
 use crate::shared::{BindId, Shared};
 
@@ -182,6 +183,36 @@ impl Relay for Tcp {
 
     /// Who is there stays until it has said everything.
     fn begin_to_end(&mut self, _: Instant, _: &mut Shared) {}
+
+    fn sessions(&self, now: Instant, from: Option<u64>) -> Vec<SessionView> {
+        let sockets = portion(self.clients.sockets(), from).into_iter();
+        let view = |socket| {
+            let (_, seat) = self.clients.get(socket)?;
+            let session = self.desk.sessions.get(seat.session)?;
+            Some(SessionView {
+                socket,
+                source: session.source,
+                bind: session.bind,
+                backend: session.backend.map(|id| id.0),
+                server: session.target.map(|id| id.0),
+                age: now.saturating_duration_since(session.accepted),
+                requests: 0,
+                received: session.received,
+                sent: session.answered,
+            })
+        };
+        sockets.filter_map(view).collect()
+    }
+
+    fn cut(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) -> bool {
+        let is_there = self.clients.get(socket).is_some();
+        if is_there {
+            let (side, mut across) = self.side_of(Way::Client);
+            side.cut(now, socket, &mut across);
+            self.work(now, shared);
+        }
+        is_there
+    }
 
     fn cut_all(&mut self, now: Instant, shared: &mut Shared) {
         for socket in self.clients.sockets() {

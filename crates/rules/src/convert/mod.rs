@@ -92,6 +92,7 @@ const ABSENT: &[(&str, &str)] = &[
     ("set-var", "write a rule of its own: http-request set-var(name) expression"),
     ("unset-var", "write a rule of its own: http-request unset-var(name)"),
     ("capture-re", "declare what is captured: capture request header"),
+    ("language", "hold req.hdr(accept-language) against patterns"),
     ("jwt_", "tokens are not looked into"),
     ("aes_gcm", "nothing is deciphered"),
     ("protobuf", "messages of this kind are not read"),

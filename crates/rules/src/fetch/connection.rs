@@ -32,6 +32,13 @@ pub(super) const TABLE: &[Fetch] = &[
     fact(&["ssl_c_verify"], Type::Int, Phase::Session, |_| Fact::ClientCertificateVerified),
     fact(&["ssl_c_der"], Type::Binary, Phase::Session, |_| Fact::ClientCertificateDer),
     fact(&["ssl_bc"], Type::Bool, Phase::Server, |_| Fact::ServerTls),
+    Fetch::new(
+        &["bc_http_major"],
+        Takes::NONE,
+        Type::Int,
+        Phase::Server,
+        Take::One(|_, s| s.fact(&Fact::ServerAddress).map(|_| Sample::Int(1))),
+    ),
     fact(&["bc_dst"], Type::Address, Phase::Server, |_| Fact::ServerAddress),
     fact(&["bc_dst_port"], Type::Int, Phase::Server, |_| Fact::ServerPort),
     fact(&["bc_src"], Type::Address, Phase::Server, |_| Fact::ServerLocalAddress),

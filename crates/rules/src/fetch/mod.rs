@@ -4,6 +4,7 @@
 //! them together are the table.
 
 mod body;
+mod certificate;
 mod connection;
 mod constant;
 mod cookies;
@@ -107,9 +108,13 @@ pub(crate) fn find(name: &str) -> Option<&'static Fetch> {
     all().find(|fetch| fetch.names.contains(&name))
 }
 
-/// What to say of a name that is none.
-pub(crate) fn unknown(name: &str) -> String {
-    nearest::unknown("fetch", name, all().flat_map(|fetch| fetch.names.iter().copied()))
+/// What to say of a name that is none; `more` are names that would do as well.
+pub(crate) fn unknown(name: &str, more: impl Iterator<Item = &'static str>) -> String {
+    if let Some((_, why)) = ABSENT.iter().find(|(absent, _)| name.starts_with(absent)) {
+        return format!("there is no fetch '{name}': {why}");
+    }
+    let names = all().flat_map(|fetch| fetch.names.iter().copied());
+    nearest::unknown("fetch", name, names.chain(more))
 }
 
 const TABLES: &[&[Fetch]] = &[
@@ -120,7 +125,33 @@ const TABLES: &[&[Fetch]] = &[
     credentials::TABLE,
     body::TABLE,
     connection::TABLE,
+    certificate::TABLE,
     payload::TABLE,
     state::TABLE,
     constant::TABLE,
 ];
+
+/// Fetches of HAProxy that are not there: how their names begin, and why.
+const ABSENT: &[(&str, &str)] = &[
+    ("sc_", TABLES_ABSENT),
+    ("sc0_", TABLES_ABSENT),
+    ("sc1_", TABLES_ABSENT),
+    ("sc2_", TABLES_ABSENT),
+    ("src_bytes_", TABLES_ABSENT),
+    ("src_clr_", TABLES_ABSENT),
+    ("src_conn_", TABLES_ABSENT),
+    ("src_get_", TABLES_ABSENT),
+    ("src_gpc", TABLES_ABSENT),
+    ("src_http_", TABLES_ABSENT),
+    ("src_inc_", TABLES_ABSENT),
+    ("src_kbytes_", TABLES_ABSENT),
+    ("src_sess_", TABLES_ABSENT),
+    ("src_updt_", TABLES_ABSENT),
+    ("table_", TABLES_ABSENT),
+    ("internal.", "it tells of the inside of another program"),
+    ("lua.", "there is no Lua"),
+    ("fcgi.", "there is no FastCGI"),
+    ("distcc_", "messages of this kind are not read"),
+];
+
+const TABLES_ABSENT: &str = "there are no stick tables";

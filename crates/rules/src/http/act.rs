@@ -121,24 +121,20 @@ pub(crate) fn assign(assignment: &Assignment, exchange: &mut dyn Exchange) {
 
 impl ValueCondition {
     fn holds(self, old: Option<&Sample<'_>>, new: &Sample<'_>) -> bool {
-        let int = |sample: &Sample<'_>| match sample {
-            Sample::Int(value) => Some(*value),
-            Sample::Bool(value) => Some(i64::from(*value)),
-            _ => None,
-        };
-        let empty = match new {
+        let is_empty = match new {
             Sample::Text(bytes) | Sample::Binary(bytes) => bytes.is_empty(),
             _ => false,
         };
         match self {
             Self::Exists => old.is_some(),
             Self::NotExists => old.is_none(),
-            Self::Empty => empty,
-            Self::NotEmpty => !empty,
-            Self::Set => !empty && int(new) != Some(0),
-            Self::NotSet => empty || int(new) == Some(0),
-            Self::Greater => old.and_then(int).zip(int(new)).is_some_and(|(old, new)| new > old),
-            Self::Less => old.and_then(int).zip(int(new)).is_some_and(|(old, new)| new < old),
+            Self::Empty => is_empty,
+            Self::NotEmpty => !is_empty,
+            Self::Greater | Self::Less => match (old, new) {
+                (Some(Sample::Int(old)), Sample::Int(new)) if self == Self::Greater => old > new,
+                (Some(Sample::Int(old)), Sample::Int(new)) => old < new,
+                _ => true, // there is nothing to compare
+            },
         }
     }
 }

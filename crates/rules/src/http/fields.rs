@@ -4,6 +4,7 @@ use fulmar_proto::HeaderBuf;
 use regex::bytes::Captures;
 
 use super::act::Refused;
+use super::target;
 use crate::exchange::Exchange;
 use crate::format::Format;
 use crate::regex::Regex;
@@ -19,7 +20,7 @@ pub enum NameMatch {
     Ends(String),
     /// Those that have it in them.
     Contains(String),
-    /// Those that match.
+    /// Those that match, in lower case.
     Pattern(Regex),
 }
 
@@ -38,7 +39,7 @@ impl NameMatch {
             Self::Contains(text) => {
                 name.windows(text.len().max(1)).any(|part| same(Some(part), text))
             }
-            Self::Pattern(pattern) => pattern.is_match(name),
+            Self::Pattern(pattern) => pattern.is_match(&name.to_ascii_lowercase()),
         }
     }
 }
@@ -69,12 +70,14 @@ fn trim(value: &mut Vec<u8>) {
 
 pub(super) fn add(name: &str, value: &Format, exchange: &mut dyn Exchange) -> Result<(), Refused> {
     let value = value_of(value, exchange);
-    fields(exchange)?.push(name, &value).map_err(|_| Refused)
+    fields(exchange)?.push(name, &value).map_err(|_| Refused)?;
+    target::follow_host(name, exchange)
 }
 
 pub(super) fn set(name: &str, value: &Format, exchange: &mut dyn Exchange) -> Result<(), Refused> {
     let value = value_of(value, exchange);
-    fields(exchange)?.replace(name, &value).map_err(|_| Refused)
+    fields(exchange)?.replace(name, &value).map_err(|_| Refused)?;
+    target::follow_host(name, exchange)
 }
 
 pub(super) fn remove(names: &NameMatch, exchange: &mut dyn Exchange) -> Result<(), Refused> {
@@ -118,7 +121,8 @@ pub(super) fn replace(
         return Ok(());
     }
     let mut new = new.into_iter();
-    fields(exchange)?.rewrite(name, |_| new.next().flatten()).map_err(|_| Refused)
+    fields(exchange)?.rewrite(name, |_| new.next().flatten()).map_err(|_| Refused)?;
+    target::follow_host(name, exchange)
 }
 
 /// Gives each member of a list that matches a new value; `None` if none does. Commas in quotes
@@ -135,10 +139,8 @@ fn replace_each(
         match pattern.captures(text) {
             None => out.extend_from_slice(member),
             Some(groups) => {
-                let blanks = member.len() - member.trim_ascii_start().len();
-                out.extend_from_slice(&member[..blanks]);
                 write(&groups, &mut out);
-                out.extend_from_slice(&member[blanks + text.len()..]);
+                out.extend_from_slice(&member[member.trim_ascii_end().len()..]);
                 changed = true;
             }
         }

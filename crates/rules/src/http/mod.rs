@@ -155,21 +155,17 @@ pub enum Value {
 /// What has to be so for a variable to be set (HAProxy's manual, converter `set-var`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueCondition {
-    /// `ifexists`: the variable is there already.
+    /// `ifexists`, `ifset`: the variable has a value.
     Exists,
-    /// `ifnotexists`.
+    /// `ifnotexists`, `ifnotset`: it has none.
     NotExists,
-    /// `ifempty`: the new value is empty.
+    /// `ifempty`: the new value is empty; numbers and addresses never are.
     Empty,
-    /// `ifnotempty`.
+    /// `ifnotempty`: it is not.
     NotEmpty,
-    /// `ifset`: the new value is not 0, and not empty.
-    Set,
-    /// `ifnotset`.
-    NotSet,
-    /// `ifgt`: the new value is greater than the one there.
+    /// `ifgt`: the number there is greater than the new one. True if one of them is no number.
     Greater,
-    /// `iflt`.
+    /// `iflt`: it is less. True if one of them is no number.
     Less,
 }
 

@@ -5,7 +5,7 @@ use super::normalize::{Normalizer, normalized};
 use crate::exchange::Exchange;
 use crate::format::Format;
 use crate::regex::Regex;
-use crate::target::path_of;
+use crate::target::{authority_of, path_of};
 
 /// Which part of a target (RFC 9112 §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,31 @@ fn put(part: Part, new: &[u8], exchange: &mut dyn Exchange) -> Result<(), Refuse
     if !fulmar_proto::is_request_target(&request.method, &target)
         || target.len() > fulmar_proto::h1::TARGET_SIZE_MAX
     {
+        return Err(Refused);
+    }
+    let host = authority_of(&target).map(|place| target[place].to_vec());
+    request.target = target;
+    // One request goes to one host: whoever gets it may look at either (RFC 9112 §3.2.2).
+    if part == Part::Whole
+        && let Some(host) = host
+    {
+        request.fields.rewrite("host", |_| Some(host.clone())).map_err(|_| Refused)?;
+    }
+    Ok(())
+}
+
+/// A field was changed: if it is the host of a request whose target names one, too, that one
+/// becomes the same.
+pub(super) fn follow_host(name: &str, exchange: &mut dyn Exchange) -> Result<(), Refused> {
+    if !name.eq_ignore_ascii_case("host") || exchange.response().is_some() {
+        return Ok(());
+    }
+    let request = exchange.request_mut().ok_or(Refused)?;
+    let Some(place) = authority_of(&request.target) else { return Ok(()) };
+    let host = request.fields.as_headers().get("host").unwrap_or_default();
+    let (before, behind) = (&request.target[..place.start], &request.target[place.end..]);
+    let target = [before, host, behind].concat();
+    if !fulmar_proto::is_request_target(&request.method, &target) {
         return Err(Refused);
     }
     request.target = target;

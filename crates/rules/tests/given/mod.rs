@@ -60,7 +60,11 @@ impl Given {
     pub fn check(&self, text: &str) -> Option<bool> {
         let condition = condition(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
         let verdict = condition.check(self);
-        assert_eq!(condition.holds(self), verdict.unwrap_or(text.starts_with("unless")), "{text}");
+        assert_eq!(
+            condition.holds(self),
+            verdict.unwrap_or_else(|| text.starts_with("unless")),
+            "{text}"
+        );
         verdict
     }
 }
@@ -117,7 +121,7 @@ pub struct Shelf(pub HashMap<String, Vec<u8>>);
 
 impl Files for Shelf {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
-        self.0.get(path).cloned().ok_or(io::ErrorKind::NotFound.into())
+        self.0.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn environment(&self, name: &str) -> Option<String> {

@@ -103,7 +103,9 @@ fn put_row(row: &Row, is_changed: bool, legends: bool, out: &mut String) {
         Kind::Backend => "Backend".to_owned(),
         Kind::Server | Kind::Listener => name,
     };
-    *out += &format!("<th scope=\"row\">{}</th>", tip(&shown, &who(row, legends)));
+    let is_backup = row.kind == Kind::Server && row.number(Column::bck) > 0;
+    let role = if is_backup { " <small>backup</small>" } else { "" };
+    *out += &format!("<th scope=\"row\">{}{role}</th>", tip(&shown, &who(row, legends)));
     *out += &format!("<td class=\"left state\">{}</td>", state(row));
     let cells = [sessions(row), rates(row), queue(row), total(row), traffic(row), responses(row)];
     let more = [errors(row), retries(row), times(row), check(row), weight(row)];
@@ -330,12 +332,11 @@ fn check(row: &Row) -> String {
 fn weight(row: &Row) -> String {
     match row.kind {
         Kind::Server => {
-            let role = if row.number(Column::bck) > 0 { "<small>backup</small>" } else { "" };
             let lines = [
                 ("configured", value(row, Column::uweight, Show::Full)),
                 ("slow start, percent", value(row, Column::throttle, Show::Full)),
             ];
-            format!("{} {role}", tip(&value(row, Column::weight, Show::Full), &lines))
+            tip(&value(row, Column::weight, Show::Full), &lines)
         }
         Kind::Backend => {
             let lines = [

@@ -16,7 +16,8 @@ pub(super) fn frontend_row(it: &LiveFrontend, process: &Process, moment: Moment)
     let total = Total(&it.counters);
     let mut row = Row::new(Kind::Frontend, (&config.name, "FRONTEND"), (config.id, 0));
     put_traffic(&mut row, total);
-    row.small(Column::slim, config.connections_max.unwrap_or_else(|| process.connections_max()));
+    let most = it.connections_max.get().unwrap_or_else(|| process.connections_max());
+    row.small(Column::slim, most);
     row.text(Column::status, status(it));
     row.text(Column::mode, mode_name(config.mode));
     row.small(Column::rate, total.rate(Rate::Sessions, moment));
@@ -58,7 +59,8 @@ fn put_traffic(row: &mut Row, total: Total<'_>) {
 }
 
 fn status(it: &LiveFrontend) -> &'static str {
-    match (it.config.disabled, it.paused.load(Ordering::Relaxed)) {
+    let is_over = it.config.disabled || it.stopped.load(Ordering::Relaxed);
+    match (is_over, it.paused.load(Ordering::Relaxed)) {
         (true, _) => "STOP",
         (false, true) => "PAUSED",
         (false, false) => "OPEN",

@@ -3,7 +3,7 @@
 use fulmar_balance::{Admin, Health, Member};
 use fulmar_haproxy::Server;
 use fulmar_haproxy::model::{Mode, ServerAddress};
-use fulmar_proxy::{Counter, LiveBackend, LiveServer, Rate};
+use fulmar_proxy::{CheckState, Counter, LiveBackend, LiveServer, Rate};
 
 use super::super::columns::Column;
 use super::super::process::Moment;
@@ -16,13 +16,17 @@ pub struct State {
     admin: Admin,
     health: Health,
     is_checked: bool,
+    score: u32,
+    limits: (u32, u32), // rise, fall
 }
 
 impl State {
     /// As it is now.
     pub fn of(server: &LiveServer, member: &Member) -> Self {
         let is_checked = server.config.check.is_some() && member.is_checked();
-        Self { admin: member.admin(), health: member.health(), is_checked }
+        let score = server.check.state().score;
+        let limits = server.config.check.as_ref().map_or((0, 0), |it| (it.rise, it.fall));
+        Self { admin: member.admin(), health: member.health(), is_checked, score, limits }
     }
 
     /// An operator has taken it out.
@@ -36,15 +40,24 @@ impl State {
     }
 
     /// As the column `status` shows it.
-    pub fn text(&self) -> &'static str {
-        match (self.admin, self.health) {
+    pub fn text(&self) -> String {
+        let (rise, fall) = self.limits;
+        let is_falling = self.is_checked && self.score + 1 < rise + fall;
+        let word = match (self.admin, self.health) {
             (Admin::Maintenance, _) => "MAINT",
+            (_, Health::Down) if self.is_checked && self.score > 0 => {
+                return format!("DOWN {}/{rise}", self.score);
+            }
             (_, Health::Down) => "DOWN",
             (Admin::Drain, _) => "DRAIN",
             (_, Health::Stopping) => "NOLB",
             _ if !self.is_checked => "no check",
+            (Admin::Ready, Health::Up) if is_falling && self.score >= rise => {
+                return format!("UP {}/{fall}", self.score + 1 - rise);
+            }
             (Admin::Ready, Health::Up) => "UP",
-        }
+        };
+        word.to_owned()
     }
 }
 
@@ -74,6 +87,7 @@ pub(super) fn server_row(
     row.small(Column::rate_max, total.rate_max(Rate::Sessions));
     put_state(&mut row, member, state);
     put_changes(&mut row, server, member, state, moment);
+    put_check(&mut row, server, state);
     put_connections(&mut row, server, member);
     if proxy.mode == Mode::Http {
         total.put_responses(&mut row);
@@ -90,7 +104,7 @@ pub(super) fn server_row(
 }
 
 fn put_state(row: &mut Row, member: &Member, state: &State) {
-    row.text(Column::status, state.text());
+    row.text(Column::status, &state.text());
     row.small(Column::weight, member.weight_now());
     row.small(Column::uweight, member.weight());
     if member.is_starting() {
@@ -110,8 +124,32 @@ fn put_changes(row: &mut Row, server: &LiveServer, member: &Member, state: &Stat
     }
     row.large(Column::chkfail, record.checks_failed);
     row.large(Column::chkdown, record.downs);
+    if server.config.observe.is_some() {
+        row.large(Column::hanafail, record.error_runs);
+    }
     let down_for = record.downtime(moment.now, state.health == Health::Down);
     row.small(Column::downtime, down_for.as_secs());
+}
+
+/// How its last check ended.
+fn put_check(row: &mut Row, server: &LiveServer, state: &State) {
+    if !state.is_checked || state.is_maintenance() {
+        return;
+    }
+    let (rise, fall) = state.limits;
+    let CheckState { finding, score, .. } = server.check.state();
+    row.text(Column::check_status, finding.status.short());
+    row.text(Column::check_desc, finding.status.description());
+    row.text(Column::last_chk, &finding.info);
+    if finding.status.has_code() {
+        row.small(Column::check_code, u32::from(finding.code));
+    }
+    if let Some(duration) = finding.duration {
+        row.large(Column::check_duration, u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
+    }
+    row.small(Column::check_rise, rise);
+    row.small(Column::check_fall, fall);
+    row.small(Column::check_health, score);
 }
 
 fn put_connections(row: &mut Row, server: &LiveServer, member: &Member) {

@@ -1,0 +1,434 @@
+//! Which commands there are: one row for each, and who may use it.
+
+use std::time::Instant;
+
+use fulmar_haproxy::model::Level;
+use fulmar_haproxy::model::Level::{Admin, Operator, User};
+
+use super::world::{Asker, Reply, World};
+use super::{frontends, servers, sessions, settings, show};
+
+/// A command.
+pub(super) struct Command {
+    /// The words it begins with.
+    words: &'static [&'static str],
+    /// Who may use it.
+    level: Level,
+    /// For `help`.
+    usage: &'static str,
+    text: &'static str,
+    run: fn(&mut Call<'_>) -> Reply,
+}
+
+/// A command that is being run.
+pub(super) struct Call<'a> {
+    pub(super) world: &'a World,
+    pub(super) asker: &'a mut Asker,
+    pub(super) now: Instant,
+    /// What stands behind the words that it begins with.
+    pub(super) rest: &'a [String],
+}
+
+impl<'a> Call<'a> {
+    /// One of the words behind it.
+    pub(super) fn word(&self, at: usize) -> Option<&'a str> {
+        self.rest.get(at).map(String::as_str)
+    }
+
+    /// True if one of the words behind it is this one.
+    pub(super) fn has(&self, word: &str) -> bool {
+        self.rest.iter().any(|it| it == word)
+    }
+}
+
+/// Runs a command.
+pub(super) fn run(world: &World, asker: &mut Asker, now: Instant, words: &[String]) -> Reply {
+    if words.is_empty() {
+        return help(UNKNOWN, &[]);
+    }
+    let Some(command) = find(words) else { return unknown(words) };
+    if asker.level < command.level {
+        return "Permission denied\n".into();
+    }
+    let rest = &words[command.words.len()..];
+    (command.run)(&mut Call { world, asker, now, rest })
+}
+
+/// The command that these words begin with: the longest.
+fn find(words: &[String]) -> Option<&'static Command> {
+    let fits = |it: &&Command| {
+        it.words.len() <= words.len() && it.words.iter().zip(words).all(|(a, b)| a == b)
+    };
+    COMMANDS.iter().filter(fits).max_by_key(|it| it.words.len())
+}
+
+fn unknown(words: &[String]) -> Reply {
+    let absent = |names: &&&str| {
+        let mut names = names.split(' ');
+        names.by_ref().zip(words).all(|(a, b)| a == b) && names.next().is_none()
+    };
+    if let Some(names) = ABSENT.iter().find(absent) {
+        return Reply::text(format!("'{names}' is not supported.\n"));
+    }
+    let near: Vec<&Command> = COMMANDS.iter().filter(|it| it.words[0] == words[0]).collect();
+    match near.is_empty() {
+        true => help(UNKNOWN, &[]),
+        false => help(NEAR, &near),
+    }
+}
+
+fn help(title: &str, which: &[&Command]) -> Reply {
+    let mut out = format!("{title}\n");
+    let all: Vec<&Command> = COMMANDS.iter().collect();
+    for command in if which.is_empty() { &all } else { which } {
+        out += &format!("  {:40}: {}\n", command.usage, command.text);
+    }
+    if !which.is_empty() {
+        for command in COMMANDS.iter().filter(|it| ALWAYS.contains(&it.words[0])) {
+            out += &format!("  {:40}: {}\n", command.usage, command.text);
+        }
+    }
+    Reply::Text(out)
+}
+
+fn help_command(call: &mut Call<'_>) -> Reply {
+    let begins = |it: &&Command| it.words.iter().zip(call.rest).all(|(a, b)| a == b);
+    let chosen: Vec<&Command> = match call.rest.is_empty() {
+        true => Vec::new(),
+        false => COMMANDS.iter().filter(begins).collect(),
+    };
+    help(VALID, &chosen)
+}
+
+fn prompt(call: &mut Call<'_>) -> Reply {
+    call.asker.interactive = !call.asker.interactive;
+    Reply::done()
+}
+
+fn quit(_: &mut Call<'_>) -> Reply {
+    Reply::Quit
+}
+
+fn lower_to_operator(call: &mut Call<'_>) -> Reply {
+    call.asker.level = call.asker.level.min(Operator);
+    Reply::done()
+}
+
+fn lower_to_user(call: &mut Call<'_>) -> Reply {
+    call.asker.level = User;
+    Reply::done()
+}
+
+const fn command(
+    words: &'static [&'static str],
+    level: Level,
+    usage: &'static str,
+    text: &'static str,
+    run: fn(&mut Call<'_>) -> Reply,
+) -> Command {
+    Command { words, level, usage, text, run }
+}
+
+const COMMANDS: &[Command] = &[
+    command(
+        &["clear", "counters"],
+        Operator,
+        "clear counters [all]",
+        "forget maxima, or with 'all' every count",
+        settings::clear_counters,
+    ),
+    command(
+        &["disable", "frontend"],
+        Admin,
+        "disable frontend <frontend>",
+        "accept nobody for now",
+        frontends::disable,
+    ),
+    command(
+        &["disable", "health"],
+        Admin,
+        "disable health <bk>/<srv>",
+        "stop the checks of a server",
+        servers::disable_health,
+    ),
+    command(
+        &["disable", "server"],
+        Admin,
+        "disable server <bk>/<srv>",
+        "put a server into maintenance",
+        servers::disable,
+    ),
+    command(
+        &["enable", "frontend"],
+        Admin,
+        "enable frontend <frontend>",
+        "accept again",
+        frontends::enable,
+    ),
+    command(
+        &["enable", "health"],
+        Admin,
+        "enable health <bk>/<srv>",
+        "go on with the checks of a server",
+        servers::enable_health,
+    ),
+    command(
+        &["enable", "server"],
+        Admin,
+        "enable server <bk>/<srv>",
+        "make a server ready again",
+        servers::enable,
+    ),
+    command(
+        &["get", "weight"],
+        User,
+        "get weight <bk>/<srv>",
+        "the weight of a server, and the configured one",
+        servers::get_weight,
+    ),
+    command(
+        &["operator"],
+        Operator,
+        "operator",
+        "do without the rights of an admin from here on",
+        lower_to_operator,
+    ),
+    command(
+        &["set", "maxconn", "frontend"],
+        Admin,
+        "set maxconn frontend <frontend> <value>",
+        "clients of a frontend at a time",
+        frontends::set_maxconn,
+    ),
+    command(
+        &["set", "maxconn", "global"],
+        Admin,
+        "set maxconn global <value>",
+        "clients at a time; 0: as at the start",
+        settings::set_maxconn,
+    ),
+    command(
+        &["set", "maxconn", "server"],
+        Admin,
+        "set maxconn server <bk>/<srv> <value>",
+        "sessions at a time at a server; 0: no limit",
+        servers::set_maxconn,
+    ),
+    command(
+        &["set", "rate-limit"],
+        Admin,
+        "set rate-limit <setting> <value>",
+        "connections or sessions a second; 0: no limit",
+        settings::set_rate_limit,
+    ),
+    command(
+        &["set", "server"],
+        Admin,
+        "set server <bk>/<srv> [opts]",
+        "change the state, health, weight or address of a server",
+        servers::set,
+    ),
+    command(
+        &["set", "timeout"],
+        User,
+        "set timeout cli <delay>",
+        "close this connection when it is silent for so long",
+        settings::set_timeout,
+    ),
+    command(
+        &["set", "weight"],
+        Admin,
+        "set weight <bk>/<srv> <weight>",
+        "the same as 'set server ... weight'",
+        servers::set_weight_of,
+    ),
+    command(
+        &["show", "activity"],
+        User,
+        "show activity",
+        "system calls of the threads that serve",
+        show::activity,
+    ),
+    command(&["show", "backend"], User, "show backend", "names of backends", show::backends),
+    command(
+        &["show", "cli", "level"],
+        User,
+        "show cli level",
+        "what this connection may do",
+        show::cli_level,
+    ),
+    command(
+        &["show", "cli", "sockets"],
+        User,
+        "show cli sockets",
+        "the runtime sockets",
+        show::cli_sockets,
+    ),
+    command(
+        &["show", "env"],
+        Operator,
+        "show env [var]",
+        "variables of the environment",
+        show::environment,
+    ),
+    command(
+        &["show", "errors"],
+        Operator,
+        "show errors [<px>]",
+        "malformed messages: none are kept",
+        show::errors,
+    ),
+    command(&["show", "fd"], Operator, "show fd [num]", "open descriptors", show::descriptors),
+    command(
+        &["show", "info"],
+        User,
+        "show info [desc|json|typed]*",
+        "facts of the process",
+        show::info,
+    ),
+    command(
+        &["show", "servers", "conn"],
+        User,
+        "show servers conn [<backend>]",
+        "connections to servers",
+        servers::show_conn,
+    ),
+    command(
+        &["show", "servers", "state"],
+        User,
+        "show servers state [<backend>]",
+        "states of servers",
+        servers::show_state,
+    ),
+    command(&["show", "sess"], Operator, "show sess [id]", "sessions, or this one", sessions::show),
+    command(
+        &["show", "stat"],
+        User,
+        "show stat [json|no-maint|typed|up]*",
+        "counters of proxies and servers",
+        show::stat,
+    ),
+    command(&["show", "version"], User, "show version", "the version", show::version),
+    command(
+        &["shutdown", "frontend"],
+        Admin,
+        "shutdown frontend <frontend>",
+        "accept nobody any more",
+        frontends::shutdown,
+    ),
+    command(
+        &["shutdown", "session"],
+        Admin,
+        "shutdown session [id]",
+        "cut a session off",
+        sessions::shutdown,
+    ),
+    command(
+        &["shutdown", "sessions", "server"],
+        Admin,
+        "shutdown sessions server <bk>/<srv>",
+        "cut off all sessions at a server",
+        servers::shutdown_sessions,
+    ),
+    command(&["user"], User, "user", "do without every other right from here on", lower_to_user),
+    command(
+        &["help"],
+        User,
+        "help [<command>]",
+        "these lines, or those that begin so",
+        help_command,
+    ),
+    command(&["prompt"], User, "prompt", "stay, and show a prompt; or not any more", prompt),
+    command(&["quit"], User, "quit", "end the connection", quit),
+];
+
+/// Shown beside every choice.
+const ALWAYS: &[&str] = &["help", "prompt", "quit"];
+
+const UNKNOWN: &str = "Unknown command. Please enter one of the following commands only:";
+const NEAR: &str = "Unknown command, but maybe one of the following ones is a better match:";
+const VALID: &str = "The following commands are valid at this level:";
+
+/// HAProxy's commands for what is not here.
+const ABSENT: &[&str] = &[
+    "abort ssl",
+    "add acl",
+    "add map",
+    "add server",
+    "add ssl",
+    "clear acl",
+    "clear map",
+    "clear table",
+    "commit acl",
+    "commit map",
+    "commit ssl",
+    "del acl",
+    "del map",
+    "del server",
+    "del ssl",
+    "disable agent",
+    "disable dynamic-cookie",
+    "enable agent",
+    "enable dynamic-cookie",
+    "expert-mode",
+    "get acl",
+    "get map",
+    "get var",
+    "new ssl",
+    "prepare acl",
+    "prepare map",
+    "set dynamic-cookie-key",
+    "set map",
+    "set profiling",
+    "set severity-output",
+    "set ssl",
+    "set table",
+    "set var",
+    "show acl",
+    "show cache",
+    "show events",
+    "show libs",
+    "show map",
+    "show peers",
+    "show pools",
+    "show profiling",
+    "show resolvers",
+    "show schema",
+    "show ssl",
+    "show startup-logs",
+    "show table",
+    "show tasks",
+    "show threads",
+    "show tls-keys",
+    "show trace",
+    "trace",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_both_there_and_absent() {
+        for names in ABSENT {
+            let words: Vec<String> = names.split(' ').map(str::to_owned).collect();
+            assert!(find(&words).is_none(), "{names}");
+        }
+    }
+
+    #[test]
+    fn commands_are_in_order_and_help_fits_in_its_column() {
+        let order = |it: &&Command| !ALWAYS.contains(&it.words[0]);
+        let sorted: Vec<&[&str]> = COMMANDS.iter().filter(order).map(|it| it.words).collect();
+        assert!(sorted.is_sorted(), "{sorted:?}");
+        assert!(COMMANDS.iter().all(|it| it.usage.len() <= 40));
+    }
+
+    #[test]
+    fn the_longest_command_is_meant() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(find(&words("show cli level x")).unwrap().words, ["show", "cli", "level"]);
+        assert!(find(&words("show cli")).is_none());
+        assert!(find(&words("show info2")).is_none());
+    }
+}

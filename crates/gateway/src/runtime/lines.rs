@@ -1,0 +1,125 @@
+//! From bytes to commands: one to a line, or several with `;` between them; words are parted by
+//! blanks, and a backslash takes the meaning from what follows it.
+
+/// What has been received and not been understood yet.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    bytes: Vec<u8>,
+    taken: usize, // of `bytes`
+}
+
+/// A command: its words.
+pub(crate) type Words = Vec<String>;
+
+/// More has come without the end of a line than any line has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLong;
+
+impl Lines {
+    /// More bytes.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.taken);
+        self.taken = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next command, once its end is there. The words of an empty one are none.
+    pub(crate) fn next(&mut self) -> Result<Option<Words>, TooLong> {
+        let rest = &self.bytes[self.taken..];
+        let Some(len) = end(rest) else {
+            return if rest.len() > LINE_SIZE_MAX { Err(TooLong) } else { Ok(None) };
+        };
+        let words = words(&String::from_utf8_lossy(&rest[..len]));
+        self.taken += len + 1;
+        Ok(Some(words))
+    }
+
+    /// True if there is the beginning of another command.
+    pub(crate) fn has_more(&self) -> bool {
+        self.taken < self.bytes.len()
+    }
+}
+
+/// Where a command ends: at `;` or the end of its line.
+fn end(bytes: &[u8]) -> Option<usize> {
+    let mut escaped = false;
+    bytes.iter().position(|byte| {
+        let ends = *byte == b'\n' || (*byte == b';' && !escaped);
+        escaped = *byte == b'\\' && !escaped;
+        ends
+    })
+}
+
+fn words(line: &str) -> Words {
+    let mut words = Words::new();
+    let (mut word, mut escaped) = (None, false);
+    for letter in line.trim_end_matches('\r').chars() {
+        match letter {
+            _ if escaped => {
+                escaped = false;
+                word.get_or_insert_with(String::new).push(letter);
+            }
+            '\\' => escaped = true,
+            ' ' | '\t' => words.extend(word.take()),
+            letter => word.get_or_insert_with(String::new).push(letter),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// As long as HAProxy takes them (`tune.bufsize`).
+const LINE_SIZE_MAX: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(chunks: &[&[u8]]) -> Vec<Words> {
+        let mut lines = Lines::default();
+        let mut out = Vec::new();
+        for chunk in chunks {
+            lines.push(chunk);
+            while let Ok(Some(words)) = lines.next() {
+                out.push(words);
+            }
+        }
+        out
+    }
+
+    const TABLE: &[(&str, &[&[&str]])] = &[
+        ("show info\n", &[&["show", "info"]]),
+        ("  show   stat  4 -1\t-1 \r\n", &[&["show", "stat", "4", "-1", "-1"]]),
+        ("a;b c;\n", &[&["a"], &["b", "c"], &[]]),
+        ("a\\;b\n", &[&["a;b"]]),
+        ("a\\ b \\\\\n", &[&["a b", "\\"]]),
+        ("a\\\\;b\n", &[&["a\\"], &["b"]]),
+        ("\n\n", &[&[], &[]]),
+        ("no end", &[]),
+        ("\u{e5}\u{e4}\u{f6}\n", &[&["\u{e5}\u{e4}\u{f6}"]]),
+    ];
+
+    #[test]
+    fn commands_are_found_however_they_arrive() {
+        for (text, commands) in TABLE {
+            let expected: Vec<Words> =
+                commands.iter().map(|it| it.iter().map(|it| (*it).to_owned()).collect()).collect();
+            let bytes = text.as_bytes();
+            assert_eq!(all(&[bytes]), expected, "{text:?}");
+            for at in 0..bytes.len() {
+                assert_eq!(all(&[&bytes[..at], &bytes[at..]]), expected, "{text:?} at {at}");
+            }
+            let single: Vec<&[u8]> = bytes.chunks(1).collect();
+            assert_eq!(all(&single), expected, "{text:?} byte by byte");
+        }
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_given_up() {
+        let mut lines = Lines::default();
+        lines.push(&[b'x'; LINE_SIZE_MAX]);
+        assert_eq!(lines.next(), Ok(None));
+        lines.push(b"xx");
+        assert_eq!(lines.next(), Err(TooLong));
+    }
+}

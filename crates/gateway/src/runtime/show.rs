@@ -1,0 +1,226 @@
+//! Commands that show the process and its proxies.
+
+use std::fmt::Write;
+use std::fs;
+
+use fulmar_haproxy::model::{BindAddress, Level, StatsSocket};
+
+use super::commands::Call;
+use super::world::{Pieces, Reply};
+use crate::statistics::info::{self, VERSION};
+use crate::statistics::rows::{Walk, Wish, proxies};
+use crate::statistics::{json, lines};
+
+pub(super) fn version(_: &mut Call<'_>) -> Reply {
+    Reply::text(format!("{VERSION}\n"))
+}
+
+pub(super) fn info(call: &mut Call<'_>) -> Reply {
+    let world = call.world;
+    let facts = info::facts(&world.live, &world.process, world.moment(call.now));
+    let mut out = String::new();
+    if call.has("json") {
+        json::info_json(&facts, &mut out);
+        out.push('\n');
+    } else if call.has("typed") {
+        info::info_typed(&facts, &mut out);
+    } else {
+        info::info_lines(&facts, call.has("desc"), &mut out);
+    }
+    Reply::Text(out)
+}
+
+/// `show stat [domain proxy] [{<iid>|<proxy>} <type> <sid>] [json|typed|desc|up|no-maint]*`.
+pub(super) fn stat(call: &mut Call<'_>) -> Reply {
+    let mut wish =
+        Wish { only_up: call.has("up"), no_maintenance: call.has("no-maint"), ..Wish::default() };
+    let skipped = if call.word(0) == Some("domain") { 2 } else { 0 };
+    if let (Some(proxy), Some(kinds), Some(id)) =
+        (call.word(skipped), call.word(skipped + 1), call.word(skipped + 2))
+    {
+        let (Some(kinds), Some(id)) = (choice(kinds), choice(id)) else {
+            return stream(call, wish);
+        };
+        let Some(proxy) = find_proxy(call, proxy) else { return "No such proxy.\n".into() };
+        (wish.proxy, wish.kinds, wish.id) = (proxy, kinds, id);
+    }
+    stream(call, wish)
+}
+
+/// A number; -1 stands for all. `None`: it is no number.
+fn choice(text: &str) -> Option<Option<u32>> {
+    let number: i64 = text.parse().ok()?;
+    Some(u32::try_from(number).ok())
+}
+
+/// A proxy by number, by its name, or by its number behind `#`; -1 stands for all.
+fn find_proxy(call: &Call<'_>, text: &str) -> Option<Option<u32>> {
+    if let Some(choice) = choice(text) {
+        return Some(choice);
+    }
+    let live = &call.world.live;
+    let is = |name: &str, id: u32| match text.strip_prefix('#') {
+        Some(number) => number.parse() == Ok(id),
+        None => name == text,
+    };
+    let found = proxies(live).into_iter().find(|it| is(it.name(live), it.id));
+    found.map(|it| Some(it.id))
+}
+
+fn stream(call: &Call<'_>, wish: Wish) -> Reply {
+    let form = if call.has("json") {
+        Form::Json
+    } else if call.has("typed") {
+        Form::Typed
+    } else {
+        Form::Csv
+    };
+    let mut walk = Walk::new(&call.world.live, wish);
+    let mut is_first = true;
+    let pieces: Pieces = Box::new(move |world, now, out| {
+        let began = std::mem::replace(&mut is_first, false);
+        if began {
+            form.begin(out);
+        }
+        for nth in 0..ROWS {
+            let Some(row) = walk.next(&world.live, &world.process, world.moment(now)) else {
+                form.end(out);
+                return false;
+            };
+            match form {
+                Form::Csv => lines::csv_line(&row, out),
+                Form::Typed => lines::typed_lines(&row, out),
+                Form::Json => {
+                    out.push_str(if began && nth == 0 { "" } else { "," });
+                    json::row_json(&row, out);
+                }
+            }
+        }
+        true
+    });
+    Reply::Pieces(pieces)
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Csv,
+    Typed,
+    Json,
+}
+
+impl Form {
+    fn begin(self, out: &mut String) {
+        match self {
+            Self::Csv => lines::csv_head(out),
+            Self::Typed => {}
+            Self::Json => out.push('['),
+        }
+    }
+
+    fn end(self, out: &mut String) {
+        if let Self::Json = self {
+            out.push_str("]\n");
+        }
+    }
+}
+
+pub(super) fn backends(call: &mut Call<'_>) -> Reply {
+    let mut out = String::from("# name\n");
+    for backend in &call.world.live.backends {
+        out += &backend.config.name;
+        out.push('\n');
+    }
+    Reply::Text(out)
+}
+
+pub(super) fn cli_level(call: &mut Call<'_>) -> Reply {
+    Reply::text(format!("{}\n", level_name(call.asker.level)))
+}
+
+pub(super) fn cli_sockets(call: &mut Call<'_>) -> Reply {
+    let mut out = String::from("# socket lvl processes\n");
+    for socket in call.world.sockets() {
+        writeln!(out, "{} {} all", socket_name(socket), level_name(socket.level)).expect(TAKES);
+    }
+    Reply::Text(out)
+}
+
+fn socket_name(socket: &StatsSocket) -> String {
+    match &socket.address {
+        BindAddress::Tcp(address) if address.is_ipv6() => format!("ipv6@{address}"),
+        BindAddress::Tcp(address) => format!("ipv4@{address}"),
+        BindAddress::Unix(path) => format!("unix@{}", path.display()),
+        BindAddress::Abstract(name) => format!("abns@{name}"),
+        BindAddress::Inherited(number) => format!("fd@{number}"),
+    }
+}
+
+fn level_name(level: Level) -> &'static str {
+    match level {
+        Level::User => "user",
+        Level::Operator => "operator",
+        Level::Admin => "admin",
+    }
+}
+
+pub(super) fn environment(call: &mut Call<'_>) -> Reply {
+    let show = |name: &str, value: &std::ffi::OsStr| format!("{name}={}\n", value.display());
+    match call.word(0) {
+        Some(name) => match std::env::var_os(name) {
+            Some(value) => Reply::Text(show(name, &value)),
+            None => "Variable not found\n".into(),
+        },
+        None => {
+            let all = std::env::vars_os();
+            Reply::Text(all.map(|(name, value)| show(&name.to_string_lossy(), &value)).collect())
+        }
+    }
+}
+
+/// Nothing is captured: a line of the log tells of each.
+pub(super) fn errors(call: &mut Call<'_>) -> Reply {
+    let live = &call.world.live;
+    if let Some(name) = call.word(0).filter(|word| word.parse::<i64>().is_err()) {
+        if !proxies(live).into_iter().any(|it| it.name(live) == name) {
+            return "No such proxy.\n".into();
+        }
+    }
+    "Total events captured: 0. Malformed messages are told of by the log.\n".into()
+}
+
+/// What the kernel tells of our descriptors: the number, and what it leads to.
+pub(super) fn descriptors(call: &mut Call<'_>) -> Reply {
+    let wanted: Option<u32> = call.word(0).and_then(|word| word.parse().ok());
+    let Ok(entries) = fs::read_dir("/proc/self/fd") else {
+        return "The descriptors cannot be read: /proc is not there.\n".into();
+    };
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
+    let mut numbers: Vec<u32> = entries.filter_map(Result::ok).filter_map(number).collect();
+    numbers.retain(|number| wanted.is_none_or(|wanted| wanted == *number));
+    numbers.sort_unstable();
+    let mut numbers = numbers.into_iter();
+    Reply::Pieces(Box::new(move |_, _, out| {
+        for number in numbers.by_ref().take(ROWS) {
+            if let Ok(link) = fs::read_link(format!("/proc/self/fd/{number}")) {
+                writeln!(out, "{number:7} : {}", link.display()).expect(TAKES);
+            }
+        }
+        numbers.len() > 0
+    }))
+}
+
+/// System calls by name, of all threads that serve.
+pub(super) fn activity(call: &mut Call<'_>) -> Reply {
+    let ledger = call.world.process.ledger();
+    let mut out = format!("threads: {}\nsyscalls: {}\n", call.world.live.threads, ledger.total());
+    writeln!(out, "eagain: {}\nclock_reads: {}", ledger.eagain(), ledger.clock_reads())
+        .expect(TAKES);
+    for (name, count) in ledger.iter() {
+        writeln!(out, "{}: {}", name.name(), count.calls).expect(TAKES);
+    }
+    Reply::Text(out)
+}
+
+/// Rows in one piece: some kilobytes, as JSON some hundred.
+const ROWS: usize = 16;
+const TAKES: &str = "a String takes everything";

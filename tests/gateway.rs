@@ -1,0 +1,175 @@
+//! `fulmar proxy` as a process, and HAProxy beside it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::origins::free_address;
+use crate::process::{Ended, Process, eventually, fulmar};
+
+/// A folder for a configuration, a free address for its frontend, and a server behind it.
+#[derive(Debug)]
+pub struct Place {
+    dir: TempDir,
+    /// Where the frontend is to listen.
+    pub address: SocketAddr,
+    /// A server that answers everything with its name.
+    pub origin: SocketAddr,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Place {
+    /// With a server of this process.
+    ///
+    /// # Panics
+    /// There is no folder, or no port.
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        Self { dir, address: free_address(), origin: origin("origin") }
+    }
+
+    /// A path in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes `proxy.cfg`: `global`, the usual `defaults`, a frontend `fe` with `front`, a backend
+    /// `be` with the server.
+    ///
+    /// # Panics
+    /// The disk is full.
+    pub fn configure(&self, global: &str, front: &str) -> PathBuf {
+        let Self { address, origin, .. } = self;
+        let text = format!(
+            "global\n nbthread 2\n{global}\ndefaults\n mode http\n timeout client 5s\n \
+             timeout server 5s\n timeout connect 1s\n{front}\nfrontend fe\n bind {address}\n \
+             default_backend be\nbackend be\n server s1 {origin}\n"
+        );
+        self.write("proxy.cfg", &text)
+    }
+
+    /// Writes a file.
+    ///
+    /// # Panics
+    /// The disk is full.
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).expect("a file");
+        path
+    }
+
+    /// Starts it, and waits until it serves.
+    ///
+    /// # Panics
+    /// It does not.
+    pub fn start<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Process {
+        let process = Process::start(command().args(arguments));
+        self.wait();
+        process
+    }
+
+    /// Waits until somebody serves.
+    ///
+    /// # Panics
+    /// Nobody does.
+    pub fn wait(&self) {
+        eventually("it serves", || self.ask().is_ok());
+    }
+
+    /// One request on a connection of its own: what is answered.
+    ///
+    /// # Errors
+    /// There is no whole answer.
+    pub fn ask(&self) -> std::io::Result<String> {
+        ask(self.address)
+    }
+}
+
+/// One request on a connection of its own: what is answered.
+///
+/// # Errors
+/// There is no whole answer.
+pub fn ask(address: SocketAddr) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    let whole = text.starts_with("HTTP/1.1 200 ") && text.ends_with("\r\n\r\norigin");
+    whole.then_some(()).ok_or_else(|| std::io::Error::other(text.clone()))?;
+    Ok(text)
+}
+
+/// `fulmar proxy`, without a manager that wants to hear of it.
+pub fn command() -> Command {
+    let mut command = Command::new(fulmar());
+    command.arg("proxy").env_remove("NOTIFY_SOCKET");
+    command
+}
+
+/// Runs it to its end.
+///
+/// # Panics
+/// It does not start.
+pub fn run<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Ended {
+    Process::start(command().args(arguments)).wait()
+}
+
+/// Sends a signal, and waits for the end.
+pub fn end(process: Process, signal: Signal) -> Ended {
+    process.signal(signal);
+    process.wait()
+}
+
+/// The number in a file.
+///
+/// # Panics
+/// There is none.
+pub fn pid_in(path: &Path) -> u32 {
+    let text = fs::read_to_string(path).expect("a file");
+    text.trim().parse().expect("a number")
+}
+
+/// A server that answers everything with its name, and keeps connections.
+///
+/// # Panics
+/// There is no port.
+pub fn origin(name: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || serve(stream, name));
+        }
+    });
+    address
+}
+
+fn serve(mut stream: TcpStream, name: &str) -> std::io::Result<()> {
+    let mut heard = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let n = stream.read(&mut buffer)?;
+        if n == 0 {
+            return Ok(());
+        }
+        heard.extend_from_slice(&buffer[..n]);
+        while let Some(end) = heard.windows(4).position(|window| window == b"\r\n\r\n") {
+            heard.drain(..end + 4);
+            let len = name.len();
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n{name}");
+            stream.write_all(head.as_bytes())?;
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Lines of the log of mode http, the record that explains errors, and what is counted.
+
+use fulmar_proxy::{Counter, Severity, sum};
+use fulmar_tests::relay::Table;
+use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
+
+fn table(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
+    let servers: String =
+        (0..origins.len()).map(|at| format!("  server s{at} ORIGIN{at}\n")).collect();
+    let text = format!(
+        "global\n  log stdout format raw local0\n\
+         defaults\n  mode http\n  log global\n  option httplog\n  timeout connect 200ms\n  \
+         timeout client 5s\n  timeout server 200ms\n\
+         frontend fe\n  bind 127.0.0.1:0\n  default_backend be\n{frontend}\n\
+         backend be\n{backend}\n{servers}"
+    );
+    Table::new(&text, origins)
+}
+
+fn hello() -> Scripted {
+    Scripted::new(|_: &Heard| vec![Step::Send(answer("200 OK", "X-Kind: good\r\n", b"hello"))])
+}
+
+const GET: &str = "GET /a?b HTTP/1.1\r\nHost: example.org\r\nUser-Agent: test/1\r\n\r\n";
+
+/// The fields of a line, with times and ports as they are; the first two are client and date.
+fn fields(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
+#[test]
+fn a_line_tells_of_each_exchange() {
+    let captures =
+        "  capture request header User-Agent len 4\n  capture response header X-Kind len 9";
+    let mut table = table(captures, "", vec![hello()]);
+    let got = table.ask(GET);
+    let log = table.log();
+    assert_eq!(log.len(), 1, "{log:?}");
+    let line = fields(&log[0]);
+    assert!(line[0].starts_with("127.0.0.1:") && line[1].starts_with('['), "{log:?}");
+    assert_eq!((line[2], line[3]), ("fe", "be/s0"));
+    let times: Vec<i64> = line[4].split('/').map(|time| time.parse().expect("ms")).collect();
+    assert!(times.len() == 5 && times.iter().all(|time| (0..2_000).contains(time)), "{log:?}");
+    assert_eq!((line[5], line[6]), ("200", &*got.len().to_string()), "all that was sent");
+    assert_eq!(line[7..10], ["-", "-", "----"]);
+    assert_eq!((line[10], line[11]), ("1/1/1/1/0", "0/0"));
+    assert_eq!(line[12..14], ["{test}", "{good}"]);
+    assert_eq!(line[14..], ["\"GET", "/a?b", "HTTP/1.1\""]);
+    assert_eq!(table.lines.borrow()[0].0, Severity::Info);
+}
+
+#[test]
+fn letters_say_how_an_exchange_ended() {
+    let cases: [(&str, &str, fn() -> Vec<Step>, &str, &str); 5] = [
+        ("  http-request deny", "", || ok(b""), "403", "PR--"),
+        ("  http-request return status 204", "", || ok(b""), "204", "LR--"),
+        ("", "", || vec![Step::Close], "502", "SH--"),
+        ("", "", Vec::new, "504", "sH--"),
+        ("", "  http-response deny", || ok(b""), "502", "PH--"),
+    ];
+    for (frontend, backend, steps, status, letters) in cases {
+        let origin = Scripted::new(move |_: &Heard| steps());
+        let mut table = table(frontend, backend, vec![origin]);
+        table.ask(GET);
+        let log = table.log();
+        let line = fields(&log[0]);
+        assert_eq!((line[5], line[9]), (status, letters), "{log:?}");
+    }
+    let mut nobody = table("", "", vec![]);
+    nobody.ask(GET);
+    let log = nobody.log();
+    let line = fields(&log[0]);
+    assert_eq!((line[3], line[5], line[9]), ("be/<NOSRV>", "503", "SC--"), "{log:?}");
+    assert_eq!(line[4].split('/').nth(2), Some("-1"), "it never was connected: {log:?}");
+}
+
+#[test]
+fn what_was_cut_off_is_told_as_such() {
+    let short = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort";
+    let origin = Scripted::new(|_: &Heard| vec![Step::Send(short.to_vec()), Step::Close]);
+    let mut table = table("", "", vec![origin]);
+    let (_, ended) = table.talk(GET, |_| false);
+    assert!(ended);
+    let log = table.log();
+    let line = fields(&log[0]);
+    assert_eq!((line[5], line[9]), ("200", "SD--"), "{log:?}");
+    let live = std::sync::Arc::clone(&table.live);
+    assert_eq!(sum(&live.backends[0].counters, Counter::ServerAborts), 1);
+}
+
+#[test]
+fn an_error_of_ours_is_explained() {
+    let origin = Scripted::new(|_: &Heard| vec![Step::Close]);
+    let mut table = table("", "  retry-on empty-response\n  retries 2", vec![origin]);
+    table.ask(GET);
+    let log = table.log();
+    let explained = log.last().expect("a line");
+    assert!(explained.starts_with("fe be: 502 is our own answer: "), "{explained}");
+    assert_eq!(explained.matches("s0: closed without an answer (a new connection)").count(), 3);
+    assert!(explained.ends_with("no retries are left"), "{explained}");
+    let post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx";
+    table.ask(post);
+    let log = table.log();
+    let explained = log.last().expect("a line");
+    assert!(explained.ends_with("not tried again: it may have been executed"), "{explained}");
+    assert_eq!(table.lines.borrow().last().expect("a line").0, Severity::Error);
+}
+
+#[test]
+fn the_age_of_a_stale_connection_is_told() {
+    let origin = Scripted::new(|heard: &Heard| match heard.nth {
+        0 => ok(b""),
+        _ => vec![Step::Close],
+    });
+    let mut table = table("", "", vec![origin]);
+    table.ask(GET);
+    let post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx";
+    assert!(table.ask(post).starts_with("HTTP/1.1 502"));
+    let log = table.log();
+    let explained = log.last().expect("a line");
+    assert!(explained.contains("ms old, used 1 times)"), "{explained}");
+}
+
+#[test]
+fn some_lines_are_not_wanted() {
+    let mut normal = table("  option dontlog-normal", "", vec![hello()]);
+    normal.ask(GET);
+    assert_eq!(normal.log(), Vec::<String>::new());
+    let mut silent = table("  http-request set-log-level silent", "", vec![hello()]);
+    silent.ask(GET);
+    assert_eq!(silent.log(), Vec::<String>::new());
+    let mut loud = table("  http-request set-log-level crit", "", vec![hello()]);
+    loud.ask(GET);
+    assert_eq!(loud.lines.borrow()[0].0, Severity::Critical);
+}
+
+#[test]
+fn what_is_no_request_is_logged_unless_it_was_nothing() {
+    let mut table = table("", "", vec![hello()]);
+    let (got, ended) = table.talk("junk\r\n\r\n", |_| false);
+    assert!(got.starts_with(b"HTTP/1.1 400") && ended);
+    table.turn_until(|proxy, _| proxy.clients() == 0);
+    let log = table.log();
+    let line = fields(&log[0]);
+    assert_eq!((line[5], line[9]), ("400", "PR--"), "{log:?}");
+    assert!(log[0].ends_with("\"<BADREQ>\""), "{log:?}");
+    let mut quiet = self::table("  option dontlognull", "", vec![hello()]);
+    drop(std::mem::replace(&mut quiet.stream, {
+        let address = quiet.address;
+        fulmar_tests::loops::client(address)
+    }));
+    quiet.ask(GET);
+    assert_eq!(quiet.log().len(), 1, "{:?}", quiet.log());
+}
+
+#[test]
+fn everybody_on_the_way_counts() {
+    let mut table = table("", "", vec![hello()]);
+    for _ in 0..3 {
+        table.ask(GET);
+    }
+    let live = std::sync::Arc::clone(&table.live);
+    let (frontend, backend) = (&live.frontends[0], &live.backends[0]);
+    for counters in [&frontend.counters, &backend.counters] {
+        assert_eq!(sum(counters, Counter::Requests), 3);
+        assert_eq!(sum(counters, Counter::Responses2xx), 3);
+    }
+    let server = &backend.servers[0].counters;
+    assert_eq!(sum(server, Counter::Responses2xx), 3);
+    assert_eq!(sum(server, Counter::Reuses), 2);
+    assert_eq!(sum(server, Counter::Connections), 1);
+    assert_eq!(sum(server, Counter::Sessions), 0);
+    assert_eq!(sum(server, Counter::IdleConnections), 1);
+    assert_eq!(sum(server, Counter::Balanced), 3);
+    assert_eq!(sum(&frontend.counters, Counter::Sessions), 1, "the client is still there");
+    assert_eq!(sum(&frontend.counters, Counter::BytesIn), 3 * GET.len() as u64);
+    assert_eq!(sum(&frontend.counters, Counter::SessionsTotal), 1);
+}
