@@ -378,6 +378,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("http-request", "deny status 418"),
     ("http-request", "deny status 99"),
     ("http-request", "return string x"),
+    ("http-request", "return status 204 content-type a/b string x"),
     ("http-request", "return content-type a/b file /no/such/file"),
     ("http-request", "redirect code 302"),
     ("http-request", "redirect location / code 200"),

@@ -187,7 +187,20 @@ const REQUESTS: &[Request] = &[
             ("Accept-Language", "fr-FR,en;q=0.8"),
             ("Authorization", "Basic dXNlcjpwYTpzcw=="),
             ("X-Empty", ""),
+            ("Cookie", "q=\"x;y\"; r=1,s=2;t"),
+            ("X-Ip", "[2001:db8::1]"),
+            ("X-Ip-Port", "[2001:db8::1]:80"),
+            ("X-Ip4-Port", "1.2.3.4:80"),
+            ("X-Ip4-Bad-Port", "1.2.3.4:99999"),
+            ("X-Ip4-More", "1.2.3.4x"),
+            ("X-Ip4-Mapped", "::ffff:1.2.3.4"),
         ],
+        body: "",
+    },
+    Request {
+        method: "PUT",
+        target: "http://10.0.0.1:81/abs/path?q=/1",
+        fields: &[("Host", "10.0.0.1:81")],
         body: "",
     },
     Request {
@@ -208,9 +221,9 @@ const REQUESTS: &[Request] = &[
 fn ask(client: &mut Client, request: &Request, at: usize) -> Vec<u8> {
     let mut head = format!("{} {} HTTP/1.1\r\nX-Case: {at}\r\n", request.method, request.target);
     for (name, value) in request.fields {
-        write!(head, "{name}: {value}\r\n").unwrap();
+        head.push_str(&format!("{name}: {value}\r\n"));
     }
-    write!(head, "\r\n{}", request.body).unwrap();
+    head.push_str(&format!("\r\n{}", request.body));
     client.send(head);
     client.read_reply().expect("a reply").body
 }
@@ -231,19 +244,17 @@ impl Theirs {
         }
         let (holder, address) = bound();
         let mut config = PREAMBLE.to_owned();
-        writeln!(config, "  bind {address}").unwrap();
+        config.push_str(&format!("  bind {address}\n"));
         for (name, value) in VARIABLES {
-            writeln!(config, "  http-request set-var({name}) {value}").unwrap();
+            config.push_str(&format!("  http-request set-var({name}) {value}\n"));
         }
         config.push_str(before);
         for (at, case) in cases.iter().enumerate() {
-            writeln!(
-                config,
+            config.push_str(&format!(
                 "  http-request return status 200 content-type text/plain {} \
-                 if {{ req.hdr(x-case) -m str {at} }}",
+                 if {{ req.hdr(x-case) -m str {at} }}\n",
                 rule(case)
-            )
-            .unwrap();
+            ));
         }
         let file = dir.path().join("haproxy.cfg");
         fs::write(&file, config).expect("a file");
@@ -306,7 +317,8 @@ impl Ours {
 impl Files for Ours {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         let file = FILES.iter().find(|(name, _)| *name == path);
-        file.map(|(_, content)| content.as_bytes().to_vec()).ok_or(io::ErrorKind::NotFound.into())
+        file.map(|(_, content)| content.as_bytes().to_vec())
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 

@@ -397,8 +397,11 @@ fn prose_of(page: &str) -> String {
 /// its flags itself has a table of them: `Flag("-f", ..)`.
 fn declared_flags(source: &str) -> BTreeSet<String> {
     let code = code_of(source);
-    let table = source.split("Flag(\"-").skip(1).filter_map(|rest| rest.split('"').next());
-    let mut found: BTreeSet<_> = table.map(|name| format!("-{name}")).collect();
+    let table = source.split("Flag(").skip(1).filter_map(|rest| {
+        let name = rest.trim_start().strip_prefix("\"-")?.split('"').next()?;
+        Some(format!("-{name}"))
+    });
+    let mut found: BTreeSet<_> = table.collect();
     found.retain(|flag| !matches!(&flag[..], "--" | "-h"));
     for (at, _) in code.match_indices("#[arg(") {
         let start = at + "#[arg".len();
@@ -712,6 +715,7 @@ const ALLOWED: &[Edges] = &[
 
 /// Public functions of `sys` that ask the kernel for nothing: module, name, why.
 const PURE: &[(&str, &str, &str)] = &[
+    ("daemon", "process", "a number"),
     ("events", "is_empty", "looks at bits"),
     ("events", "is_readable", "looks at bits"),
     ("events", "is_writable", "looks at bits"),

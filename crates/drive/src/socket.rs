@@ -171,18 +171,25 @@ impl Socket {
 }
 
 /// All sockets; a stale name finds none.
+///
+/// They stand side by side, wherever their names are: of an engine with several kinds of links, one
+/// kind may have all of them, and the names between those of one kind cost a number each.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
-    entries: Vec<Option<Socket>>,
+    sockets: Vec<Socket>,
+    /// By the index of a name, where its socket stands, or `NOWHERE`.
+    places: Vec<u32>,
 }
 
 impl Sockets {
     pub(crate) fn get_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
-        self.entries.get_mut(id.index as usize)?.as_mut().filter(|socket| socket.id == id)
+        let at = *self.places.get(id.index as usize)?;
+        self.sockets.get_mut(at as usize).filter(|socket| socket.id == id)
     }
 
     pub(crate) fn get(&self, id: SocketId) -> Option<&Socket> {
-        self.entries.get(id.index as usize)?.as_ref().filter(|socket| socket.id == id)
+        let at = *self.places.get(id.index as usize)?;
+        self.sockets.get(at as usize).filter(|socket| socket.id == id)
     }
 
     pub(crate) fn fd(&self, id: SocketId) -> BorrowedFd<'_> {
@@ -190,34 +197,46 @@ impl Sockets {
     }
 
     pub(crate) fn insert(&mut self, socket: Socket) {
-        let at = socket.id.index as usize;
-        if self.entries.len() <= at {
-            self.entries.resize_with(at + 1, || None);
+        let index = socket.id.index as usize;
+        if self.places.len() <= index {
+            self.places.resize(index + 1, NOWHERE);
         }
-        assert!(self.entries[at].is_none(), "the engine reused a slot before its Close was done");
-        self.entries[at] = Some(socket);
+        let is_free = self.places[index] == NOWHERE;
+        assert!(is_free, "the engine reused a slot before its Close was done");
+        self.places[index] = u32::try_from(self.sockets.len()).expect("fewer sockets than 2^32");
+        self.sockets.push(socket);
     }
 
     pub(crate) fn remove(&mut self, id: SocketId) -> Option<Socket> {
         self.get_mut(id)?;
-        let socket = self.entries[id.index as usize].take();
-        while self.entries.pop_if(|entry| entry.is_none()).is_some() {}
-        socket
+        let at = std::mem::replace(&mut self.places[id.index as usize], NOWHERE);
+        let socket = self.sockets.swap_remove(at as usize);
+        if let Some(moved) = self.sockets.get(at as usize) {
+            self.places[moved.id.index as usize] = at;
+        }
+        while self.places.pop_if(|place| *place == NOWHERE).is_some() {}
+        Some(socket)
     }
 
     /// Gives memory back that a crowd has left; false if there was none to speak of.
     pub(crate) fn shrink(&mut self) -> bool {
-        let crowded = self.entries.capacity() > 4 * self.entries.len().max(KEPT_LEN);
+        let crowded = self.sockets.capacity() > 4 * self.sockets.len().max(KEPT_LEN);
         if crowded {
-            self.entries.shrink_to(2 * self.entries.len());
+            self.sockets.shrink_to(2 * self.sockets.len());
+        }
+        if self.places.capacity() > 4 * self.places.len().max(KEPT_LEN) {
+            self.places.shrink_to(2 * self.places.len());
         }
         crowded
     }
 
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Socket> {
-        self.entries.drain(..).flatten()
+        self.places.clear();
+        self.sockets.drain(..)
     }
 }
 
+/// No socket has this place.
+const NOWHERE: u32 = u32::MAX;
 /// So many places are not worth giving back.
 const KEPT_LEN: usize = 128;

@@ -23,6 +23,8 @@ use crate::parameters::server::ServerDraft;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Globals {
     pub(crate) model: Global,
+    /// `default-path`.
+    pub(crate) paths: Paths,
     /// `ca-base`.
     pub(crate) ca_base: Option<PathBuf>,
     /// `crt-base`.
@@ -37,6 +39,20 @@ pub(crate) struct Globals {
     pub(crate) variables: Vec<(String, Option<String>)>,
     /// `http-errors` sections so far.
     pub(crate) error_groups: BTreeMap<String, ErrorPages>,
+}
+
+/// What relative paths of files that are read are relative to.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Paths {
+    /// Where the program was started.
+    #[default]
+    Current,
+    /// The directory of the file that names them.
+    Config,
+    /// The parent of that.
+    Parent,
+    /// This one.
+    Origin(PathBuf),
 }
 
 /// What `ssl-default-…` lines say.
@@ -172,17 +188,25 @@ impl Draft {
         draft.stats_inherited = draft.stats.is_some();
         draft.check.inherited = true;
         draft.http_only.clear();
+        draft.acls.clear();
         draft
     }
 
     /// Rules of a `defaults` section that a proxy of this kind cannot have.
     pub(crate) fn rules_foreign_to(&self, kind: Kind) -> Option<&'static str> {
+        let of_http = [&self.request_rules, &self.response_rules, &self.after_response_rules];
         match kind {
-            Kind::Frontend if !self.response_content_rules.is_empty() => {
+            Kind::Defaults if of_http.iter().any(|rules| !rules.is_empty()) => Some("http-request"),
+            Kind::Defaults if !self.content_rules.is_empty() => Some("tcp-request content"),
+            Kind::Frontend | Kind::Defaults if !self.response_content_rules.is_empty() => {
                 Some("tcp-response content")
             }
-            Kind::Backend if !self.connection_rules.is_empty() => Some("tcp-request connection"),
-            Kind::Backend if !self.session_rules.is_empty() => Some("tcp-request session"),
+            Kind::Backend | Kind::Defaults if !self.connection_rules.is_empty() => {
+                Some("tcp-request connection")
+            }
+            Kind::Backend | Kind::Defaults if !self.session_rules.is_empty() => {
+                Some("tcp-request session")
+            }
             _ => None,
         }
     }

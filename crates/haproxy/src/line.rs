@@ -1,11 +1,12 @@
 //! A line of a section, while its keyword's function reads it.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fulmar_rules::{Fault, Word, Words};
 
 use crate::diagnostics::Severity;
-use crate::draft::Globals;
+use crate::draft::{Globals, Paths};
 use crate::load::Environment;
 use crate::machine::Machine;
 use crate::model::Place;
@@ -74,17 +75,25 @@ impl Line<'_> {
         self.words.expect(what).cloned()
     }
 
-    /// A path, which is in `base` unless it is absolute.
-    pub(crate) fn path(
-        &mut self,
-        what: &str,
-        base: Option<&std::path::PathBuf>,
-    ) -> Result<std::path::PathBuf, Fault> {
+    /// The directory that relative paths of files are in; empty where the program was started.
+    pub(crate) fn folder(&self) -> PathBuf {
+        let config = || Path::new(&*self.spot.place.file).parent().unwrap_or_else(|| Path::new(""));
+        match &self.globals.paths {
+            Paths::Current => PathBuf::new(),
+            Paths::Config => config().to_owned(),
+            Paths::Parent => config().join(".."),
+            Paths::Origin(path) => path.clone(),
+        }
+    }
+
+    /// The path of a file to be read, which is in `base` unless it is absolute.
+    pub(crate) fn path(&mut self, what: &str, base: Option<&PathBuf>) -> Result<PathBuf, Fault> {
         let word = self.word(what)?;
-        Ok(match base {
+        let path = match base {
             Some(base) => base.join(&word.text),
             None => word.text.into(),
-        })
+        };
+        Ok(self.folder().join(path))
     }
 
     /// A word with variables that stand outside of quotes replaced.

@@ -1,6 +1,7 @@
 //! Where crate `rules` reads words: conditions, expressions, formats.
 
 use std::io;
+use std::path::PathBuf;
 
 use fulmar_rules::condition::Acls;
 use fulmar_rules::format::{Options, Purpose};
@@ -12,8 +13,9 @@ use crate::load::Environment;
 use crate::machine::Machine;
 
 /// The machine's files and the variables of a line, as rules ask for them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Around<'a> {
+    folder: PathBuf,
     machine: &'a dyn Machine,
     environment: &'a Environment,
 }
@@ -21,13 +23,13 @@ pub(crate) struct Around<'a> {
 impl<'a> Around<'a> {
     /// What is around a line.
     pub(crate) fn of(line: &Line<'a>) -> Self {
-        Self { machine: line.machine, environment: line.environment }
+        Self { folder: line.folder(), machine: line.machine, environment: line.environment }
     }
 }
 
 impl Files for Around<'_> {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
-        self.machine.read(path.as_ref())
+        self.machine.read(&self.folder.join(path))
     }
 
     fn environment(&self, name: &str) -> Option<String> {

@@ -90,10 +90,10 @@ defaults base
     retries 1
     option httpchk GET /x
     http-check expect status 200
-    http-request set-header X y
 defaults other from base
     timeout server 9s
     retries 2
+    http-request set-header X y
 frontend f from base
     bind :80
     maxconn 8
@@ -114,7 +114,7 @@ backend plain
     assert_eq!((front.mode, back.mode, plain.mode), (Mode::Http, Mode::Http, Mode::Tcp));
     assert_eq!(front.connections_max, Some(8));
     assert!(front.options.forward_for.is_some() && back.options.forward_for.is_some());
-    assert_eq!(front.request_rules.len(), 2);
+    assert_eq!(front.request_rules.len(), 1);
     assert_eq!(back.request_rules.len(), 1);
     assert_eq!(front.logs.len(), 1);
     // A `stats` line of one's own begins anew.
@@ -375,6 +375,26 @@ fn global_says_what_concerns_the_process() {
     let socket = &global.stats_sockets[0];
     assert_eq!((socket.level, socket.permissions), (Level::Admin, Some(0o600)));
     assert!(socket.exposes_listeners);
+}
+
+#[test]
+fn paths_are_relative_to_what_was_said() {
+    let text = "global\n default-path PATH\ndefaults\n mode http\n timeout client 1s\nfrontend a\n \
+                bind :80 ssl crt x.pem\n acl a path -f words\n errorfile 503 503.http\n";
+    for (path, folder) in [("config", "/d"), ("parent", "/d/.."), ("origin /o", "/o")] {
+        let at = |name: &str| format!("{folder}/{name}");
+        let machine = Memory::with(&[
+            ("/d/a.cfg", &text.replace("PATH", path)),
+            (&at("x.pem"), "a certificate"),
+            (&at("words"), "a\n"),
+            (&at("503.http"), "HTTP/1.0 503 Sorry\r\n\r\n"),
+        ]);
+        let sources = [Source::Path("/d/a.cfg".into())];
+        let loaded = load(&sources, &Environment::default(), &machine, &Options::default());
+        let config = loaded.unwrap_or_else(|found| panic!("{path}: {found}")).config;
+        let tls = config.frontends[0].binds[0].tls.as_ref().expect("TLS");
+        assert_eq!(tls.certificates, [PathBuf::from(at("x.pem"))]);
+    }
 }
 
 #[test]

@@ -131,7 +131,7 @@ impl Proxy {
         sessions
     }
 
-    /// Listeners of frontends that were shut down are closed.
+    /// Listeners of frontends that are shut down are closed.
     fn close_stopped(&mut self) {
         let frontends = &self.shared.live.frontends;
         let is_over = |it: &Listener| frontends[it.bind.frontend].stopped.load(Ordering::Relaxed);

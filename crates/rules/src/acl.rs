@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::context::Context;
 use crate::expression::{Expression, split_name};
-use crate::fetch::{self, Fetch};
+use crate::fetch;
 use crate::map;
 use crate::pattern::{Method, Patterns};
 use crate::subject::Subject;
@@ -39,11 +39,12 @@ impl Acl {
         let word = words.expect("a criterion (a fetch such as path_beg)")?;
         let (name, _) = split_name(&word.text);
         let criterion = Criterion::named(name);
-        let find = |name: &str| match criterion {
-            Some(criterion) => fetch::find(criterion.fetch),
-            None => find_criterion(name),
+        let Some(fetch) = fetch::find(criterion.map_or(name, |it| it.fetch)) else {
+            let criteria = CRITERIA.iter().map(|criterion| criterion.name);
+            return Err(Fault::unknown(word.column, fetch::unknown(name, criteria)));
         };
-        let (expression, rest) = Expression::begin(&word.text, word.column, context, find)?;
+        let (expression, rest) =
+            Expression::begin(&word.text, word.column, context, |_| Some(fetch))?;
         if !rest.is_empty() {
             let message = format!("'{rest}' is too much behind the criterion");
             return Err(Fault::new(word.column, message));
@@ -109,10 +110,6 @@ impl Criterion {
     pub fn all() -> impl Iterator<Item = &'static Self> {
         CRITERIA.iter()
     }
-}
-
-fn find_criterion(name: &str) -> Option<&'static Fetch> {
-    fetch::find(name)
 }
 
 /// What has been said before the values.

@@ -38,13 +38,3 @@ impl Files for NoFiles {
         Err(io::Error::new(io::ErrorKind::Unsupported, "no files can be read here"))
     }
 }
-
-/// The file system.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Disk;
-
-impl Files for Disk {
-    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
-        std::fs::read(path)
-    }
-}

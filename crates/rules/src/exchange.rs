@@ -11,7 +11,8 @@ use crate::subject::{Subject, Variable};
 pub trait Exchange: Subject {
     /// The request, as it will go on.
     fn request_mut(&mut self) -> Option<&mut RequestHead>;
-    /// The response, as it will go on.
+    /// The response, as it will go on. As long as there is one, rules change its fields and not
+    /// those of the request.
     fn response_mut(&mut self) -> Option<&mut ResponseHead>;
     /// What only the proxy can do. What makes no sense where the rule stands does nothing.
     fn apply(&mut self, effect: Effect<'_>);

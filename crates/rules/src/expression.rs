@@ -90,7 +90,7 @@ impl Expression {
         }
         let (name, rest) = split_name(text);
         let Some(fetch) = find(name) else {
-            return Err(Fault::unknown(column, fetch::unknown(name)));
+            return Err(Fault::unknown(column, fetch::unknown(name, std::iter::empty())));
         };
         let (texts, rest) = arguments(name, rest, column)?;
         let args = Args::compile(name, &texts, fetch.takes, context.files, column)?;

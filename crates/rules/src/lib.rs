@@ -2,8 +2,9 @@
 //! is done then, and lines that tell of it.
 //!
 //! Everything is compiled once from the words of a configuration, and then asked about a
-//! [`Subject`]: an exchange or a connection, as the proxy shows it. Nothing here does I/O, knows
-//! sockets or has a clock. The language is HAProxy's (its configuration manual, §7 and §8.2).
+//! [`Subject`]: an exchange or a connection, as the proxy shows it. Nothing here knows sockets or
+//! has a clock, and files are read ([`Files`]) only while something is compiled. The language is
+//! HAProxy's (its configuration manual, §7 and §8.2).
 #![forbid(unsafe_code)]
 
 pub mod words;

@@ -76,6 +76,8 @@ fn what_is_wrong_is_told_with_its_place() {
         (Request, "deny status 418", 13, "no error page 418"),
         (Request, "deny sttus 403", 6, "'status'"),
         (Request, "return string x", 8, "'content-type'"),
+        (Request, "return content-type a/b string x status 204", 25, "never has a body"),
+        (Request, "return status 304 content-type a/b lf-file /format", 36, "never has a body"),
         (Request, "return content-type a/b file /none", 30, "'/none' cannot be read"),
         (Request, "return content-type a/b lf-file /latin", 33, "not UTF-8"),
         (Request, "return errorfile /short.http", 18, "is not the length"),
@@ -218,11 +220,15 @@ fn redirects() {
 }
 
 #[test]
-fn redirect_as_a_keyword_is_the_same() {
+fn redirect_as_a_keyword_takes_its_place_as_it_stands() {
     let rule = read("prefix / code 301 if { path /a }", HttpRule::parse_redirect).unwrap();
     let mut world = World::asking("GET", "/a", &[]);
     let verdict = run(std::slice::from_ref(&rule), &mut Progress::default(), &mut world);
     assert_eq!(describe(&verdict), "301 location: /a");
+    let line = "location /%20%[src]%% code 301";
+    let rule = read(line, HttpRule::parse_redirect).unwrap();
+    let verdict = run(std::slice::from_ref(&rule), &mut Progress::default(), &mut world);
+    assert_eq!(describe(&verdict), "301 location: /%20%[src]%%");
     let fault = read("preix /", HttpRule::parse_redirect).unwrap_err();
     assert_eq!((fault.column, fault.unknown), (1, true));
 }
@@ -453,6 +459,19 @@ fn variables() {
         ("z", text("")),
     ];
     assert_eq!(found, expected);
+}
+
+/// `redirect` is not one of the rules that `allow` ends.
+#[test]
+fn what_is_allowed_may_be_redirected() {
+    let rule = |line| http_rule(Request, line).unwrap();
+    let keyword = read("location /x code 301 if { path /a }", HttpRule::parse_redirect).unwrap();
+    let rules = [rule("allow"), rule("deny"), rule("redirect location /y"), keyword];
+    for (path, expected) in [("/a", "301 location: /x"), ("/b", "Allow")] {
+        let mut world = World::asking("GET", path, &[]);
+        let verdict = run(&rules, &mut Progress::default(), &mut world);
+        assert_eq!(describe(&verdict), expected);
+    }
 }
 
 /// After a wait, the rules behind it are looked at, and those before it are not again.

@@ -89,6 +89,7 @@ fn faults_say_where_and_what() {
         ("if { path", 4, "not closed"),
         ("if { }", 6, "criterion"),
         ("if { pth / }", 6, "'path' meant"),
+        ("if { pth_beg / }", 6, "'path_beg' meant"),
         ("if { path -x / }", 11, "no flag"),
         ("if { path -m }", 14, "is missing here"),
         ("if { path -m str1 / }", 14, "there is no method"),

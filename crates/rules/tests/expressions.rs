@@ -17,7 +17,7 @@ fn responses_have_samples_too() {
             ("Set-Cookie", "n=7"),
             ("X-List", "a, b"),
             ("Date", "Sun, 06 Nov 1994 08:49:37 GMT"),
-            ("X-Ip", "[2001:db8::1]"),
+            ("X-Ip", "2001:db8::1"),
         ],
     );
     for (expression, expected) in [

@@ -111,9 +111,10 @@ fn verifier(
 ) -> Result<Verifier, ConfigError> {
     let chain = match options.verify {
         Verify::Nothing => None,
-        Verify::Full => Some(chain_verifier(options, provider)?),
+        Verify::Full | Verify::Chain => Some(chain_verifier(options, provider)?),
     };
-    Ok(Verifier { chain, pins: options.pins.clone(), provider: provider.clone() })
+    let any_name = options.verify == Verify::Chain;
+    Ok(Verifier { chain, any_name, pins: options.pins.clone(), provider: provider.clone() })
 }
 
 fn chain_verifier(

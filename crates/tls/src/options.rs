@@ -68,6 +68,9 @@ pub enum Roots {
 pub enum Verify {
     /// Its names, its dates, and who vouches for it.
     Full,
+    /// Its dates, and who vouches for it: anybody whom that authority knows may be at the other
+    /// end. For authorities that know nobody else, as HAProxy's `verify required` without a name.
+    Chain,
     /// Not at all: anybody may be at the other end. Pins count all the same.
     Nothing,
 }

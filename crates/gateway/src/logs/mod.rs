@@ -94,7 +94,7 @@ impl Journal for LineWriter {
             let level = level.max(target.level_min);
             shared.frame.begin(&mut self.line, target, level, tag, self.process);
             self.line.extend(line.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }));
-            self.line.truncate(target.line_size_max.saturating_sub(1));
+            self.line.truncate(target.line_size_max);
             self.line.push(b'\n');
             if !outlet.send(&self.line) {
                 shared.lost.fetch_add(1, Ordering::Relaxed);

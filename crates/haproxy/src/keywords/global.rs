@@ -6,7 +6,7 @@ use fulmar_rules::subject::{Fact, Payload, Scope, Variable};
 use fulmar_rules::{Fault, RequestHead, ResponseHead, Sample, Subject};
 
 use crate::accounts;
-use crate::draft::Globals;
+use crate::draft::{Globals, Paths};
 use crate::line::Line;
 use crate::rules;
 use crate::table::{Keyword, row};
@@ -24,6 +24,13 @@ pub(super) const ROWS: &[Keyword<Globals>] = &[
     row("group", 0, "<name>", "which group's rights it has", group),
     row("gid", 0, "<number>", "the same, by number", gid),
     row("chroot", 0, "<directory>", "all it can see of the file system", chroot),
+    row(
+        "default-path",
+        0,
+        "current | config | parent | origin <directory>",
+        "what paths of files that are read are relative to",
+        default_path,
+    ),
     row("hard-stop-after", 0, "<time>", "how long a soft stop may take", hard_stop_after),
     row("node", 0, "<name>", "what the statistics call this machine", node),
     row("description", 0, "<text>", "what the statistics say of it", description),
@@ -72,7 +79,7 @@ fn maxconn(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn pidfile(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.model.pidfile = Some(line.path("a file", None)?);
+    globals.model.pidfile = Some(line.word("a file")?.text.into());
     Ok(())
 }
 
@@ -99,7 +106,22 @@ fn gid(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn chroot(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.model.chroot = Some(line.path("a directory", None)?);
+    globals.model.chroot = Some(line.word("a directory")?.text.into());
+    Ok(())
+}
+
+fn default_path(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("what paths are relative to")?;
+    globals.paths = match &*word.text {
+        "current" => Paths::Current,
+        "config" => Paths::Config,
+        "parent" => Paths::Parent,
+        "origin" => Paths::Origin(line.word("a directory")?.text.into()),
+        other => {
+            let message = format!("'{other}': here may stand current, config, parent, origin");
+            return Err(Fault::new(word.column, message));
+        }
+    };
     Ok(())
 }
 

@@ -19,7 +19,6 @@ pub(crate) const ACCEPTED_GLOBAL: &[&str] = &[
     "close-spread-time",
     "cpu-map",
     "debug",
-    "default-path current",
     "expose-experimental-directives",
     "external-check",
     "grace",
@@ -128,7 +127,6 @@ pub(crate) const ACCEPTED_PROXY: &[&str] = &[
 pub(crate) const UNSUPPORTED_GLOBAL: &[Unsupported] = &[
     ("51degrees-data-file", "devices are not detected"),
     ("cluster-secret", "QUIC is not spoken"),
-    ("default-path", "paths are relative to where fulmar is started"),
     ("deviceatlas-json-file", "devices are not detected"),
     ("h1-case-adjust", "names of fields keep the case that they came with"),
     ("h1-case-adjust-file", "names of fields keep the case that they came with"),

@@ -24,12 +24,12 @@ pub(super) const ROWS: &[Keyword<Globals>] = &[
 ];
 
 fn ca_base(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.ca_base = Some(line.path("a directory", None)?);
+    globals.ca_base = Some(line.word("a directory")?.text.into());
     Ok(())
 }
 
 fn crt_base(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.crt_base = Some(line.path("a directory", None)?);
+    globals.crt_base = Some(line.word("a directory")?.text.into());
     Ok(())
 }
 

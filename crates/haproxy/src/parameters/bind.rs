@@ -329,7 +329,8 @@ fn certificates(path: &Path, column: u32, line: &Line<'_>) -> Result<Vec<PathBuf
 /// A line of such a list names a file; what may follow it is not supported.
 fn crt_list(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("a file that lists certificates")?;
-    let bytes = line.machine.read(word.text.as_ref()).map_err(|error| {
+    let list = line.folder().join(&word.text);
+    let bytes = line.machine.read(&list).map_err(|error| {
         Fault::new(word.column, format!("'{}' cannot be read: {error}", word.text))
     })?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -345,6 +346,7 @@ fn crt_list(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
             Some(base) => base.join(file),
             None => file.into(),
         };
+        let path = line.folder().join(path);
         let found = certificates(&path, word.column, line)?;
         bind.tls.certificates.extend(found);
     }

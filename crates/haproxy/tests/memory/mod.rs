@@ -12,13 +12,13 @@ use fulmar_haproxy::{
 
 /// Files by path; directories are what paths begin with. Names by what they resolve to.
 #[derive(Debug, Default)]
-pub struct Memory {
-    pub files: BTreeMap<PathBuf, Vec<u8>>,
-    pub names: BTreeMap<String, Vec<IpAddr>>,
+pub(crate) struct Memory {
+    pub(crate) files: BTreeMap<PathBuf, Vec<u8>>,
+    pub(crate) names: BTreeMap<String, Vec<IpAddr>>,
 }
 
 impl Memory {
-    pub fn with(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn with(files: &[(&str, &str)]) -> Self {
         let files = files.iter().map(|(path, text)| (path.into(), text.as_bytes().to_vec()));
         let names = [("app.example".to_owned(), vec![[192, 0, 2, 1].into()])];
         Self { files: files.collect(), names: names.into() }
@@ -48,7 +48,7 @@ impl Machine for Memory {
 }
 
 /// Loads a text on a machine with some everyday files.
-pub fn read(text: &str, lenient: Leniency) -> Result<Loaded, Diagnostics> {
+pub(crate) fn read(text: &str, lenient: Leniency) -> Result<Loaded, Diagnostics> {
     let machine = Memory::with(&[
         ("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nproxy:x:13:13::/:\n"),
         ("/etc/group", "root:x:0:\nproxy:x:13:\n"),
@@ -64,14 +64,14 @@ pub fn read(text: &str, lenient: Leniency) -> Result<Loaded, Diagnostics> {
 }
 
 /// A text that has to be right, without a warning.
-pub fn config(text: &str) -> Config {
+pub(crate) fn config(text: &str) -> Config {
     let (config, warnings) = warned(text);
     assert!(warnings.is_empty(), "{text}\n{warnings:?}");
     config
 }
 
 /// A text that has to be right, and its warnings.
-pub fn warned(text: &str) -> (Config, Vec<String>) {
+pub(crate) fn warned(text: &str) -> (Config, Vec<String>) {
     match read(text, Leniency::default()) {
         Ok(loaded) => {
             let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
@@ -82,7 +82,7 @@ pub fn warned(text: &str) -> (Config, Vec<String>) {
 }
 
 /// What is wrong with a text: line, column and message of each error.
-pub fn alerts(text: &str) -> Vec<(u32, u32, String)> {
+pub(crate) fn alerts(text: &str) -> Vec<(u32, u32, String)> {
     let Err(Diagnostics(found)) = read(text, Leniency::default()) else {
         panic!("no error in:\n{text}");
     };
@@ -95,7 +95,7 @@ pub fn alerts(text: &str) -> Vec<(u32, u32, String)> {
 }
 
 /// A `defaults` section that leaves nothing to warn of.
-pub const DEFAULTS: &str = "\
+pub(crate) const DEFAULTS: &str = "\
 defaults
     mode http
     timeout connect 1s

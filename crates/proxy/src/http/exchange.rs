@@ -80,6 +80,8 @@ pub(super) struct Exchange {
     pub(super) ended: Ended,
     /// What became of cookies, in the letters of HAProxy's logs.
     pub(super) cookie_marks: Ended,
+    /// Both, as a line of the log tells them.
+    pub(super) letters: [u8; 4],
     /// The answer is our own.
     pub(super) is_ours: bool,
     /// What answered in place of a server, as the log names it.
@@ -92,7 +94,7 @@ pub(super) struct Exchange {
     pub(super) source: Option<SocketAddr>,
     pub(super) destination: Option<SocketAddr>,
     /// The request's first line, if the log tells it.
-    pub(super) line: Option<Vec<u8>>,
+    pub(super) line: Vec<u8>,
     pub(super) unique_id: Vec<u8>,
     pub(super) variables: Vec<(Variable, Sample<'static>)>,
     pub(super) request_captures: Vec<Vec<u8>>,
@@ -281,26 +283,34 @@ impl Exchange {
 
     /// As new, with the memory that it has.
     pub(super) fn clear(&mut self) {
-        let Self { request, response, upgrade, hops, body, attempts, unique_id, .. } =
-            std::mem::take(self);
-        let (mut request, mut response, mut body) = (request, response, body);
-        let (mut upgrade, mut hops, mut attempts) = (upgrade, hops, attempts);
-        let mut unique_id = unique_id;
-        hops.clear();
-        unique_id.clear();
+        let old = std::mem::take(self);
+        let Self { mut request, mut response, mut upgrade, mut hops, mut line, .. } = old;
+        let (mut unique_id, mut attempts, mut body) = (old.unique_id, old.attempts, old.body);
         request.method.clear();
         request.target.clear();
         request.fields.clear();
         response.fields.clear();
         upgrade.clear();
+        hops.clear();
+        line.clear();
+        unique_id.clear();
         attempts.clear();
         body.waiting.clear();
         body.replay.clear();
         body.trailers.clear();
         let Body { waiting, replay, trailers, .. } = body;
         let body = Body { waiting, replay, trailers, ..Body::default() };
-        *self =
-            Self { request, response, upgrade, hops, body, attempts, unique_id, ..Self::default() };
+        *self = Self {
+            request,
+            response,
+            upgrade,
+            hops,
+            line,
+            unique_id,
+            attempts,
+            body,
+            ..Self::default()
+        };
     }
 
     /// True if its memory is not worth keeping.

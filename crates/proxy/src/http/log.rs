@@ -25,6 +25,9 @@ pub(super) fn write(
     if frontend.logs.is_empty() {
         return;
     }
+    let Ended(who, what) = exchange.ended;
+    let Ended(asked, told) = exchange.cookie_marks;
+    exchange.letters = [who, what, asked, told];
     let tag = frontend.log_tag.as_deref();
     let mut line = std::mem::take(&mut desk.line);
     if let Some(severity) = severity(frontend.log_options, exchange) {
@@ -78,8 +81,7 @@ pub(super) enum Level {
 impl Exchange {
     /// Keeps the request's first line, as it arrived.
     pub(super) fn keep_line(&mut self) {
-        let line = self.line.get_or_insert_default();
-        line.clear();
+        let line = &mut self.line;
         line.extend_from_slice(&self.request.method);
         line.push(b' ');
         line.extend_from_slice(&self.request.target);

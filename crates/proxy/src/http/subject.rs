@@ -115,11 +115,10 @@ impl View<'_> {
                 (Some(backend), Some(at)) => number(backend.group.members()[at].sessions()),
                 _ => number(0_u64),
             },
-            LogField::Retries => {
-                let tried = exchange.tried;
-                let mark = if exchange.redispatched { "+" } else { "" };
-                Some(Sample::Text(format!("{mark}{tried}").into_bytes().into()))
+            LogField::Retries if exchange.redispatched => {
+                Some(Sample::Text(format!("+{}", exchange.tried).into_bytes().into()))
             }
+            LogField::Retries => number(exchange.tried),
             LogField::BackendQueue => number(exchange.queued_behind.0),
             LogField::ServerQueue => number(exchange.queued_behind.1),
             LogField::LogCounter => number(sum(&frontend.counters, Counter::Requests)),
@@ -132,8 +131,11 @@ impl View<'_> {
             LogField::Frontend => text(&frontend.config.name),
             LogField::FrontendTransport => {
                 let is_tls = self.session.kept.as_ref().is_some_and(|kept| kept.tls.is_some());
-                let mark = if is_tls { "~" } else { "" };
-                Some(Sample::Text(format!("{}{mark}", frontend.config.name).into_bytes().into()))
+                let name = &frontend.config.name;
+                match is_tls {
+                    true => Some(Sample::Text(format!("{name}~").into_bytes().into())),
+                    false => text(name),
+                }
             }
             LogField::Server => match (exchange.service, backend, exchange.server) {
                 (Some(service), ..) => text(service),
@@ -146,7 +148,8 @@ impl View<'_> {
             LogField::FrontendPort => number(self.destination()?.port()),
             LogField::RequestCaptures => number(frontend.config.request_captures.len() as u64),
             LogField::ResponseCaptures => number(frontend.config.response_captures.len() as u64),
-            LogField::RequestLine => Some(Sample::Text(exchange.line.as_deref()?.into())),
+            LogField::RequestLine if exchange.line.is_empty() => None,
+            LogField::RequestLine => Some(Sample::Text((&exchange.line[..]).into())),
             LogField::RequestCounter => number(sum(&frontend.counters, Counter::Requests)),
             LogField::ClientAddress => Some(Sample::Address(self.session.peer.ip())),
             LogField::ClientPort => number(self.session.peer.port()),
@@ -166,10 +169,8 @@ impl View<'_> {
     }
 
     /// Letters that say how the exchange ended: two, or four with those of cookies.
-    fn ended(&self, letters: usize) -> Sample<'static> {
-        let Exchange { ended, cookie_marks, .. } = &*self.exchange;
-        let all = [ended.0, ended.1, cookie_marks.0, cookie_marks.1];
-        Sample::Text(all[..letters].to_vec().into())
+    fn ended(&self, letters: usize) -> Sample<'_> {
+        Sample::Text(Cow::Borrowed(&self.exchange.letters[..letters]))
     }
 
     /// Milliseconds, or -1 if it never came to that (HAProxy's manual, §8.4).

@@ -59,6 +59,8 @@ pub(super) enum Work {
     Left(u32),
     /// The time of a client has come that its session has set.
     Timer(u32),
+    /// Places of this backend may be free.
+    Free(usize),
     /// A connection is gone.
     Gone(u32, Way, End),
 }

@@ -60,6 +60,12 @@ impl Tcp {
         session.times.opened = Some(session.age(now));
         let live = Arc::clone(&shared.live);
         let frontend = &live.frontends[bind.frontend];
+        if let Some(tls) = session.traits.as_ref().and_then(|it| it.tls.as_ref()) {
+            count(frontend, bind, shared.thread, Counter::TlsHandshakes);
+            if tls.resumed {
+                count(frontend, bind, shared.thread, Counter::TlsResumed);
+            }
+        }
         if refuses(now, &frontend.config.session_rules, shared, session) {
             count(frontend, bind, shared.thread, Counter::DeniedSessions);
             return self.drop_client(now, number);

@@ -7,6 +7,7 @@ use std::time::Instant;
 use fulmar_balance::Health;
 use fulmar_engine::End;
 use fulmar_haproxy::{BackendId, Mode, ServerId};
+use fulmar_tls::TlsError;
 
 use super::Tcp;
 use super::across::Way;
@@ -14,7 +15,7 @@ use super::ending::{By, Ending, When};
 use super::limits;
 use super::session::{Session, Stage};
 use super::subject::View;
-use crate::counters::Counter;
+use crate::counters::{Counter, Counters};
 use crate::journal::Severity;
 use crate::shared::Shared;
 
@@ -56,12 +57,18 @@ impl Tcp {
             Way::Client => session.client = None,
             Way::Server => session.server = None,
         }
+        if let (Way::Client, Stage::Opening, End::Layer(error)) = (way, session.stage, &end)
+            && error.is::<TlsError>()
+        {
+            let frontend = &shared.live.frontends[session.bind.frontend];
+            super::admit::count(frontend, session.bind, shared.thread, Counter::TlsFailures);
+        }
         match (way, session.stage) {
             (Way::Server, Stage::Connecting) if session.ending.is_none() => {
                 return self.handle_unreached(now, shared, number, &error_of(end));
             }
             (_, Stage::Relaying) => self.handle_relay_end(now, number, way, &end),
-            (Way::Client, _) => self.handle_client_left(now, shared, number, &end),
+            (Way::Client, _) => self.handle_client_left(shared, number, &end),
             (Way::Server, _) => {}
         }
         if way == Way::Server {
@@ -98,7 +105,7 @@ impl Tcp {
     }
 
     /// The client is gone before there was a server.
-    fn handle_client_left(&mut self, now: Instant, shared: &mut Shared, number: u32, end: &End) {
+    fn handle_client_left(&mut self, shared: &Shared, number: u32, end: &End) {
         self.unqueue(shared, number);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let when = match session.stage {
@@ -115,7 +122,6 @@ impl Tcp {
         if let Some(server) = session.server.take() {
             self.servers.close(server);
         }
-        let _ = now;
     }
 
     /// Servers were marked down, or better ones are up: sessions there are shut down, if the
@@ -155,7 +161,7 @@ impl Tcp {
     }
 
     /// The client takes back what it asked for.
-    pub(super) fn handle_left(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+    pub(super) fn handle_left(&mut self, now: Instant, shared: &Shared, number: u32) {
         let Some(session) = self.desk.sessions.get(number) else { return };
         let when = match session.stage {
             Stage::Queued => When::Queue,
@@ -188,7 +194,7 @@ impl Tcp {
         self.leave(now, shared, number);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         session.stage = Stage::Over;
-        count(shared, session);
+        count(now, shared, session);
         let bind = session.bind;
         let frontend = &shared.live.frontends[bind.frontend].config;
         let told = as_soon && frontend.log_options.as_soon_as_possible;
@@ -203,7 +209,7 @@ impl Tcp {
     }
 
     /// A line for the log, if this session is worth one.
-    pub(super) fn log(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+    pub(super) fn log(&self, now: Instant, shared: &mut Shared, number: u32) {
         let live = Arc::clone(&shared.live);
         let Some(session) = self.desk.sessions.get(number) else { return };
         let frontend = &live.frontends[session.bind.frontend].config;
@@ -242,7 +248,7 @@ fn error_of(end: End) -> io::Error {
 
 /// What a session leaves in the statistics of all that it came past. It still counts as one of its
 /// frontend's.
-fn count(shared: &Shared, session: &Session) {
+fn count(now: Instant, shared: &Shared, session: &Session) {
     let thread = shared.thread;
     let frontend = &shared.live.frontends[session.bind.frontend];
     let backend = session.backend.map(|it| &shared.live.backends[it.0]);
@@ -257,11 +263,29 @@ fn count(shared: &Shared, session: &Session) {
         By::Server | By::ServerTimeout if it.when == When::Data => Some(Counter::ServerAborts),
         _ => None,
     });
+    if session.times.connected.is_some() {
+        time(session, now, back);
+    }
     for counters in front.into_iter().chain(back.into_iter().flatten()) {
         counters.add(Counter::BytesIn, session.received);
         counters.add(Counter::BytesOut, session.answered);
         if let Some(aborts) = aborts {
             counters.add(aborts, 1);
         }
+    }
+}
+
+/// How long it waited for a place and for a connection, and how long it took in all.
+fn time(session: &Session, now: Instant, of: [Option<&Counters>; 2]) {
+    let times = &session.times;
+    let between = |from: Option<u32>, to: Option<u32>| {
+        u64::from(to.unwrap_or_default().saturating_sub(from.unwrap_or_default()))
+    };
+    for counters in of.into_iter().flatten() {
+        counters.add(Counter::QueueTime, between(times.routed, times.dequeued));
+        counters.add(Counter::ConnectTime, between(times.dequeued, times.connected));
+        counters.add(Counter::ResponseTime, 0); // nobody knows where an answer begins
+        counters.add(Counter::TotalTime, session.age(now).into());
+        counters.add(Counter::Timed, 1);
     }
 }

@@ -86,6 +86,7 @@ impl Tcp {
                 Work::HalfClosed(session) => self.handle_half_closed(shared, session),
                 Work::Left(session) => self.handle_left(now, shared, session),
                 Work::Timer(session) => self.handle_session_timer(now, shared, session),
+                Work::Free(backend) => self.serve_queue(now, shared, backend),
                 Work::Gone(session, way, end) => self.handle_gone(now, shared, session, way, end),
                 Work::Room(session, way) => self.handle_room(now, session, way),
             }

@@ -11,7 +11,7 @@ use fulmar_proto::{Connection, Headers, RawConnection, Segment};
 use fulmar_rules::{Sample, Subject};
 
 use super::Tcp;
-use super::across::{Seat, Way, release};
+use super::across::{Seat, Way, Work, release};
 use super::ending::{By, Ending, When};
 use super::session::{Session, Stage};
 use super::subject::View;
@@ -95,13 +95,15 @@ impl Tcp {
             return;
         };
         let there = &shared.live.backends[backend.0];
-        self.queues[backend.0].cancel(&there.group, *ticket);
+        if self.queues[backend.0].cancel(&there.group, *ticket).is_some() {
+            self.desk.work.push_back(Work::Free(backend.0)); // it may have been its turn
+        }
         there.counters[shared.thread].subtract(Counter::Queued, 1);
         self.set_timer(number, None);
     }
 
     /// Places may have become free: whoever waits longest gets one.
-    fn serve_queue(&mut self, now: Instant, shared: &mut Shared, backend: usize) {
+    pub(super) fn serve_queue(&mut self, now: Instant, shared: &mut Shared, backend: usize) {
         let live = Arc::clone(&shared.live);
         loop {
             match self.queues[backend].next(&live.backends[backend].group) {
@@ -280,7 +282,7 @@ impl Tcp {
     }
 
     /// No server for this client.
-    fn fail(&mut self, now: Instant, shared: &mut Shared, number: u32, by: By, when: When) {
+    fn fail(&mut self, now: Instant, shared: &Shared, number: u32, by: By, when: When) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         session.end(Ending { by, when });
         if let Some(backend) = session.backend.filter(|_| session.target.is_none()) {

@@ -10,7 +10,11 @@ use fulmar_tls::{ClientOptions, ClientTls, ConfigError, Identity, Roots, Verify,
 pub(crate) fn client_tls(tls: &ServerTls) -> Result<ClientTls, ConfigError> {
     ClientTls::new(ClientOptions {
         roots: tls.ca_file.clone().map_or(Roots::Platform, |file| Roots::Files(vec![file])),
-        verify: if tls.verify { Verify::Full } else { Verify::Nothing },
+        verify: match tls.verify {
+            true if tls.sni.is_some() || tls.verify_host.is_some() => Verify::Full,
+            true => Verify::Chain, // there is no name to compare
+            false => Verify::Nothing,
+        },
         // One file holds the chain and its key, as HAProxy has it.
         identity: tls.certificate.as_ref().map(|file| Identity::files(file.clone(), file.clone())),
         version_min: match tls.version_min {

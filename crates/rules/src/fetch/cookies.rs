@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use super::fields::parts;
 use super::{Each, Fetch, Take, Which};
 use crate::args::{Args, Kind, Takes};
 use crate::number::leading_int;
@@ -52,7 +53,7 @@ type Show<'s, 'a> = &'s mut dyn FnMut(&'a [u8]) -> ControlFlow<()>;
 fn of_request<'a>(args: &Args, subject: &'a dyn Subject, show: Show<'_, 'a>) -> ControlFlow<()> {
     let Some(head) = subject.request() else { return ControlFlow::Continue(()) };
     for line in head.fields.as_headers().get_all("cookie") {
-        for pair in line.split(|byte| matches!(byte, b';' | b',')) {
+        for pair in parts(line, b";,") {
             show_if_named(pair, args.text(0), show)?;
         }
     }
@@ -62,7 +63,7 @@ fn of_request<'a>(args: &Args, subject: &'a dyn Subject, show: Show<'_, 'a>) -> 
 fn of_response<'a>(args: &Args, subject: &'a dyn Subject, show: Show<'_, 'a>) -> ControlFlow<()> {
     let Some(head) = subject.response() else { return ControlFlow::Continue(()) };
     for line in head.fields.as_headers().get_all("set-cookie") {
-        let pair = line.split(|byte| *byte == b';').next().unwrap_or(line);
+        let pair = parts(line, b";").next().unwrap_or(line);
         show_if_named(pair, args.text(0), show)?;
     }
     ControlFlow::Continue(())

@@ -1,6 +1,6 @@
 //! Header fields of requests and responses: values between commas (`hdr`), or whole lines (`fhdr`).
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddrV4};
 use std::ops::ControlFlow;
 
 use fulmar_proto::Headers;
@@ -196,18 +196,21 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The values between the commas of a line; commas in quotes are none (RFC 9110 §5.6.1).
-pub(crate) fn values(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// What stands between delimiters; in quotes there are none (RFC 9110 §5.6.1 and §5.6.4).
+pub(super) fn parts<'a>(
+    line: &'a [u8],
+    delimiters: &'static [u8],
+) -> impl Iterator<Item = &'a [u8]> {
     let mut left = Some(line);
     std::iter::from_fn(move || {
         let line = left?;
-        let end = value_len(line);
+        let end = part_len(line, delimiters);
         left = (end < line.len()).then(|| &line[end + 1..]);
         Some(line[..end].trim_ascii())
     })
 }
 
-fn value_len(line: &[u8]) -> usize {
+fn part_len(line: &[u8], delimiters: &[u8]) -> usize {
     let mut quoted = false;
     let mut escaped = false;
     for (at, byte) in line.iter().enumerate() {
@@ -215,7 +218,7 @@ fn value_len(line: &[u8]) -> usize {
             _ if escaped => escaped = false,
             b'\\' if quoted => escaped = true,
             b'"' => quoted = !quoted,
-            b',' if !quoted => return at,
+            _ if !quoted && delimiters.contains(byte) => return at,
             _ => {}
         }
     }
@@ -226,7 +229,7 @@ fn list_items<'a>(
     line: &'a [u8],
     show: &mut dyn FnMut(&'a [u8]) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    values(line).try_for_each(show)
+    parts(line, b",").try_for_each(show)
 }
 
 fn whole<'a>(line: &'a [u8], show: &mut dyn FnMut(&'a [u8]) -> ControlFlow<()>) -> ControlFlow<()> {
@@ -241,10 +244,9 @@ fn as_int(value: &[u8]) -> Option<Sample<'_>> {
     Some(Sample::Int(leading_int(value)))
 }
 
-/// An address as `Forwarded` has it (RFC 7239 §6): IPv6 may be in brackets, a port may follow.
+/// An address; a port may follow one of IPv4.
 fn as_address(value: &[u8]) -> Option<Sample<'_>> {
     let text = str::from_utf8(value).ok()?;
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
-    bare.parse::<IpAddr>().ok().or_else(with_port).map(Sample::Address)
+    let with_port = || text.parse::<SocketAddrV4>().ok().map(|address| (*address.ip()).into());
+    text.parse::<IpAddr>().ok().or_else(with_port).map(Sample::Address)
 }

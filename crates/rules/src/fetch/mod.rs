@@ -108,12 +108,13 @@ pub(crate) fn find(name: &str) -> Option<&'static Fetch> {
     all().find(|fetch| fetch.names.contains(&name))
 }
 
-/// What to say of a name that is none.
-pub(crate) fn unknown(name: &str) -> String {
+/// What to say of a name that is none; `more` are names that would do as well.
+pub(crate) fn unknown(name: &str, more: impl Iterator<Item = &'static str>) -> String {
     if let Some((_, why)) = ABSENT.iter().find(|(absent, _)| name.starts_with(absent)) {
         return format!("there is no fetch '{name}': {why}");
     }
-    nearest::unknown("fetch", name, all().flat_map(|fetch| fetch.names.iter().copied()))
+    let names = all().flat_map(|fetch| fetch.names.iter().copied());
+    nearest::unknown("fetch", name, names.chain(more))
 }
 
 const TABLES: &[&[Fetch]] = &[

@@ -16,16 +16,22 @@ pub(super) enum Escape {
 impl Escape {
     /// Writes text; `marks`: a backslash before what ends a parameter (RFC 5424 §6.3.3).
     pub(super) fn write(self, text: &[u8], marks: bool, out: &mut Vec<u8>) {
-        for byte in text {
-            if self.is_escaped(*byte) {
-                let sign = if self == Self::Value { b'%' } else { b'#' };
-                out.extend([sign, hex(byte >> 4), hex(byte & 15)]);
-                continue;
+        let is_mark = |byte: u8| marks && matches!(byte, b'"' | b'\\' | b']');
+        let is_plain = |byte: &u8| !self.is_escaped(*byte) && !is_mark(*byte);
+        let mut rest = text;
+        while !rest.is_empty() {
+            let plain = rest.iter().position(|byte| !is_plain(byte)).unwrap_or(rest.len());
+            out.extend_from_slice(&rest[..plain]);
+            rest = &rest[plain..];
+            let Some((byte, behind)) = rest.split_first() else { break };
+            match self.is_escaped(*byte) {
+                true => {
+                    let sign = if self == Self::Value { b'%' } else { b'#' };
+                    out.extend([sign, hex(byte >> 4), hex(byte & 15)]);
+                }
+                false => out.extend([b'\\', *byte]),
             }
-            if marks && matches!(byte, b'"' | b'\\' | b']') {
-                out.push(b'\\');
-            }
-            out.push(*byte);
+            rest = behind;
         }
     }
 

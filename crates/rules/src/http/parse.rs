@@ -49,14 +49,20 @@ impl HttpRule {
         Ok(Self { action, condition: condition(words, context)? })
     }
 
-    /// From the words behind `redirect`, which is the same as `http-request redirect`.
+    /// From the words behind `redirect`: as `http-request redirect`, but what they say is not a
+    /// format: `%` is itself. These rules come behind all of `http-request`.
     ///
     /// # Errors
     /// As [`HttpRule::parse`].
     pub fn parse_redirect(words: &mut Words<'_>, context: &Context<'_>) -> Result<Self, Fault> {
         let name = Word { text: "redirect".to_owned(), column: words.column() };
         let mut line = Line { words, context, set: RuleSet::Request, name: &name, argument: None };
-        let action = line.redirect()?;
+        let mut redirect = line.redirect_to(|line| {
+            let word = line.words.expect("an address")?;
+            Ok(Format::literal(word.text.as_bytes()))
+        })?;
+        redirect.is_keyword = true;
+        let action = HttpAction::Redirect(redirect);
         Ok(Self { action, condition: condition(words, context)? })
     }
 }
@@ -149,6 +155,14 @@ impl Line<'_, '_> {
     }
 
     pub(super) fn redirect(&mut self) -> Result<HttpAction, Fault> {
+        self.redirect_to(Self::format).map(HttpAction::Redirect)
+    }
+
+    /// A redirection, whose place is read by `place`.
+    fn redirect_to(
+        &mut self,
+        place: fn(&mut Self) -> Result<Format, Fault>,
+    ) -> Result<Box<Redirect>, Fault> {
         let begin = self.name.column;
         let mut to = None;
         let mut redirect = Redirect {
@@ -158,13 +172,14 @@ impl Line<'_, '_> {
             append_slash: false,
             ignore_empty: false,
             cookie: None,
+            is_keyword: false,
         };
         while !is_condition(self.words) {
             let Some(word) = self.words.next() else { break };
             match &word.text[..] {
-                "location" => to = Some(RedirectTo::Location(self.format()?)),
-                "prefix" => to = Some(RedirectTo::Prefix(self.format()?)),
-                "scheme" => to = Some(RedirectTo::Scheme(self.format()?)),
+                "location" => to = Some(RedirectTo::Location(place(self)?)),
+                "prefix" => to = Some(RedirectTo::Prefix(place(self)?)),
+                "scheme" => to = Some(RedirectTo::Scheme(place(self)?)),
                 "code" => redirect.status = self.redirect_code()?,
                 "drop-query" => redirect.drop_query = true,
                 "append-slash" => redirect.append_slash = true,
@@ -179,7 +194,7 @@ impl Line<'_, '_> {
         }
         let what = "'location', 'prefix' or 'scheme' has to say whither";
         redirect.to = to.ok_or_else(|| Fault::new(begin, what))?;
-        Ok(HttpAction::Redirect(Box::new(redirect)))
+        Ok(Box::new(redirect))
     }
 
     fn redirect_code(&mut self) -> Result<u16, Fault> {

@@ -21,6 +21,9 @@ pub struct Redirect {
     pub ignore_empty: bool,
     /// The value of a `Set-Cookie`.
     pub cookie: Option<String>,
+    /// It was written as `redirect` and not as `http-request redirect`: an `allow` before it does
+    /// not keep it from being looked at.
+    pub is_keyword: bool,
 }
 
 /// What a location is made of.

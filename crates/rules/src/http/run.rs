@@ -13,11 +13,12 @@ use crate::reply::Reply;
 pub struct Progress {
     next: usize,
     strict: bool,
+    allowed: bool, // by a rule before: no other is looked at, but those of the keyword `redirect`
 }
 
 impl Default for Progress {
     fn default() -> Self {
-        Self { next: 0, strict: true }
+        Self { next: 0, strict: true, allowed: false }
     }
 }
 
@@ -69,6 +70,9 @@ pub fn run<'a>(
     while let Some(rule) = rules.get(progress.next) {
         let at = progress.next;
         progress.next += 1;
+        if progress.allowed && !is_keyword(rule) {
+            continue;
+        }
         if rule.condition.as_ref().is_some_and(|condition| !condition.holds(exchange)) {
             continue;
         }
@@ -78,10 +82,15 @@ pub fn run<'a>(
         }
         match act::act(&rule.action, exchange) {
             Ok(None) => {}
+            Ok(Some(Verdict::Allow)) => progress.allowed = true,
             Ok(Some(verdict)) => return verdict,
             Err(act::Refused) if progress.strict => return Verdict::Failed(at),
             Err(act::Refused) => {}
         }
     }
-    Verdict::Continue
+    if progress.allowed { Verdict::Allow } else { Verdict::Continue }
+}
+
+fn is_keyword(rule: &HttpRule) -> bool {
+    matches!(&rule.action, HttpAction::Redirect(redirect) if redirect.is_keyword)
 }

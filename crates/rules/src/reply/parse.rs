@@ -113,6 +113,15 @@ impl Parts<'_> {
             Body::Whole(reply) => Ok(reply),
             Body::Page => page(ReplyBody::ErrorPage),
             Body::PageOf(section) => page(ReplyBody::PageOf { section, column: word.column }),
+            Body::Text(body)
+                if matches!(
+                    (status, &body),
+                    (204 | 304, ReplyBody::Fixed(_) | ReplyBody::Format(_))
+                ) =>
+            {
+                let message = format!("a response {status} never has a body");
+                Err(Fault::new(word.column, message))
+            }
             Body::Text(body) => {
                 let mut fields = fields;
                 match self.content_type {

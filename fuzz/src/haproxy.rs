@@ -1,0 +1,39 @@
+//! Configurations.
+
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use fulmar_haproxy::{Environment, Leniency, Machine, Options, Severity, Source, load};
+
+/// A text is read or refused; who is refused is told where.
+pub fn configuration(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let sources = [Source::text("a.cfg", &text)];
+    for lenient in [Leniency::default(), Leniency { keywords: true, sections: true, names: true }] {
+        let options = Options { lenient };
+        if let Err(found) = load(&sources, &Environment::default(), &Empty, &options) {
+            let mut alerts = found.0.iter().filter(|found| found.severity == Severity::Alert);
+            assert!(alerts.clone().count() > 0, "a refusal has a reason");
+            assert!(alerts.all(|found| found.place.is_some()), "{found}");
+        }
+    }
+}
+
+/// Every file is there, and says the same; no name has an address.
+#[derive(Debug)]
+struct Empty;
+
+impl Machine for Empty {
+    fn read(&self, _path: &Path) -> io::Result<Vec<u8>> {
+        Ok(b"root:x:0:0\n".to_vec())
+    }
+
+    fn list(&self, _path: &Path) -> io::Result<Option<Vec<PathBuf>>> {
+        Ok(None)
+    }
+
+    fn resolve(&self, _name: &str) -> io::Result<Vec<IpAddr>> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+}

@@ -1,0 +1,131 @@
+//! Mode tcp of the proxy with TLS on either side.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::thread;
+use std::time::Duration;
+
+use fulmar_haproxy::model::{ServerProxy, ServerTls};
+use fulmar_proxy::{MakeLayer, Proxy};
+use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::https;
+use fulmar_tests::loops::{Loop, OwnLoop, client};
+use fulmar_tests::proxied::{backend, config, frontend, proxy};
+use fulmar_tests::relay::server;
+
+/// Says back what it hears, to the end; and first how it was told of its client.
+fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut heard = Vec::new();
+            stream.read_to_end(&mut heard).expect("a question");
+            stream.write_all(&heard).expect("somebody listens");
+        }
+    });
+    address
+}
+
+/// A proxy that clients speak TLS with, in front of `to`.
+fn inner(certs: &Certs, who: Who, to: SocketAddr, proxied: bool) -> (OwnLoop<Proxy>, SocketAddr) {
+    let tls = https::server_tls(certs, who);
+    let layer: MakeLayer = Box::new(move |_| {
+        let session = Box::new(tls.session().ok()?);
+        Some(match proxied {
+            true => Box::new(fulmar_semantics::proxy_protocol::ProxyProtocol::new(Some(session))),
+            false => session,
+        })
+    });
+    let (proxy, ..) = proxy(config(frontend(), [backend([server("echo", to)])]), Some(layer));
+    OwnLoop::start(proxy)
+}
+
+/// A proxy that speaks TLS with its server.
+fn outer(to: SocketAddr, tls: ServerTls, send: ServerProxy) -> (OwnLoop<Proxy>, SocketAddr) {
+    let mut one = server("tls", to);
+    one.tls = Some(tls);
+    one.send_proxy = send;
+    let mut back = backend([one]);
+    back.retries = 0;
+    let (proxy, ..) = proxy(config(frontend(), [back]), None);
+    OwnLoop::start(proxy)
+}
+
+/// What comes back through both.
+fn through(
+    (mut first, address): (OwnLoop<Proxy>, SocketAddr),
+    mut second: OwnLoop<Proxy>,
+    question: &[u8],
+) -> Vec<u8> {
+    thread::scope(|scope| {
+        let peer = scope.spawn(move || {
+            let mut stream = client(address);
+            let question = question.to_vec();
+            let mut writer = stream.try_clone().expect("a descriptor");
+            let writer = thread::spawn(move || {
+                let _ = writer.write_all(&question);
+                let _ = writer.shutdown(Shutdown::Write);
+            });
+            let mut answer = Vec::new();
+            let _ = stream.read_to_end(&mut answer);
+            writer.join().expect("a writer");
+            answer
+        });
+        first.turn_until(|first| {
+            let _ = first;
+            second.turn(Duration::ZERO);
+            peer.is_finished()
+        });
+        peer.join().expect("the peer's assertions hold")
+    })
+}
+
+fn text(len: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(7);
+    (0..len).map(|_| random.u8(..)).collect()
+}
+
+#[test]
+fn bytes_pass_through_tls_on_either_side_and_so_does_their_end() {
+    let certs = Certs::new();
+    for len in [0, 5, 3_000_000] {
+        let (second, to) = inner(&certs, Who::Server, echo(), false);
+        let first = outer(to, ServerTls::default(), ServerProxy::None);
+        assert!(through(first, second, &text(len)) == text(len), "{len} bytes");
+    }
+}
+
+#[test]
+fn a_header_goes_in_front_of_tls() {
+    let certs = Certs::new();
+    for how in [ServerProxy::V1, ServerProxy::V2 { tls: true, common_name: false }] {
+        let (second, to) = inner(&certs, Who::Server, echo(), true);
+        let first = outer(to, ServerTls::default(), how);
+        assert_eq!(through(first, second, b"hello"), b"hello");
+    }
+}
+
+#[test]
+fn a_server_that_cannot_be_believed_is_not_talked_to() {
+    let certs = Certs::new();
+    for (who, name, answer) in [
+        (Who::Server, Some("localhost"), &b"hello"[..]),
+        (Who::Server, Some("elsewhere.example"), b""),
+        (Who::OtherHost, Some("localhost"), b""),
+        (Who::OtherHost, None, b"hello"), // the authority is enough, where no name is said
+        (Who::Stranger, None, b""),
+        (Who::Expired, None, b""),
+    ] {
+        let (second, to) = inner(&certs, who, echo(), false);
+        let tls = ServerTls {
+            verify: true,
+            ca_file: Some(certs.ca()),
+            verify_host: name.map(str::to_owned),
+            ..ServerTls::default()
+        };
+        let first = outer(to, tls, ServerProxy::None);
+        assert_eq!(through(first, second, b"hello"), answer, "{who:?} {name:?}");
+    }
+}
