@@ -4,6 +4,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fulmar_gateway::{Gateway, Options};
@@ -63,17 +64,22 @@ backend raw
 struct Ours {
     folder: TempDir,
     running: Option<Running<()>>,
+    _alone: MutexGuard<'static, ()>,
 }
+
+/// A process has one proxy at a time: its successor finds it by the number of the process.
+static ALONE: Mutex<()> = Mutex::new(());
 
 impl Ours {
     fn start(servers: usize) -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
         let source = fulmar_haproxy::Source::text("test.cfg", &text(folder.path(), servers));
         let environment = Environment::of_process();
         let loaded = load(&[source], &environment, &ThisMachine, &Default::default());
-        let config = loaded.unwrap_or_else(|wrong| panic!("{}", wrong.report(1))).config;
+        let config = loaded.unwrap_or_else(|wrong| panic!("{wrong:?}")).config;
         let gateway = Gateway::open(config, Options::default()).unwrap();
-        Self { folder, running: Some(gateway.start().unwrap()) }
+        Self { folder, running: Some(gateway.start().unwrap()), _alone: alone }
     }
 }
 
@@ -81,8 +87,9 @@ impl Drop for Ours {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
             running.stop();
+            let ended = running.join();
             if !std::thread::panicking() {
-                running.join().unwrap();
+                ended.unwrap();
             }
         }
     }
