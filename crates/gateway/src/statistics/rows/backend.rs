@@ -82,7 +82,8 @@ fn full_connections(it: &LiveBackend, live: &Live, process: &Process) -> usize {
         });
         fixed.chain(&frontend.config.default_backend).any(leads)
     };
-    let most = |it: &LiveFrontend| it.connections_max.get().unwrap_or(process.connections_max());
+    let most =
+        |it: &LiveFrontend| it.connections_max.get().unwrap_or_else(|| process.connections_max());
     let sum: usize = live.frontends.iter().filter(reaches).map(most).sum();
     it.config.full_connections.unwrap_or_else(|| sum.div_ceil(10).max(1))
 }
