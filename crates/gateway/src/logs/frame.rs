@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 /// What is the same for all lines.
 #[derive(Debug)]
 pub(super) struct Frame {
-    /// Of the machine, or as `log-send-hostname` says.
+    /// As `log-send-hostname` says.
     hostname: String,
     /// Lines for syslog of old carry it.
     sends_hostname: bool,
@@ -20,12 +20,12 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Asks the machine for its name and its time zone, once.
+    /// Asks the machine for its time zone, once.
     pub(super) fn new(global: &Global) -> Self {
         let hostname = global.log_hostname.clone().filter(|name| !name.is_empty());
         Self {
             sends_hostname: global.log_hostname.is_some(),
-            hostname: hostname.unwrap_or_else(machine_name),
+            hostname: hostname.unwrap_or_else(|| LOCALHOST.to_owned()),
             tag: global.log_tag.clone().unwrap_or_else(|| TAG.to_owned()),
             zone: TimeZone::system(),
         }
@@ -81,4 +81,6 @@ pub(crate) fn machine_name() -> String {
 
 /// As scripts and filters expect it of whoever is in HAProxy's place.
 const TAG: &str = "haproxy";
+/// As HAProxy calls every machine whose name is not to be sent.
+const LOCALHOST: &str = "localhost";
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
