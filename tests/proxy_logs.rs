@@ -84,13 +84,16 @@ fn plain(line: &[u8]) -> String {
     priority + &shown + &times_of(tail)
 }
 
-/// `0/0/1/2/3` of the exchange: how many there are, and which are -1.
+/// `0/0/1/2/3` of the exchange: how many there are, and which are -1. How many bytes there were is
+/// left out: HAProxy counts those of its inner form of a head.
 fn times_of(tail: &str) -> String {
     let mut words: Vec<String> = tail.split(' ').map(str::to_owned).collect();
     if let Some(times) = words.get_mut(3) {
-        let signs: Vec<_> =
-            times.split('/').map(|time| if time == "-1" { "-1" } else { "0" }).collect();
-        *times = signs.join("/");
+        let sign = |time| if time == "-1" { "-1" } else { "0" };
+        *times = times.split('/').map(sign).collect::<Vec<_>>().join("/");
+    }
+    if let Some(bytes) = words.get_mut(5) {
+        "0".clone_into(bytes);
     }
     words.join(" ")
 }

@@ -218,13 +218,15 @@ fn a_service_manager_hears_how_it_is_going() {
         let n = manager.recv(&mut buffer).unwrap();
         String::from_utf8_lossy(&buffer[..n]).into_owned()
     };
-    let master = notified(&path, &news);
+    let mut master = notified(&path, &news);
+    master.wait_stderr("Loading success.");
     let ready = hear();
     assert!(ready.starts_with("READY=1\n"), "{ready}");
     assert!(ready.contains(&format!("MAINPID={}\n", master.id())), "{ready}");
     master.signal(Signal::USR2);
     let reloading = hear();
     assert!(reloading.starts_with("RELOADING=1\n"), "{reloading}");
+    master.wait_stderr("Loading success.");
     let ready = hear();
     assert!(ready.starts_with("READY=1\n"), "{ready}");
     let ended = end(master, Signal::TERM);

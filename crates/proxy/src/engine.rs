@@ -131,7 +131,7 @@ impl Proxy {
         sessions
     }
 
-    /// Listeners of frontends that are shut down are closed.
+    /// Listeners of frontends that were shut down are closed.
     fn close_stopped(&mut self) {
         let frontends = &self.shared.live.frontends;
         let is_over = |it: &Listener| frontends[it.bind.frontend].stopped.load(Ordering::Relaxed);
@@ -167,6 +167,8 @@ fn is_http(socket: SocketId) -> bool {
 }
 
 impl Engine for Proxy {
+    const SENDS_EARLY: bool = true;
+
     fn handle_accepted(
         &mut self,
         now: Instant,

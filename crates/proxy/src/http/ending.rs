@@ -22,9 +22,9 @@ pub(super) fn finish(
     session: &mut Session,
     mut exchange: Box<Exchange>,
 ) {
-    log::write(now, shared, desk, session, &mut exchange);
     count(now, shared, session, &exchange);
     leave(shared, desk, &mut exchange);
+    log::write(now, shared, desk, session, &mut exchange); // with the load that it leaves behind
     session.since = now;
     session.handshake = 0;
     desk.give_back(exchange);
