@@ -34,6 +34,12 @@ frontend www
   option socket-stats
   maxconn 100
   default_backend shop
+frontend stats
+  bind unix@{folder}/stats.sock
+  stats enable
+  stats uri /stats
+  stats admin if TRUE
+  http-request use-service prometheus-exporter if {{ path /metrics }}
 frontend plain
   bind unix@{folder}/plain.sock
   mode tcp
@@ -207,6 +213,59 @@ fn facts_have_the_names_of_haproxy() {
     assert!(ours.len() > 40, "{ours:?}");
 }
 
+/// What is answered to a request at the frontend of the statistics.
+fn ask(folder: &Path, request: &str) -> String {
+    talk(folder, "stats", &[request])
+}
+
+#[test]
+fn metrics_have_the_names_of_haproxy() {
+    let (ours, theirs) = (Ours::start(0), Theirs::start());
+    let request = "GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    let families = |folder: &Path| {
+        let text = ask(folder, request);
+        assert!(text.starts_with("HTTP/1.1 200 "), "{text:.200}");
+        let lines = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let mut all: Vec<String> = lines.map(str::to_owned).collect();
+        // Without a check, HAProxy names this one and we do not, or the other way round.
+        let told = |line: &String| !line.starts_with("haproxy_server_downtime_seconds_total");
+        all.retain(|line| !line.starts_with("haproxy_process_") && told(line));
+        all.sort_unstable();
+        all
+    };
+    let (mut ours, theirs) = (families(ours.folder.path()), families(theirs.folder.path()));
+    ours.retain(|line| !line.starts_with("fulmar_"));
+    let missing: Vec<_> = theirs.iter().filter(|line| !ours.contains(line)).collect();
+    let more: Vec<_> = ours.iter().filter(|line| !theirs.contains(line)).collect();
+    assert!(missing.is_empty() && more.is_empty(), "missing {missing:?}, more {more:?}");
+}
+
+#[test]
+fn the_page_is_served_and_changes_servers() {
+    let ours = Ours::start(0);
+    let folder = ours.folder.path();
+    let page = ask(folder, "GET /stats HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    assert!(page.starts_with("HTTP/1.1 200 ") && page.ends_with("</html>\n"), "{page:.300}");
+    let csv = ask(folder, "GET /stats;csv HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    assert!(csv.contains("\nshop,s1,0,0,"), "{csv:.300}");
+    let form = "s=s1&action=drain&b=shop";
+    let post = |origin: &str| {
+        ask(
+            folder,
+            &format!(
+                "POST /stats HTTP/1.1\r\nHost: h\r\nOrigin: {origin}\r\nConnection: close\r\n\
+                 Content-Length: {}\r\n\r\n{form}",
+                form.len()
+            ),
+        )
+    };
+    let refused = post("http://elsewhere").to_lowercase();
+    assert!(refused.contains("location: /stats;st=deny"), "{refused:.300}");
+    let done = post("http://h").to_lowercase();
+    assert!(done.starts_with("http/1.1 303 ") && done.contains("location: /stats;st=done"));
+    assert!(talk(folder, "user", &["show stat\n"]).contains(",DRAIN,"));
+}
+
 #[test]
 fn a_long_answer_waits_for_its_reader() {
     let ours = Ours::start(2_000);
@@ -221,7 +280,7 @@ fn a_long_answer_waits_for_its_reader() {
         }
     }
     let rows: serde_json::Value = serde_json::from_slice(&answer).unwrap();
-    assert_eq!(rows.as_array().unwrap().len(), 2 + 1 + 4 + 1 + 2 + 1 + 2_000 + 1);
+    assert_eq!(rows.as_array().unwrap().len(), 2 + 1 + 1 + 4 + 1 + 2 + 1 + 2_000 + 1);
 }
 
 #[test]
@@ -295,7 +354,7 @@ get weight shop/s1
 get weight shop/nope
 get weight nope/s1
 get weight
-get weight #4/#1
+get weight #5/#1
 get weight shop/s1/x
 disable server shop/s1
 enable server shop/s1
