@@ -82,6 +82,7 @@ pub fn set_group(group: u32) -> io::Result<()> {
 ///
 /// # Errors
 /// As the manual page says; `EPERM` without privileges.
+#[allow(clippy::useless_conversion, reason = "the length is an int elsewhere")]
 pub fn set_groups(groups: &[u32]) -> io::Result<()> {
     let len = groups.len().try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: `groups` is live for its length; the call only reads it.

@@ -169,7 +169,7 @@ mod tests {
             (&[send.clone(), expect(b"foo", false)], b"..foo..", CheckStatus::Layer7Ok),
             (&[send.clone(), expect(b"bar", false)], b"..foo..", CheckStatus::Layer7Invalid),
             (&[send.clone(), expect(b"foo", true)], b"..foo..", CheckStatus::Layer7Invalid),
-            (&[send.clone(), expect(b"bar", true)], b"..foo..", CheckStatus::Layer7Ok),
+            (&[send, expect(b"bar", true)], b"..foo..", CheckStatus::Layer7Ok),
             (&[expect(b"fo", false), expect(b"oo", false)], b"foo", CheckStatus::Layer7Ok),
             (&[expect(b"", false)], b"", CheckStatus::Layer7Invalid),
         ];
