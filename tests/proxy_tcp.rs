@@ -135,9 +135,7 @@ fn exchange(stream: TcpStream, seed: u64) {
             if n == 0 {
                 return heard;
             }
-            for _ in 0..20 {
-                thread::yield_now(); // falls behind
-            }
+            thread::yield_now(); // falls behind
         }
     });
     let mut stream = stream;
@@ -147,6 +145,7 @@ fn exchange(stream: TcpStream, seed: u64) {
 }
 
 fn text(seed: u64) -> Vec<u8> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    (0..10_000_000).map(|_| random.u8(..)).collect()
+    let mut text = vec![0; 10_000_000];
+    fastrand::Rng::with_seed(seed).fill(&mut text);
+    text
 }

@@ -136,7 +136,8 @@ fn sixty_four_clients_in_a_closed_loop_cost_the_same() {
     // Those that were begun and not counted when the last answer came.
     assert_thirteen(&spent, REQUESTS + 64);
     let waits = spent.count(Call::epoll_wait).calls;
-    assert!(waits < REQUESTS * 3, "{waits} waits: fewer than there are events");
+    assert!(waits < REQUESTS * 2, "{waits} waits: fewer than there are events");
+    println!("{waits} waits for {REQUESTS} connections"); // how many depends on the machine
 }
 
 const REQUESTS: u64 = 10_000;

@@ -22,7 +22,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let Some(endpoint) = self.engine.poll_endpoint(id) else { return };
         match open(&endpoint) {
             Ok((fd, Connect::InProgress)) => {
-                self.admit_outgoing(id, fd, Birth::Connecting, &endpoint)
+                self.admit_outgoing(id, fd, Birth::Connecting, &endpoint);
+                self.try_early(id);
             }
             Ok((fd, Connect::Done)) => {
                 self.admit_outgoing(id, fd, Birth::Standing, &endpoint);
@@ -30,6 +31,18 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 self.later.push(id); // what was queued before it stood
             }
             Err(error) => self.engine.handle_failed(now, id, error),
+        }
+    }
+
+    /// On a machine's own network a connection stands as soon as it is asked for: what is queued
+    /// on it is sent at once, where that was right before.
+    fn try_early(&mut self, id: SocketId) {
+        if E::SENDS_EARLY
+            && self.early.is_ready()
+            && let Some(socket) = self.sockets.get_mut(id)
+        {
+            socket.writable = true; // a guess
+            self.later.push(id);
         }
     }
 

@@ -150,7 +150,8 @@ impl Listener {
     }
 }
 
-/// Whether the first bytes of what is accepted are likely to be there already.
+/// Whether the first bytes of what is accepted are likely to be there already, or what is connected
+/// to stand.
 ///
 /// If they are, receiving at once saves a turn and often the `epoll_ctl`; if not, it costs an
 /// EAGAIN. So there is a guess to spare for so many connections, and only wrong ones are spent.

@@ -16,7 +16,7 @@ use fulmar_sys::{self as sys, PollEntry};
 use crate::changes::{Change, Changes};
 use crate::direct::Op;
 use crate::epoll::Epoll;
-use crate::listener::Listener;
+use crate::listener::{Listener, Prediction};
 use crate::pipe::Pipe;
 use crate::poll::Poll;
 use crate::portions::{Portions, Throttle};
@@ -59,6 +59,7 @@ pub struct Reactor<E, S> {
     pub(crate) throttle: Option<Box<Throttle>>,
     pub(crate) abilities: Abilities,
     pub(crate) loaded: Vec<u8>, // of a file, for a layer or where there is no sendfile
+    pub(crate) early: Prediction, // whether what we connect stands at once
     clock: Instant,
     deadline: Option<Instant>, // as the selector was told
     stats: Stats,
@@ -112,6 +113,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             throttle: None,
             abilities: Abilities::NATIVE,
             loaded: Vec::new(),
+            early: Prediction::default(),
             clock: sys::now(),
             deadline: None,
             stats: Stats::default(),

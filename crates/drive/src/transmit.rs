@@ -9,6 +9,7 @@ use fulmar_engine::{Engine, SocketId};
 use crate::direct::{self, Op};
 use crate::reactor::Reactor;
 use crate::selector::Selector;
+use crate::socket::Birth;
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Looks at the transmit of every socket on the list and sends it. Short ones are copied side
@@ -49,6 +50,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         };
         let is_last = S::CLOSES && self.abilities.more && self.engine.is_last(id);
         let Some(transmit) = self.engine.poll_transmit(id) else {
+            socket.writable &= socket.birth != Birth::Connecting; // there was nothing to try it with
             return self.update_interest(id); // it stands, and that is no longer waited for
         };
         if !socket.writable {
@@ -89,19 +91,27 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     fn sent(&mut self, now: Instant, id: SocketId, wanted: u64, result: io::Result<u64>) {
-        let Self { engine, selector, sockets, due, .. } = self;
+        let Self { engine, selector, sockets, due, early, .. } = self;
         let Some(socket) = sockets.get_mut(id) else { return };
         socket.leaving = false;
+        let connecting = socket.birth == Birth::Connecting;
+        if connecting {
+            early.learn(result.is_ok());
+        }
         match result {
             Ok(n) => {
                 socket.writable = n == wanted;
+                socket.birth = if connecting { Birth::Standing } else { socket.birth };
                 engine.handle_sent(now, id, n);
+                if connecting {
+                    engine.handle_connected(now, id);
+                }
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 socket.writable = false;
                 engine.handle_sent(now, id, 0);
             }
-            Err(error) if socket.hears_out(&error) => {
+            Err(error) if !connecting && socket.hears_out(&error) => {
                 engine.handle_sent(now, id, 0);
                 socket.list(due);
             }

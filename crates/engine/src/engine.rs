@@ -116,6 +116,10 @@ pub trait Engine {
     /// True if [`Engine::handle_flush`] is to be called: it costs a clock read a turn.
     const STAMPS_SENDS: bool = false;
 
+    /// True if what is queued on a connection may be tried to be sent before it is known to stand:
+    /// if that succeeds, [`Engine::handle_sent`] comes first, and [`Engine::handle_connected`] then.
+    const SENDS_EARLY: bool = false;
+
     /// Somebody connected; on a Unix socket they have no address, and `peer` is `0.0.0.0:0`.
     /// `None`: not wanted, the driver closes it.
     fn handle_accepted(

@@ -39,6 +39,7 @@ mod draft;
 mod finish;
 mod keywords;
 mod line;
+mod names;
 mod parameters;
 mod rules;
 mod table;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fulmar_rules::subject::Fact;
 use fulmar_rules::{Fault, Word, Words};
 
 use crate::diagnostics::Severity;
@@ -30,6 +31,9 @@ pub(crate) struct Line<'a> {
     pub(crate) machine: &'a dyn Machine,
     /// A host without an address makes a server that is down, and a warning.
     pub(crate) lenient_names: bool,
+    /// What conditions ask the proxy about, and the column of where: names in it are looked up
+    /// when everything has been read.
+    pub(crate) facts: Vec<(u32, Fact)>,
     /// What was found beside the error that ends the line.
     pub(crate) found: Vec<(Severity, Fault)>,
 }

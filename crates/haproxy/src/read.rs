@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use fulmar_rules::reply::ErrorPages;
+use fulmar_rules::subject::Fact;
 use fulmar_rules::{Fault, Word, Words};
 
 use crate::diagnostics::{Diagnostic, Severity};
@@ -27,6 +28,8 @@ pub(crate) struct Reader<'a> {
     defaults: Vec<Draft>,
     proxies: Vec<Draft>,
     userlists: Vec<UserlistDraft>,
+    /// What conditions ask the proxy about, and where.
+    facts: Vec<(Spot, u32, Fact)>,
     section: Section,
 }
 
@@ -67,6 +70,7 @@ impl<'a> Reader<'a> {
             defaults: Vec::new(),
             proxies: Vec::new(),
             userlists: Vec::new(),
+            facts: Vec::new(),
             section: Section::Outside,
         }
     }
@@ -107,6 +111,10 @@ impl<'a> Reader<'a> {
         let is_wrong = self.found.iter().any(|found| found.severity == Severity::Alert);
         let config =
             crate::finish::config(self.globals, self.proxies, self.userlists, &mut self.found);
+        if !is_wrong {
+            // What is missing may have been refused above.
+            crate::names::check(&config, &self.facts, &mut self.found);
+        }
         match is_wrong {
             true => (Config::default(), self.found),
             false => (config, self.found),
@@ -375,9 +383,12 @@ impl<'a> Reader<'a> {
             environment: &self.environment,
             machine: self.machine,
             lenient_names: self.options.lenient.names,
+            facts: Vec::new(),
             found: Vec::new(),
         };
         let read = read(draft, &mut line).and_then(|()| line.words.end());
+        let facts = line.facts.into_iter();
+        self.facts.extend(facts.map(|(column, fact)| (spot.clone(), column, fact)));
         for (severity, fault) in line.found {
             self.entry(severity, spot, fault);
         }

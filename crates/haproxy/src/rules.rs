@@ -65,8 +65,10 @@ pub(crate) fn required_condition(
     condition(draft, line, point)?.ok_or_else(missing)
 }
 
-/// Tells of what can never hold when a condition is looked at.
+/// Tells of what can never hold when a condition is looked at, and keeps what it asks about.
 pub(crate) fn warn_of(condition: &Condition, line: &mut Line<'_>, column: u32, point: Point) {
+    let facts = condition.acls().filter_map(|acl| acl.expression().fact());
+    line.facts.extend(facts.map(|fact| (column, fact.clone())));
     let is_late = |acl: &&fulmar_rules::condition::Acl| !acl.phase().is_there(point);
     let late = condition.acls().find(is_late);
     let late = late.map(|acl| (acl.expression().name(), acl.phase()));

@@ -29,7 +29,9 @@ fn of_frontend(frontend: &Frontend) -> bool {
     let http = http.into_iter().flatten().filter_map(|rule| rule.condition.as_ref());
     let uses = frontend.use_backends.iter().filter_map(|rule| rule.condition.as_ref());
     let probe = Probe::default();
-    frontend.log_format.render(&probe, &mut Vec::new());
+    if !frontend.logs.is_empty() {
+        frontend.log_format.render(&probe, &mut Vec::new());
+    }
     if let Some((format, _)) = &frontend.unique_id {
         format.render(&probe, &mut Vec::new());
     }

@@ -167,6 +167,8 @@ fn is_http(socket: SocketId) -> bool {
 }
 
 impl Engine for Proxy {
+    const SENDS_EARLY: bool = true;
+
     fn handle_accepted(
         &mut self,
         now: Instant,

@@ -169,7 +169,7 @@ fn set_address(call: &Call<'_>, it: Place<'_>) -> Outcome {
         },
         _ => None,
     };
-    let new = SocketAddr::new(ip, port.unwrap_or(old.port()));
+    let new = SocketAddr::new(ip, port.unwrap_or_else(|| old.port()));
     let mut out = match old.ip() == new.ip() {
         true => "no need to change the addr".to_owned(),
         false => format!("IP changed from '{}' to '{}'", old.ip(), new.ip()),

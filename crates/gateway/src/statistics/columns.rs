@@ -64,7 +64,7 @@ columns!(
     chkdown b"MCP" "Times that it went from up to down",
     lastchg b"MAP" "Seconds since it last went up or down",
     downtime b"MCP" "Seconds that it has been down in all",
-    qlimit b"CLS" "Requests that may wait for this server",
+    qlimit b"CGS" "Requests that may wait for this server",
     pid b"KGP" "Number of the process among its like: always 1",
     iid b"KGS" "Number of the proxy",
     sid b"KGS" "Number of the server or listener in its proxy",

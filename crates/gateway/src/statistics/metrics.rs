@@ -121,7 +121,9 @@ fn write_calls(out: &mut String, live: &Live, process: &Process) {
 
 fn write_family(out: &mut String, family: &Family, kind: Kind, rows: &[&Row], servers: &[Row]) {
     let name = format!("haproxy_{}_{}", kind.name().to_ascii_lowercase(), family.name);
+    let before = out.len();
     head(out, &name, family.kind, family.column.text());
+    let begin = out.len();
     for row in rows {
         let labels = labels(row);
         match family.shape {
@@ -155,6 +157,9 @@ fn write_family(out: &mut String, family: &Family, kind: Kind, rows: &[&Row], se
                 count(servers, row, |server| server.word(Column::check_status) == state)
             }),
         }
+    }
+    if out.len() == begin {
+        out.truncate(before); // there is nobody to tell it of
     }
 }
 

@@ -211,7 +211,7 @@ fn put_legend(out: &mut String) {
 fn put_foot(view: &View<'_>, out: &mut String) {
     let calls = view.process.ledger().total();
     let requests = frontends(view.live, Counter::Requests);
-    let each = if requests == 0 { 0 } else { calls * 10 / requests };
+    let each = (calls * 10).checked_div(requests).unwrap_or(0);
     *out += &format!(
         "<footer>{} system calls for {} requests: {}.{} each. Times are means over the last {} \
          requests.</footer>\n</div>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",

@@ -151,7 +151,7 @@ impl Walk {
         let wanted = self.wish.wants(SERVERS)
             && self.wish.wants_id(server.config.id)
             && !(self.wish.no_maintenance && state.is_maintenance())
-            && !(self.wish.only_up && !state.is_up());
+            && (!self.wish.only_up || state.is_up());
         wanted.then(|| server::server_row(it, server, member, &state, moment))
     }
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use fulmar_rules::condition::Acl;
 use fulmar_rules::exchange::Slot;
-use fulmar_rules::http::{HttpRule, RuleSet};
+use fulmar_rules::http::{HttpAction, HttpRule, RuleSet};
 use fulmar_rules::tcp::{TcpRule, TcpSet};
 use fulmar_rules::{Condition, Context, Fault, Point};
 
-use crate::draft::Draft;
+use crate::draft::{Draft, Kind};
 use crate::line::Line;
 use crate::model::Capture;
 use crate::rules::{Around, warn_of};
@@ -94,6 +94,7 @@ fn acl(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let context = Context { acls: &draft.acls, files: &files };
     let column = line.words.column();
     let acl = Acl::parse(&mut line.words, &context)?;
+    line.facts.extend(acl.expression().fact().map(|fact| (column, fact.clone())));
     if acl.is_empty() {
         line.warn(
             column,
@@ -147,7 +148,11 @@ fn tcp_rule(
 }
 
 fn request(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let column = line.words.column();
     let mut rule = http_rule(draft, line, RuleSet::Request, Point::Request)?;
+    if draft.kind == Kind::Backend && matches!(rule.action, HttpAction::Capture(_)) {
+        return Err(Fault::new(column, "what is kept for the log is a frontend's: not here"));
+    }
     let captures = &mut draft.frontend.request_captures;
     if let Some(len) = rule.take_slot(Slot::Request(captures.len())) {
         captures.push(Capture { field: String::new(), len });

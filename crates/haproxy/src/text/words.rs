@@ -249,7 +249,7 @@ mod tests {
 
     fn texts(line: &str) -> Vec<String> {
         let variable = |name: &str| match name {
-            "HOME" => Some("/root".to_owned()),
+            "HOME" => Some("/srv".to_owned()),
             "LIST" => Some("a b  c".to_owned()),
             "EMPTY" => Some(String::new()),
             _ => None,
@@ -267,11 +267,11 @@ mod tests {
             ("a#b", &["a"]),
             ("a\\#b", &["a#b"]),
             ("a\\", &["a\\"]),
-            ("a\\ b\"c $HOME d\"\\x41\\q\\$x$HOME#e", &["a bc /root dA\\q$x$HOME"]),
+            ("a\\ b\"c $HOME d\"\\x41\\q\\$x$HOME#e", &["a bc /srv dA\\q$x$HOME"]),
             ("\"a\\ b\\q\\$HOME\\#\\t\"", &["a b\\q$HOME#\t"]),
             ("'a\\ $HOME #\"' b", &["a\\ $HOME #\"", "b"]),
             ("\"\" ''", &["", ""]),
-            ("\"${HOME}/x\" \"$HOME/y\"", &["/root/x", "/root/y"]),
+            ("\"${HOME}/x\" \"$HOME/y\"", &["/srv/x", "/srv/y"]),
             ("\"${NONE-z}\" \"${EMPTY-z}\" \"${NONE}\"", &["z", "", ""]),
             ("x\"${LIST[*]}\"y", &["xa", "b", "cy"]),
             ("\"${NONE-1 2[*]}\"", &["1", "2"]),

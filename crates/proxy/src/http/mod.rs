@@ -10,7 +10,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
 use fulmar_haproxy::Mode;
@@ -213,7 +213,11 @@ impl Relay for Http {
     ) {
         let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
-            clients.handle_input(now, socket, input, &mut Requests { servers, desk, shared });
+            let mut requests = Requests { servers, desk, shared };
+            clients.handle_input(now, socket, input, &mut requests);
+            if let Some(client) = clients.get_mut(socket) {
+                requests.give_up(now, client);
+            }
         } else {
             if let Some((_, seat)) = servers.get_mut(socket) {
                 seat.heard |= !input.is_empty();

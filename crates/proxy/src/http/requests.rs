@@ -6,8 +6,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId};
 use fulmar_proto::{
-    BodyLen, ClientConnection, Connection, Event, Headers, Request, Server, ServerConnection,
-    StreamId,
+    BodyLen, ClientConnection, Connection, Event, Headers, PeerError, Request, Server,
+    ServerConnection, StreamId,
 };
 use fulmar_semantics::proxy_protocol::Header;
 use fulmar_tls::Info;
@@ -124,6 +124,20 @@ impl Requests<'_> {
         }
     }
 
+    /// A client may have broken the protocol within its body: it has been told so, and its server
+    /// is not to wait until it has read that.
+    pub(super) fn give_up(&mut self, now: Instant, client: Client<'_>) {
+        let (connection, session) = client;
+        let tunnel = |exchange: &Exchange| matches!(exchange.stage, Stage::Tunnel(_));
+        if session.exchange.as_deref().is_none_or(tunnel) || !connection.is_finished() {
+            return;
+        }
+        if let Some(exchange) = session.exchange.take() {
+            session.is_told = true;
+            self.abandon(now, session, exchange, &End::Peer(PeerError::BadChunk));
+        }
+    }
+
     /// Goes on with the exchange of a client that is still there.
     pub(super) fn go_on(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
@@ -205,6 +219,7 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
     fn handle_gone(&mut self, now: Instant, _: SocketId, mut session: Session, end: End) {
         match session.exchange.take() {
             Some(exchange) => self.abandon(now, &mut session, exchange, &end),
+            None if session.is_told => {}
             None => self.leave_unheard(now, &mut session, &end),
         }
         if let Some(own) = session.kept.as_ref().and_then(|kept| kept.own) {

@@ -29,6 +29,8 @@ pub(super) struct Session {
     pub(super) requests: u32,
     /// Of what lies below the first exchange, in milliseconds.
     pub(super) handshake: u32,
+    /// What is wrong with it has been told: its end is no news.
+    pub(super) is_told: bool,
 }
 
 /// What few clients have.
@@ -86,6 +88,7 @@ impl Session {
             bind: narrow(bind.bind),
             requests: 0,
             handshake: 0,
+            is_told: false,
         }
     }
 
@@ -117,6 +120,6 @@ mod tests {
 
     #[test]
     fn an_idle_client_is_small() {
-        assert!(size_of::<Session>() <= 80, "{} bytes", size_of::<Session>());
+        assert!(size_of::<Session>() <= 88, "{} bytes", size_of::<Session>());
     }
 }

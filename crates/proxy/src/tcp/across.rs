@@ -110,6 +110,11 @@ impl Across<'_> {
         };
         let Some(other) = other else {
             if self.from == Way::Client {
+                // It is kept until the connection stands, which may be another one then.
+                let asked = session.server.filter(|_| session.stage == Stage::Connecting);
+                if let Some((to, _)) = asked.and_then(|server| self.to.get_mut(server)) {
+                    let _ = to.send_data(RawConnection::STREAM, Segment::Bytes(bytes.clone()));
+                }
                 session.pending.push(bytes);
                 match session.pending.is_full() {
                     true => seat.owe(size),

@@ -5,6 +5,9 @@
 //!           (layers)    (content)    (places)       └────────────────────▲
 //! ```
 //!
+//! What passes is never copied but by the kernel: a share of the block that it arrived in is queued
+//! on the other side. `option splice-auto` and its like are accepted, and change nothing.
+//!
 //! The way of the bytes is `across`; everything that has to be decided about a session is decided
 //! here and in the modules below, one piece of work after the other, when neither side is lent.
 

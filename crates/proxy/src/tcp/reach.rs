@@ -150,6 +150,7 @@ impl Tcp {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let (Some(backend), Some(target)) = (session.backend, session.target) else { return };
         session.stage = Stage::Connecting;
+        let pending = session.pending.share();
         let there = &live.backends[backend.0];
         let server = &there.servers[target.0];
         server.counters[shared.thread].add(Counter::ConnectsTried, 1);
@@ -175,6 +176,8 @@ impl Tcp {
             // With the first bytes, in one packet. Nothing was said before that.
             let _ = connection.send_data(RawConnection::STREAM, Segment::Bytes(header));
         }
+        // Refused only after its end, which has not been said.
+        let _ = connection.send_data(RawConnection::STREAM, Segment::Bytes(pending));
         let (endpoint, layer) = opening.split();
         let socket = self.servers.connect(now, endpoint, layer, connection, Seat::new(number));
         self.servers.set_timeouts(socket, self.limits.of_server(backend.0));
@@ -188,7 +191,8 @@ impl Tcp {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         session.stage = Stage::Relaying;
         session.times.connected = Some(session.age(now));
-        let (bytes, ended) = (session.pending.take(), session.pending.ended);
+        session.pending.clear();
+        let ended = session.pending.ended;
         let (client, server) = (session.client, session.server);
         if let (Some(backend), Some(target)) = (session.backend, session.target) {
             let there = &shared.live.backends[backend.0];
@@ -196,12 +200,7 @@ impl Tcp {
         }
         let Some(server) = server else { return };
         let Some((connection, _)) = self.servers.get_mut(server) else { return };
-        let mut full = false;
-        if !bytes.is_empty() {
-            // Refused only after its end, which has not been said.
-            let _ = connection.send_data(RawConnection::STREAM, Segment::Bytes(bytes));
-            full = connection.room(RawConnection::STREAM) == 0;
-        }
+        let full = connection.room(RawConnection::STREAM) == 0;
         if ended {
             let _ = connection.send_end(RawConnection::STREAM, Headers::EMPTY);
             self.handle_half_closed(shared, number);

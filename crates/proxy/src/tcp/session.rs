@@ -192,8 +192,14 @@ impl Pending {
         self.bytes.as_ref().map_or(&[], |bytes| &bytes[..])
     }
 
-    pub(super) fn take(&mut self) -> Bytes {
-        self.bytes.take().map_or_else(Bytes::new, |bytes| *bytes)
+    /// A share of it.
+    pub(super) fn share(&self) -> Bytes {
+        self.bytes.as_ref().map_or_else(Bytes::new, |bytes| Bytes::clone(bytes))
+    }
+
+    /// It has reached a server.
+    pub(super) fn clear(&mut self) {
+        self.bytes = None;
     }
 }
 

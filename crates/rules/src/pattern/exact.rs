@@ -1,6 +1,5 @@
 //! Texts that a value has to be, or to begin with.
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 
 /// Texts and their numbers.
@@ -10,8 +9,8 @@ type Known = HashMap<Box<[u8]>, usize>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exact {
     same: Known,
-    /// Those whose case does not matter, in order.
-    folded: Vec<(Box<[u8]>, usize)>,
+    /// Those whose case does not matter, in lower case.
+    folded: Known,
 }
 
 /// Texts that a value has to begin with.
@@ -24,21 +23,32 @@ pub(super) struct Prefixes {
 }
 
 impl Exact {
-    pub(super) fn add(&mut self, text: Box<[u8]>, at: usize, ignore_case: bool) {
-        if !ignore_case {
-            self.same.entry(text).or_insert(at);
-            return;
-        }
-        if let Err(place) = self.folded.binary_search_by(|(known, _)| compare(known, &text)) {
-            self.folded.insert(place, (text, at));
-        }
+    pub(super) fn add(&mut self, mut text: Box<[u8]>, at: usize, ignore_case: bool) {
+        let known = if ignore_case {
+            text.make_ascii_lowercase();
+            &mut self.folded
+        } else {
+            &mut self.same
+        };
+        known.entry(text).or_insert(at);
     }
 
     pub(super) fn find(&self, text: &[u8]) -> Option<usize> {
-        self.same.get(text).copied().or_else(|| {
-            let place = self.folded.binary_search_by(|(known, _)| compare(known, text)).ok()?;
-            Some(self.folded[place].1)
-        })
+        let folded = || {
+            if self.folded.is_empty() {
+                return None;
+            }
+            let mut room = [0; LEN_USUAL];
+            match room.get_mut(..text.len()) {
+                Some(lower) => {
+                    lower.copy_from_slice(text);
+                    lower.make_ascii_lowercase();
+                    self.folded.get(&*lower).copied()
+                }
+                None => self.folded.get(&text.to_ascii_lowercase()[..]).copied(),
+            }
+        };
+        self.same.get(text).copied().or_else(folded)
     }
 }
 
@@ -74,7 +84,6 @@ impl Prefixes {
     }
 }
 
-/// Without the case of letters.
-fn compare(a: &[u8], b: &[u8]) -> Ordering {
-    a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase))
-}
+/// Up to this many bytes, a value is put into lower case without memory: most names and paths are
+/// shorter.
+const LEN_USUAL: usize = 256;

@@ -56,7 +56,7 @@ fn pair(suite: SupportedCipherSuite) -> (ClientSession, ServerSession) {
         .with_single_cert(vec![signed.cert.der().clone()], key)
         .unwrap();
     let (chain, pins) = (None, Vec::new());
-    let verifier = Verifier { chain, pins, provider: provider.clone() };
+    let verifier = Verifier { chain, pins, provider: provider.clone(), any_name: false };
     let mut client = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[suite.version()])
         .unwrap()

@@ -170,8 +170,8 @@ fn sessions(row: &Row) -> String {
         ("idle connections", value(row, Column::srv_icur, Show::Full)),
     ];
     let mut out = tip(&value(row, Column::scur, Show::Count), &lines);
-    if most > 0 {
-        let percent = (now * 100 / most).min(100);
+    if let Some(percent) = (now * 100).checked_div(most) {
+        let percent = percent.min(100);
         let full = if percent >= 90 { "yes" } else { "no" };
         out += &format!(
             " <small>/ {}</small><svg class=\"meter\" viewBox=\"0 0 100 4\" \

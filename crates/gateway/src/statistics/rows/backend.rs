@@ -1,5 +1,6 @@
 //! Rows of backends.
 
+use fulmar_balance::{Health, Member};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{Algorithm, Mode, Target};
 use fulmar_proxy::{Counter, Live, LiveBackend, LiveFrontend, Rate};
@@ -69,6 +70,13 @@ fn put_changes(row: &mut Row, it: &LiveBackend, moment: Moment) {
     let downs = members.iter().map(|member| member.record().downs).sum();
     row.small(Column::lastchg, since.as_secs());
     row.large(Column::chkdown, downs);
+    // Without a server for no longer than the server that was down the shortest.
+    let down_for = |member: &Member| {
+        member.record().downtime(moment.now, member.health() == Health::Down).as_secs()
+    };
+    if let Some(least) = members.iter().map(down_for).min() {
+        row.small(Column::downtime, least);
+    }
 }
 
 /// `fullconn`, or a tenth of what may come in by the frontends that lead here.
@@ -82,7 +90,8 @@ fn full_connections(it: &LiveBackend, live: &Live, process: &Process) -> usize {
         });
         fixed.chain(&frontend.config.default_backend).any(leads)
     };
-    let most = |it: &LiveFrontend| it.connections_max.get().unwrap_or(process.connections_max());
+    let most =
+        |it: &LiveFrontend| it.connections_max.get().unwrap_or_else(|| process.connections_max());
     let sum: usize = live.frontends.iter().filter(reaches).map(most).sum();
     it.config.full_connections.unwrap_or_else(|| sum.div_ceil(10).max(1))
 }

@@ -26,12 +26,12 @@ pub(super) fn frontend_row(it: &LiveFrontend, process: &Process, moment: Moment)
     row.small(Column::conn_rate, total.rate(Rate::Connections, moment));
     row.small(Column::conn_rate_max, total.rate_max(Rate::Connections));
     total.put(&mut row, &[(Column::conn_tot, Counter::Connections)]);
-    total.put(&mut row, &[(Column::intercepted, Counter::Intercepted)]);
+    row.small(Column::req_rate, total.rate(Rate::Requests, moment));
+    row.small(Column::req_rate_max, total.rate_max(Rate::Requests));
+    total.put(&mut row, &[(Column::req_tot, Counter::Requests)]);
     if config.mode == Mode::Http {
         total.put_responses(&mut row);
-        row.small(Column::req_rate, total.rate(Rate::Requests, moment));
-        row.small(Column::req_rate_max, total.rate_max(Rate::Requests));
-        total.put(&mut row, &[(Column::req_tot, Counter::Requests)]);
+        total.put(&mut row, &[(Column::intercepted, Counter::Intercepted)]);
         row.large(Column::cache_lookups, 0);
         row.large(Column::cache_hits, 0);
     }

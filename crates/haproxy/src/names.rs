@@ -1,0 +1,62 @@
+//! Names in conditions: `nbsrv(app)` wants a backend `app`, `http_auth(people)` a list of users.
+
+use fulmar_rules::Fault;
+use fulmar_rules::subject::Fact;
+
+use crate::diagnostics::{Diagnostic, Severity};
+use crate::line::Spot;
+use crate::model::Config;
+
+/// Tells of names that nothing has, each once.
+pub(crate) fn check(config: &Config, facts: &[(Spot, u32, Fact)], found: &mut Vec<Diagnostic>) {
+    let mut told: Vec<&Fact> = Vec::new();
+    for (spot, column, fact) in facts {
+        let Some(message) = missing(config, fact).filter(|_| !told.contains(&fact)) else {
+            continue;
+        };
+        told.push(fact);
+        let fault = Fault::new(*column, message);
+        found.push(Diagnostic::at(Severity::Alert, &spot.place, &spot.text, fault));
+    }
+}
+
+/// What a fact is about and is not there.
+fn missing(config: &Config, fact: &Fact) -> Option<String> {
+    let backend = |name: &str| {
+        let is_there = config.backends.iter().any(|backend| *backend.name == *name);
+        (!is_there).then(|| format!("there is no backend '{name}', which this asks about"))
+    };
+    match fact {
+        Fact::BackendConnections(Some(name))
+        | Fact::BackendRate(Some(name))
+        | Fact::BackendFree(Some(name))
+        | Fact::ConnectionSlots(Some(name))
+        | Fact::UsableServers(Some(name))
+        | Fact::Queue(Some(name))
+        | Fact::AverageQueue(Some(name)) => backend(name),
+        Fact::FrontendConnections(Some(name))
+        | Fact::FrontendRate(Some(name))
+        | Fact::FrontendRequestRate(Some(name)) => {
+            let is_there = config.frontends.iter().any(|frontend| *frontend.name == **name);
+            (!is_there).then(|| format!("there is no frontend '{name}', which this asks about"))
+        }
+        Fact::ServerIsUp(Some(name), server)
+        | Fact::ServerConnections(Some(name), server)
+        | Fact::ServerFree(Some(name), server)
+        | Fact::ServerRate(Some(name), server)
+        | Fact::ServerWeight(Some(name), server)
+        | Fact::ServerQueue(Some(name), server) => backend(name).or_else(|| {
+            let is_there = config.backends.iter().any(|backend| backend_has(backend, name, server));
+            (!is_there).then(|| format!("there is no server '{server}' in '{name}'"))
+        }),
+        Fact::Authenticated(name) | Fact::AuthenticatedGroups(name) => {
+            let is_there = config.userlists.iter().any(|list| *list.name == **name);
+            (!is_there).then(|| format!("there is no 'userlist' of the name '{name}'"))
+        }
+        _ => None,
+    }
+}
+
+fn backend_has(backend: &crate::model::Backend, name: &str, server: &str) -> bool {
+    *backend.name == *name && backend.servers.iter().any(|other| *other.name == *server)
+}

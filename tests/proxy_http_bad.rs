@@ -1,0 +1,296 @@
+//! Bad input from either side of the proxy: what is no request goes nowhere, what is no response
+//! reaches nobody, and nothing of either is left on a connection that is used again.
+
+use std::time::Duration;
+
+use fulmar_tests::relay::Table;
+use fulmar_tests::scripted::{Heard, Scripted, Step, ok};
+
+fn table(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
+    let servers: String =
+        (0..origins.len()).map(|at| format!("  server s{at} ORIGIN{at}\n")).collect();
+    let text = format!(
+        "defaults\n  mode http\n  timeout connect 500ms\n  timeout client 5s\n  timeout server 5s\n\
+         frontend fe\n  bind 127.0.0.1:0\n  default_backend be\n{frontend}\n\
+         backend be\n{backend}\n{servers}"
+    );
+    Table::new(&text, origins)
+}
+
+/// Sends it, and returns the status and whether the connection ended.
+fn refused(request: &[u8]) -> (String, bool, usize) {
+    let mut table = table("", "", vec![Scripted::new(|_: &Heard| ok(b"reached"))]);
+    table.origins[0].hasty = true;
+    let (got, ended) = table.talk(request, |_| false);
+    let status = String::from_utf8_lossy(got.get(9..12).unwrap_or_default()).into_owned();
+    (status, ended, table.origins[0].requests.len())
+}
+
+/// The head of a request, in place of `{}` of which something bad stands.
+fn with(fields: &str) -> Vec<u8> {
+    format!("POST / HTTP/1.1\r\nHost: h\r\n{fields}\r\n").into_bytes()
+}
+
+/// Lengths and codings that two readers could read differently (RFC 9112 §6).
+#[test]
+fn ambiguous_lengths_are_not_forwarded() {
+    for fields in [
+        "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
+        "Content-Length: 3\r\nContent-Length: 4\r\n",
+        "Content-Length: 5, 6\r\n",
+        "Content-Length: 5, 5\r\n",
+        "Content-Length: 5\r\nContent-Length: 5\r\n",
+        "Content-Length: +5\r\n",
+        "Content-Length: -1\r\n",
+        "Content-Length: 0x5\r\n",
+        "Content-Length: 5 5\r\n",
+        "Content-Length: \r\n",
+        "Content-Length: 5,\r\n",
+        "Content-Length: 1_0\r\n",
+        "Content-Length: 9223372036854775808\r\n",
+        "Transfer-Encoding: chunked, identity\r\n",
+        "Transfer-Encoding: chunked, chunked\r\n",
+        "Transfer-Encoding: \r\n",
+        "Transfer-Encoding: ,chunked\r\n",
+        "Transfer-Encoding: chunked\x0b\r\n",
+        "Transfer-Encoding : chunked\r\n",
+        " Transfer-Encoding: chunked\r\n",
+        "X: y\r\n Transfer-Encoding: chunked\r\n",
+        "X: a\nb\r\n",
+        "X: a\rb\r\n",
+        "X: a\0b\r\n",
+        ": empty\r\n",
+        "No-Colon\r\n",
+        "Bad Name: x\r\n",
+        "Host: other\r\n",
+    ] {
+        let (status, ended, heard) = refused(&with(fields));
+        assert!(ended && heard == 0, "{fields:?}: {status}, {heard} forwarded");
+        assert_eq!(status, "400", "{fields:?}");
+    }
+    for fields in ["Transfer-Encoding: identity\r\n", "Transfer-Encoding: xchunked\r\n"] {
+        let (status, ended, heard) = refused(&with(fields));
+        assert!(ended && heard == 0 && matches!(&*status, "400" | "501"), "{fields:?}: {status}");
+    }
+    let (status, _, heard) =
+        refused(b"POST / HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+    assert_eq!((&*status, heard), ("400", 0));
+}
+
+#[test]
+fn bad_start_lines_and_targets_are_not_forwarded() {
+    for (line, status) in [
+        ("GET /a#b HTTP/1.1", "400"),
+        ("GET /a b HTTP/1.1", "400"),
+        ("GET /a\\b HTTP/1.1", "400"),
+        ("GET /%00 HTTP/1.1", "400"),
+        ("GET /%0d%0aX:y HTTP/1.1", "400"),
+        ("GET /\u{fffd} HTTP/1.1", "400"),
+        ("GET  HTTP/1.1", "400"),
+        ("GET example.org:80 HTTP/1.1", "400"),
+        ("GET * HTTP/1.1", "400"),
+        ("GET http://user@h/ HTTP/1.1", "400"),
+        ("CONNECT / HTTP/1.1", "400"),
+        ("GET / http/1.1", "400"),
+        ("GET / HTTP/1", "400"),
+        ("GET /", "400"),
+        ("GET / HTTP/2.0", "505"),
+        ("PRI * HTTP/2.0", "400"),
+    ] {
+        let (got, ended, heard) = refused(format!("{line}\r\nHost: h\r\n\r\n").as_bytes());
+        assert!(ended && heard == 0, "{line:?}");
+        assert!(got == status || (got == "505" || got == "400"), "{line:?}: {got}");
+    }
+    for request in [&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], b"\0\0\0\0\r\n\r\n"] {
+        let (_, ended, heard) = refused(request);
+        assert!(ended && heard == 0);
+    }
+    for fields in ["", "Host: \r\n", "Host: a,b\r\n", "Host: u@h\r\n", "Host: h/x\r\n"] {
+        let (status, _, heard) = refused(format!("GET / HTTP/1.1\r\n{fields}\r\n").as_bytes());
+        assert_eq!((&*status, heard), ("400", 0), "{fields:?}");
+    }
+    let (status, _, heard) = refused(b"GET http://other/ HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!((&*status, heard), ("400", 0));
+}
+
+#[test]
+fn what_is_too_long_is_refused_with_little_memory() {
+    let long = "x".repeat(40_000);
+    for (request, status) in [
+        (format!("GET /{long} HTTP/1.1\r\nHost: h\r\n\r\n"), "414"),
+        (format!("GET / HTTP/1.1\r\nHost: h\r\nX: {long}\r\n\r\n"), "431"),
+        (format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "a: b\r\n".repeat(200)), "431"),
+        (format!("{} / HTTP/1.1\r\nHost: h\r\n\r\n", "M".repeat(100)), "501"),
+    ] {
+        let (got, ended, heard) = refused(request.as_bytes());
+        assert!(ended && heard == 0 && got == status, "{got} for {status}");
+    }
+}
+
+/// A body that is broken on its way ends its connection to the server too: that never takes it for
+/// a whole one.
+#[test]
+fn a_broken_body_is_not_ended() {
+    for body in [
+        "3\r\nabc\r\nz\r\n",
+        "3\r\nabcXX",
+        "3\nabc\r\n0\r\n\r\n",
+        "0x3\r\nabc\r\n0\r\n\r\n",
+        "-1\r\n",
+        "11111111111111111\r\n",
+        "3;a=\0\r\nabc\r\n0\r\n\r\n",
+        "3\r\nabc\r\n0\r\nContent-Length: 3\r\n\r\n",
+        "3\r\nabc\r\n0\r\nHost: other\r\n\r\n",
+    ] {
+        let mut table = table("", "", vec![Scripted::new(|_: &Heard| ok(b"taken"))]);
+        let request = with("Transfer-Encoding: chunked\r\n");
+        let (got, ended) = table.talk([&request, body.as_bytes()].concat(), |_| false);
+        assert!(
+            ended && got.starts_with(b"HTTP/1.1 400"),
+            "{body:?}: {}",
+            String::from_utf8_lossy(&got)
+        );
+        table.turn_until(|_, origins| origins[0].open() == 0);
+        assert_eq!(table.origins[0].requests.len(), 0, "{body:?}: taken for a whole one");
+    }
+}
+
+#[test]
+fn a_client_that_ends_within_its_body_is_not_taken_for_done() {
+    let mut table = table("", "", vec![Scripted::new(|_: &Heard| ok(b"taken"))]);
+    use std::io::Write;
+    table.stream.write_all(&[&with("Content-Length: 9\r\n")[..], b"abc"].concat()).expect("room");
+    table.turn_until(|_, origins| origins[0].open() == 1);
+    table.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
+    let (_, ended) = table.talk("", |_| false);
+    assert!(ended);
+    table.turn_until(|proxy, origins| proxy.clients() == 0 && origins[0].open() == 0);
+    assert_eq!(table.origins[0].requests.len(), 0);
+}
+
+/// The next request begins exactly where the one before ends.
+#[test]
+fn bytes_behind_a_request_are_another_request() {
+    let mut table = table("", "", vec![Scripted::new(|heard: &Heard| ok(heard.path().as_bytes()))]);
+    let two = "GET /one HTTP/1.1\r\nHost: h\r\n\r\nGET /two HTTP/1.1\r\nHost: h\r\n\r\n";
+    let (got, _) = table.talk(two, |got| got.ends_with(b"/two"));
+    assert!(got.starts_with(b"HTTP/1.1 200"));
+    let heard: Vec<&str> = table.origins[0].requests.iter().map(|it| it.path()).collect();
+    assert_eq!(heard, ["/one", "/two"]);
+}
+
+/// Responses that end their server's connection, and what the client is told.
+#[test]
+fn bad_responses_are_502_and_poison_no_connection() {
+    for junk in [
+        "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
+        "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nX : y\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nX: y\r\n folded\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nX: a\0b\r\n\r\n",
+        "HTTP/1.1 20 OK\r\n\r\n",
+        "HTTP/1.1 2000 OK\r\n\r\n",
+        "HTTP/3.0 200 OK\r\n\r\n",
+        "HTTP/1.1 200 OK\nX: y\n\n",
+    ] {
+        let script = move |heard: &Heard| match heard.path() {
+            "/bad" => vec![Step::Send(junk.as_bytes().to_vec())],
+            _ => ok(b"good"),
+        };
+        let mut table = table("", "", vec![Scripted::new(script)]);
+        assert_eq!(table.status("/bad"), 502, "{junk:?}");
+        assert_eq!(table.status("/good"), 200, "{junk:?}");
+        assert_eq!(table.origins[0].accepted(), 2, "{junk:?}");
+    }
+}
+
+/// What follows a response belongs to nobody: the next client must not get it.
+#[test]
+fn bytes_beyond_a_response_reach_nobody() {
+    let bytes = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison";
+    let script = move |heard: &Heard| match heard.connection {
+        0 => vec![Step::Send(bytes.as_bytes().to_vec())],
+        _ => ok(b"good"),
+    };
+    let mut table = table("", "  http-reuse always", vec![Scripted::new(script)]);
+    assert!(table.ask("GET /1 HTTP/1.1\r\nHost: h\r\n\r\n").ends_with("\r\n\r\nok"));
+    table.reconnect();
+    assert!(table.ask("GET /2 HTTP/1.1\r\nHost: h\r\n\r\n").ends_with("\r\n\r\ngood"));
+    assert_eq!(table.origins[0].accepted(), 2);
+}
+
+#[test]
+fn bytes_on_an_idle_connection_end_it() {
+    let mut table = table("", "  http-reuse always", vec![Scripted::new(|_: &Heard| ok(b"good"))]);
+    assert_eq!(table.status("/"), 200);
+    table.origins[0].act(0, [Step::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec())]);
+    table.turn_until(|_, origins| origins[0].is_quiet());
+    table.turn_until(|_, origins| origins[0].open() == 0);
+    assert!(table.ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n").ends_with("good"));
+}
+
+#[test]
+fn endless_interim_responses_end() {
+    let endless = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(50);
+    let script = move |_: &Heard| vec![Step::Send(endless.clone().into_bytes())];
+    let mut table = table("", "", vec![Scripted::new(script)]);
+    let (got, _) = table.talk("GET / HTTP/1.1\r\nHost: h\r\n\r\n", |got| {
+        String::from_utf8_lossy(got).contains("HTTP/1.1 502")
+    });
+    assert!(String::from_utf8_lossy(&got).matches(" 103 ").count() <= 16);
+}
+
+/// Fields that rules make of what a client says cannot break the message.
+#[test]
+fn a_rule_cannot_be_made_to_split_a_message() {
+    let rules = "  http-request set-header X-Q %[url_param(q),url_dec]";
+    let mut table =
+        table(rules, "", vec![Scripted::new(|heard: &Heard| ok(heard.head.as_bytes()))]);
+    let got = table.ask("GET /?q=a%20X HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert!(got.contains("X-Q: a X\r\n"), "{got}");
+    // Line ends in a target are refused at once; by way of a field they are not to be had either.
+    let got = table.ask("GET /?q=%250d%250aEvil:1 HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert!(!got.contains("\r\nEvil"), "{got}");
+}
+
+/// A server that resets in the middle of an upload may have answered before: that counts.
+#[test]
+fn an_answer_before_a_reset_is_delivered() {
+    let mut origin = Scripted::new(|_: &Heard| {
+        vec![
+            Step::Send(
+                b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno"
+                    .to_vec(),
+            ),
+            Step::Reset,
+        ]
+    });
+    origin.hasty = true;
+    let mut table = table("", "", vec![origin]);
+    let body = vec![b'x'; 200_000];
+    let head = with("Content-Length: 200000\r\n");
+    let (got, _) = table.talk([&head[..], &body].concat(), |got| got.ends_with(b"no"));
+    let status = String::from_utf8_lossy(&got[9..12]).into_owned();
+    assert!(status == "401" || status == "502", "{status}: the reset may have come first");
+    assert_eq!(table.origins[0].requests.len(), 1);
+}
+
+#[test]
+fn slow_heads_and_silent_clients_end() {
+    let mut table =
+        table("  timeout http-request 60ms", "", vec![Scripted::new(|_: &Heard| ok(b""))]);
+    let (got, ended) = table.talk("GET / HTTP/1.1\r\nHo", |_| false);
+    assert!(ended && got.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&got));
+    table.reconnect();
+    let (got, ended) = table.talk("", |_| false);
+    assert!(ended && got.is_empty(), "who says nothing is told nothing");
+    let mut kept =
+        self::table("  timeout http-keep-alive 60ms", "", vec![Scripted::new(|_: &Heard| ok(b""))]);
+    assert_eq!(kept.status("/"), 200);
+    let began = fulmar_sys::now();
+    let (got, ended) = kept.talk("", |_| false);
+    assert!(ended && got.is_empty());
+    assert!(fulmar_sys::now() - began < Duration::from_secs(2));
+}
