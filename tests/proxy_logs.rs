@@ -109,7 +109,8 @@ fn exchange(address: SocketAddr, request: &str) {
 /// What both write of these requests.
 fn written(place: &Place, readers: &Readers, start: &mut Command) -> Vec<Vec<String>> {
     let process = Process::start(start);
-    fulmar_tests::process::eventually("it listens", || TcpStream::connect(place.address).is_ok());
+    place.wait();
+    readers.hear(); // whoever asked whether it listens is gone, and written down
     let heard = REQUESTS.iter().map(|request| {
         exchange(place.address, request);
         readers.hear()

@@ -31,7 +31,7 @@ impl Door {
         let tls = bind.tls.as_ref().map(tls).transpose().map_err(|error| Error::Tls {
             place: bind.place.clone(),
             frontend: frontend.name.clone(),
-            error,
+            error: Box::new(error),
         })?;
         Ok(Self { bind: id, tls, accepts_proxy: bind.accepts_proxy })
     }

@@ -32,7 +32,7 @@ pub enum Error {
         /// Its frontend.
         frontend: String,
         /// Why not.
-        error: ConfigError,
+        error: Box<ConfigError>,
     },
     /// A log cannot be opened.
     Log {
@@ -109,7 +109,7 @@ impl error::Error for Error {
             | Self::Descriptors(error)
             | Self::Signals(error)
             | Self::Privileges { error, .. } => Some(error),
-            Self::Tls { error, .. } => Some(error),
+            Self::Tls { error, .. } => Some(&**error),
             Self::Host(error) => Some(error),
         }
     }

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 #[derive(Debug)]
 pub(super) struct Frame {
     /// As `log-send-hostname` says.
-    hostname: String,
+    hostname: Option<String>,
     /// Lines for syslog of old carry it.
     sends_hostname: bool,
     tag: String,
@@ -25,7 +25,7 @@ impl Frame {
         let hostname = global.log_hostname.clone().filter(|name| !name.is_empty());
         Self {
             sends_hostname: global.log_hostname.is_some(),
-            hostname: hostname.unwrap_or_else(|| LOCALHOST.to_owned()),
+            hostname,
             tag: global.log_tag.clone().unwrap_or_else(|| TAG.to_owned()),
             zone: TimeZone::system(),
         }
@@ -42,19 +42,21 @@ impl Frame {
     ) {
         let priority = u32::from(target.facility) * 8 + u32::from(level);
         let tag = tag.unwrap_or(&self.tag);
-        let host = &self.hostname;
+        let host = self.hostname.as_deref();
         let moment = || Timestamp::try_from(sys::wall_clock()).unwrap_or_default();
         let here = |moment: Timestamp| moment.to_zoned(self.zone.clone());
         let old = || here(moment()).strftime("%b %e %H:%M:%S").to_string();
         let iso = || here(moment()).strftime("%Y-%m-%dT%H:%M:%S%.6f%:z").to_string();
         let written = match target.format {
             LogLine::Usual | LogLine::Rfc3164 if self.names_host(target.format) => {
+                let host = host.unwrap_or(LOCALHOST);
                 write!(line, "<{priority}>{} {host} {tag}[{process}]: ", old())
             }
             LogLine::Usual | LogLine::Local | LogLine::Rfc3164 => {
                 write!(line, "<{priority}>{} {tag}[{process}]: ", old())
             }
             LogLine::Rfc5424 => {
+                let host = host.unwrap_or(NOBODY);
                 write!(line, "<{priority}>1 {} {host} {tag} {process} - - ", iso())
             }
             LogLine::Priority => write!(line, "<{priority}>"),
@@ -83,4 +85,6 @@ pub(crate) fn machine_name() -> String {
 const TAG: &str = "haproxy";
 /// As HAProxy calls every machine whose name is not to be sent.
 const LOCALHOST: &str = "localhost";
+/// The same in RFC 5424 §6.
+const NOBODY: &str = "-";
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
