@@ -85,8 +85,10 @@ fn dies_on_the_second(steps: impl Fn() -> Vec<Step> + 'static) -> Scripted {
     })
 }
 
+type Death = fn() -> Vec<Step>;
+
 /// The server closes at each point of the second exchange on its connection.
-fn deaths() -> Vec<(&'static str, fn() -> Vec<Step>)> {
+fn deaths() -> Vec<(&'static str, Death)> {
     fn send(text: &str) -> Step {
         Step::Send(text.as_bytes().to_vec())
     }
@@ -210,7 +212,6 @@ fn failures_that_the_configuration_names_are_tried_again() {
         change(&mut on);
         on
     };
-    type Death = fn() -> Vec<Step>;
     let cases: [(RetryOn, Death, u16); 4] = [
         (on(|on| on.empty_response = true), || vec![Step::Close], 502),
         (on(|on| on.junk_response = true), || vec![Step::Send(b"junk\r\n\r\n".to_vec())], 502),

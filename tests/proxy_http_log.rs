@@ -51,7 +51,8 @@ fn a_line_tells_of_each_exchange() {
 
 #[test]
 fn letters_say_how_an_exchange_ended() {
-    let cases: [(&str, &str, fn() -> Vec<Step>, &str, &str); 5] = [
+    type Steps = fn() -> Vec<Step>;
+    let cases: [(&str, &str, Steps, &str, &str); 5] = [
         ("  http-request deny", "", || ok(b""), "403", "PR--"),
         ("  http-request return status 204", "", || ok(b""), "204", "LR--"),
         ("", "", || vec![Step::Close], "502", "SH--"),

@@ -222,3 +222,24 @@ fn a_tarpit_holds_its_answer_back() {
     assert_eq!(table.status("/slow"), 500);
     assert!(fulmar_sys::now() - began >= std::time::Duration::from_millis(60));
 }
+
+#[test]
+fn a_key_leads_to_its_server() {
+    for (how, fields) in [
+        ("  balance hdr(x-key)", "X-Key: {}\r\n"),
+        ("  balance hash req.hdr(x-key)", "X-Key: {}\r\n"),
+        ("  balance url_param key", ""),
+        ("  balance uri whole", ""),
+    ] {
+        let mut table = table("", how, vec![echo(), echo(), echo()]);
+        for key in ["a", "b", "c", "d"] {
+            let fields = fields.replace("{}", key);
+            for _ in 0..4 {
+                table.ask(get(&format!("/?key={key}"), &fields));
+            }
+            let heard: Vec<usize> =
+                table.origins.iter().map(|origin| origin.requests.len()).collect();
+            assert!(heard.iter().all(|count| count % 4 == 0), "{how}: {heard:?} after {key}");
+        }
+    }
+}

@@ -3,6 +3,8 @@
 //! Whatever the networks do, every request ends exactly once, with the right status or an end that
 //! nobody can take for a whole answer; what may be executed once only is never executed twice; and
 //! nothing is left when everything is over.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::cast_possible_truncation, reason = "bodies are small, and numbers few")]
 
 use std::collections::HashMap;
 use std::io;

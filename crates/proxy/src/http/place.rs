@@ -7,6 +7,7 @@ use fulmar_balance::{Next, Placement, Wants};
 use fulmar_engine::Exchange as Asked;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::Algorithm;
+use fulmar_rules::Sample;
 
 use crate::balancing::hasher;
 use crate::counters::Counter;
@@ -14,12 +15,13 @@ use crate::http::desk::Errand;
 use crate::http::exchange::{Ended, Exchange, Stage};
 use crate::http::requests::{Client, Requests, of};
 use crate::http::session::Session;
+use crate::http::subject::View;
 
 impl Requests<'_> {
     /// An exchange whose backend is known goes to a server, or waits for a place at one.
     pub(super) fn dispatch(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
-        let key = self.key(session, asked);
+        let key = self.key(now, session, asked);
         let Some(exchange) = of(session, asked.stream) else { return };
         let Some(BackendId(backend)) = exchange.backend else { return };
         if exchange.has_place {
@@ -119,9 +121,23 @@ impl Requests<'_> {
     }
 
     /// The key that leads to a server, if balancing asks for one.
-    fn key(&self, session: &Session, asked: Asked) -> Option<u32> {
+    fn key(&self, now: Instant, session: &mut Session, asked: Asked) -> Option<u32> {
+        let of_backend = session.exchange.as_ref()?.backend?;
+        let backend = &self.shared.live.backends[of_backend.0].config;
+        if let Algorithm::Hash(expression) = &backend.algorithm {
+            let mut exchange = session.exchange.take()?;
+            let view = View { now, shared: self.shared, session, exchange: &mut exchange };
+            let key = expression.evaluate(&view).map(|value| value.into_owned());
+            session.exchange = Some(exchange);
+            let bytes = match key? {
+                Sample::Text(bytes) | Sample::Binary(bytes) => bytes.into_owned(),
+                Sample::Int(value) => value.to_string().into_bytes(),
+                Sample::Bool(value) => vec![u8::from(value)],
+                Sample::Address(address) => return Some(hasher(backend).address(address)),
+            };
+            return Some(hasher(backend).key(&bytes));
+        }
         let exchange = session.exchange.as_deref().filter(|it| it.stream == asked.stream)?;
-        let backend = &self.shared.live.backends[exchange.backend?.0].config;
         let hash = |key: &[u8]| Some(hasher(backend).key(key));
         let target = &exchange.request.target[..];
         match &backend.algorithm {
