@@ -1,4 +1,5 @@
 //! The statistics page in a real browser.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::process::Command;
 

@@ -1,5 +1,6 @@
 //! The runtime socket beside HAProxy's: the same configuration in both, the same commands, the
 //! same answers.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,5 @@
 //! The statistics of a proxy: rows in all their forms, and changes by the page.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use fulmar_balance::Admin;
 use fulmar_haproxy::model::StatsPage;
