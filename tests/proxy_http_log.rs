@@ -43,7 +43,7 @@ fn a_line_tells_of_each_exchange() {
     assert!(times.len() == 5 && times.iter().all(|time| (0..2_000).contains(time)), "{log:?}");
     assert_eq!((line[5], line[6]), ("200", &*got.len().to_string()), "all that was sent");
     assert_eq!(line[7..10], ["-", "-", "----"]);
-    assert_eq!((line[10], line[11]), ("1/1/1/1/0", "0/0"));
+    assert_eq!((line[10], line[11]), ("1/1/0/0/0", "0/0"));
     assert_eq!(line[12..14], ["{test}", "{good}"]);
     assert_eq!(line[14..], ["\"GET", "/a?b", "HTTP/1.1\""]);
     assert_eq!(table.lines.borrow()[0].0, Severity::Info);

@@ -68,8 +68,11 @@ fn an_exchange_is_one_send_and_one_receive() {
     let mut staged = Staged::<Own>::new(streaming(), Config::default(), |_| ok(b"hello"));
     let [get, post, _, stream] = requests(&staged);
     for request in [get, post, stream] {
-        staged.start(&request);
-        staged.run();
+        // What a new connection costs once is not asked about: its second send sets TCP_NODELAY.
+        for _ in 0..2 {
+            staged.start(&request);
+            staged.run();
+        }
         staged.rest();
         let before = Ledger::here();
         for _ in 0..20 {

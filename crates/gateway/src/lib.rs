@@ -17,6 +17,7 @@ pub mod statistics;
 
 mod master;
 mod privileges;
+mod secrets;
 mod service;
 mod signals;
 mod states;

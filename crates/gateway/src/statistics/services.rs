@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use fulmar_haproxy::model::StatsPage;
+use fulmar_haproxy::model::{Secret, StatsPage};
 use fulmar_proto::{HeaderBuf, Headers};
 use fulmar_proxy::{Live, Page, Services};
 use fulmar_rules::RequestHead;
 use fulmar_semantics::form::fields;
 
 use crate::logs::machine_name;
+use crate::secrets;
 
 use super::change::{Change, find_backend, find_server};
 use super::process::{Moment, Process};
@@ -105,6 +106,10 @@ impl Services for Reports {
 
     fn hostname(&self) -> &str {
         &self.hostname
+    }
+
+    fn is_secret(&self, secret: &Secret, password: &str) -> bool {
+        secrets::matches(secret, password)
     }
 }
 

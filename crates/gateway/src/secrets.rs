@@ -1,0 +1,45 @@
+//! Passwords of users, in clear or as crypt(5) keeps them.
+//!
+//! A hash is computed on the thread that asks, at each request, as HAProxy does: it is to be one that
+//! takes milliseconds.
+
+use fulmar_haproxy::model::Secret;
+use sha_crypt::{PasswordVerifier, ShaCrypt};
+use sha2::{Digest, Sha256};
+
+/// True if the password is that of the user; a hash of an unknown kind is nobody's.
+pub(crate) fn matches(secret: &Secret, password: &str) -> bool {
+    match secret {
+        // Of digests it tells nothing how long it took to find where they differ.
+        Secret::Clear(known) => Sha256::digest(known) == Sha256::digest(password),
+        Secret::Crypt(hash) if hash.starts_with("$2") => {
+            bcrypt::verify(password, hash).unwrap_or(false)
+        }
+        Secret::Crypt(hash) => {
+            ShaCrypt::default().verify_password(password.as_bytes(), hash.as_str()).is_ok()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_known_in_every_form() {
+        let hashes = [
+            "$5$salt$kpa26zwgX83BPSR8d7w93OIXbFt/d3UOTZaAu5vsTM6",
+            "$6$salt$egUxKNxDs8kPfh8iPMNcosMhb2eWah6d3R44JDm5Rj/j/XWR5E33\
+             QPd0YmHXoDHOIDR6kL5D3JcQcz0O8FHE00",
+            "$2y$04$5pZRu0JDzUFp1QH2oVMEru.CnB0FOv8RhqZ8YGPJy4yC8I8P1DGcW",
+        ];
+        for hash in hashes {
+            let secret = Secret::Crypt(hash.to_owned());
+            assert!(matches(&secret, "secret"), "{hash}");
+            assert!(!matches(&secret, "Secret") && !matches(&secret, ""), "{hash}");
+        }
+        assert!(matches(&Secret::Clear("secret".into()), "secret"));
+        assert!(!matches(&Secret::Clear("secret".into()), "secret "));
+        assert!(!matches(&Secret::Crypt("nonsense".into()), "nonsense"));
+    }
+}
