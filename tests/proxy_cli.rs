@@ -168,6 +168,23 @@ fn a_hang_up_tells_how_servers_are() {
     end(process, Signal::TERM);
 }
 
+/// Nobody asks for anything here: checks begin by themselves.
+#[test]
+fn servers_are_checked_from_the_beginning() {
+    let place = Place::new();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let more = format!(
+        " default-server check inter 50 fall 2\nbackend other\n server gone {nobody}\n log stdout \
+         format raw local0"
+    );
+    let path = place.configure("", &more);
+    let mut process = place.start(["-db", "-f", path.to_str().unwrap()]);
+    let line = process.wait_stdout("Server other/gone is DOWN");
+    assert!(line.contains("Layer4 connection problem"), "{line}");
+    process.wait_stdout("backend other has no server available!");
+    end(process, Signal::TERM);
+}
+
 #[test]
 fn the_background_is_entered_when_it_serves() {
     let mut place = Place::new();

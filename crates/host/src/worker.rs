@@ -76,6 +76,8 @@ impl<C: Crew> Seat<C> {
         if self.begin.recv().is_err() {
             return Ok(None);
         }
+        // An engine may have something to do before anybody comes: its first deadline is told.
+        reactor.with(|_, _| ());
         while !crew.is_done(&reactor.engine, &worker) {
             reactor.turn()?;
         }
