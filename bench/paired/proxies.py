@@ -4,7 +4,6 @@ nginx with one that says the same."""
 from __future__ import annotations
 
 import http.client
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,6 +117,7 @@ def haproxy_cfg(ports: Ports, origin: int) -> str:
 global
     nbthread 1
     maxconn 9000
+    maxpipes 64
 
 defaults
     mode http
@@ -190,10 +190,8 @@ stream {{
     server {{ listen 127.0.0.1:{ports.tcp} backlog=16384; proxy_pass 127.0.0.1:{origin}; }}
 }}""" if module.exists() else ""
     load = f"load_module {module};" if stream else ""
-    user = "user nobody;" if os.geteuid() == 0 else ""
     return f"""\
 {load}
-{user}
 daemon off;
 worker_processes 1;
 worker_rlimit_nofile 20000;
