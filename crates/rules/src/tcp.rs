@@ -139,6 +139,16 @@ impl TcpRule {
         Ok(Self { action, condition: http::condition(words, context)? })
     }
 
+    /// The expressions that its action evaluates.
+    pub fn expressions(&self) -> Vec<&Expression> {
+        match &self.action {
+            TcpAction::SetVariable(assignment) => http::of_value(&assignment.value),
+            TcpAction::Capture(capture) => vec![&capture.value],
+            TcpAction::SetAddress(_, _, expression) => vec![expression],
+            _ => Vec::new(),
+        }
+    }
+
     /// What is to be told about a rule that is accepted, but does not do what it says.
     pub fn warning(&self) -> Option<&'static str> {
         match self.action {
