@@ -68,7 +68,7 @@ pub(crate) fn required_condition(
 /// Tells of what can never hold when a condition is looked at, and keeps what it asks about.
 pub(crate) fn warn_of(condition: &Condition, line: &mut Line<'_>, column: u32, point: Point) {
     let facts = condition.acls().filter_map(|acl| acl.expression().fact());
-    line.facts.extend(facts.map(|fact| (column, fact.clone())));
+    line.facts.extend(facts.map(|fact| (column, fact)));
     let is_late = |acl: &&fulmar_rules::condition::Acl| !acl.phase().is_there(point);
     let late = condition.acls().find(is_late);
     let late = late.map(|acl| (acl.expression().name(), acl.phase()));
@@ -95,7 +95,7 @@ pub(crate) fn check_asked<'e>(
             );
             return Err(Fault::new(column, message));
         }
-        line.facts.extend(expression.fact().map(|fact| (column, fact.clone())));
+        line.facts.extend(expression.fact().map(|fact| (column, fact)));
     }
     Ok(())
 }
@@ -123,7 +123,7 @@ pub(crate) fn name_format(word: &Word, line: &mut Line<'_>) -> Result<Format, Fa
 pub(crate) fn log_format(word: &Word, line: &mut Line<'_>) -> Result<Format, Fault> {
     let format = parse(word, Options::HTTP_LOG, line)?;
     let facts = format.expressions().filter_map(Expression::fact);
-    line.facts.extend(facts.map(|fact| (word.column, fact.clone())));
+    line.facts.extend(facts.map(|fact| (word.column, fact)));
     let mut expressions = format.expressions();
     if let Some(gone) = expressions.find(|expression| !expression.phase().is_there(Point::Log)) {
         let message = format!(

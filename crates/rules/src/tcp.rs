@@ -243,6 +243,11 @@ fn unset_var(line: &mut Line<'_, '_>) -> Result<TcpAction, Fault> {
     Ok(TcpAction::UnsetVariable(found.0))
 }
 
+fn mark(line: &mut Line<'_, '_>) -> Result<TcpAction, Fault> {
+    http::mark_number(line.words)?;
+    Ok(TcpAction::Nothing(http::NO_MARK))
+}
+
 fn expect_proxy(line: &mut Line<'_, '_>) -> Result<TcpAction, Fault> {
     let word = line.words.expect("'layer4'")?;
     match &word.text[..] {
@@ -334,9 +339,9 @@ pub const TCP_ACTIONS: &[TcpActionRow] = &[
         "sets a variable to text",
     ),
     row("unset-var(", ALL, By(unset_var), "removes a variable"),
-    row("set-mark", ALL, Nothing(http::NO_MARK), "nothing: packets are not marked"),
+    row("set-mark", ALL, By(mark), "nothing: packets are not marked"),
     row("set-nice", CONTENTS, Nothing(http::NO_NICE), "nothing: all exchanges are equal"),
-    row("set-tos", ALL, Nothing(http::NO_MARK), "nothing: packets are not marked"),
+    row("set-tos", ALL, By(mark), "nothing: packets are not marked"),
     row("set-priority-class", CONTENT, Missing(http::NO_PRIORITY), http::NOT_THERE),
     row("set-priority-offset", CONTENT, Missing(http::NO_PRIORITY), http::NOT_THERE),
     row("expect-netscaler-cip", CONNECTION, Missing(NO_NETSCALER), http::NOT_THERE),

@@ -7,7 +7,7 @@ use crate::line::Line;
 use crate::model::{Capture, Mode};
 use crate::parameters::bind;
 use crate::rules;
-use crate::table::{BACKEND, BOTH, DEFAULTS, FRONT, FRONTEND, HTTP, Keyword, row};
+use crate::table::{BACKEND, BOTH, DEFAULTS, FRONT, FRONTEND, HTTP, Keyword, STRICT, row};
 use crate::values::{number, one_of};
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[
@@ -40,7 +40,7 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     row("unique-id-header", FRONT, "<name>", "the field that it goes in", unique_id_header),
     row(
         "declare capture",
-        FRONTEND,
+        FRONTEND | STRICT,
         "request | response len <length>",
         "a slot of the log that rules fill",
         declare,

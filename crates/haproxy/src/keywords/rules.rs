@@ -94,7 +94,7 @@ fn acl(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let context = Context { acls: &draft.acls, files: &files };
     let column = line.words.column();
     let acl = Acl::parse(&mut line.words, &context)?;
-    line.facts.extend(acl.expression().fact().map(|fact| (column, fact.clone())));
+    line.facts.extend(acl.expression().fact().map(|fact| (column, fact)));
     if acl.is_empty() {
         line.warn(
             column,

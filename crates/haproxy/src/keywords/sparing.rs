@@ -5,6 +5,7 @@ use fulmar_rules::Fault;
 use crate::draft::Draft;
 use crate::line::Line;
 use crate::table::{BOTH, HTTP, Keyword, STRICT, row};
+use crate::values::one_of;
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[
     row(
@@ -26,8 +27,14 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
 fn compression(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("algo, type or offload")?;
     match &*word.text {
-        "algo" | "type" => {
-            line.words.clone().expect("a name")?;
+        "algo" => {
+            line.words.clone().expect("an algorithm")?;
+            for word in line.words.rest() {
+                one_of(word, "algorithm", ALGORITHMS)?;
+            }
+        }
+        "type" => {
+            line.words.clone().expect("a type")?;
             line.words.rest();
         }
         "offload" => {}
@@ -56,3 +63,6 @@ fn filter(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     line.warn(word.column, message);
     Ok(())
 }
+
+const ALGORITHMS: &[(&str, ())] =
+    &[("identity", ()), ("gzip", ()), ("deflate", ()), ("raw-deflate", ())];

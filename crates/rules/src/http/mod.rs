@@ -27,7 +27,9 @@ pub(crate) use act::{assign, capture, set_address};
 pub use fields::NameMatch;
 pub(crate) use inside::of_value;
 pub use normalize::Normalizer;
-pub(crate) use parse::{condition, field_name, format, level, number, split, variable};
+pub(crate) use parse::{
+    condition, field_name, format, level, mark_number, number, split, variable,
+};
 pub use redirect::{Redirect, RedirectTo};
 pub use run::{Progress, Verdict, run};
 pub use table::{ACTIONS, ActionRow, RuleSet};
