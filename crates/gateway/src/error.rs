@@ -41,8 +41,15 @@ pub enum Error {
         /// Why not.
         error: io::Error,
     },
-    /// Descriptors cannot be had for as many connections.
+    /// The limit on descriptors cannot be asked for or raised at all.
     Descriptors(io::Error),
+    /// There are fewer descriptors than `ulimit-n` wants.
+    TooFewDescriptors {
+        /// So many are wanted.
+        wanted: u64,
+        /// So many are allowed.
+        limit: u64,
+    },
     /// The process cannot give its privileges up as it was told.
     Privileges {
         /// What was tried.
@@ -87,6 +94,9 @@ impl fmt::Display for Error {
             Self::Descriptors(error) => {
                 write!(f, "cannot raise the limit on open descriptors: {error}")
             }
+            Self::TooFewDescriptors { wanted, limit } => {
+                write!(f, "Cannot raise FD limit to {wanted}, limit is {limit}.")
+            }
             Self::Privileges { what, error } => write!(f, "cannot {what}: {error}"),
             Self::Signals(error) => write!(f, "cannot wait for signals: {error}"),
             Self::Host(error) => error.fmt(f),
@@ -103,7 +113,7 @@ fn reason(error: &io::Error) -> String {
 impl error::Error for Error {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
-            Self::NoListener => None,
+            Self::NoListener | Self::TooFewDescriptors { .. } => None,
             Self::Bind { error, .. }
             | Self::Log { error, .. }
             | Self::Descriptors(error)

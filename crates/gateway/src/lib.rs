@@ -8,6 +8,7 @@
 
 mod error;
 mod gateway;
+mod limits;
 
 mod crews;
 mod doors;
@@ -31,5 +32,4 @@ pub use service::{
     Background, Notify, Waiting, background, leave_terminal, predecessors, signal_all,
     write_pidfile,
 };
-pub use signals::watch;
-pub use states::{dump, farewell};
+pub use states::farewell;

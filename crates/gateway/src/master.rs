@@ -21,7 +21,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{
+    SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2,
+};
 use signal_hook::iterator::Signals;
 
 use crate::service::{Notify, Waiting, signal_all};
@@ -91,7 +93,7 @@ impl Master {
 }
 
 fn listen_for_signals(sender: Sender<News>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGCHLD, SIGUSR1, SIGUSR2, SIGHUP, SIGTERM, SIGINT])?;
+    let mut signals = Signals::new(HEARD)?;
     let body = move || {
         for signal in signals.forever() {
             let _ = sender.send(News::Signal(signal)); // nobody listens: the end is near
@@ -122,6 +124,7 @@ impl Crew {
                     }
                 }
                 News::Signal(SIGUSR2 | SIGHUP) => self.reload(),
+                News::Signal(signal @ (SIGTTOU | SIGTTIN)) => self.signal_workers(signal),
                 News::Signal(signal) => self.end(signal),
             }
         }
@@ -340,4 +343,6 @@ impl Link {
 
 /// Tells a process that it is a worker, and the number of the one before it.
 const WORKER: &str = "FULMAR_PROXY_WORKER";
+const HEARD: [i32; 8] =
+    [SIGCHLD, SIGUSR1, SIGUSR2, SIGHUP, SIGTERM, SIGINT, SIGTTOU, SIGTTIN];
 const READY: &[u8] = b"ready\n";

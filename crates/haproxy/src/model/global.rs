@@ -17,6 +17,10 @@ pub struct Global {
     pub threads: Option<usize>,
     /// `maxconn`: connections of clients in this process.
     pub connections_max: Option<usize>,
+    /// `ulimit-n`: descriptors that the process is to have at least.
+    pub descriptors: Option<u64>,
+    /// `no strict-limits`: fewer of them will do.
+    pub lenient_limits: bool,
     /// `pidfile`.
     pub pidfile: Option<PathBuf>,
     /// `user`, `uid`: its number.

@@ -114,8 +114,11 @@ pub(super) fn leave(shared: &Shared, desk: &mut Desk, exchange: &mut Exchange) {
 
 /// A connection of a client is gone.
 pub(super) fn client_gone(shared: &Shared, session: &Session) {
-    let frontend = &shared.live.frontends[session.bind().frontend];
-    frontend.counters[shared.thread].subtract(Counter::Sessions, 1);
+    let (bind, thread) = (session.bind(), shared.thread);
+    let frontend = &shared.live.frontends[bind.frontend];
+    for counters in [&frontend.counters[thread], &frontend.listeners[bind.bind][thread]] {
+        counters.subtract(Counter::Sessions, 1);
+    }
 }
 
 /// A connection to a server is idle no more.
