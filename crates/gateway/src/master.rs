@@ -21,9 +21,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use signal_hook::consts::{
-    SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2,
-};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::service::{Notify, Waiting, signal_all};
@@ -343,6 +341,5 @@ impl Link {
 
 /// Tells a process that it is a worker, and the number of the one before it.
 const WORKER: &str = "FULMAR_PROXY_WORKER";
-const HEARD: [i32; 8] =
-    [SIGCHLD, SIGUSR1, SIGUSR2, SIGHUP, SIGTERM, SIGINT, SIGTTOU, SIGTTIN];
+const HEARD: [i32; 8] = [SIGCHLD, SIGUSR1, SIGUSR2, SIGHUP, SIGTERM, SIGINT, SIGTTOU, SIGTTIN];
 const READY: &[u8] = b"ready\n";

@@ -7,9 +7,7 @@ use std::thread;
 
 use fulmar_host::Stopper;
 use fulmar_proxy::Live;
-use signal_hook::consts::{
-    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2,
-};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 

@@ -280,8 +280,7 @@ mod tests {
 
     #[test]
     fn flags_without_a_meaning_are_taken() {
-        let these =
-            parse("-de -dp -dS -dG -dR -dD -dMno-merge -L me -m 5 -N 3 -S x -f a").unwrap();
+        let these = parse("-de -dp -dS -dG -dR -dD -dMno-merge -L me -m 5 -N 3 -S x -f a").unwrap();
         assert_eq!((these.files, these.frontend_connections_max), (vec!["a".into()], Some(3)));
         assert_eq!(these.ignored.len(), 2);
     }
