@@ -34,6 +34,15 @@ pub enum Error {
         /// Why not.
         error: Box<ConfigError>,
     },
+    /// What a server's TLS needs cannot be used.
+    ServerTls {
+        /// Its line.
+        place: Place,
+        /// Its backend, and its name.
+        server: (String, String),
+        /// Why not.
+        reason: String,
+    },
     /// A log cannot be opened.
     Log {
         /// Which.
@@ -83,6 +92,9 @@ impl fmt::Display for Error {
                     place.file, place.line
                 )
             }
+            Self::ServerTls { place, server: (backend, name), reason } => {
+                write!(f, "Server {backend}/{name} [{}:{}]: {reason}", place.file, place.line)
+            }
             Self::Log { to, error } => {
                 let to = match to {
                     LogAddress::Udp(address) => address.to_string(),
@@ -113,7 +125,7 @@ fn reason(error: &io::Error) -> String {
 impl error::Error for Error {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
-            Self::NoListener | Self::TooFewDescriptors { .. } => None,
+            Self::NoListener | Self::TooFewDescriptors { .. } | Self::ServerTls { .. } => None,
             Self::Bind { error, .. }
             | Self::Log { error, .. }
             | Self::Descriptors(error)

@@ -8,6 +8,7 @@ use fulmar_haproxy::{Bind, Config, Frontend};
 use fulmar_host::{Address, Bound, Program, Running, Stopper};
 use fulmar_proxy::{BindId, Live};
 
+use crate::check;
 use crate::crews::{Checkers, Proxies, Roll};
 use crate::doors::{self, Door};
 use crate::error::Error;
@@ -71,6 +72,9 @@ impl Gateway {
             return Err(Error::NoListener);
         }
         let live = Arc::new(Live::new(config, threads));
+        if let Some(wrong) = check::servers(&live).next() {
+            return Err(wrong);
+        }
         let node = live.config.global.node.clone().unwrap_or_else(machine_name);
         let program = Program::new();
         let stopper = program.stopper();
@@ -152,7 +156,7 @@ impl Gateway {
 }
 
 /// Every line that is listened on, in the order of the text.
-fn binds(config: &Config) -> impl Iterator<Item = (BindId, &Frontend, &Bind)> {
+pub(crate) fn binds(config: &Config) -> impl Iterator<Item = (BindId, &Frontend, &Bind)> {
     let frontends = config.frontends.iter().enumerate();
     frontends.filter(|(_, frontend)| !frontend.disabled).flat_map(|(number, frontend)| {
         let binds = frontend.binds.iter().enumerate();

@@ -8,6 +8,8 @@
 
 mod error;
 mod gateway;
+
+mod check;
 mod limits;
 
 mod crews;
@@ -23,6 +25,7 @@ mod service;
 mod signals;
 mod states;
 
+pub use check::check;
 pub use error::Error;
 pub use gateway::{Gateway, Options, hand_over_name};
 pub use logs::{LineWriter, Logs};

@@ -35,6 +35,8 @@ pub struct Master {
     pub arguments: Vec<OsString>,
     /// Where it is started.
     pub folder: PathBuf,
+    /// It goes on when its worker ends by itself, and waits for a reload.
+    pub outlives_workers: bool,
     /// The service manager.
     pub notify: Option<Notify>,
     /// Whoever waits in the foreground.
@@ -83,8 +85,14 @@ impl Master {
     pub fn run(self) -> io::Result<u8> {
         let (sender, news) = channel();
         listen_for_signals(sender.clone())?;
-        let mut crew =
-            Crew { master: self, workers: Vec::new(), sender, ending: false, again: false };
+        let mut crew = Crew {
+            master: self,
+            workers: Vec::new(),
+            sender,
+            ending: false,
+            again: false,
+            has_served: false,
+        };
         crew.start()?;
         crew.run(&news)
     }
@@ -108,6 +116,8 @@ struct Crew {
     ending: bool,
     /// We were asked to reload while a worker was starting.
     again: bool,
+    /// There has been a worker that served.
+    has_served: bool,
 }
 
 impl Crew {
@@ -175,6 +185,7 @@ impl Crew {
                 State::Starting | State::Former => {}
             }
         }
+        self.has_served = true;
         signal_all(&former, SIGUSR1);
         self.tell(Told::Notice, "Loading success.");
         if let Some(notify) = &self.master.notify {
@@ -227,6 +238,12 @@ impl Crew {
         self.signal_workers(signal);
     }
 
+    /// True if a worker that could not start is not the end of us: somebody works, or did once.
+    fn goes_on(&self) -> bool {
+        let waits = self.master.outlives_workers && self.has_served;
+        self.find(State::Current).is_some() || waits
+    }
+
     fn signal_workers(&self, signal: i32) {
         let pids: Vec<u32> = self.workers.iter().map(|worker| worker.child.id()).collect();
         signal_all(&pids, signal);
@@ -246,12 +263,16 @@ impl Crew {
         for (pid, state, status) in ended {
             let (code, how) = told(status);
             match state {
-                State::Former => self.tell(
-                    Told::Warning,
-                    &format!("Former worker ({pid}) exited with code {code} ({how})"),
-                ),
-                State::Starting if self.find(State::Current).is_some() => {
-                    self.fail("The worker before goes on");
+                // The next one has its listeners, and is about to say so.
+                State::Current if code == 0 && self.find(State::Starting).is_some() => {
+                    self.bury_former(pid, code, &how);
+                }
+                State::Former => self.bury_former(pid, code, &how),
+                State::Starting if self.goes_on() => {
+                    self.fail(match self.find(State::Current) {
+                        Some(_) => "The worker before goes on",
+                        None => "There is no worker",
+                    });
                     if std::mem::take(&mut self.again) {
                         self.reload();
                     }
@@ -262,7 +283,7 @@ impl Crew {
                     let level = if self.ending && code == 0 { Told::Warning } else { Told::Alert };
                     let text = format!("Current worker ({pid}) exited with code {code} ({how})");
                     self.tell(level, &text);
-                    if !self.ending {
+                    if !self.ending && !self.master.outlives_workers {
                         return Ok(Some(self.give_up(code)));
                     }
                 }
@@ -273,6 +294,11 @@ impl Crew {
             return Ok(Some(0));
         }
         Ok(None)
+    }
+
+    fn bury_former(&self, pid: u32, code: u8, how: &str) {
+        let text = format!("Former worker ({pid}) exited with code {code} ({how})");
+        self.tell(Told::Warning, &text);
     }
 
     /// Who should work has ended by itself.

@@ -44,6 +44,12 @@ fn run(arguments: Arguments, given: Vec<OsString>) -> Result<u8, Failed> {
         arguments.ignored.iter().for_each(|what| messages.warning(what));
     }
     if arguments.checks_only {
+        let wrong = fulmar_gateway::check(&config);
+        if !wrong.is_empty() {
+            wrong.iter().for_each(|error| messages.alert(&error.to_string()));
+            messages.alert("config : Fatal errors found in configuration.");
+            return Err(Failed);
+        }
         if !arguments.quiet {
             println!("Configuration file is valid");
         }
@@ -71,7 +77,8 @@ fn run(arguments: Arguments, given: Vec<OsString>) -> Result<u8, Failed> {
     if !is_master {
         return serve(arguments, config, Begun::Alone(waiting), messages);
     }
-    let master = master(&arguments, given, start, waiting).map_err(failed)?;
+    let mut master = master(&arguments, given, start, waiting).map_err(failed)?;
+    master.outlives_workers = config.global.outlives_workers;
     master.run().map_err(|error| failed(format!("cannot look after a worker: {error}")))
 }
 
@@ -133,6 +140,7 @@ fn master(
         program,
         arguments: arguments_of_worker,
         folder,
+        outlives_workers: false,
         notify: Notify::from_environment().filter(|_| arguments.notifies),
         waiting,
         tell: if arguments.quiet { |_, _| {} } else { messages::tell },

@@ -55,7 +55,7 @@ fn daemon(globals: &mut Globals, _line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn master_worker(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    line.words.take("no-exit-on-failure");
+    globals.model.outlives_workers = line.words.take("no-exit-on-failure");
     globals.model.master_worker = true;
     Ok(())
 }

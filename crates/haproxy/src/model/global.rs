@@ -13,6 +13,8 @@ pub struct Global {
     pub daemon: bool,
     /// `master-worker`: a process that looks after the one that works.
     pub master_worker: bool,
+    /// `no-exit-on-failure` behind it: that one may end without the other's end.
+    pub outlives_workers: bool,
     /// `nbthread`; as many as there are processors, if it is not said.
     pub threads: Option<usize>,
     /// `maxconn`: connections of clients in this process.
