@@ -272,6 +272,9 @@ impl Engine for Proxy {
             self.regulate(now); // who has left has made room
             return self.actions.pop_front();
         }
+        if action.is_none() {
+            self.shared.journal.flush();
+        }
         action
     }
 
