@@ -4,6 +4,8 @@ pub(crate) mod bind;
 pub(crate) mod server;
 pub(crate) mod tls;
 
+mod certificates;
+
 use fulmar_rules::{Fault, Word};
 
 use crate::line::Line;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::redirect::{Redirect, RedirectTo};
 use super::table::{ACTIONS, ActionRow, Parse, RuleSet};
 use super::{
-    AddressPart, Assignment, Capture, HttpAction, HttpRule, NameMatch, Normalizer, Part, Service,
-    Side, TimeoutValue, Value, ValueCondition,
+    AddressPart, Assignment, Capture, HttpAction, HttpRule, NO_MARK, NameMatch, Normalizer, Part,
+    Service, Side, TimeoutValue, Value, ValueCondition,
 };
 use crate::condition::Condition;
 use crate::context::Context;
