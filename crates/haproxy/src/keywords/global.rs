@@ -18,6 +18,7 @@ pub(super) const ROWS: &[Keyword<Globals>] = &[
     row("maxconn", 0, "<number>", "connections of clients at a time", maxconn),
     row("ulimit-n", 0, "<number>", "descriptors that the process needs", ulimit_n),
     row("strict-limits", NO, "", "it does not start with fewer: so it is", strict_limits),
+    row("localpeer", 0, "<name>", "what HAPROXY_LOCALPEER is from then on", localpeer),
     row("pidfile", 0, "<file>", "where the number of the process is written", pidfile),
     row("user", 0, "<name>", "whose rights it has", user),
     row("uid", 0, "<number>", "the same, by number", uid),
@@ -86,6 +87,12 @@ fn ulimit_n(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
 
 fn strict_limits(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     globals.model.lenient_limits = line.said == Said::No;
+    Ok(())
+}
+
+fn localpeer(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let name = line.word("a name")?.text;
+    globals.variables.push(("HAPROXY_LOCALPEER".to_owned(), Some(name)));
     Ok(())
 }
 

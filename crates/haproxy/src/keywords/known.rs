@@ -26,7 +26,6 @@ pub(crate) const ACCEPTED_GLOBAL: &[&str] = &[
     "insecure-fork-wanted",
     "insecure-setuid-wanted",
     "issuers-chain-path",
-    "localpeer",
     "max-spread-checks",
     "maxpipes",
     "maxsslconn",
