@@ -1,10 +1,10 @@
 //! What threads share: the configuration, the state of servers, and counters.
 
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use fulmar_balance::Group;
+use fulmar_balance::{Group, Wants};
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
 use fulmar_tls::{ClientTls, ConfigError};
 
@@ -71,6 +71,8 @@ pub struct LiveBackend {
     pub counters: Box<[Counters]>,
     /// The state of its servers.
     pub group: Group,
+    /// How many have waited for a place at any server, and were given one.
+    pub(crate) served: AtomicU64,
     /// As many as there are in the configuration, in its order.
     pub servers: Vec<LiveServer>,
 }
@@ -87,6 +89,8 @@ pub struct LiveServer {
     pub tls: Option<Result<ClientTls, ConfigError>>,
     /// How its checks stand.
     pub check: LastCheck,
+    /// How many have waited for a place at this server alone, and were given one.
+    pub(crate) served: AtomicU64,
     /// Errors of its sessions in a row (`observe`).
     pub(crate) errors: AtomicU32,
 }
@@ -168,6 +172,14 @@ impl LiveFrontend {
 }
 
 impl LiveBackend {
+    /// How many have waited in this line, and were given a place.
+    pub(crate) fn served(&self, wants: Wants) -> &AtomicU64 {
+        match wants {
+            Wants::Any => &self.served,
+            Wants::Server(server) => &self.servers[server].served,
+        }
+    }
+
     fn new(config: &Config, id: BackendId, clocks: &[Arc<Clock>]) -> Self {
         let group = balancing::group(config, id, clocks.len());
         let config = &config.backends[id.0];
@@ -176,6 +188,7 @@ impl LiveBackend {
             config: Arc::clone(config),
             counters: counters(clocks),
             group,
+            served: AtomicU64::new(0),
             servers: servers.map(|it| LiveServer::new(it, clocks)).collect(),
         }
     }
@@ -188,6 +201,7 @@ impl LiveServer {
             counters: counters(clocks),
             tls: config.tls.as_ref().map(client_tls),
             check: LastCheck::default(),
+            served: AtomicU64::new(0),
             errors: AtomicU32::new(0),
         }
     }

@@ -87,9 +87,9 @@ impl Requests<'_> {
         let mut head = ResponseHead { status: 302, ..ResponseHead::default() };
         let _ = head.fields.push("Location", &place); // what cannot be sent is left out
         exchange.ended = Ended(b'L', b'R');
-        let client = (connection, &mut *session);
+        let client = (&mut *connection, &mut *session);
         answer::give(now, self.shared, client, &mut exchange, (head, Bytes::new()));
-        self.finish(now, session, exchange);
+        self.answered(now, (connection, session), exchange);
     }
 
     /// The connection that a client alone may use, if it leads to the right place.
@@ -207,8 +207,9 @@ impl Requests<'_> {
         let (connection, session) = client;
         if let Some(mut exchange) = session.exchange.take_if(|it| it.stream == asked.stream) {
             exchange.ended = ended;
-            answer::status(now, self.shared, (connection, session), &mut exchange, status);
-            self.finish(now, session, exchange);
+            let client = (&mut *connection, &mut *session);
+            answer::status(now, self.shared, client, &mut exchange, status);
+            self.answered(now, (connection, session), exchange);
         }
     }
 }

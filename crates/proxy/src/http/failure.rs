@@ -54,7 +54,7 @@ impl Replies<'_> {
         let mut exchange = session.exchange.take_if(|it| it.stream == asked.stream)?;
         exchange.ended = ended;
         answer::status(now, self.shared, (client, session), &mut exchange, status);
-        ending::finish(now, self.shared, self.desk, session, exchange);
+        ending::answered(now, self.shared, self.desk, (client, session), exchange);
         self.desk.ask(Errand::Touch(asked.socket));
         None
     }
@@ -148,8 +148,9 @@ impl Replies<'_> {
             End::TimedOut(_) => Ended(b's', b'D'),
             _ => Ended(b'S', b'D'),
         };
+        exchange.note_unsent(client.queued());
         client.reset(asked.stream, 0);
-        ending::finish(now, self.shared, self.desk, session, exchange);
+        ending::answered(now, self.shared, self.desk, (client, session), exchange);
         self.desk.ask(Errand::Touch(asked.socket));
     }
 }

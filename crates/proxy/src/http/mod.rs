@@ -15,7 +15,7 @@ use std::time::Instant;
 use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
 use fulmar_haproxy::Mode;
 use fulmar_proto::{
-    ClientConnection, Connection, FileRange, Input, Layer, ServerConnection, Transmit,
+    ClientConnection, Connection, FileRange, Input, Layer, Phase, ServerConnection, Transmit,
 };
 
 use crate::counters::Counter;
@@ -159,6 +159,27 @@ impl Http {
         servers.touch(now, socket, &mut Replies { clients, desk, shared });
     }
 
+    /// A client has sent something: a part of a head, or something that is none.
+    fn look(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
+        let Self { clients, servers, desk } = self;
+        let fault = clients.fault(socket);
+        let Some((connection, session)) = clients.get_mut(socket) else { return };
+        if let Some(end) = fault {
+            Requests { servers, desk, shared }.give_up(now, session, &end);
+        } else if session.exchange.is_none() && connection.phase() == Phase::Head {
+            session.keep().head_began.get_or_insert(now);
+        }
+    }
+
+    /// A client has taken something: answers that it has in whole are over.
+    fn see_off(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
+        let Self { clients, servers, desk } = self;
+        let sends = clients.is_sending(socket);
+        let Some((connection, session)) = clients.get_mut(socket) else { return };
+        let queued = connection.queued().max(u64::from(sends)); // a layer may hold the last of it
+        Requests { servers, desk, shared }.depart(now, session, queued);
+    }
+
     /// Ends exchanges with servers whose sessions were to be shut down.
     fn shed(&mut self, now: Instant, shared: &mut Shared) {
         for socket in self.servers.sockets() {
@@ -215,9 +236,7 @@ impl Relay for Http {
         if clients.owns(socket) {
             let mut requests = Requests { servers, desk, shared };
             clients.handle_input(now, socket, input, &mut requests);
-            if let Some(client) = clients.get_mut(socket) {
-                requests.give_up(now, client);
-            }
+            self.look(now, shared, socket);
         } else {
             if let Some((_, seat)) = servers.get_mut(socket) {
                 seat.heard |= !input.is_empty();
@@ -231,6 +250,8 @@ impl Relay for Http {
         let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_sent(now, socket, bytes, &mut Requests { servers, desk, shared });
+            self.see_off(now, shared, socket);
+            self.look(now, shared, socket);
         } else {
             if let Some((_, seat)) = servers.get_mut(socket) {
                 seat.sent |= bytes > 0 && seat.stands;

@@ -1,5 +1,6 @@
 //! Whose turn it is at which server: balancing, places, and those who wait for one.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use fulmar_balance::hash::{domain_part, uri_part};
@@ -13,9 +14,11 @@ use crate::balancing::hasher;
 use crate::counters::Counter;
 use crate::http::desk::Errand;
 use crate::http::exchange::{Ended, Exchange, Stage};
+use crate::http::record::GivenUp;
 use crate::http::requests::{Client, Requests, of};
 use crate::http::session::Session;
 use crate::http::subject::View;
+use crate::live::LiveBackend;
 
 impl Requests<'_> {
     /// An exchange whose backend is known goes to a server, or waits for a place at one.
@@ -43,6 +46,10 @@ impl Requests<'_> {
         match placement {
             Placement::Placed(server) => {
                 exchange.place_at(now, server);
+                if exchange.bound.is_none() {
+                    live.counters[self.shared.thread].add(Counter::Balanced, 1);
+                    live.servers[server].counters[self.shared.thread].add(Counter::Balanced, 1);
+                }
                 self.placed(backend, server);
                 self.carry(now, asked, (connection, session));
             }
@@ -57,10 +64,8 @@ impl Requests<'_> {
     fn placed(&self, backend: usize, server: usize) {
         let live = &self.shared.live.backends[backend];
         let counters = &live.servers[server].counters[self.shared.thread];
-        counters.add(Counter::Balanced, 1);
         counters.add(Counter::SessionsTotal, 1);
         counters.add(Counter::Sessions, 1);
-        live.counters[self.shared.thread].add(Counter::Balanced, 1);
     }
 
     /// The exchange waits for a place.
@@ -70,6 +75,7 @@ impl Requests<'_> {
         exchange.stage = Stage::Queued;
         let queue = &mut self.desk.queues[backend];
         exchange.ticket = Some(queue.push(&live.group, wants, asked));
+        exchange.line = Some((wants, live.served(wants).load(Ordering::Relaxed)));
         live.counters[self.shared.thread].add(Counter::Queued, 1);
         let timeouts = &live.config.timeouts;
         if let Some(after) = timeouts.queue.or(timeouts.connect) {
@@ -85,6 +91,12 @@ impl Requests<'_> {
     /// The exchange has waited for long enough.
     pub(super) fn overdue(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
+        let Some(exchange) = of(session, asked.stream) else { return };
+        let Some(BackendId(backend)) = exchange.backend else { return };
+        let live = &self.shared.live.backends[backend];
+        live.counters[self.shared.thread].add(Counter::ConnectErrors, 1);
+        exchange.leave_line(now, live);
+        exchange.given_up = GivenUp::Queue;
         self.answer(now, asked, (connection, session), 503, Ended(b's', b'Q'));
     }
 
@@ -93,8 +105,11 @@ impl Requests<'_> {
         let (connection, session) = client;
         let Some(exchange) = of(session, asked.stream) else { return };
         let Some(BackendId(backend)) = exchange.backend else { return };
-        self.shared.live.backends[backend].counters[self.shared.thread]
-            .subtract(Counter::Queued, 1);
+        let live = &self.shared.live.backends[backend];
+        live.counters[self.shared.thread].subtract(Counter::Queued, 1);
+        if let Some(wants) = exchange.leave_line(now, live) {
+            live.served(wants).fetch_add(1, Ordering::Relaxed);
+        }
         exchange.ticket = None;
         exchange.stage = Stage::Routing;
         exchange.place_at(now, server);
@@ -162,6 +177,19 @@ impl Exchange {
         self.server = Some(server);
         self.has_place = true;
         self.times.assigned = Some(now);
+    }
+
+    /// It waits no longer: whose turn it was when it left, in HAProxy's reckoning (its manual,
+    /// `%bq`): how many were served while it waited, and itself.
+    pub(super) fn leave_line(&mut self, now: Instant, backend: &LiveBackend) -> Option<Wants> {
+        let (wants, before) = self.line.take()?;
+        let turn = backend.served(wants).load(Ordering::Relaxed) - before + 1;
+        match wants {
+            Wants::Any => self.turns.0 += turn,
+            Wants::Server(_) => self.turns.1 += turn,
+        }
+        self.times.assigned = Some(now);
+        Some(wants)
     }
 }
 

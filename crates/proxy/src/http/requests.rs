@@ -6,8 +6,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId};
 use fulmar_proto::{
-    BodyLen, ClientConnection, Connection, Event, Headers, PeerError, Request, Server,
-    ServerConnection, StreamId,
+    BodyLen, ClientConnection, Connection, Event, Headers, Request, Server, ServerConnection,
+    StreamId,
 };
 use fulmar_semantics::proxy_protocol::Header;
 use fulmar_tls::Info;
@@ -45,6 +45,7 @@ impl Requests<'_> {
         let (connection, session) = client;
         let mut exchange = self.desk.open();
         exchange.begin(now, asked.stream, head, len);
+        session.begin(now, &mut exchange.times);
         if session.requests == 0 {
             let kept = self.desk.frontends[session.bind().frontend].kept;
             self.desk.ask(Errand::Deadlines(asked.socket, kept));
@@ -124,17 +125,16 @@ impl Requests<'_> {
         }
     }
 
-    /// A client may have broken the protocol within its body: it has been told so, and its server
-    /// is not to wait until it has read that.
-    pub(super) fn give_up(&mut self, now: Instant, client: Client<'_>) {
-        let (connection, session) = client;
-        let tunnel = |exchange: &Exchange| matches!(exchange.stage, Stage::Tunnel(_));
-        if session.exchange.as_deref().is_none_or(tunnel) || !connection.is_finished() {
+    /// A client has broken the protocol, or was late, and is told so: neither its server nor the
+    /// log waits until it has read that.
+    pub(super) fn give_up(&mut self, now: Instant, session: &mut Session, end: &End) {
+        if session.is_told || session.leaving.is_some() {
             return;
         }
-        if let Some(exchange) = session.exchange.take() {
-            session.is_told = true;
-            self.abandon(now, session, exchange, &End::Peer(PeerError::BadChunk));
+        session.is_told = true;
+        match session.exchange.take() {
+            Some(exchange) => self.abandon(now, session, exchange, end),
+            None => self.leave_unheard(now, session, end),
         }
     }
 
@@ -217,6 +217,7 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
     }
 
     fn handle_gone(&mut self, now: Instant, _: SocketId, mut session: Session, end: End) {
+        self.part(now, &mut session, &end);
         match session.exchange.take() {
             Some(exchange) => self.abandon(now, &mut session, exchange, &end),
             None if session.is_told => {}
