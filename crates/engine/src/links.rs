@@ -660,7 +660,7 @@ impl<C: Connection, T> Links<C, T> {
     fn give_up(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
         let Some(link) = self.slots.get_mut(socket) else { return };
         let fault = match link.phase {
-            Some(Phase::Head) => Some(Fault::LateHead),
+            Some(Phase::Idle | Phase::Head) => Some(Fault::LateHead),
             Some(Phase::Body) => Some(Fault::LateBody),
             _ => None,
         };

@@ -142,7 +142,8 @@ impl Requests<'_> {
             address: live.group.members()[server].address(),
         };
         live.servers[server].counters[self.shared.thread].add(Counter::ConnectsTried, 1);
-        let about = self.about(session, name.as_deref());
+        let tls = session.kept.as_ref().and_then(|kept| Some(kept.tls.as_ref()?.told()));
+        let about = upstream::Client { tls: tls.as_ref(), ..self.about(session, name.as_deref()) };
         let Ok(opening) = destination.open(about) else {
             return self.answer(now, asked, (connection, session), 503, Ended(b'S', b'C'));
         };

@@ -168,7 +168,7 @@ pub(super) fn leave(shared: &Shared, desk: &mut Desk, exchange: &mut Exchange) {
     let live = &shared.live.backends[backend];
     if let Some(ticket) = exchange.ticket.take() {
         desk.queues[backend].cancel(&live.group, ticket);
-        live.counters[shared.thread].subtract(Counter::Queued, 1);
+        exchange.leave_line(shared);
         desk.ask(Errand::Serve(backend, None));
     }
     if let Some(server) = exchange.server.filter(|_| std::mem::take(&mut exchange.has_place)) {
@@ -188,7 +188,7 @@ pub(super) fn client_gone(shared: &Shared, session: &Session) {
 }
 
 /// What counts whoever comes in: the frontend, and the address that was connected to.
-fn at_the_door<'a>(shared: &'a Shared, session: &Session) -> [&'a Counters; 2] {
+pub(super) fn at_the_door<'a>(shared: &'a Shared, session: &Session) -> [&'a Counters; 2] {
     let BindId { frontend, bind } = session.bind();
     let frontend = &shared.live.frontends[frontend];
     [&frontend.counters[shared.thread], &frontend.listeners[bind][shared.thread]]
@@ -233,9 +233,6 @@ impl Requests<'_> {
             exchange.status = told(end).unwrap_or(exchange.status);
         }
         exchange.ended = left(&exchange, end);
-        if let Some(BackendId(backend)) = exchange.backend {
-            exchange.leave_line(now, &self.shared.live.backends[backend]);
-        }
         leave(self.shared, self.desk, &mut exchange);
         over(now, self.shared, self.desk, session, exchange);
     }

@@ -10,10 +10,11 @@ use fulmar_engine::SocketId;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{BodyLen, HeaderBuf, Request, StreamId, Version};
-use fulmar_rules::subject::Variable;
+use fulmar_rules::subject::{Scope, Variable};
 use fulmar_rules::{RequestHead, ResponseHead, Sample};
 use smallvec::SmallVec;
 
+use crate::http::cookie::Return;
 use crate::http::log::Level;
 use crate::http::record::{Attempt, GivenUp};
 use crate::http::route::Step;
@@ -66,8 +67,8 @@ pub(super) struct Exchange {
     pub(super) looks_back: bool,
     /// Its body was waited for.
     pub(super) was_buffered: bool,
-    /// The server that the client's cookie has named.
-    pub(super) came_back: Option<usize>,
+    /// What is known of the client's coming back to its server.
+    pub(super) comes_back: Return,
     /// A rule says that it is not to be sent again.
     pub(super) no_retry: bool,
     /// Fields of a 103 that goes out before the response.
@@ -298,6 +299,16 @@ impl Exchange {
     pub(super) fn note_unsent(&mut self, queued: u64) -> u64 {
         self.unsent = queued.min(self.bytes_out);
         queued - self.unsent
+    }
+
+    /// True if variables of this scope are there: those of the request until a server answers,
+    /// and from then on those of the response (HAProxy's manual, §2.8).
+    pub(super) fn lives(&self, scope: Scope) -> bool {
+        match scope {
+            Scope::Req => self.times.answered.is_none(),
+            Scope::Res => self.times.answered.is_some(),
+            Scope::Proc | Scope::Sess | Scope::Txn => true,
+        }
     }
 
     /// How much of the answer the client has.

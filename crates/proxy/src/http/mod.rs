@@ -31,6 +31,7 @@ mod session;
 mod desk;
 mod pool;
 
+mod door;
 mod requests;
 
 mod cookie;
@@ -56,6 +57,7 @@ mod subject;
 pub use record::{Attempt, Explanation, Failure, GivenUp, Tried};
 
 use desk::{Desk, Errand};
+use door::Door;
 use exchange::Stage;
 use replies::Replies;
 use requests::Requests;
@@ -112,6 +114,9 @@ impl Http {
                 }
             }
             Errand::Free(socket) => self.free(now, shared, socket),
+            Errand::Close(socket) if clients.owns(socket) => {
+                clients.cut(now, socket, &mut Requests { servers, desk, shared });
+            }
             Errand::Close(socket) => {
                 servers.cut(now, socket, &mut Replies { clients, desk, shared });
             }
@@ -202,20 +207,25 @@ impl Relay for Http {
         peer: SocketAddr,
         layer: Option<Box<dyn Layer>>,
     ) -> Option<SocketId> {
-        let frontend = &shared.live.frontends[bind.frontend];
-        let thread = shared.thread;
-        for counters in [&frontend.counters[thread], &frontend.listeners[bind.bind][thread]] {
-            counters.add(Counter::Connections, 1);
+        let Self { clients, servers, desk, .. } = self;
+        let mut session = Session::new(now, bind, peer);
+        let doors = ending::at_the_door(shared, &session);
+        doors.iter().for_each(|counters| counters.add(Counter::Connections, 1));
+        if !door::admits(now, shared, desk, &mut session, Door::Connection) {
+            return None;
+        }
+        for counters in ending::at_the_door(shared, &session) {
             counters.add(Counter::SessionsTotal, 1);
             counters.add(Counter::Sessions, 1);
         }
-        let session = Session::new(now, bind, peer);
-        let connection = ServerConnection::default();
-        let Self { clients, servers, desk, .. } = self;
+        let mut connection = ServerConnection::default();
+        let frontend = &shared.live.frontends[bind.frontend].config;
+        connection.set_answers_silence(!frontend.options.ignore_probes);
         let timeouts = desk.frontends[bind.frontend].fresh;
         let mut requests = Requests { servers, desk, shared };
         let socket = clients.insert(now, layer, connection, session, &mut requests);
         clients.set_timeouts(socket, timeouts);
+        self.settle(now, shared);
         Some(socket)
     }
 
@@ -322,10 +332,10 @@ impl Relay for Http {
         for at in woken {
             let group = &shared.live.backends[at].group;
             while let Some(asked) = self.desk.queues[at].take_unreachable(group) {
-                shared.live.backends[at].counters[shared.thread].subtract(Counter::Queued, 1);
                 if let Some((_, session)) = self.clients.get_mut(asked.socket)
                     && let Some(exchange) = requests::of(session, asked.stream)
                 {
+                    exchange.leave_line(shared);
                     (exchange.ticket, exchange.stage) = (None, Stage::Routing);
                     self.desk.ask(Errand::Timer(asked.socket, None));
                     self.desk.ask(Errand::GoOn(asked));

@@ -11,7 +11,7 @@ use fulmar_haproxy::model::Algorithm;
 use fulmar_rules::Sample;
 
 use crate::balancing::hasher;
-use crate::counters::Counter;
+use crate::counters::{Counter, Counters};
 use crate::http::desk::Errand;
 use crate::http::exchange::{Ended, Exchange, Stage};
 use crate::http::record::GivenUp;
@@ -19,6 +19,7 @@ use crate::http::requests::{Client, Requests, of};
 use crate::http::session::Session;
 use crate::http::subject::View;
 use crate::live::LiveBackend;
+use crate::shared::Shared;
 
 impl Requests<'_> {
     /// An exchange whose backend is known goes to a server, or waits for a place at one.
@@ -76,7 +77,7 @@ impl Requests<'_> {
         let queue = &mut self.desk.queues[backend];
         exchange.ticket = Some(queue.push(&live.group, wants, asked));
         exchange.line = Some((wants, live.served(wants).load(Ordering::Relaxed)));
-        live.counters[self.shared.thread].add(Counter::Queued, 1);
+        counters(self.shared, live, wants).for_each(|it| it.add(Counter::Queued, 1));
         let timeouts = &live.config.timeouts;
         if let Some(after) = timeouts.queue.or(timeouts.connect) {
             self.desk.ask(Errand::Timer(asked.socket, Some(now + after)));
@@ -95,7 +96,6 @@ impl Requests<'_> {
         let Some(BackendId(backend)) = exchange.backend else { return };
         let live = &self.shared.live.backends[backend];
         live.counters[self.shared.thread].add(Counter::ConnectErrors, 1);
-        exchange.leave_line(now, live);
         exchange.given_up = GivenUp::Queue;
         self.answer(now, asked, (connection, session), 503, Ended(b's', b'Q'));
     }
@@ -106,8 +106,7 @@ impl Requests<'_> {
         let Some(exchange) = of(session, asked.stream) else { return };
         let Some(BackendId(backend)) = exchange.backend else { return };
         let live = &self.shared.live.backends[backend];
-        live.counters[self.shared.thread].subtract(Counter::Queued, 1);
-        if let Some(wants) = exchange.leave_line(now, live) {
+        if let Some(wants) = exchange.leave_line(self.shared) {
             live.served(wants).fetch_add(1, Ordering::Relaxed);
         }
         exchange.ticket = None;
@@ -181,16 +180,32 @@ impl Exchange {
 
     /// It waits no longer: whose turn it was when it left, in HAProxy's reckoning (its manual,
     /// `%bq`): how many were served while it waited, and itself.
-    pub(super) fn leave_line(&mut self, now: Instant, backend: &LiveBackend) -> Option<Wants> {
+    pub(super) fn leave_line(&mut self, shared: &Shared) -> Option<Wants> {
         let (wants, before) = self.line.take()?;
+        let backend = &shared.live.backends[self.backend?.0];
+        counters(shared, backend, wants).for_each(|it| it.subtract(Counter::Queued, 1));
         let turn = backend.served(wants).load(Ordering::Relaxed) - before + 1;
         match wants {
             Wants::Any => self.turns.0 += turn,
             Wants::Server(_) => self.turns.1 += turn,
         }
-        self.times.assigned = Some(now);
+        self.times.assigned = shared.told();
         Some(wants)
     }
+}
+
+/// Where it is counted that somebody waits: the backend, and the server if it has to be that one.
+fn counters<'a>(
+    shared: &Shared,
+    backend: &'a LiveBackend,
+    wants: Wants,
+) -> impl Iterator<Item = &'a Counters> {
+    let server = match wants {
+        Wants::Any => None,
+        Wants::Server(server) => Some(&backend.servers[server].counters),
+    };
+    let thread = shared.thread;
+    [Some(&backend.counters), server].into_iter().flatten().map(move |all| &all[thread])
 }
 
 /// A target without scheme and authority.

@@ -141,6 +141,13 @@ impl Replies<'_> {
         exchange.bytes_out += client.queued().saturating_sub(before);
         self.desk.ask(Errand::Touch(asked.socket));
         if matches!(exchange.stage, Stage::Tunnel(_)) {
+            // The client may be silent for as long as `timeout client-fin` says.
+            let frontend = &self.shared.live.frontends[session.bind().frontend].config;
+            if let Some(fin) = frontend.timeouts.client_fin {
+                let usual = client_timeouts(frontend);
+                let timeouts = self.clients.add_timeouts(Timeouts { tunnel: Some(fin), ..usual });
+                self.clients.set_timeouts(asked.socket, timeouts);
+            }
             return;
         }
         seat.client = None;

@@ -4,7 +4,8 @@ use std::any::Any;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId};
+use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
+use fulmar_haproxy::BackendId;
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, Headers, Request, Server, ServerConnection,
     StreamId,
@@ -13,7 +14,8 @@ use fulmar_semantics::proxy_protocol::Header;
 use fulmar_tls::Info;
 
 use crate::counters::Counter;
-use crate::http::desk::{Desk, Errand};
+use crate::http::desk::{self, Desk, Errand};
+use crate::http::door::{self, Door};
 use crate::http::ending;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::pump;
@@ -97,10 +99,25 @@ impl Requests<'_> {
         let (connection, session) = client;
         let Some(exchange) = of(session, asked.stream) else { return };
         exchange.body.ended = true;
+        if let Stage::Tunnel(up) = exchange.stage {
+            self.half_close(exchange, up.socket);
+        }
         if !trailers.is_empty() {
             exchange.body.trailers.extend(trailers).expect("a section is not that long");
         }
         self.grown(now, asked, (connection, session));
+    }
+
+    /// The client's side of a tunnel has ended, and its server is told: it may be silent for as
+    /// long as `timeout server-fin` says.
+    fn half_close(&mut self, exchange: &Exchange, socket: SocketId) {
+        let Some(BackendId(backend)) = exchange.backend else { return };
+        let live = &self.shared.live.backends[backend];
+        let Some(fin) = live.config.timeouts.server_fin else { return };
+        let Some(server) = exchange.server else { return };
+        let usual = desk::server_timeouts(&live.config, &live.servers[server].config);
+        let timeouts = self.servers.add_timeouts(Timeouts { tunnel: Some(fin), ..usual });
+        self.servers.set_timeouts(socket, timeouts);
     }
 
     /// Passes on what has come of a request's body, as far as its server takes it.
@@ -180,14 +197,19 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
     fn handle_established(
         &mut self,
         now: Instant,
-        _: SocketId,
+        socket: SocketId,
         (_, session): Client<'_>,
         info: Option<&dyn Any>,
     ) {
-        let Some(info) = info.and_then(Info::of) else { return };
-        let took = now.saturating_duration_since(session.since).as_millis();
-        session.handshake = u32::try_from(took).unwrap_or(u32::MAX);
-        session.keep().tls = Some(Tls::of(&info));
+        if let Some(info) = info.and_then(Info::of) {
+            let took = now.saturating_duration_since(session.since).as_millis();
+            session.handshake = u32::try_from(took).unwrap_or(u32::MAX);
+            session.keep().tls = Some(Tls::of(&info));
+        }
+        if !door::admits(now, self.shared, self.desk, session, Door::Session) {
+            session.is_told = true;
+            self.desk.ask(Errand::Close(socket));
+        }
     }
 
     fn handle(

@@ -196,6 +196,9 @@ impl Requests<'_> {
             format.render(&View { now, shared: self.shared, session, exchange }, &mut id);
             exchange.unique_id = id;
         }
+        if let Some(decision) = self.inspect(now, &frontend.content_rules, session, exchange) {
+            return decision;
+        }
         let monitored = frontend.monitor_uri.as_deref();
         if monitored.is_none_or(|uri| uri.as_bytes() != exchange.request.target) {
             return Decision::On(Step::Frontend(Progress::default()));
@@ -264,7 +267,8 @@ impl Requests<'_> {
         counters.add(Counter::Requests, 1);
         counters.add(Counter::SessionsTotal, 1);
         counters.add(Counter::Sessions, 1);
-        Decision::On(Step::Backend(Progress::default()))
+        let inspected = self.inspect(now, &backend.config.content_rules, session, exchange);
+        inspected.unwrap_or(Decision::On(Step::Backend(Progress::default())))
     }
 }
 

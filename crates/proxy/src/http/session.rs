@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use fulmar_engine::SocketId;
 use fulmar_rules::Sample;
+use fulmar_rules::fetch::common_name;
 use fulmar_rules::subject::Variable;
+use fulmar_semantics::proxy_protocol;
 use fulmar_tls::{Info, Version};
 
 use crate::http::exchange::{Exchange, Times};
@@ -77,6 +79,24 @@ impl Tls {
             server_name: info.server_name.map(str::to_owned),
             resumed: info.resumed,
             certificate: info.certificates().next().map(<[u8]>::to_vec),
+        }
+    }
+}
+
+impl Tls {
+    /// As a PROXY header of version 2 tells it: the connection is TLS, and the client's
+    /// certificate, if it gave one, was verified (`proxy-protocol.txt`, §2.2.6).
+    pub(super) fn told(&self) -> proxy_protocol::Tls {
+        const TLS: u8 = 1;
+        const CERTIFICATE: u8 = 2 | 4; // over this connection, and in this session
+        let shown = if self.certificate.is_some() { CERTIFICATE } else { 0 };
+        proxy_protocol::Tls {
+            client: TLS | shown,
+            verify: 0,
+            version: Some(self.version.to_owned()),
+            cipher: Some(self.cipher.to_owned()),
+            common_name: self.certificate.as_deref().and_then(common_name),
+            ..proxy_protocol::Tls::default()
         }
     }
 }

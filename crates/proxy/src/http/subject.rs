@@ -259,19 +259,10 @@ impl Subject for View<'_> {
 
     fn variable(&self, variable: &Variable) -> Option<Sample<'_>> {
         let found = match variable.scope {
-            Scope::Proc => {
-                let (_, value) = self
-                    .shared
-                    .live
-                    .config
-                    .global
-                    .variables
-                    .iter()
-                    .find(|(name, _)| **name == *variable.name)?;
-                return Some(value.clone());
-            }
+            Scope::Proc => return self.shared.live.variable(&variable.name),
             Scope::Sess => &self.session.kept.as_ref()?.variables,
-            Scope::Txn | Scope::Req | Scope::Res => &self.exchange.variables,
+            scope if self.exchange.lives(scope) => &self.exchange.variables,
+            _ => return None,
         };
         let (_, value) = found.iter().find(|(known, _)| known == variable)?;
         Some(value.clone())
