@@ -2,7 +2,7 @@
 //! tells, deadlines, and rules on connections where HTTP is spoken.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpListener};
 use std::time::Duration;
 
 use fulmar_proxy::{Counter, sum};
@@ -34,6 +34,11 @@ fn much() -> Scripted {
     Scripted::new(|_: &Heard| vec![Step::Send(answer("200 OK", "", &vec![b'x'; MUCH]))])
 }
 
+fn is_all(got: &[u8]) -> bool {
+    let head = got.windows(4).position(|it| it == b"\r\n\r\n");
+    head.is_some_and(|head| got.len() == head + 4 + MUCH)
+}
+
 fn field(line: &str, at: usize) -> &str {
     line.split(' ').nth(at).unwrap_or_default()
 }
@@ -46,6 +51,8 @@ fn pass(table: &mut Table, time: Duration) {
 
 const MUCH: usize = 16 << 20;
 const GET: &str = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
+const GRANTED: &str =
+    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
 const UPGRADE: &str = "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
 
 #[test]
@@ -55,7 +62,7 @@ fn a_line_is_written_when_the_client_has_all_of_the_answer() {
     table.turn_until(|_, origins| origins[0].requests.len() == 1);
     pass(&mut table, Duration::from_millis(60));
     assert_eq!(table.log(), Vec::<String>::new(), "most of it is still to be sent");
-    let got = table.ask("");
+    let (got, _) = table.talk("", |got| got.len() > MUCH && is_all(got));
     let log = table.log();
     assert_eq!((log.len(), field(&log[0], 9)), (1, "----"));
     assert_eq!(field(&log[0], 6), got.len().to_string());
@@ -68,7 +75,8 @@ fn who_leaves_within_the_answer_has_a_part_of_it() {
     let mut table = table("", "", much());
     let (got, _) = table.talk(GET, |got| got.len() > 1000);
     table.reconnect(); // the one before is closed with bytes that nobody has read
-    table.turn_until(|proxy, _| proxy.clients() == 1);
+    let lines = std::rc::Rc::clone(&table.lines);
+    table.turn_until(|_, _| !lines.borrow().is_empty());
     let log = table.log();
     assert_eq!((log.len(), field(&log[0], 5), field(&log[0], 9)), (1, "200", "CD--"), "{log:?}");
     let sent: usize = field(&log[0], 6).parse().expect("bytes");
@@ -190,7 +198,11 @@ fn what_is_no_request_is_told_as_haproxy_tells_it() {
         let got = table.ask(case);
         assert_eq!(got[..12], expected[..12], "{case:?}");
         let (line, expected) = (table.log().pop().expect("a line"), theirs.line());
-        let rest = |line: &str| line.split(' ').skip(2).map(str::to_owned).collect::<Vec<_>>();
+        // All but who, when, and how many others there were at that moment.
+        let rest = |line: &str| -> Vec<String> {
+            let all = line.split(' ').enumerate().filter(|(at, _)| ![0, 1, 10].contains(at));
+            all.map(|(_, field)| field.to_owned()).collect()
+        };
         assert_eq!(rest(&line), rest(&expected), "{case:?}");
         let frontend = &table.live.frontends[0].counters;
         for counter in [Counter::RequestErrors, Counter::Requests, Counter::Responses4xx] {
@@ -227,8 +239,7 @@ fn between_two_requests_nobody_is_late() {
 }
 
 fn upgraded(frontend: &str, backend: &str) -> Table {
-    let head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
-    let origin = Scripted::new(|_: &Heard| vec![Step::Send(head.as_bytes().to_vec())]);
+    let origin = Scripted::new(|_: &Heard| vec![Step::Send(GRANTED.as_bytes().to_vec())]);
     let mut table = table(frontend, backend, origin);
     let (got, _) = table.talk(UPGRADE, |got| got.ends_with(b"\r\n\r\n"));
     assert!(got.starts_with(b"HTTP/1.1 101"));
@@ -237,17 +248,34 @@ fn upgraded(frontend: &str, backend: &str) -> Table {
 
 #[test]
 fn a_tunnel_of_which_one_side_has_ended_does_not_wait_for_long() {
-    let times = "timeout tunnel 1h\n  timeout server-fin 50ms";
-    let mut half = upgraded("timeout client-fin 50ms", times);
+    let mut half = upgraded("timeout client-fin 50ms", "timeout tunnel 1h");
     half.origins[0].act(0, [Step::Fin]);
     let (_, ended) = half.talk("", |_| false);
     assert!(ended);
     half.turn_until(|proxy, _| proxy.clients() == 0);
     assert_eq!(field(&half.log()[0], 9), "cD--", "the client said nothing any more");
-    let mut other = upgraded("timeout client-fin 50ms", times);
-    other.stream.shutdown(Shutdown::Write).expect("a socket");
-    other.turn_until(|proxy, _| proxy.clients() == 0);
-    assert_eq!(field(&other.log()[0], 9), "sD--", "the server said nothing any more");
+}
+
+#[test]
+fn a_server_whose_client_has_ended_its_side_of_a_tunnel_does_not_last() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
+    let backend = "timeout tunnel 1h\n  timeout server-fin 50ms";
+    let server = format!("server s {}", listener.local_addr().expect("it listens"));
+    let mut table = Table::new(&text("", backend, &server), Vec::new());
+    table.stream.write_all(UPGRADE.as_bytes()).expect("room");
+    table.proxy.turn_until(|proxy| proxy.engine().clients() == 1);
+    listener.set_nonblocking(true).expect("a socket");
+    let mut accepted = None;
+    table.proxy.turn_until(|_| {
+        accepted = accepted.take().or_else(|| listener.accept().ok());
+        accepted.is_some()
+    });
+    let (mut silent, _) = accepted.expect("it was just accepted");
+    silent.write_all(GRANTED.as_bytes()).expect("room");
+    table.talk("", |got| got.ends_with(b"\r\n\r\n"));
+    table.stream.shutdown(Shutdown::Write).expect("a socket");
+    table.turn_until(|proxy, _| proxy.clients() == 0);
+    assert_eq!(field(&table.log()[0], 9), "sD--", "the server said nothing any more");
 }
 
 #[test]
@@ -288,7 +316,7 @@ fn variables_live_as_long_as_their_scope_says() {
                 http-response set-var(res.seen) str(now)\n  \
                 http-response set-header X-All %[var(proc.seen)],%[var(sess.seen)],%[var(txn.seen)],%[var(req.seen)],%[var(res.seen)]";
     let mut table = table(sets, "", hello());
-    let mut all = |table: &mut Table, path: &str| {
+    let all = |table: &mut Table, path: &str| {
         let got = table.ask(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n"));
         let value = got.lines().find_map(|line| line.strip_prefix("X-All: "));
         value.unwrap_or_default().to_owned()

@@ -128,6 +128,7 @@ impl Replies<'_> {
                 live.counters[thread].add(Counter::Redispatches, 1);
                 live.servers[server].counters[thread].add(Counter::Redispatches, 1);
                 exchange.redispatched = true;
+                exchange.bound = None; // where its cookie leads, it cannot go
                 ending::leave(self.shared, self.desk, exchange);
                 exchange.server = None;
                 self.desk.ask(Errand::GoOn(asked));
