@@ -7,12 +7,12 @@ use fulmar_rules::tcp::{TcpRule, TcpVerdict, run_tcp};
 
 use crate::counters::Counter;
 use crate::http::desk::Desk;
-use crate::http::ending::at_the_door;
 use crate::http::exchange::{Ended, Exchange};
 use crate::http::requests::Requests;
 use crate::http::route::Decision;
 use crate::http::session::Session;
 use crate::http::subject::View;
+use crate::http::tally;
 use crate::shared::Shared;
 
 /// Which rules look at a client that has no request.
@@ -44,7 +44,7 @@ pub(super) fn admits(
     let is_in = accepts(now, shared, rules, session, &mut exchange);
     desk.give_back(exchange);
     if !is_in {
-        at_the_door(shared, session).iter().for_each(|counters| counters.add(counter, 1));
+        tally::front(shared, session).iter().for_each(|counters| counters.add(counter, 1));
     }
     is_in
 }
@@ -68,7 +68,7 @@ impl Requests<'_> {
                 backend.counters[thread].add(Counter::DeniedRequests, 1);
             }
             None => {
-                let doors = at_the_door(self.shared, session);
+                let doors = tally::front(self.shared, session);
                 doors.iter().for_each(|counters| counters.add(Counter::DeniedRequests, 1));
             }
         }

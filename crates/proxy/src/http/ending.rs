@@ -11,12 +11,14 @@ use fulmar_haproxy::BackendId;
 use fulmar_proto::{PeerError, Phase};
 
 use crate::counters::{Counter, Counters};
+use crate::gate;
 use crate::http::desk::{Desk, Errand};
 use crate::http::exchange::{Ended, Exchange, Stage};
 use crate::http::log::{self, Level};
 use crate::http::requests::{Client, Requests};
 use crate::http::session::Session;
-use crate::shared::{BindId, Shared};
+use crate::http::tally;
+use crate::shared::Shared;
 
 /// An exchange is answered.
 pub(super) fn answered(
@@ -100,47 +102,29 @@ fn over(
 /// What an exchange leaves in the statistics of all that it came past.
 fn count(now: Instant, shared: &Shared, session: &Session, exchange: &Exchange) {
     let thread = shared.thread;
-    let backend = exchange.backend.map(|at| &shared.live.backends[at.0]);
-    let server = exchange.server.and_then(|at| backend?.servers.get(at));
-    let front = at_the_door(shared, session);
-    let of_backend = backend.map(|backend| &backend.counters[thread]);
-    let of_server = server.map(|server| &server.counters[thread]);
-    let response = match exchange.status {
-        0 => None,
-        100..=199 => Some(Counter::Responses1xx),
-        200..=299 => Some(Counter::Responses2xx),
-        300..=399 => Some(Counter::Responses3xx),
-        400..=499 => Some(Counter::Responses4xx),
-        500..=599 => Some(Counter::Responses5xx),
-        _ => Some(Counter::ResponsesOther),
-    };
+    let of_backend = exchange.backend.map(|at| &shared.live.backends[at.0].counters[thread]);
     let aborted = match exchange.ended {
         Ended(b'C' | b'c', _) => Some(Counter::ClientAborts),
         Ended(b'S' | b's', b'D') => Some(Counter::ServerAborts),
         _ => None,
     };
-    let back = of_backend.into_iter().chain(of_server);
-    for counters in front.into_iter().chain(back.clone()) {
+    for counters in tally::all(shared, session, exchange) {
         counters.add(Counter::BytesIn, exchange.bytes_in);
         counters.add(Counter::BytesOut, exchange.sent());
         if let Some(aborted) = aborted {
             counters.add(aborted, 1);
         }
     }
-    // What is our own answer is none of the server's.
-    let of_server = of_server.filter(|_| exchange.times.answered.is_some() && !exchange.is_ours);
-    if let Some(response) = response {
-        let answered = of_backend.into_iter().chain(of_server);
-        front.into_iter().chain(answered).for_each(|counters| counters.add(response, 1));
-    }
-    if let Some(counters) = of_server {
-        counters.add(Counter::Requests, 1);
-    }
+    // For the server counts what it has answered itself, as it comes.
+    let told = tally::front(shared, session).into_iter().chain(of_backend);
+    told.for_each(|counters| counters.add(tally::response(exchange.status), 1));
     if let Some(counters) = of_backend {
         counters.subtract(Counter::Sessions, 1);
     }
-    let Some(answered) = exchange.times.answered else { return };
-    back.for_each(|counters| count_times(now, counters, exchange, answered));
+    if let Some(answered) = exchange.times.answered {
+        let back = tally::back(shared, exchange);
+        back.for_each(|counters| count_times(now, counters, exchange, answered));
+    }
 }
 
 /// How long it took, for the means.
@@ -172,8 +156,8 @@ pub(super) fn leave(shared: &Shared, desk: &mut Desk, exchange: &mut Exchange) {
         desk.ask(Errand::Serve(backend, None));
     }
     if let Some(server) = exchange.server.filter(|_| std::mem::take(&mut exchange.has_place)) {
-        live.servers[server].counters[shared.thread].subtract(Counter::Sessions, 1);
         live.group.leave(server);
+        live.servers[server].counters[shared.thread].subtract(Counter::Sessions, 1);
         if live.group.limit(server) > 0 {
             desk.ask(Errand::Serve(backend, Some(server)));
         }
@@ -182,16 +166,7 @@ pub(super) fn leave(shared: &Shared, desk: &mut Desk, exchange: &mut Exchange) {
 
 /// A connection of a client is gone.
 pub(super) fn client_gone(shared: &Shared, session: &Session) {
-    for counters in at_the_door(shared, session) {
-        counters.subtract(Counter::Sessions, 1);
-    }
-}
-
-/// What counts whoever comes in: the frontend, and the address that was connected to.
-pub(super) fn at_the_door<'a>(shared: &'a Shared, session: &Session) -> [&'a Counters; 2] {
-    let BindId { frontend, bind } = session.bind();
-    let frontend = &shared.live.frontends[frontend];
-    [&frontend.counters[shared.thread], &frontend.listeners[bind][shared.thread]]
+    gate::leave(shared, session.bind());
 }
 
 /// A connection to a server is idle no more.
@@ -267,10 +242,9 @@ impl Requests<'_> {
         if is_null && frontend.log_options.dont_log_null {
             exchange.log_level = Level::Silent;
         }
-        for counters in at_the_door(self.shared, session) {
-            counters.add(Counter::RequestErrors, 1);
-            counters.add(Counter::Requests, 1);
-        }
+        let [frontend, listener] = tally::front(self.shared, session);
+        frontend.add(Counter::Requests, 1); // or what was to be one
+        [frontend, listener].iter().for_each(|it| it.add(Counter::RequestErrors, 1));
         over(now, self.shared, self.desk, session, exchange);
     }
 }

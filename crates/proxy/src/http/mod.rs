@@ -53,6 +53,7 @@ mod credentials;
 mod ending;
 mod log;
 mod subject;
+mod tally;
 
 pub use record::{Attempt, Explanation, Failure, GivenUp, Tried};
 
@@ -209,12 +210,12 @@ impl Relay for Http {
     ) -> Option<SocketId> {
         let Self { clients, servers, desk, .. } = self;
         let mut session = Session::new(now, bind, peer);
-        let doors = ending::at_the_door(shared, &session);
+        let doors = tally::front(shared, &session);
         doors.iter().for_each(|counters| counters.add(Counter::Connections, 1));
         if !door::admits(now, shared, desk, &mut session, Door::Connection) {
             return None;
         }
-        for counters in ending::at_the_door(shared, &session) {
+        for counters in tally::front(shared, &session) {
             counters.add(Counter::SessionsTotal, 1);
             counters.add(Counter::Sessions, 1);
         }

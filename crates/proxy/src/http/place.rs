@@ -18,6 +18,7 @@ use crate::http::record::GivenUp;
 use crate::http::requests::{Client, Requests, of};
 use crate::http::session::Session;
 use crate::http::subject::View;
+use crate::http::tally;
 use crate::live::LiveBackend;
 use crate::shared::Shared;
 
@@ -56,6 +57,7 @@ impl Requests<'_> {
             }
             Placement::Wait(wants) => self.wait(now, asked, exchange, wants),
             Placement::Crowded(_) | Placement::Nobody => {
+                live.counters[self.shared.thread].add(Counter::ConnectErrors, 1);
                 self.answer(now, asked, (connection, session), 503, Ended(b'S', b'C'));
             }
         }
@@ -65,7 +67,6 @@ impl Requests<'_> {
     fn placed(&self, backend: usize, server: usize) {
         let live = &self.shared.live.backends[backend];
         let counters = &live.servers[server].counters[self.shared.thread];
-        counters.add(Counter::SessionsTotal, 1);
         counters.add(Counter::Sessions, 1);
     }
 
@@ -93,9 +94,7 @@ impl Requests<'_> {
     pub(super) fn overdue(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
         let Some(exchange) = of(session, asked.stream) else { return };
-        let Some(BackendId(backend)) = exchange.backend else { return };
-        let live = &self.shared.live.backends[backend];
-        live.counters[self.shared.thread].add(Counter::ConnectErrors, 1);
+        tally::back(self.shared, exchange).for_each(|it| it.add(Counter::ConnectErrors, 1));
         exchange.given_up = GivenUp::Queue;
         self.answer(now, asked, (connection, session), 503, Ended(b's', b'Q'));
     }
