@@ -244,10 +244,6 @@ impl Subject for View<'_> {
         own.or_else(|| self.shared.address_of(self.session.bind()))
     }
 
-    fn payload(&self) -> Payload<'_> {
-        Payload { bytes: &[], complete: true }
-    }
-
     fn body(&self) -> Payload<'_> {
         let body = &self.exchange.body;
         Payload { bytes: &body.replay, complete: body.ended || body.gone }
