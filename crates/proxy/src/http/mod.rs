@@ -189,7 +189,10 @@ impl Relay for Http {
             counters.add(Counter::SessionsTotal, 1);
             counters.add(Counter::Sessions, 1);
         }
-        let session = Session::new(now, bind, peer);
+        let mut session = Session::new(now, bind, peer);
+        if let Some(local) = shared.local {
+            session.keep().destination = Some(local);
+        }
         let connection = ServerConnection::default();
         let Self { clients, servers, desk, .. } = self;
         let timeouts = desk.frontends[bind.frontend].fresh;
