@@ -218,7 +218,7 @@ impl View<'_> {
     pub(super) fn client_address(&self) -> Option<SocketAddr> {
         let peer = self.session.peer;
         let is_known = peer.port() != 0 || !peer.ip().is_unspecified();
-        self.exchange.source.or(is_known.then_some(peer))
+        self.exchange.source.or_else(|| is_known.then_some(peer))
     }
 }
 
