@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use fulmar_gateway::{Background, Gateway, Link, Master, Notify, Options, Waiting};
 use fulmar_haproxy::{Config, Environment, Source, ThisMachine};
+use fulmar_sys as sys;
 use signal_hook::consts::{SIGTERM, SIGUSR1};
 
 use super::arguments::Arguments;
@@ -211,6 +212,8 @@ fn serve(
     if let Err(error) = begun.tell() {
         messages.warning(&format!("whoever started this process cannot be told: {error}"));
     }
+    sys::trim_memory(); // what only the start needed: the text of the configuration,
+    sys::release_code(); // and what has read it
     running.join().map_err(|error| failed(error.into()))?;
     fulmar_gateway::farewell(&live, |line| messages.warning(line));
     Ok(0)

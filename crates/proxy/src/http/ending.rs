@@ -7,6 +7,7 @@ use fulmar_haproxy::BackendId;
 use fulmar_proto::{PeerError, Phase};
 
 use crate::counters::Counter;
+use crate::gate;
 use crate::http::desk::{Desk, Errand};
 use crate::http::exchange::{Ended, Exchange, Stage};
 use crate::http::log;
@@ -93,7 +94,7 @@ pub(super) fn leave(shared: &Shared, desk: &mut Desk, exchange: &mut Exchange) {
 
 /// A connection of a client is gone.
 pub(super) fn client_gone(shared: &Shared, session: &Session) {
-    tally::front(shared, session).iter().for_each(|it| it.subtract(Counter::Sessions, 1));
+    gate::leave(shared, session.bind());
 }
 
 /// A connection to a server is idle no more.

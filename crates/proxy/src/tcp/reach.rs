@@ -198,12 +198,13 @@ impl Tcp {
             let there = &shared.live.backends[backend.0];
             there.servers[target.0].counters[shared.thread].add(Counter::Connections, 1);
         }
+        self.begin_to_relay(shared, number);
         let Some(server) = server else { return };
         let Some((connection, _)) = self.servers.get_mut(server) else { return };
         let full = connection.room(RawConnection::STREAM) == 0;
         if ended {
             let _ = connection.send_end(RawConnection::STREAM, Headers::EMPTY);
-            self.handle_half_closed(shared, number);
+            self.handle_ended(now, shared, number, Way::Client);
         }
         let (servers, mut across) = self.side_of(Way::Server);
         servers.touch(now, server, &mut across);

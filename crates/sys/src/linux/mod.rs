@@ -1,5 +1,6 @@
 //! Linux: what other systems lack or do in another way.
 
+mod code;
 mod epoll;
 mod files;
 mod pipes;
@@ -8,6 +9,7 @@ mod sockets;
 mod temporary;
 mod wake;
 
+pub use code::release_code;
 pub use epoll::{EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_modify, epoll_wait};
 pub(crate) use files::{device, modified_nanos};
 pub use files::{open_beneath, read_dir, rename_new};
