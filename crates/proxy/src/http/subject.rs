@@ -235,7 +235,7 @@ impl Subject for View<'_> {
     }
 
     fn source(&self) -> Option<SocketAddr> {
-        Some(self.exchange.source.unwrap_or(self.session.peer))
+        self.client_address()
     }
 
     fn destination(&self) -> Option<SocketAddr> {
