@@ -27,7 +27,6 @@ pub(crate) const ACCEPTED_GLOBAL: &[&str] = &[
     "insecure-setuid-wanted",
     "issuers-chain-path",
     "localpeer",
-    "max-spread-checks",
     "maxpipes",
     "maxsslconn",
     "mworker-max-reloads",

@@ -10,6 +10,7 @@ mod known;
 mod listening;
 mod log;
 mod option;
+mod probes;
 mod rules;
 mod serving;
 mod stats;
@@ -24,7 +25,7 @@ pub(crate) use errors::HTTP_ERRORS;
 pub(crate) use known::{
     ACCEPTED_GLOBAL, ACCEPTED_PROXY, UNSUPPORTED_GLOBAL, UNSUPPORTED_PROXY, accepted,
 };
-pub(crate) use serving::source_address;
+pub(crate) use serving::{interface, source_address};
 pub(crate) use stats::level as socket_level;
 pub(crate) use tls::{suites12, suites13, version as tls_version};
 pub(crate) use userlist::{ROWS as USERLIST, UserlistDraft};
@@ -39,6 +40,7 @@ pub(crate) const PROXY: &[&[Keyword<Draft>]] = &[
     serving::ROWS,
     timeout::ROWS,
     option::ROWS,
+    probes::ROWS,
     rules::ROWS,
     balance::ROWS,
     cookie::ROWS,

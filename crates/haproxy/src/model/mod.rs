@@ -20,7 +20,7 @@ pub use frontend::{
     LogTarget, StatsPage, Target, UseBackend,
 };
 pub use global::{Global, Level, StatsSocket, Tune};
-pub use options::{ForwardFor, HttpMode, Options, Splice};
+pub use options::{ForwardFor, HttpMode, Options, ProbeTimes, Splice};
 pub use server::{
     Check, CheckKind, CheckRequest, Expect, Expected, Observe, OnError, Resolve, RetryOn, Reuse,
     Server, ServerAddress, ServerCheck, ServerProxy, ServerTls, TcpStep,

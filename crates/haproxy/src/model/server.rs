@@ -56,6 +56,8 @@ pub struct Server {
     pub tls: Option<ServerTls>,
     /// `source`.
     pub source: Option<SocketAddr>,
+    /// `source ... interface`.
+    pub interface: Option<String>,
     /// `pool-max-conn`: idle connections that are kept; `None`: no limit of its own.
     pub idle_max: Option<usize>,
     /// `pool-purge-delay`: idle for so long; 5 s.
@@ -286,6 +288,10 @@ pub struct ServerTls {
     pub version_min: Option<TlsVersion>,
     /// `ssl-max-ver`.
     pub version_max: Option<TlsVersion>,
+    /// `no-ssl-reuse`: every handshake is a full one.
+    pub always_anew: bool,
+    /// `crl-file`: certificates that have been revoked.
+    pub crl_file: Option<PathBuf>,
     /// `ciphers` and `ciphersuites`, as rustls names what is left of them; empty: its defaults.
     pub suites: Vec<String>,
 }
