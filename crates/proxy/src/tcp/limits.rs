@@ -47,12 +47,7 @@ impl Limits {
 pub(super) fn client(frontend: &Frontend, backend: Option<&Backend>) -> Timeouts {
     let silence = frontend.timeouts.client;
     let relays = backend.and_then(|backend| backend.timeouts.tunnel).or(silence);
-    Timeouts {
-        handshake: silence,
-        body: relays,
-        tunnel: relays,
-        ..Timeouts::default()
-    }
+    Timeouts { handshake: silence, body: relays, tunnel: relays, ..Timeouts::default() }
 }
 
 /// What holds for a server.
