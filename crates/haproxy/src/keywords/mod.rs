@@ -11,6 +11,7 @@ mod listening;
 mod log;
 mod option;
 mod probes;
+mod protocols;
 mod rules;
 mod serving;
 mod stats;
@@ -45,6 +46,7 @@ pub(crate) const PROXY: &[&[Keyword<Draft>]] = &[
     balance::ROWS,
     cookie::ROWS,
     check::ROWS,
+    protocols::ROWS,
     log::PROXY,
     errors::ROWS,
     stats::PROXY,

@@ -145,11 +145,49 @@ pub enum CheckKind {
         /// Requests, one after the other, each with what is expected.
         steps: Vec<CheckRequest>,
     },
+    /// `option smtpchk` and its like.
+    Protocol(CheckProtocol),
     /// `option tcp-check`: bytes sent, and bytes expected, in order.
     Tcp {
         /// Steps.
         steps: Vec<TcpStep>,
     },
+}
+
+/// A protocol that checks speak a little of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CheckProtocol {
+    /// `option smtpchk`.
+    Smtp {
+        /// `HELO localhost`, or what is said instead.
+        hello: String,
+    },
+    /// `option redis-check`.
+    Redis,
+    /// `option pgsql-check`.
+    PostgreSql {
+        /// Who logs in; no password is sent.
+        user: String,
+    },
+    /// `option mysql-check`.
+    MySql {
+        /// If nobody logs in, the greeting is enough.
+        login: Option<MySqlLogin>,
+    },
+    /// `option ldap-check`.
+    Ldap,
+    /// `option ssl-hello-chk`.
+    SslHello,
+}
+
+/// Who logs in, without a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MySqlLogin {
+    /// The name.
+    pub user: String,
+    /// As before version 4.1.
+    pub is_old: bool,
 }
 
 /// A request of a check, and what is expected.
