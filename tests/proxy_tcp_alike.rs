@@ -108,6 +108,60 @@ const CASES: &[Case] = &[
 /// The first packet of RDP, with a cookie (MS-RDPBCGR, §2.2.1.1).
 const RDP: &[u8] = b"\x03\x00\x00\x28\x23\xe0\x00\x00\x00\x00\x00Cookie: mstshash=somebody\r\n\r\n";
 
+/// Many connections at a time over two threads: each is told what it said, to the end.
+#[test]
+fn several_threads_serve_alike() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (address, echo) = (free_address(), echo());
+    let config = folder.path().join("threads.cfg");
+    let text = format!(
+        "global\n nbthread 2\ndefaults\n mode tcp\n timeout connect 5s\n timeout client 20s\n \
+         timeout server 20s\nlisten echo\n bind {address}\n balance leastconn\n \
+         tcp-response inspect-delay 5s\n tcp-response content accept if {{ res.len gt 3 }}\n \
+         server one {echo} maxconn 5\n server two {echo} maxconn 5\n"
+    );
+    std::fs::write(&config, text).expect("a file");
+    let process = Process::start(command().arg("-db").arg("-f").arg(&config));
+    eventually("it listens", || TcpStream::connect(address).is_ok());
+    let client = |seed: u64| {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let said: Vec<u8> = (0..300_000).map(|_| random.u8(..)).collect();
+        let stream = TcpStream::connect(address).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let mut heard = Vec::new();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                (&stream).write_all(&said).expect("it is taken");
+                stream.shutdown(Shutdown::Write).expect("it stands");
+            });
+            (&stream).read_to_end(&mut heard).expect("it comes back");
+        });
+        assert!(heard == said, "client {seed}");
+    };
+    thread::scope(|scope| {
+        for seed in 0..40 {
+            let client = &client;
+            scope.spawn(move || client(seed));
+        }
+    });
+    end(process, Signal::TERM);
+}
+
+/// A server that says what it hears.
+fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let _ = std::io::copy(&mut &stream, &mut &stream);
+                let _ = stream.shutdown(Shutdown::Write);
+            });
+        }
+    });
+    address
+}
+
 /// What was heard on a connection, and whether it ended.
 type Heard = (String, bool);
 

@@ -26,7 +26,7 @@ pub(super) struct Answer {
 
 impl Tcp {
     /// The server's connection stands: rules are asked at once, if there are any.
-    pub(super) fn begin_to_judge(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+    pub(super) fn begin_to_judge(&mut self, now: Instant, shared: &Shared, number: u32) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let age = session.age(now);
         let (Some(backend), Some(answer)) = (session.backend, &mut session.answer) else { return };
@@ -37,7 +37,7 @@ impl Tcp {
     }
 
     /// Asks the rules about what the server has said so far.
-    pub(super) fn judge(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+    pub(super) fn judge(&mut self, now: Instant, shared: &Shared, number: u32) {
         let live = Arc::clone(&shared.live);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let (Some(backend), Some(answer)) = (session.backend, &session.answer) else { return };
