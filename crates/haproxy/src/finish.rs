@@ -337,7 +337,7 @@ fn binds(drafts: &[BindDraft]) -> Vec<Bind> {
             let id = draft.id.or_else(|| free.next()).unwrap_or(0);
             binds.push(Bind {
                 place: draft.place.clone(),
-                name: draft.name.clone().unwrap_or_else(|| format!("sock-{}", binds.len() + 1)),
+                name: draft.name.clone().unwrap_or_else(|| format!("sock-{id}")),
                 id,
                 address: address.clone(),
                 connections_max: draft.connections_max,
@@ -348,6 +348,9 @@ fn binds(drafts: &[BindDraft]) -> Vec<Bind> {
                 interface: draft.interface.clone(),
                 permissions: draft.permissions,
                 owner: draft.owner,
+                user_timeout: draft.user_timeout,
+                segment_size_max: draft.segment_size_max,
+                fast_open: draft.fast_open,
                 tls: draft.is_tls.then(|| draft.tls.clone()),
             });
         }

@@ -40,8 +40,6 @@ pub(crate) fn asks_line(config: &Config, frontend: &Frontend) -> bool {
 fn of_frontend(frontend: &Frontend) -> bool {
     let tcp = [&frontend.connection_rules, &frontend.session_rules, &frontend.content_rules];
     let tcp = tcp.into_iter().flatten().filter_map(|rule| rule.condition.as_ref());
-    let http = [&frontend.request_rules, &frontend.response_rules, &frontend.after_response_rules];
-    let http = http.into_iter().flatten().filter_map(|rule| rule.condition.as_ref());
     let uses = frontend.use_backends.iter().filter_map(|rule| rule.condition.as_ref());
     let probe = Probe::default();
     if !frontend.logs.is_empty() {
@@ -53,7 +51,7 @@ fn of_frontend(frontend: &Frontend) -> bool {
     probe.ask(&[&frontend.request_rules, &frontend.response_rules, &frontend.after_response_rules]);
     probe.destination.get()
         || frontend.options.original_to.is_some()
-        || tcp.chain(http).chain(uses).any(of_condition)
+        || tcp.chain(uses).any(of_condition)
 }
 
 fn of_backend(backend: &Backend) -> bool {
@@ -61,14 +59,13 @@ fn of_backend(backend: &Backend) -> bool {
         it.send_proxy != ServerProxy::None || matches!(it.address, ServerAddress::Mapped { .. })
     };
     let rules = backend.content_rules.iter().filter_map(|rule| rule.condition.as_ref());
-    let http = backend.request_rules.iter().filter_map(|rule| rule.condition.as_ref());
     let uses = backend.use_servers.iter().map(|(_, condition)| condition);
     let probe = Probe::default();
     probe.ask(&[&backend.request_rules, &backend.response_rules, &backend.after_response_rules]);
     probe.destination.get()
         || backend.options.original_to.is_some()
         || backend.servers.iter().any(|it| told(it))
-        || rules.chain(http).chain(uses).any(of_condition)
+        || rules.chain(uses).any(of_condition)
 }
 
 fn of_condition(condition: &Condition) -> bool {

@@ -15,6 +15,8 @@ mod query;
 mod request;
 mod state;
 
+pub use certificate::common_name;
+
 use std::ops::ControlFlow;
 
 use crate::args::{Args, Takes};
