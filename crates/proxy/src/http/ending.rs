@@ -70,11 +70,6 @@ fn count(now: Instant, shared: &Shared, session: &Session, exchange: &Exchange) 
     if let Some(counters) = of_backend {
         counters.subtract(Counter::Sessions, 1);
     }
-    if exchange.has_place
-        && let Some(counters) = of_server
-    {
-        counters.subtract(Counter::Sessions, 1);
-    }
     let times = &exchange.times;
     let Some(answered) = times.answered else { return };
     let between = |from: Option<Instant>, to: Option<Instant>| match (from, to) {
@@ -106,6 +101,7 @@ pub(super) fn leave(shared: &Shared, desk: &mut Desk, exchange: &mut Exchange) {
     }
     if let Some(server) = exchange.server.filter(|_| std::mem::take(&mut exchange.has_place)) {
         live.group.leave(server);
+        live.servers[server].counters[shared.thread].subtract(Counter::Sessions, 1);
         if live.group.limit(server) > 0 {
             desk.ask(Errand::Serve(backend, Some(server)));
         }
@@ -114,8 +110,11 @@ pub(super) fn leave(shared: &Shared, desk: &mut Desk, exchange: &mut Exchange) {
 
 /// A connection of a client is gone.
 pub(super) fn client_gone(shared: &Shared, session: &Session) {
-    let frontend = &shared.live.frontends[session.bind().frontend];
-    frontend.counters[shared.thread].subtract(Counter::Sessions, 1);
+    let bind = session.bind();
+    let frontend = &shared.live.frontends[bind.frontend];
+    for counters in [&frontend.counters, &frontend.listeners[bind.bind]] {
+        counters[shared.thread].subtract(Counter::Sessions, 1);
+    }
 }
 
 /// A connection to a server is idle no more.
