@@ -211,14 +211,16 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             return self.failed.push(id);
         }
         if ready.hangup && unread && !socket.hangup {
+            socket.parted = true;
             self.hung.push(id);
         }
-        if ready.write && !socket.writable {
+        socket.dead |= ready.failed;
+        if ready.write && connecting {
+            socket.writable = true; // no guess any more
+            self.stood.push(id);
+        } else if ready.write && !socket.writable {
             socket.writable = true;
-            match connecting {
-                true => self.stood.push(id),
-                false => self.sending.push(id),
-            }
+            self.sending.push(id);
         }
         socket.note(ready);
         socket.list(&mut self.due);
@@ -374,6 +376,13 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.reading = on;
             socket.resumed = on;
+            // It ended or failed right behind what was read last, and there is no other edge.
+            if !on && socket.hangup && !socket.eof && !std::mem::replace(&mut socket.parted, true) {
+                match socket.dead {
+                    true => self.failed.push(id),
+                    false => self.hung.push(id),
+                }
+            }
             socket.update_interest(&mut self.selector);
             socket.list(&mut self.due);
         }
@@ -392,7 +401,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let mut failed = false;
         while let Some(id) = self.fresh.pop() {
             let Some(socket) = self.sockets.get_mut(id) else { continue };
-            socket.interest = socket.wants();
+            // That it can be sent on may be a guess, which nobody has tried.
+            let connecting = socket.birth == Birth::Connecting;
+            let wants = socket.wants();
+            socket.interest = Interest { write: wants.write || connecting, ..wants };
             socket.watched = true;
             let tag = socket.tag();
             if let Err(error) = self.selector.watch(socket.fd.as_fd(), tag, socket.interest) {
@@ -410,6 +422,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         !self.due.is_empty()
             || !self.later.is_empty()
             || !self.loads.is_empty()
+            || !self.hung.is_empty()
+            || !self.failed.is_empty()
             || !self.arrivals.is_empty()
     }
 
