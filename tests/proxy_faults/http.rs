@@ -379,7 +379,7 @@ fn shifted(steps: Vec<Step>, before: usize) -> Vec<Step> {
 }
 
 /// An address where nobody listens.
-fn refusing() -> SocketAddr {
+pub(crate) fn refusing() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 

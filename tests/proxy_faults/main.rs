@@ -16,6 +16,7 @@ mod http;
 mod message;
 mod origin;
 mod peer;
+mod tcp;
 
 mod world;
 

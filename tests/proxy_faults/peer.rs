@@ -22,6 +22,8 @@ pub(crate) enum Step {
     Reset,
     /// Reads nothing any more.
     Deaf,
+    /// Does nothing any more, not even when the other side has ended.
+    Hold,
 }
 
 impl fmt::Debug for Step {
@@ -34,6 +36,7 @@ impl fmt::Debug for Step {
             Self::Close => f.write_str("Close"),
             Self::Reset => f.write_str("Reset"),
             Self::Deaf => f.write_str("Deaf"),
+            Self::Hold => f.write_str("Hold"),
         }
     }
 }
@@ -169,7 +172,7 @@ impl Peer {
                 }
             }
             Step::Until(done) if done(&self.got) => {}
-            Step::Until(_) => return Err((step, false)),
+            Step::Until(_) | Step::Hold => return Err((step, false)),
             Step::Then(next) => {
                 for step in next(&self.got).into_iter().rev() {
                     self.steps.push_front(step);
