@@ -59,7 +59,10 @@ impl World {
             return true;
         }
         self.quiet += 1;
-        let is_waiting = !self.proxy.engine().coming.is_empty() && self.quiet < 20;
+        // What the driver has in mind itself, it does in the time of the machine.
+        let is_driving = self.proxy.deadline().is_some();
+        let is_coming = !self.proxy.engine().coming.is_empty();
+        let is_waiting = (is_driving || is_coming) && self.quiet < 20;
         self.quiet < 3 || is_waiting || self.pass()
     }
 
