@@ -347,6 +347,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             }
             Action::Splice { socket } => self.set_splicing(socket),
             Action::Load { socket } => self.loads.push(socket),
+            Action::Silence { socket } => {
+                if let Some(socket) = self.sockets.get_mut(socket) {
+                    // Where nothing helps, the peer hears of a close.
+                    let _ = sys::silence(socket.fd.as_fd());
+                }
+            }
             Action::Close { socket } => {
                 if let Some(socket) = self.sockets.remove(socket) {
                     self.selector.retire(socket.fd);

@@ -35,6 +35,7 @@ pub(super) const ROWS: &[Keyword<Globals>] = &[
     row("node", 0, "<name>", "what the statistics call this machine", node),
     row("description", 0, "<text>", "what the statistics say of it", description),
     row("spread-checks", 0, "<percent>", "checks come earlier or later by so much", spread_checks),
+    row("max-spread-checks", 0, "<time>", "in which first checks begin", max_spread_checks),
     row("tune.maxaccept", 0, "<number>", "connections accepted in a turn", accept_max),
     row("tune.bufsize", 0, "<bytes>", "what a message's head may take", head_size_max),
     row("tune.http.maxhdr", 0, "<number>", "fields that a head may have", fields_max),
@@ -161,6 +162,12 @@ fn description(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> 
 
 fn spread_checks(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     globals.model.spread_checks = number(&line.word("a number of percent")?, "it", 0, 50)?;
+    Ok(())
+}
+
+fn max_spread_checks(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let time = duration(&line.word("a time")?, "it", Unit::Millis)?;
+    globals.model.first_checks_within = (!time.is_zero()).then_some(time);
     Ok(())
 }
 

@@ -98,6 +98,7 @@ fn unsaid() -> Server {
         send_proxy: ServerProxy::None,
         tls: None,
         source: None,
+        interface: None,
         idle_max: None,
         idle_timeout: IDLE,
         reuse_max: None,
@@ -153,6 +154,9 @@ const ROWS: &[Keyword<ServerDraft>] = &[
     row("verifyhost", 0, "<name>", "the name that has to be in it", verifyhost),
     row("ca-file", 0, "<file> | @system-ca", "who signs it", ca_file),
     row("crt", 0, "<file>", "our own certificate", crt),
+    row("crl-file", 0, "<file>", "certificates that have been revoked", crl_file),
+    row("no-ssl-reuse", 0, "", "every handshake is a full one", no_ssl_reuse),
+    row("ssl-reuse", 0, "", "sessions are resumed, which is the default", ssl_reuse),
     row("sni", 0, "<expression>", "the name that is asked for", sni),
     row("source", 0, "<address>", "where connections come from", source),
     row("pool-max-conn", 0, "<number>", "idle connections that are kept", idle_max),
@@ -177,7 +181,6 @@ pub(crate) const ACCEPTED: &[(&str, usize)] = &[
     ("check-alpn", 1),
     ("no-agent-check", 0),
     ("no-sslv3", 0),
-    ("no-ssl-reuse", 0),
     ("no-tfo", 0),
     ("no-tls-tickets", 0),
     ("no-tlsv10", 0),
@@ -189,7 +192,6 @@ pub(crate) const ACCEPTED: &[(&str, usize)] = &[
     ("resolve-net", 1),
     ("resolve-opts", 1),
     ("resolve-prefer", 1),
-    ("ssl-reuse", 0),
     ("stick", 0),
     ("tfo", 0),
     ("tls-tickets", 0),
@@ -203,7 +205,6 @@ pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
     (("agent-port", "agents are not asked"), 1),
     (("agent-send", "agents are not asked"), 1),
     (("check-via-socks4", "SOCKS is not spoken"), 0),
-    (("crl-file", "lists of revoked certificates are not looked at"), 1),
     (("force-sslv3", "1.2 is the oldest version"), 0),
     (("force-tlsv10", "1.2 is the oldest version"), 0),
     (("force-tlsv11", "1.2 is the oldest version"), 0),
@@ -588,6 +589,24 @@ fn crt(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
+fn crl_file(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let column = line.words.column();
+    let path = line.path("a file with revoked certificates", line.globals.ca_base.as_ref())?;
+    readable(&path, column, line)?;
+    server.tls.crl_file = Some(path);
+    Ok(())
+}
+
+fn no_ssl_reuse(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.tls.always_anew = true;
+    Ok(())
+}
+
+fn ssl_reuse(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.tls.always_anew = false;
+    Ok(())
+}
+
 fn readable(path: &std::path::Path, column: u32, line: &Line<'_>) -> Result<(), Fault> {
     let read = line.machine.read(path);
     read.map(drop).map_err(|error| {
@@ -603,6 +622,7 @@ fn sni(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 
 fn source(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     server.model.source = Some(keywords::source_address(line)?);
+    server.model.interface = keywords::interface(line)?;
     Ok(())
 }
 
