@@ -19,6 +19,7 @@ mod direct;
 mod load;
 mod pipe;
 mod portions;
+mod quiet;
 mod receive;
 mod splice;
 mod transmit;

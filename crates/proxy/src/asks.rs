@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 
 use fulmar_haproxy::model::{BindAddress, ServerAddress, ServerProxy};
 use fulmar_haproxy::{Backend, Config, Frontend};
-use fulmar_rules::subject::{Fact, LogField, Payload, Variable};
-use fulmar_rules::{Condition, RequestHead, ResponseHead, Sample, Subject};
+use fulmar_rules::subject::{Fact, LogField};
+use fulmar_rules::{Condition, Sample, Subject};
 
 use crate::shared::BindId;
 
@@ -61,28 +61,8 @@ fn of_condition(condition: &Condition) -> bool {
 struct Probe(Cell<bool>);
 
 impl Subject for Probe {
-    fn request(&self) -> Option<&RequestHead> {
-        None
-    }
-
-    fn response(&self) -> Option<&ResponseHead> {
-        None
-    }
-
-    fn source(&self) -> Option<SocketAddr> {
-        None
-    }
-
     fn destination(&self) -> Option<SocketAddr> {
         self.0.set(true);
-        None
-    }
-
-    fn payload(&self) -> Payload<'_> {
-        Payload { bytes: &[], complete: true }
-    }
-
-    fn variable(&self, _: &Variable) -> Option<Sample<'_>> {
         None
     }
 

@@ -41,12 +41,14 @@ impl Requests<'_> {
         for (server, condition) in &backend.config.use_servers {
             if backend.group.members()[server.0].is_reachable() && condition.holds(&view) {
                 view.exchange.bound = Some(server.0);
+                view.exchange.comes_back.meant = Some(server.0);
                 break;
             }
         }
         if let Some(known) = &backend.config.cookie {
             let ignored = backend.config.ignore_persist.iter().any(|it| it.holds(&view));
-            cookie::read(exchange, known, backend, ignored);
+            let seconds = self.shared.since_epoch(now).as_secs();
+            cookie::read(exchange, known, backend, ignored, seconds);
         }
         Decision::Go
     }

@@ -14,6 +14,7 @@ use super::ending::{By, Ending, When};
 use super::session::{Session, Stage};
 use super::subject::View;
 use crate::counters::{Counter, Counters};
+use crate::gate;
 use crate::journal::Severity;
 use crate::shared::Shared;
 
@@ -180,10 +181,7 @@ impl Tcp {
             self.log(now, shared, number);
         }
         self.desk.sessions.remove(number);
-        let there = &shared.live.frontends[bind.frontend];
-        for counters in [&there.counters, &there.listeners[bind.bind]] {
-            counters[shared.thread].subtract(Counter::Sessions, 1);
-        }
+        gate::leave(shared, bind);
     }
 
     /// A line for the log, if this session is worth one.

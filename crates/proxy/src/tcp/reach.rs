@@ -67,7 +67,6 @@ impl Tcp {
         session.target = Some(server);
         session.seated = true;
         let counters = &there.servers[server.0].counters[shared.thread];
-        counters.add(Counter::SessionsTotal, 1);
         counters.add(Counter::Sessions, 1);
         session.times.dequeued = Some(session.age(now));
         self.connect(now, shared, number);
@@ -156,6 +155,7 @@ impl Tcp {
         session.answer = is_judged.then(Box::default);
         let there = &live.backends[backend.0];
         let server = &there.servers[target.0];
+        server.counters[shared.thread].add(Counter::SessionsTotal, 1);
         server.counters[shared.thread].add(Counter::ConnectsTried, 1);
         let address = there.group.members()[target.0].address();
         let destination = Destination { backend: &there.config, server, address };

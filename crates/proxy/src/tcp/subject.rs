@@ -127,14 +127,6 @@ fn borrowed<'a>(sample: &'a Sample<'static>) -> Sample<'a> {
 }
 
 impl Subject for View<'_> {
-    fn request(&self) -> Option<&RequestHead> {
-        None
-    }
-
-    fn response(&self) -> Option<&ResponseHead> {
-        None
-    }
-
     fn source(&self) -> Option<SocketAddr> {
         self.session.source
     }
@@ -171,14 +163,6 @@ impl Visit<'_> {
 }
 
 impl Subject for Visit<'_> {
-    fn request(&self) -> Option<&RequestHead> {
-        None
-    }
-
-    fn response(&self) -> Option<&ResponseHead> {
-        None
-    }
-
     fn source(&self) -> Option<SocketAddr> {
         self.session.source
     }
