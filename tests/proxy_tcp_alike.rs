@@ -195,9 +195,12 @@ fn all(mut proxy: Command, config: &Path) -> Vec<Seen> {
     let mut text = "global\n log stdout format raw local0\ndefaults\n mode tcp\n \
                     timeout connect 5s\n timeout client 20s\n timeout server 20s\n"
         .to_owned();
-    let mut places = Vec::new();
+    let mut places: Vec<(SocketAddr, Receiver<Heard>)> = Vec::new();
     for (at, case) in CASES.iter().enumerate() {
-        let (address, (origin, heard)) = (free_address(), origin(case.server));
+        // Both proxies would share a port that two listeners have.
+        let is_new = |it: &SocketAddr| places.iter().all(|(taken, _)| taken != it);
+        let address = std::iter::repeat_with(free_address).find(is_new).expect("a free port");
+        let (origin, heard) = origin(case.server);
         let (front, back) = (case.front.join("\n "), case.back.join("\n "));
         let bind = case.bind;
         text += &format!(

@@ -40,6 +40,20 @@ fn tcp(address: &str) -> BindAddress {
 }
 
 #[test]
+fn a_template_is_several_servers() {
+    let all = backend("    server-template app 2-4 127.0.0.1:81 weight 7");
+    let names: Vec<_> = all.servers.iter().map(|it| (&*it.name, it.id, it.weight)).collect();
+    assert_eq!(names, [("app2", 1, 7), ("app3", 2, 7), ("app4", 3, 7)]);
+    let here = ServerAddress::Tcp(([127, 0, 0, 1], 81).into());
+    assert!(all.servers.iter().all(|it| it.address == here));
+    // A name has each of its addresses once, and whoever is left is down.
+    let named = backend("    server-template app 2 app.example:81");
+    let addresses: Vec<_> = named.servers.iter().map(|it| it.address.clone()).collect();
+    assert!(matches!(addresses[0], ServerAddress::Tcp(_)), "{addresses:?}");
+    assert!(matches!(addresses[1], ServerAddress::Unresolved(_)), "{addresses:?}");
+}
+
+#[test]
 fn a_frontend_leads_to_its_backend() {
     let text = format!(
         "{DEFAULTS}frontend web\n bind *:80\n default_backend b\nbackend a\nbackend b\n \

@@ -168,7 +168,6 @@ pub(crate) const UNSUPPORTED_PROXY: &[Unsupported] = &[
     ("rspadd", "it is history: 'http-response add-header' does it"),
     ("rsprep", "it is history: 'http-response replace-header' does it"),
     ("server-state-file-name", "states of servers are not kept on disk"),
-    ("server-template", "a 'server' line each does it"),
     ("stats http-request", "'stats auth' and 'stats admin' are"),
     ("stick", "there are no stick tables: 'cookie' or 'balance source' may do"),
     ("stick-table", "there are no stick tables"),

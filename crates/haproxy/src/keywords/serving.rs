@@ -7,7 +7,7 @@ use fulmar_rules::{Fault, Point, Word};
 use crate::draft::{Draft, Reference};
 use crate::line::Line;
 use crate::model::{RetryOn, Reuse};
-use crate::parameters::server;
+use crate::parameters::server::{self, ServerDraft};
 use crate::rules;
 use crate::table::{BACK, BACKEND, HTTP, Keyword, STRICT, row};
 use crate::values::address::{Ports, Written};
@@ -20,6 +20,13 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
         "<name> <address>[:<port>] [<parameter>...]",
         "where requests go",
         server_line,
+    ),
+    row(
+        "server-template",
+        BACKEND | STRICT,
+        "<prefix> <number> | <first>-<last> <address>[:<port>] [<parameter>...]",
+        "several servers, each at the next address of a name",
+        server_template,
     ),
     row("default-server", BACK | STRICT, "<parameter>...", "what its servers say", default_server),
     row(
@@ -47,6 +54,15 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
 
 fn server_line(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let server = server::parse(draft, line)?;
+    add(draft, server)
+}
+
+fn server_template(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let servers = server::parse_template(draft, line)?;
+    servers.into_iter().try_for_each(|server| add(draft, server))
+}
+
+fn add(draft: &mut Draft, server: ServerDraft) -> Result<(), Fault> {
     let twin = draft.servers.iter().find(|other| other.model.name == server.model.name);
     if let Some(twin) = twin {
         let name = &server.model.name;

@@ -219,12 +219,54 @@ pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
 
 /// Reads a `server` line.
 pub(crate) fn parse(draft: &Draft, line: &mut Line<'_>) -> Result<ServerDraft, Fault> {
+    let name = name(line)?;
+    let (mut server, address) = unplaced(draft, name, line)?;
+    server.model.address = resolved(&server, &address, line, 0)?;
+    server.finish(&address, line)?;
+    Ok(server)
+}
+
+/// Reads a `server-template` line: as many servers as it says, and each has the next address of the
+/// name. Those beyond the last one are down.
+pub(crate) fn parse_template(
+    draft: &Draft,
+    line: &mut Line<'_>,
+) -> Result<Vec<ServerDraft>, Fault> {
+    let prefix = name(line)?;
+    let range = line.word("how many there are")?;
+    let (first, last) = range.text.split_once('-').unwrap_or(("1", &range.text));
+    let bound = |text: &str| {
+        let word = Word { text: text.to_owned(), column: range.column };
+        number(&word, "the number of a server", 1, SERVERS_MAX)
+    };
+    let numbers = bound(first)?..=bound(last)?;
+    let (template, address) = unplaced(draft, prefix, line)?;
+    let mut servers = Vec::new();
+    for (at, number) in numbers.enumerate() {
+        let mut server = template.clone();
+        server.id = None;
+        server.model.name = format!("{}{number}", template.model.name);
+        server.model.address = resolved(&server, &address, line, at)?;
+        server.finish(&address, line)?;
+        servers.push(server);
+    }
+    Ok(servers)
+}
+
+fn name(line: &mut Line<'_>) -> Result<Word, Fault> {
     let name = line.word("the name of a server")?;
     let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
-    if let Some(c) = name.text.chars().find(|&c| !is_known(c)) {
-        let message = format!("'{c}' may not stand in a name: letters, digits, - _ . : may");
-        return Err(Fault::new(name.column, message));
+    match name.text.chars().find(|&c| !is_known(c)) {
+        None => Ok(name),
+        Some(c) => {
+            let message = format!("'{c}' may not stand in a name: letters, digits, - _ . : may");
+            Err(Fault::new(name.column, message))
+        }
     }
+}
+
+/// Everything but where it is, and the word that says that.
+fn unplaced(draft: &Draft, name: Word, line: &mut Line<'_>) -> Result<(ServerDraft, Word), Fault> {
     let address = line.word("the address of a server")?;
     let mut server = draft.default_server.clone();
     server.column = name.column;
@@ -232,9 +274,7 @@ pub(crate) fn parse(draft: &Draft, line: &mut Line<'_>) -> Result<ServerDraft, F
     server.model.place = line.spot.place.clone();
     server.model.written_address = line.expanded(&address)?;
     parameters(&mut server, line)?;
-    server.model.address = resolved(&server, &address, line)?;
-    server.finish(&address, line)?;
-    Ok(server)
+    Ok((server, address))
 }
 
 /// Reads a `default-server` line.
@@ -255,10 +295,12 @@ fn parameters(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault
     super::read(server, line, TABLES, ACCEPTED, UNSUPPORTED, what)
 }
 
+/// `nth`: which address of a name, from 0.
 fn resolved(
     server: &ServerDraft,
     word: &Word,
     line: &mut Line<'_>,
+    nth: usize,
 ) -> Result<ServerAddress, Fault> {
     let wrong = |message| Fault::new(word.column, message);
     let text = &server.model.written_address;
@@ -270,7 +312,12 @@ fn resolved(
         }
         Written::Ip(host, ports) => (host, ports),
     };
-    let ip = match host.resolve(line.machine).or_else(|wrong| server.fallback.ok_or(wrong)) {
+    let found = match host.resolve_nth(line.machine, nth) {
+        Ok(None) => return Ok(ServerAddress::Unresolved(text.clone())),
+        Ok(Some(ip)) => Ok(ip),
+        Err(why) => Err(why),
+    };
+    let ip = match found.or_else(|wrong| server.fallback.ok_or(wrong)) {
         Ok(ip) => ip,
         Err(_) if server.resolve == Resolve::None => {
             return Ok(ServerAddress::Unresolved(text.clone()));
@@ -672,6 +719,9 @@ fn init_addr(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault>
     }
     Ok(())
 }
+
+/// Of one `server-template`.
+const SERVERS_MAX: u32 = 10_000;
 
 /// `inter`, where it is not said.
 const INTERVAL: Duration = Duration::from_secs(2);
