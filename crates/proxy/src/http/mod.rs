@@ -12,14 +12,15 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
+use fulmar_engine::{Action, Endpoint, Links, Passage, SocketId, Timeouts};
 use fulmar_haproxy::Mode;
 use fulmar_proto::{
-    ClientConnection, Connection, FileRange, Input, Layer, Phase, ServerConnection, Transmit,
+    ClientConnection, Connection, FileRange, Input, Layer, Phase, Piped, ServerConnection, Transmit,
 };
 
 use crate::counters::Counter;
 use crate::orders::{SessionView, portion};
+use crate::passing::PASSED_FROM;
 use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, LANES, Relay};
 use crate::shared::{BindId, Shared};
 
@@ -81,6 +82,18 @@ impl Http {
         Self { clients, servers, desk }
     }
 
+    /// Of a response that may pass unseen, only the head, and what of its body cannot be told from
+    /// it.
+    pub(crate) fn receive_max(&self, socket: SocketId) -> usize {
+        let Some((_, seat)) = self.servers.get(socket) else { return usize::MAX };
+        let (backend, server) = seat.place();
+        let waits = self.desk.servers[backend][server].passes && seat.client.is_some();
+        match waits && self.servers.passing(socket) == 0 {
+            true => HEAD_SIZE,
+            false => usize::MAX,
+        }
+    }
+
     /// Does what had to wait.
     fn settle(&mut self, now: Instant, shared: &mut Shared) {
         while let Some(errand) = self.desk.next() {
@@ -96,6 +109,16 @@ impl Http {
             }
             Errand::Touch(socket) => {
                 servers.touch(now, socket, &mut Replies { clients, desk, shared });
+            }
+            Errand::Pass(socket) if clients.owns(socket) => {
+                if clients.passing(socket) >= PASSED_FROM {
+                    clients.pass(socket);
+                }
+            }
+            Errand::Pass(socket) => {
+                if servers.passing(socket) >= PASSED_FROM {
+                    servers.pass(socket);
+                }
             }
             Errand::GoOn(asked) => {
                 let mut requests = Requests { servers, desk, shared };
@@ -275,6 +298,16 @@ impl Relay for Http {
         self.settle(now, shared);
     }
 
+    fn handle_piped(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, piped: Piped) {
+        let Self { clients, servers, desk, .. } = self;
+        if clients.owns(socket) {
+            clients.handle_piped(now, socket, piped, &mut Requests { servers, desk, shared });
+        } else {
+            servers.handle_piped(now, socket, piped, &mut Replies { clients, desk, shared });
+        }
+        self.settle(now, shared);
+    }
+
     fn handle_loaded(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: &[u8]) {
         let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
@@ -433,6 +466,18 @@ impl Relay for Http {
         self.clients.owns(socket) && self.clients.is_last(socket)
     }
 
+    /// As long as there is somebody to pass it to.
+    fn poll_splice(&mut self, socket: SocketId) -> Option<Passage> {
+        let len = if self.clients.owns(socket) {
+            let (_, session) = self.clients.get(socket)?;
+            session.exchange.as_ref()?.passes_request().then(|| self.clients.passing(socket))?
+        } else {
+            let (_, seat) = self.servers.get(socket)?;
+            seat.client.map(|_| self.servers.passing(socket))?
+        };
+        (len > 0).then_some(Passage::Pipe { len })
+    }
+
     fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
         self.servers.poll_endpoint(socket)
     }
@@ -451,3 +496,5 @@ impl Relay for Http {
 
 /// Sets of deadlines that rules may make: theirs are few, unless they take them from requests.
 const LIMITS_LEN_MAX: usize = 4096;
+/// Most heads are shorter; what comes with them is copied.
+const HEAD_SIZE: usize = 8 * 1024;
