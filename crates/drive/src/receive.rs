@@ -37,7 +37,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             if splices {
                 self.splices.push(id);
             } else if receives {
-                self.receives.push(Op::new(id, wanted));
+                self.receives.push(Op::new(id, wanted.min(self.engine.receive_max(id))));
             }
             if resumed && (splices || !receives) {
                 self.resumed.push(id);

@@ -34,7 +34,7 @@ pub(crate) struct Socket {
     pub(crate) resumed: bool,
     /// Nothing can be sent any more, for this reason; what the peer said before is being read.
     pub(crate) broken: Option<io::ErrorKind>,
-    /// What arrives may go straight into a file.
+    /// What arrives may go past the engine.
     pub(crate) splicing: bool,
     /// It stands on a list of sockets to be read.
     pub(crate) listed: bool,

@@ -18,6 +18,7 @@ mod asks;
 mod engine;
 mod facts;
 mod gate;
+mod passing;
 mod relay;
 mod shared;
 

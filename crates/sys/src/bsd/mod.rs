@@ -31,7 +31,7 @@ pub(crate) use own::{
     modified_nanos, socket_of,
 };
 pub use own::{pipe, send_file, send_file_with_head, set_no_signal, thread_cpu};
-pub use pipes::{set_pipe_size, splice_in, splice_out};
+pub use pipes::{set_pipe_size, splice_in, splice_on, splice_out};
 pub use process::{
     allow_descriptors, allowed_cpus, raise_descriptors, release_code, resident_bytes, run_on_cpus,
     trim_memory,
