@@ -56,3 +56,23 @@ fn release(at: usize, len: usize) {
 
 /// `PF_W` (elf(5)).
 const WRITABLE: u32 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Call, Ledger, resident_bytes};
+
+    #[test]
+    fn code_goes_and_comes_back() {
+        let sum = || TABLE.iter().map(|n| u64::from(*n)).sum::<u64>();
+        let before = (sum(), Ledger::here(), resident_bytes().unwrap());
+        release_code();
+        let after = resident_bytes().unwrap();
+        let spent = (Ledger::here() - before.1).count(Call::madvise);
+        assert!(spent.calls > 0, "some segments are only read");
+        assert!(after < before.2, "{after} of {} bytes are left", before.2);
+        assert_eq!(sum(), before.0);
+    }
+
+    static TABLE: [u8; 1 << 20] = [1; 1 << 20];
+}
