@@ -102,10 +102,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Ok(n) => {
                 socket.writable = n == wanted;
                 socket.birth = if connecting { Birth::Standing } else { socket.birth };
-                engine.handle_sent(now, id, n);
                 if connecting {
-                    engine.handle_connected(now, id);
+                    engine.handle_connected(now, id); // before anything that could come of the bytes
                 }
+                engine.handle_sent(now, id, n);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 socket.writable = false;

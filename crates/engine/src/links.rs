@@ -62,6 +62,12 @@ pub trait Handler<C: Connection, T> {
     /// The moment that [`Links::set_timer`] named has come.
     fn handle_timer(&mut self, _now: Instant, _socket: SocketId, _link: (&mut C, &mut T)) {}
 
+    /// Its deadline has passed. True: it goes on all the same, and the deadline begins again.
+    /// False: it ends, with [`End::TimedOut`].
+    fn handle_late(&mut self, _now: Instant, _socket: SocketId, _link: (&mut C, &mut T)) -> bool {
+        false
+    }
+
     /// The connection is gone; its name is stale from now on.
     fn handle_gone(&mut self, now: Instant, socket: SocketId, data: T, end: End);
 }
@@ -141,6 +147,16 @@ enum Fault {
     Broke(PeerError),
     LateHead,
     LateBody,
+}
+
+impl Fault {
+    fn end(self) -> End {
+        match self {
+            Self::Broke(error) => End::Peer(error),
+            Self::LateHead => End::TimedOut(Some(Phase::Head)),
+            Self::LateBody => End::TimedOut(Some(Phase::Body)),
+        }
+    }
 }
 
 impl<C: Connection, T> Link<C, T> {
@@ -449,6 +465,16 @@ impl<C: Connection, T> Links<C, T> {
         self.slots.get(socket)?.between.as_ref()?.layer.info()
     }
 
+    /// True as long as something waits to be sent, here or in the layer below.
+    pub fn is_sending(&self, socket: SocketId) -> bool {
+        self.slots.get(socket).is_some_and(|link| link.announced)
+    }
+
+    /// How a connection will end whose peer did something wrong, and is being told so.
+    pub fn fault(&self, socket: SocketId) -> Option<End> {
+        self.slots.get(socket)?.fault.map(Fault::end)
+    }
+
     /// [`Handler::handle_timer`] is due at `deadline`, once; `None` takes it back.
     pub fn set_timer(&mut self, socket: SocketId, deadline: Option<Instant>) {
         let timer = deadline.map_or(Tick::NEVER, |time| self.desk.wheel.tick_from(time));
@@ -639,8 +665,14 @@ impl<C: Connection, T> Links<C, T> {
     /// The peer is late. If it can be told so it is, and ends soon.
     fn give_up(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
         let Some(link) = self.slots.get_mut(socket) else { return };
+        if link.phase.is_some()
+            && on.handle_late(now, socket, (&mut link.connection, &mut link.data))
+        {
+            link.since = self.desk.wheel.tick(now);
+            return self.settle(now, socket, 0, on);
+        }
         let fault = match link.phase {
-            Some(Phase::Head) => Some(Fault::LateHead),
+            Some(Phase::Idle | Phase::Head) => Some(Fault::LateHead),
             Some(Phase::Body) => Some(Fault::LateBody),
             _ => None,
         };
@@ -713,9 +745,7 @@ impl<C: Connection, T> Links<C, T> {
     fn end(&mut self, now: Instant, socket: SocketId, end: End, on: &mut impl Handler<C, T>) {
         let Some(link) = self.slots.get_mut(socket) else { return };
         let end = match (link.fault, link.between.take()) {
-            (Some(Fault::Broke(error)), _) => End::Peer(error),
-            (Some(Fault::LateHead), _) => End::TimedOut(Some(Phase::Head)),
-            (Some(Fault::LateBody), _) => End::TimedOut(Some(Phase::Body)),
+            (Some(fault), _) => fault.end(),
             (None, Some(between)) => between.end(end),
             (None, None) => end,
         };

@@ -11,6 +11,7 @@ use fulmar_host::{Crew, Listen, Worker};
 use fulmar_proxy::Live;
 use fulmar_sys as sys;
 
+use super::certificates::Certificates;
 use super::{Runtime, World};
 use crate::statistics::Process;
 
@@ -18,15 +19,17 @@ use crate::statistics::Process;
 pub(crate) struct Consoles {
     pub(crate) live: Arc<Live>,
     pub(crate) process: Arc<Process>,
+    pub(crate) certificates: Arc<Certificates>,
 }
 
 impl Crew for Consoles {
     type Engine = Runtime;
     type Report = ();
 
-    fn make(&self, _: &Worker) -> io::Result<Runtime> {
-        let world = World::new(Arc::clone(&self.live), Arc::clone(&self.process));
-        Ok(Runtime::new(sys::now(), world))
+    fn make(&self, worker: &Worker) -> io::Result<Runtime> {
+        let (live, process) = (Arc::clone(&self.live), Arc::clone(&self.process));
+        let world = World::new(live, process, Arc::clone(&self.certificates));
+        Ok(Runtime::new(sys::now(), world, worker.stop()))
     }
 
     fn add_listener(&self, engine: &mut Runtime, worker: &Worker, listener: ListenerId) {
@@ -38,9 +41,8 @@ impl Crew for Consoles {
         engine.world().set_wake(Box::new(move || waker.wake()));
     }
 
-    /// Whoever is being answered when the process ends is not waited for.
-    fn is_done(&self, _: &Runtime, worker: &Worker) -> bool {
-        worker.stop().is_set()
+    fn is_done(&self, engine: &Runtime, _: &Worker) -> bool {
+        engine.is_done()
     }
 
     fn finish(&self, _: &mut Runtime) {}

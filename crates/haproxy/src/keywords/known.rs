@@ -49,7 +49,6 @@ pub(crate) const ACCEPTED_GLOBAL: &[&str] = &[
     "ssl-load-extra-files",
     "ssl-mode-async",
     "ssl-skip-self-issued-ca",
-    "strict-limits",
     "thread-group",
     "thread-groups",
     "tune.buffers.limit",
@@ -103,7 +102,6 @@ pub(crate) const ACCEPTED_GLOBAL: &[&str] = &[
     "tune.vars.txn-max-size",
     "tune.zlib.memlevel",
     "tune.zlib.windowsize",
-    "ulimit-n",
     "zero-warning",
 ];
 
@@ -149,16 +147,13 @@ pub(crate) const UNSUPPORTED_GLOBAL: &[Unsupported] = &[
 /// In proxies.
 pub(crate) const UNSUPPORTED_PROXY: &[Unsupported] = &[
     ("block", "it is history: 'http-request deny' does it"),
-    ("compression", "bodies go through as they are; let the server compress"),
     ("contimeout", "it is history: 'timeout connect'"),
     ("clitimeout", "it is history: 'timeout client'"),
     ("srvtimeout", "it is history: 'timeout server'"),
-    ("declare capture", "'capture request header' is"),
     ("dispatch", "a 'server' line does it"),
     ("email-alert", "no mail is sent"),
     ("external-check", "no programs are started to check servers"),
-    ("filter", "there are no filters"),
-    ("http-send-name-header", "'http-request set-header' with %[srv_name] is near"),
+    ("http-send-name-header", "requests are finished before a server is chosen"),
     ("load-server-state-from-file", "states of servers are not kept on disk"),
     ("log-format-sd", "structured data of syslog is not written"),
     ("option checkcache", "caches look after themselves"),
@@ -167,7 +162,6 @@ pub(crate) const UNSUPPORTED_PROXY: &[Unsupported] = &[
     ("option http-restrict-req-hdr-names", "what RFC 9110 forbids is refused in any case"),
     ("option http-use-proxy-header", "RFC 9110 has no such field"),
     ("option http_proxy", "names of requests are not resolved"),
-    ("option httpslog", "'log-format' with what you need of it is"),
     ("option ldap-check", "'option tcp-check' is"),
     ("option mysql-check", "'option tcp-check' is"),
     ("option pgsql-check", "'option tcp-check' is"),

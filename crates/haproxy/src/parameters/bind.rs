@@ -1,14 +1,15 @@
 //! `bind` lines (HAProxy's configuration manual, §5.1).
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 
 use fulmar_rules::{Fault, Word};
 
+use super::certificates;
+use super::tls::{SaysTls, TlsWords};
 use crate::accounts;
 use crate::keywords;
 use crate::line::Line;
-use crate::model::{BindAddress, BindTls, ClientVerify, Level, Place, TlsVersion};
+use crate::model::{BindAddress, BindTls, ClientVerify, Level, Place};
 use crate::table::{Keyword, Unsupported, row};
 use crate::values::address::{Ports, Written};
 use crate::values::{number, one_of};
@@ -35,11 +36,13 @@ pub(crate) struct BindDraft {
     /// `ssl`.
     pub(crate) is_tls: bool,
     pub(crate) tls: BindTls,
-    suites12: Option<Vec<String>>,
-    suites13: Option<Vec<String>>,
+    words: TlsWords,
 }
 
-pub(crate) const ROWS: &[Keyword<BindDraft>] = &[
+/// All parameters.
+pub(crate) const TABLES: &[&[Keyword<BindDraft>]] = &[ROWS, BindDraft::VERSIONS, BindDraft::TLS];
+
+const ROWS: &[Keyword<BindDraft>] = &[
     row("name", 0, "<name>", "what statistics call it", name),
     row("id", 0, "<number>", "its number in the statistics", id),
     row("maxconn", 0, "<number>", "its connections at a time", maxconn),
@@ -58,20 +61,12 @@ pub(crate) const ROWS: &[Keyword<BindDraft>] = &[
     row("expose-fd", 0, "listeners", "a runtime socket gives listeners away", expose_fd),
     row("ssl", 0, "", "TLS", ssl),
     row("crt", 0, "<file or directory>", "a certificate, with its key", crt),
-    row("crt-list", 0, "<file>", "names of such files, one on a line", crt_list),
+    row("crt-list", 0, "<file>", "such files, one on a line, and names behind them", crt_list),
     row("strict-sni", 0, "", "who names no known name gets no connection", strict_sni),
     row("verify", 0, "none | optional | required", "whether clients show a certificate", verify),
     row("ca-file", 0, "<file>", "who signs those", ca_file),
-    row("alpn", 0, "<protocols>", "what is offered, with commas", alpn),
-    row("ssl-min-ver", 0, "TLSv1.2 | TLSv1.3", "the oldest version", version_min),
-    row("ssl-max-ver", 0, "TLSv1.2 | TLSv1.3", "the newest version", version_max),
-    row("force-tlsv12", 0, "", "1.2 only", force12),
-    row("force-tlsv13", 0, "", "1.3 only", force13),
-    row("no-tlsv12", 0, "", "1.3 only", force13),
-    row("no-tlsv13", 0, "", "1.2 only", no13),
-    row("ciphers", 0, "<ciphers>", "suites of TLS 1.2", ciphers),
-    row("ciphersuites", 0, "<suites>", "suites of TLS 1.3", ciphersuites),
-    row("proto", 0, "h1 | none", "accepted: HTTP/1 is spoken, or nothing", proto),
+    row("crl-file", 0, "<file>", "whose certificates were revoked", crl_file),
+    row("proto", 0, "h1 | none", "accepted: HTTP/1 is spoken, or nothing", super::proto),
     row("no-tls-tickets", 0, "", "sessions are not given away", no_tickets),
 ];
 
@@ -104,7 +99,6 @@ pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
     (("ca-sign-file", "certificates are not made here"), 1),
     (("ca-sign-pass", "certificates are not made here"), 1),
     (("ca-verify-file", "'ca-file' is"), 1),
-    (("crl-file", "lists of revoked certificates are not looked at"), 1),
     (("force-sslv3", "1.2 is the oldest version"), 0),
     (("force-tlsv10", "1.2 is the oldest version"), 0),
     (("force-tlsv11", "1.2 is the oldest version"), 0),
@@ -115,6 +109,12 @@ pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
     (("tls-ticket-keys", "keys of tickets are made at the start"), 1),
     (("transparent", "addresses of others are not listened on"), 0),
 ];
+
+impl SaysTls for BindDraft {
+    fn tls_words(&mut self) -> &mut TlsWords {
+        &mut self.words
+    }
+}
 
 /// Reads addresses and parameters.
 pub(crate) fn parse(line: &mut Line<'_>) -> Result<Vec<BindDraft>, Fault> {
@@ -135,9 +135,8 @@ pub(crate) fn parse(line: &mut Line<'_>) -> Result<Vec<BindDraft>, Fault> {
         level: None,
         exposes_listeners: false,
         is_tls: false,
-        tls: line.globals.bind_tls.for_bind(),
-        suites12: line.globals.bind_tls.suites12.clone(),
-        suites13: line.globals.bind_tls.suites13.clone(),
+        tls: BindTls::default(),
+        words: line.globals.bind_tls.clone(),
     };
     let mut addresses = Vec::new();
     for text in word.text.split(',') {
@@ -145,7 +144,7 @@ pub(crate) fn parse(line: &mut Line<'_>) -> Result<Vec<BindDraft>, Fault> {
         addresses.push(bound(&word, line)?);
     }
     let what = "parameter of a 'bind' line";
-    super::read(&mut template, line, ROWS, ACCEPTED, UNSUPPORTED, what)?;
+    super::read(&mut template, line, TABLES, ACCEPTED, UNSUPPORTED, what)?;
     finish_tls(&mut template, &word, line)?;
     let with = |bound| BindDraft { bound, ..template.clone() };
     Ok(addresses.into_iter().map(with).collect())
@@ -171,7 +170,10 @@ fn bound(word: &Word, line: &Line<'_>) -> Result<Vec<BindAddress>, Fault> {
 }
 
 fn finish_tls(bind: &mut BindDraft, address: &Word, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.suites = both(bind.suites12.take(), bind.suites13.take());
+    bind.tls.suites = bind.words.suites();
+    bind.tls.alpn.clone_from(&bind.words.alpn);
+    (bind.tls.version_min, bind.tls.version_max) = (bind.words.version_min, bind.words.version_max);
+    bind.tls.no_tickets = bind.words.no_tickets;
     if bind.is_tls && bind.tls.certificates.is_empty() {
         let message = "'ssl' wants a certificate: 'crt' is missing";
         return Err(Fault::new(address.column, message));
@@ -184,19 +186,6 @@ fn finish_tls(bind: &mut BindDraft, address: &Word, line: &mut Line<'_>) -> Resu
         return Err(Fault::new(address.column, message));
     }
     Ok(())
-}
-
-/// Suites of both versions; if only those of one are said, rustls' own for the other.
-pub(crate) fn both(suites12: Option<Vec<String>>, suites13: Option<Vec<String>>) -> Vec<String> {
-    let all = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    match (suites12, suites13) {
-        (None, None) => Vec::new(),
-        (suites12, suites13) => {
-            let mut suites: Vec<String> = suites13.unwrap_or_else(|| all(OWN13));
-            suites.extend(suites12.unwrap_or_else(|| all(OWN12)));
-            suites
-        }
-    }
 }
 
 fn name(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
@@ -216,7 +205,7 @@ fn maxconn(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn backlog(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.backlog = Some(number(&line.word("a number")?, "it", 0, u16::MAX)?);
+    bind.backlog = Some(keywords::backlog_of(line)?);
     Ok(())
 }
 
@@ -297,59 +286,14 @@ fn ssl(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
 fn crt(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let column = line.words.column();
     let path = line.path("a file with a certificate", line.globals.crt_base.as_ref())?;
-    let found = certificates(&path, column, line)?;
+    let found = certificates::at(&path, &[], column, line)?;
     bind.tls.certificates.extend(found);
     Ok(())
 }
 
-/// The file itself, or all files of a directory that are no keys of others.
-fn certificates(path: &Path, column: u32, line: &Line<'_>) -> Result<Vec<PathBuf>, Fault> {
-    let unreadable = |path: &Path, error: std::io::Error| {
-        let message = format!("'{}' cannot be read: {error}", path.display());
-        Fault::new(column, message)
-    };
-    let Some(mut files) = line.machine.list(path).map_err(|error| unreadable(path, error))? else {
-        line.machine.read(path).map_err(|error| unreadable(path, error))?;
-        return Ok(vec![path.to_owned()]);
-    };
-    let is_other = |path: &PathBuf| {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let name = name.unwrap_or_default();
-        name.starts_with('.') || BESIDE.iter().any(|end| name.ends_with(end))
-    };
-    files.retain(|path| !is_other(path));
-    files.sort();
-    if files.is_empty() {
-        let message = format!("there is no certificate in '{}'", path.display());
-        return Err(Fault::new(column, message));
-    }
-    Ok(files)
-}
-
-/// A line of such a list names a file; what may follow it is not supported.
 fn crt_list(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let word = line.word("a file that lists certificates")?;
-    let list = line.folder().join(&word.text);
-    let bytes = line.machine.read(&list).map_err(|error| {
-        Fault::new(word.column, format!("'{}' cannot be read: {error}", word.text))
-    })?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    for (number, entry) in (1..).zip(text.lines()) {
-        let mut parts = entry.split_whitespace().take_while(|part| !part.starts_with('#'));
-        let Some(file) = parts.next() else { continue };
-        if let Some(extra) = parts.next() {
-            let message =
-                format!("{}:{number}: '{extra}' behind a file is not supported", word.text);
-            line.complain(Fault::unknown(word.column, message));
-        }
-        let path = match &line.globals.crt_base {
-            Some(base) => base.join(file),
-            None => file.into(),
-        };
-        let path = line.folder().join(path);
-        let found = certificates(&path, word.column, line)?;
-        bind.tls.certificates.extend(found);
-    }
+    let found = certificates::list(line)?;
+    bind.tls.certificates.extend(found);
     Ok(())
 }
 
@@ -378,92 +322,17 @@ fn ca_file(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn alpn(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.alpn = protocols(line)?;
+fn crl_file(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let column = line.words.column();
+    let path = line.path("a file with lists", line.globals.ca_base.as_ref())?;
+    line.machine.read(&path).map_err(|error| {
+        Fault::new(column, format!("'{}' cannot be read: {error}", path.display()))
+    })?;
+    bind.tls.crl_file = Some(path);
     Ok(())
-}
-
-/// Names of protocols; `h2` is left out.
-pub(crate) fn protocols(line: &mut Line<'_>) -> Result<Vec<String>, Fault> {
-    let word = line.word("names of protocols, with commas")?;
-    let mut names: Vec<String> = word.text.split(',').map(str::to_owned).collect();
-    if names.iter().any(|name| name.is_empty() || name.len() > 255) {
-        let message = format!("'{}': a name has 1 to 255 bytes", word.text);
-        return Err(Fault::new(word.column, message));
-    }
-    if names.iter().any(|name| name == "h2") {
-        line.warn(word.column, "'h2' is left out: HTTP/2 is not spoken yet");
-        names.retain(|name| name != "h2");
-    }
-    Ok(names)
-}
-
-fn version_min(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.version_min = keywords::tls_version(line)?;
-    Ok(())
-}
-
-fn version_max(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.version_max = keywords::tls_version(line)?;
-    Ok(())
-}
-
-fn force12(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.version_min = Some(TlsVersion::Tls12);
-    bind.tls.version_max = Some(TlsVersion::Tls12);
-    Ok(())
-}
-
-fn force13(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.version_min = Some(TlsVersion::Tls13);
-    bind.tls.version_max = None;
-    Ok(())
-}
-
-fn no13(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.version_max = Some(TlsVersion::Tls12);
-    Ok(())
-}
-
-fn ciphers(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.suites12 = Some(keywords::suites12(line)?);
-    Ok(())
-}
-
-fn ciphersuites(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.suites13 = Some(keywords::suites13(line)?);
-    Ok(())
-}
-
-fn proto(_bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    protocol(line)
-}
-
-/// The name of what is spoken without being asked for.
-pub(crate) fn protocol(line: &mut Line<'_>) -> Result<(), Fault> {
-    let word = line.word("h1")?;
-    match &*word.text {
-        "h1" | "none" => Ok(()),
-        other => Err(Fault::unknown(word.column, format!("'{other}' is not spoken; h1 is"))),
-    }
 }
 
 fn no_tickets(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.no_tickets = true;
+    bind.words.no_tickets = true;
     Ok(())
 }
-
-/// What lies beside certificates in a directory, and is none.
-const BESIDE: [&str; 5] = [".key", ".issuer", ".ocsp", ".sctl", ".dh"];
-
-/// What rustls has itself, for the version of which nothing is said.
-const OWN13: &[&str] =
-    &["TLS13_AES_256_GCM_SHA384", "TLS13_AES_128_GCM_SHA256", "TLS13_CHACHA20_POLY1305_SHA256"];
-const OWN12: &[&str] = &[
-    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-];

@@ -44,6 +44,19 @@ pub fn raise_descriptors() -> io::Result<Descriptors> {
     Ok(Descriptors { before, now, hard: count(hard) })
 }
 
+/// `setrlimit(2)`: this many descriptors, also beyond the hard limit, which privileged processes may
+/// raise.
+///
+/// # Errors
+/// As the manual page says.
+pub fn allow_descriptors(count: u64) -> io::Result<()> {
+    let count = libc::rlim_t::try_from(count).unwrap_or(libc::rlim_t::MAX);
+    let limit = libc::rlimit { rlim_cur: count, rlim_max: count };
+    // SAFETY: `limit` is live; the call only reads it.
+    let result = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    syscall!(setrlimit, result).map(drop)
+}
+
 #[allow(clippy::useless_conversion, reason = "FreeBSD's limits have a sign")]
 fn count(limit: libc::rlim_t) -> u64 {
     u64::try_from(limit).unwrap_or(u64::MAX)

@@ -15,7 +15,8 @@ pub(crate) use files::{device, modified_nanos};
 pub use files::{open_beneath, read_dir, rename_new};
 pub use pipes::{pipe, set_pipe_size, splice_in, splice_out};
 pub use process::{
-    allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus, thread_cpu, trim_memory,
+    allow_descriptors, allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus, thread_cpu,
+    trim_memory,
 };
 pub(crate) use sockets::{accept_into, socket_of};
 pub use sockets::{
