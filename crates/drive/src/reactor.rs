@@ -22,7 +22,7 @@ use crate::poll::Poll;
 use crate::portions::{Portions, Throttle};
 use crate::quiet::Quiet;
 use crate::receive::BLOCK_SIZE;
-use crate::selector::{Interest, Ready, Selector, Tag, Until, Waiter};
+use crate::selector::{Interest, Ready, Selector, Tag, Tail, Until, Waiter};
 use crate::socket::{Birth, Socket, Sockets};
 use crate::waker::Waker;
 use crate::watch::Foreign;
@@ -492,19 +492,18 @@ impl<E: Engine, W: Waiter> Reactor<E, W> {
         for at in 0..n {
             let (tag, ready) = self.selector.event(at);
             self.note(tag, ready);
-            if self.selector.has_ended(at) {
-                self.note_end(tag);
-            }
+            self.note_tail(tag, self.selector.tail(at));
         }
         self.perform(now);
         Ok(())
     }
 
-    fn note_end(&mut self, tag: Tag) {
+    fn note_tail(&mut self, tag: Tag, tail: Tail) {
         if let Tag::Socket(id) = tag
+            && tail != Tail::Open
             && let Some(socket) = self.sockets.get_mut(id)
         {
-            socket.ended = true;
+            socket.tail = tail;
         }
     }
 }
