@@ -2,13 +2,11 @@
 //! at every byte, and changed at every byte.
 
 use std::io::Read;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 
 use fulmar_rules::context::NoFiles;
-use fulmar_rules::subject::{Fact, Payload, Variable};
-use fulmar_rules::{
-    Acls, Condition, Context, Expression, RequestHead, ResponseHead, Sample, Subject, Word, Words,
-};
+use fulmar_rules::subject::Payload;
+use fulmar_rules::{Acls, Condition, Context, Expression, Subject, Word, Words};
 use fulmar_tests::process::{Process, peer, text};
 use fulmar_tests::tls_end::TlsEnd;
 use fulmar_tls::{ClientOptions, ClientTls};
@@ -154,31 +152,7 @@ impl First<'_> {
 }
 
 impl Subject for First<'_> {
-    fn request(&self) -> Option<&RequestHead> {
-        None
-    }
-
-    fn response(&self) -> Option<&ResponseHead> {
-        None
-    }
-
-    fn source(&self) -> Option<SocketAddr> {
-        None
-    }
-
-    fn destination(&self) -> Option<SocketAddr> {
-        None
-    }
-
     fn payload(&self) -> Payload<'_> {
         Payload { bytes: self.bytes, complete: self.complete }
-    }
-
-    fn variable(&self, _variable: &Variable) -> Option<Sample<'_>> {
-        None
-    }
-
-    fn fact(&self, _fact: &Fact) -> Option<Sample<'_>> {
-        None
     }
 }

@@ -12,7 +12,7 @@ use crate::draft::{Draft, Globals, Kind};
 use crate::keywords::{self, UserlistDraft, accepted};
 use crate::line::{Line, Said, Spot};
 use crate::load::{Environment, Options};
-use crate::machine::Machine;
+use crate::machine::{Machine, host_name};
 use crate::model::{Config, Place};
 use crate::table::{self, Keyword, Sections, Unsupported};
 use crate::text::{self, blocks};
@@ -61,6 +61,8 @@ impl<'a> Reader<'a> {
         let mut environment = environment.clone();
         let files: Vec<&str> = texts.iter().map(|(name, _)| &**name).collect();
         environment.0.insert("HAPROXY_CFGFILES".to_owned(), files.join(";"));
+        let peer = environment.0.entry("HAPROXY_LOCALPEER".to_owned());
+        peer.or_insert_with(|| host_name(machine));
         Self {
             machine,
             options,
@@ -457,7 +459,9 @@ impl Reader<'_> {
         let found = SECTIONS_UNSUPPORTED.iter().find(|(name, _)| *name == word.text);
         let why = found.map_or("", |(_, why)| *why);
         let message = format!("sections '{}' are not supported: {why}", word.text);
-        let severity = match self.options.lenient.sections {
+        let may_be_missing =
+            self.options.lenient.sections || SECTIONS_SPARED.contains(&&*word.text);
+        let severity = match may_be_missing {
             true => Severity::Warning,
             false => Severity::Alert,
         };
@@ -638,5 +642,9 @@ pub(crate) const SECTIONS_UNSUPPORTED: &[Unsupported] = &[
     ("ring", "logs go to syslog or a descriptor"),
     ("crt-store", "certificates stand in 'bind' lines"),
 ];
+
+/// Of these, sections whose absence nobody has to notice: without a cache more answers come from
+/// servers, and peers exchange what is refused where it is said.
+const SECTIONS_SPARED: [&str; 2] = ["cache", "peers"];
 
 const MESSAGES: [&str; 4] = [".notice", ".warning", ".alert", ".diag"];

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::Place;
 
@@ -10,7 +11,7 @@ use super::Place;
 pub struct Bind {
     /// Where it stands.
     pub place: Place,
-    /// `name`: as statistics show it; `sock-N` if it is not said.
+    /// `name`: as statistics show it; `sock-` and its number if it is not said.
     pub name: String,
     /// `id`, or the number within the frontend, from 1.
     pub id: u32,
@@ -32,6 +33,12 @@ pub struct Bind {
     pub permissions: Option<u32>,
     /// See above.
     pub owner: (Option<u32>, Option<u32>),
+    /// `tcp-ut`: how long bytes may stay unacknowledged.
+    pub user_timeout: Option<Duration>,
+    /// `mss`: the largest segment that clients are told of.
+    pub segment_size_max: Option<u16>,
+    /// `tfo`: TCP Fast Open.
+    pub fast_open: bool,
     /// `ssl`.
     pub tls: Option<BindTls>,
 }

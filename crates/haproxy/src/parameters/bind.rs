@@ -1,17 +1,19 @@
 //! `bind` lines (HAProxy's configuration manual, §5.1).
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use fulmar_rules::{Fault, Word};
 
 use super::certificates;
+use super::tls::{SaysTls, TlsWords};
 use crate::accounts;
 use crate::keywords;
 use crate::line::Line;
-use crate::model::{BindAddress, BindTls, ClientVerify, Level, Place, TlsVersion};
+use crate::model::{BindAddress, BindTls, ClientVerify, Level, Place};
 use crate::table::{Keyword, Unsupported, row};
 use crate::values::address::{Ports, Written};
-use crate::values::{number, one_of};
+use crate::values::{Unit, duration, number, one_of};
 
 /// A `bind` line, or one of its addresses: several ports of it are several of `bound`.
 #[derive(Clone, Debug)]
@@ -26,6 +28,9 @@ pub(crate) struct BindDraft {
     pub(crate) defer_accept: bool,
     pub(crate) v6only: Option<bool>,
     pub(crate) interface: Option<String>,
+    pub(crate) user_timeout: Option<Duration>,
+    pub(crate) segment_size_max: Option<u16>,
+    pub(crate) fast_open: bool,
     pub(crate) permissions: Option<u32>,
     pub(crate) owner: (Option<u32>, Option<u32>),
     /// Of a runtime socket.
@@ -35,11 +40,13 @@ pub(crate) struct BindDraft {
     /// `ssl`.
     pub(crate) is_tls: bool,
     pub(crate) tls: BindTls,
-    suites12: Option<Vec<String>>,
-    suites13: Option<Vec<String>>,
+    words: TlsWords,
 }
 
-pub(crate) const ROWS: &[Keyword<BindDraft>] = &[
+/// All parameters.
+pub(crate) const TABLES: &[&[Keyword<BindDraft>]] = &[ROWS, BindDraft::VERSIONS, BindDraft::TLS];
+
+const ROWS: &[Keyword<BindDraft>] = &[
     row("name", 0, "<name>", "what statistics call it", name),
     row("id", 0, "<number>", "its number in the statistics", id),
     row("maxconn", 0, "<number>", "its connections at a time", maxconn),
@@ -49,6 +56,9 @@ pub(crate) const ROWS: &[Keyword<BindDraft>] = &[
     row("v4v6", 0, "", "an address of IPv6 takes connections of IPv4, too", v4v6),
     row("v6only", 0, "", "it does not", v6only),
     row("interface", 0, "<name>", "only what arrives there", interface),
+    row("mss", 0, "<bytes>", "the largest segment that clients are told of", mss),
+    row("tcp-ut", 0, "<time>", "how long bytes may stay unacknowledged", user_timeout),
+    row("tfo", 0, "", "bytes may come with the first packet (TCP Fast Open)", fast_open),
     row("mode", 0, "<octal>", "permissions of a Unix socket", mode),
     row("user", 0, "<name>", "its owner", user),
     row("uid", 0, "<number>", "the same, by number", uid),
@@ -63,16 +73,7 @@ pub(crate) const ROWS: &[Keyword<BindDraft>] = &[
     row("verify", 0, "none | optional | required", "whether clients show a certificate", verify),
     row("ca-file", 0, "<file>", "who signs those", ca_file),
     row("crl-file", 0, "<file>", "whose certificates were revoked", crl_file),
-    row("alpn", 0, "<protocols>", "what is offered, with commas", alpn),
-    row("ssl-min-ver", 0, "TLSv1.2 | TLSv1.3", "the oldest version", version_min),
-    row("ssl-max-ver", 0, "TLSv1.2 | TLSv1.3", "the newest version", version_max),
-    row("force-tlsv12", 0, "", "1.2 only", force12),
-    row("force-tlsv13", 0, "", "1.3 only", force13),
-    row("no-tlsv12", 0, "", "1.3 only", force13),
-    row("no-tlsv13", 0, "", "1.2 only", no13),
-    row("ciphers", 0, "<ciphers>", "suites of TLS 1.2", ciphers),
-    row("ciphersuites", 0, "<suites>", "suites of TLS 1.3", ciphersuites),
-    row("proto", 0, "h1 | none", "accepted: HTTP/1 is spoken, or nothing", proto),
+    row("proto", 0, "h1 | none", "accepted: HTTP/1 is spoken, or nothing", super::proto),
     row("no-tls-tickets", 0, "", "sessions are not given away", no_tickets),
 ];
 
@@ -83,7 +84,6 @@ pub(crate) const ACCEPTED: &[(&str, usize)] = &[
     ("crt-ignore-err", 1),
     ("curves", 1),
     ("ecdhe", 1),
-    ("mss", 1),
     ("nice", 1),
     ("no-ca-names", 0),
     ("no-sslv3", 0),
@@ -94,8 +94,6 @@ pub(crate) const ACCEPTED: &[(&str, usize)] = &[
     ("process", 1),
     ("severity-output", 1),
     ("shards", 1),
-    ("tcp-ut", 1),
-    ("tfo", 0),
     ("thread", 1),
 ];
 
@@ -116,6 +114,12 @@ pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
     (("transparent", "addresses of others are not listened on"), 0),
 ];
 
+impl SaysTls for BindDraft {
+    fn tls_words(&mut self) -> &mut TlsWords {
+        &mut self.words
+    }
+}
+
 /// Reads addresses and parameters.
 pub(crate) fn parse(line: &mut Line<'_>) -> Result<Vec<BindDraft>, Fault> {
     let word = line.word("an address")?;
@@ -130,14 +134,16 @@ pub(crate) fn parse(line: &mut Line<'_>) -> Result<Vec<BindDraft>, Fault> {
         defer_accept: false,
         v6only: None,
         interface: None,
+        user_timeout: None,
+        segment_size_max: None,
+        fast_open: false,
         permissions: None,
         owner: (None, None),
         level: None,
         exposes_listeners: false,
         is_tls: false,
-        tls: line.globals.bind_tls.for_bind(),
-        suites12: line.globals.bind_tls.suites12.clone(),
-        suites13: line.globals.bind_tls.suites13.clone(),
+        tls: BindTls::default(),
+        words: line.globals.bind_tls.clone(),
     };
     let mut addresses = Vec::new();
     for text in word.text.split(',') {
@@ -145,7 +151,7 @@ pub(crate) fn parse(line: &mut Line<'_>) -> Result<Vec<BindDraft>, Fault> {
         addresses.push(bound(&word, line)?);
     }
     let what = "parameter of a 'bind' line";
-    super::read(&mut template, line, ROWS, ACCEPTED, UNSUPPORTED, what)?;
+    super::read(&mut template, line, TABLES, ACCEPTED, UNSUPPORTED, what)?;
     finish_tls(&mut template, &word, line)?;
     let with = |bound| BindDraft { bound, ..template.clone() };
     Ok(addresses.into_iter().map(with).collect())
@@ -171,7 +177,10 @@ fn bound(word: &Word, line: &Line<'_>) -> Result<Vec<BindAddress>, Fault> {
 }
 
 fn finish_tls(bind: &mut BindDraft, address: &Word, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.suites = both(bind.suites12.take(), bind.suites13.take());
+    bind.tls.suites = bind.words.suites();
+    bind.tls.alpn.clone_from(&bind.words.alpn);
+    (bind.tls.version_min, bind.tls.version_max) = (bind.words.version_min, bind.words.version_max);
+    bind.tls.no_tickets = bind.words.no_tickets;
     if bind.is_tls && bind.tls.certificates.is_empty() {
         let message = "'ssl' wants a certificate: 'crt' is missing";
         return Err(Fault::new(address.column, message));
@@ -184,19 +193,6 @@ fn finish_tls(bind: &mut BindDraft, address: &Word, line: &mut Line<'_>) -> Resu
         return Err(Fault::new(address.column, message));
     }
     Ok(())
-}
-
-/// Suites of both versions; if only those of one are said, rustls' own for the other.
-pub(crate) fn both(suites12: Option<Vec<String>>, suites13: Option<Vec<String>>) -> Vec<String> {
-    let all = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    match (suites12, suites13) {
-        (None, None) => Vec::new(),
-        (suites12, suites13) => {
-            let mut suites: Vec<String> = suites13.unwrap_or_else(|| all(OWN13));
-            suites.extend(suites12.unwrap_or_else(|| all(OWN12)));
-            suites
-        }
-    }
 }
 
 fn name(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
@@ -216,7 +212,7 @@ fn maxconn(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn backlog(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.backlog = Some(number(&line.word("a number")?, "it", 0, u16::MAX)?);
+    bind.backlog = Some(keywords::backlog_of(line)?);
     Ok(())
 }
 
@@ -242,6 +238,21 @@ fn v6only(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
 
 fn interface(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     bind.interface = Some(line.word("an interface")?.text);
+    Ok(())
+}
+
+fn mss(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.segment_size_max = Some(number(&line.word("a number of bytes")?, "it", 1, u16::MAX)?);
+    Ok(())
+}
+
+fn user_timeout(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.user_timeout = Some(duration(&line.word("a time")?, "it", Unit::Millis)?);
+    Ok(())
+}
+
+fn fast_open(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.fast_open = true;
     Ok(())
 }
 
@@ -343,89 +354,7 @@ fn crl_file(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn alpn(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.alpn = protocols(line)?;
-    Ok(())
-}
-
-/// Names of protocols; `h2` is left out.
-pub(crate) fn protocols(line: &mut Line<'_>) -> Result<Vec<String>, Fault> {
-    let word = line.word("names of protocols, with commas")?;
-    let mut names: Vec<String> = word.text.split(',').map(str::to_owned).collect();
-    if names.iter().any(|name| name.is_empty() || name.len() > 255) {
-        let message = format!("'{}': a name has 1 to 255 bytes", word.text);
-        return Err(Fault::new(word.column, message));
-    }
-    if names.iter().any(|name| name == "h2") {
-        line.warn(word.column, "'h2' is left out: HTTP/2 is not spoken yet");
-        names.retain(|name| name != "h2");
-    }
-    Ok(names)
-}
-
-fn version_min(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.version_min = keywords::tls_version(line)?;
-    Ok(())
-}
-
-fn version_max(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.version_max = keywords::tls_version(line)?;
-    Ok(())
-}
-
-fn force12(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.version_min = Some(TlsVersion::Tls12);
-    bind.tls.version_max = Some(TlsVersion::Tls12);
-    Ok(())
-}
-
-fn force13(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.version_min = Some(TlsVersion::Tls13);
-    bind.tls.version_max = None;
-    Ok(())
-}
-
-fn no13(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.version_max = Some(TlsVersion::Tls12);
-    Ok(())
-}
-
-fn ciphers(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.suites12 = Some(keywords::suites12(line)?);
-    Ok(())
-}
-
-fn ciphersuites(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.suites13 = Some(keywords::suites13(line)?);
-    Ok(())
-}
-
-fn proto(_bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    protocol(line)
-}
-
-/// The name of what is spoken without being asked for.
-pub(crate) fn protocol(line: &mut Line<'_>) -> Result<(), Fault> {
-    let word = line.word("h1")?;
-    match &*word.text {
-        "h1" | "none" => Ok(()),
-        other => Err(Fault::unknown(word.column, format!("'{other}' is not spoken; h1 is"))),
-    }
-}
-
 fn no_tickets(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.no_tickets = true;
+    bind.words.no_tickets = true;
     Ok(())
 }
-
-/// What rustls has itself, for the version of which nothing is said.
-const OWN13: &[&str] =
-    &["TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256"];
-const OWN12: &[&str] = &[
-    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-];

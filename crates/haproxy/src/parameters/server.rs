@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use fulmar_rules::{Fault, Word};
 
-use super::bind::{both, protocol, protocols};
+use super::tls::{SaysTls, TlsWords};
 use crate::draft::Draft;
 use crate::keywords;
 use crate::line::Line;
 use crate::model::{
     Observe, OnError, Place, Resolve, Server, ServerAddress, ServerCheck, ServerProxy, ServerTls,
-    TlsVersion,
 };
 use crate::rules;
 use crate::table::{Keyword, Unsupported, row};
@@ -36,8 +35,7 @@ pub(crate) struct ServerDraft {
     /// `verify`: `None` is not said.
     verify: Option<bool>,
     ca_said: bool,
-    suites12: Option<Vec<String>>,
-    suites13: Option<Vec<String>>,
+    words: TlsWords,
     resolve: Resolve,
     /// `init-addr`: where it is if its name has no address.
     fallback: Option<IpAddr>,
@@ -68,8 +66,7 @@ impl Default for ServerDraft {
             tls: ServerTls::default(),
             verify: None,
             ca_said: false,
-            suites12: None,
-            suites13: None,
+            words: TlsWords::default(),
             resolve: Resolve::Libc,
             fallback: None,
         }
@@ -101,6 +98,7 @@ fn unsaid() -> Server {
         send_proxy: ServerProxy::None,
         tls: None,
         source: None,
+        interface: None,
         idle_max: None,
         idle_timeout: IDLE,
         reuse_max: None,
@@ -109,7 +107,11 @@ fn unsaid() -> Server {
     }
 }
 
-pub(crate) const ROWS: &[Keyword<ServerDraft>] = &[
+/// All parameters.
+pub(crate) const TABLES: &[&[Keyword<ServerDraft>]] =
+    &[ROWS, ServerDraft::VERSIONS, ServerDraft::TLS];
+
+const ROWS: &[Keyword<ServerDraft>] = &[
     row("id", 0, "<number>", "its number in the statistics", id),
     row("weight", 0, "<0-256>", "its share of the load", weight),
     row("backup", 0, "", "it is used when no other is usable", backup),
@@ -152,24 +154,18 @@ pub(crate) const ROWS: &[Keyword<ServerDraft>] = &[
     row("verifyhost", 0, "<name>", "the name that has to be in it", verifyhost),
     row("ca-file", 0, "<file> | @system-ca", "who signs it", ca_file),
     row("crt", 0, "<file>", "our own certificate", crt),
+    row("crl-file", 0, "<file>", "certificates that have been revoked", crl_file),
+    row("no-ssl-reuse", 0, "", "every handshake is a full one", no_ssl_reuse),
+    row("ssl-reuse", 0, "", "sessions are resumed, which is the default", ssl_reuse),
     row("sni", 0, "<expression>", "the name that is asked for", sni),
-    row("alpn", 0, "<protocols>", "what is offered, with commas", alpn),
-    row("ssl-min-ver", 0, "TLSv1.2 | TLSv1.3", "the oldest version", version_min),
-    row("ssl-max-ver", 0, "TLSv1.2 | TLSv1.3", "the newest version", version_max),
-    row("force-tlsv12", 0, "", "1.2 only", force12),
-    row("force-tlsv13", 0, "", "1.3 only", force13),
-    row("no-tlsv12", 0, "", "1.3 only", force13),
-    row("no-tlsv13", 0, "", "1.2 only", no13),
-    row("ciphers", 0, "<ciphers>", "suites of TLS 1.2", ciphers),
-    row("ciphersuites", 0, "<suites>", "suites of TLS 1.3", ciphersuites),
     row("source", 0, "<address>", "where connections come from", source),
     row("pool-max-conn", 0, "<number>", "idle connections that are kept", idle_max),
     row("pool-purge-delay", 0, "<time>", "how long", idle_timeout),
     row("max-reuse", 0, "<number>", "exchanges on a connection after the first", reuse_max),
     row("tcp-ut", 0, "<time>", "how long bytes may stay unacknowledged", user_timeout),
     row("redir", 0, "<prefix>", "GET and HEAD are sent there instead", redir),
-    row("proto", 0, "h1 | none", "accepted: HTTP/1 is spoken, or nothing", proto),
-    row("check-proto", 0, "h1 | none", "the same of checks", proto),
+    row("proto", 0, "h1 | none", "accepted: HTTP/1 is spoken, or nothing", super::proto),
+    row("check-proto", 0, "h1 | none", "the same of checks", super::proto),
     row(
         "init-addr",
         0,
@@ -185,7 +181,6 @@ pub(crate) const ACCEPTED: &[(&str, usize)] = &[
     ("check-alpn", 1),
     ("no-agent-check", 0),
     ("no-sslv3", 0),
-    ("no-ssl-reuse", 0),
     ("no-tfo", 0),
     ("no-tls-tickets", 0),
     ("no-tlsv10", 0),
@@ -197,7 +192,6 @@ pub(crate) const ACCEPTED: &[(&str, usize)] = &[
     ("resolve-net", 1),
     ("resolve-opts", 1),
     ("resolve-prefer", 1),
-    ("ssl-reuse", 0),
     ("stick", 0),
     ("tfo", 0),
     ("tls-tickets", 0),
@@ -211,7 +205,6 @@ pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
     (("agent-port", "agents are not asked"), 1),
     (("agent-send", "agents are not asked"), 1),
     (("check-via-socks4", "SOCKS is not spoken"), 0),
-    (("crl-file", "lists of revoked certificates are not looked at"), 1),
     (("force-sslv3", "1.2 is the oldest version"), 0),
     (("force-tlsv10", "1.2 is the oldest version"), 0),
     (("force-tlsv11", "1.2 is the oldest version"), 0),
@@ -226,12 +219,54 @@ pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
 
 /// Reads a `server` line.
 pub(crate) fn parse(draft: &Draft, line: &mut Line<'_>) -> Result<ServerDraft, Fault> {
+    let name = name(line)?;
+    let (mut server, address) = unplaced(draft, name, line)?;
+    server.model.address = resolved(&server, &address, line, 0)?;
+    server.finish(&address, line)?;
+    Ok(server)
+}
+
+/// Reads a `server-template` line: as many servers as it says, and each has the next address of the
+/// name. Those beyond the last one are down.
+pub(crate) fn parse_template(
+    draft: &Draft,
+    line: &mut Line<'_>,
+) -> Result<Vec<ServerDraft>, Fault> {
+    let prefix = name(line)?;
+    let range = line.word("how many there are")?;
+    let (first, last) = range.text.split_once('-').unwrap_or(("1", &range.text));
+    let bound = |text: &str| {
+        let word = Word { text: text.to_owned(), column: range.column };
+        number(&word, "the number of a server", 1, SERVERS_MAX)
+    };
+    let numbers = bound(first)?..=bound(last)?;
+    let (template, address) = unplaced(draft, prefix, line)?;
+    let mut servers = Vec::new();
+    for (at, number) in numbers.enumerate() {
+        let mut server = template.clone();
+        server.id = None;
+        server.model.name = format!("{}{number}", template.model.name);
+        server.model.address = resolved(&server, &address, line, at)?;
+        server.finish(&address, line)?;
+        servers.push(server);
+    }
+    Ok(servers)
+}
+
+fn name(line: &mut Line<'_>) -> Result<Word, Fault> {
     let name = line.word("the name of a server")?;
     let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
-    if let Some(c) = name.text.chars().find(|&c| !is_known(c)) {
-        let message = format!("'{c}' may not stand in a name: letters, digits, - _ . : may");
-        return Err(Fault::new(name.column, message));
+    match name.text.chars().find(|&c| !is_known(c)) {
+        None => Ok(name),
+        Some(c) => {
+            let message = format!("'{c}' may not stand in a name: letters, digits, - _ . : may");
+            Err(Fault::new(name.column, message))
+        }
     }
+}
+
+/// Everything but where it is, and the word that says that.
+fn unplaced(draft: &Draft, name: Word, line: &mut Line<'_>) -> Result<(ServerDraft, Word), Fault> {
     let address = line.word("the address of a server")?;
     let mut server = draft.default_server.clone();
     server.column = name.column;
@@ -239,9 +274,7 @@ pub(crate) fn parse(draft: &Draft, line: &mut Line<'_>) -> Result<ServerDraft, F
     server.model.place = line.spot.place.clone();
     server.model.written_address = line.expanded(&address)?;
     parameters(&mut server, line)?;
-    server.model.address = resolved(&server, &address, line)?;
-    server.finish(&address, line)?;
-    Ok(server)
+    Ok((server, address))
 }
 
 /// Reads a `default-server` line.
@@ -259,13 +292,15 @@ pub(crate) fn parse_default(draft: &mut Draft, line: &mut Line<'_>) -> Result<()
 
 fn parameters(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let what = "parameter of a 'server' line";
-    super::read(server, line, ROWS, ACCEPTED, UNSUPPORTED, what)
+    super::read(server, line, TABLES, ACCEPTED, UNSUPPORTED, what)
 }
 
+/// `nth`: which address of a name, from 0.
 fn resolved(
     server: &ServerDraft,
     word: &Word,
     line: &mut Line<'_>,
+    nth: usize,
 ) -> Result<ServerAddress, Fault> {
     let wrong = |message| Fault::new(word.column, message);
     let text = &server.model.written_address;
@@ -277,7 +312,12 @@ fn resolved(
         }
         Written::Ip(host, ports) => (host, ports),
     };
-    let ip = match host.resolve(line.machine).or_else(|wrong| server.fallback.ok_or(wrong)) {
+    let found = match host.resolve_nth(line.machine, nth) {
+        Ok(None) => return Ok(ServerAddress::Unresolved(text.clone())),
+        Ok(Some(ip)) => Ok(ip),
+        Err(why) => Err(why),
+    };
+    let ip = match found.or_else(|wrong| server.fallback.ok_or(wrong)) {
         Ok(ip) => ip,
         Err(_) if server.resolve == Resolve::None => {
             return Ok(ServerAddress::Unresolved(text.clone()));
@@ -293,6 +333,12 @@ fn resolved(
         Ports::Range(..) => Err(wrong(format!("'{text}': one port is wanted here"))),
         Ports::None => Ok(ServerAddress::Mapped { address: ip, offset: 0 }),
         Ports::Offset(offset) => Ok(ServerAddress::Mapped { address: ip, offset }),
+    }
+}
+
+impl SaysTls for ServerDraft {
+    fn tls_words(&mut self) -> &mut TlsWords {
+        &mut self.words
     }
 }
 
@@ -334,14 +380,12 @@ impl ServerDraft {
                            'ca-file @system-ca', or 'verify none' if you trust the network";
             return Err(Fault::new(address.column, message));
         }
-        let defaults = &globals.server_tls;
+        let words = self.words.clone().or(&globals.server_tls);
         let tls = &mut self.tls;
         tls.verify = verifies;
-        tls.version_min = tls.version_min.or(defaults.version_min);
-        tls.version_max = tls.version_max.or(defaults.version_max);
-        let suites12 = self.suites12.clone().or_else(|| defaults.suites12.clone());
-        let suites13 = self.suites13.clone().or_else(|| defaults.suites13.clone());
-        tls.suites = both(suites12, suites13);
+        (tls.version_min, tls.version_max) = (words.version_min, words.version_max);
+        tls.suites = words.suites();
+        tls.alpn = words.alpn;
         Ok(())
     }
 }
@@ -592,6 +636,24 @@ fn crt(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
+fn crl_file(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let column = line.words.column();
+    let path = line.path("a file with revoked certificates", line.globals.ca_base.as_ref())?;
+    readable(&path, column, line)?;
+    server.tls.crl_file = Some(path);
+    Ok(())
+}
+
+fn no_ssl_reuse(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.tls.always_anew = true;
+    Ok(())
+}
+
+fn ssl_reuse(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.tls.always_anew = false;
+    Ok(())
+}
+
 fn readable(path: &std::path::Path, column: u32, line: &Line<'_>) -> Result<(), Fault> {
     let read = line.machine.read(path);
     read.map(drop).map_err(|error| {
@@ -605,50 +667,9 @@ fn sni(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn alpn(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.tls.alpn = protocols(line)?;
-    Ok(())
-}
-
-fn version_min(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.tls.version_min = keywords::tls_version(line)?;
-    Ok(())
-}
-
-fn version_max(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.tls.version_max = keywords::tls_version(line)?;
-    Ok(())
-}
-
-fn force12(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    server.tls.version_min = Some(TlsVersion::Tls12);
-    server.tls.version_max = Some(TlsVersion::Tls12);
-    Ok(())
-}
-
-fn force13(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    server.tls.version_min = Some(TlsVersion::Tls13);
-    server.tls.version_max = None;
-    Ok(())
-}
-
-fn no13(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    server.tls.version_max = Some(TlsVersion::Tls12);
-    Ok(())
-}
-
-fn ciphers(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.suites12 = Some(keywords::suites12(line)?);
-    Ok(())
-}
-
-fn ciphersuites(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.suites13 = Some(keywords::suites13(line)?);
-    Ok(())
-}
-
 fn source(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     server.model.source = Some(keywords::source_address(line)?);
+    server.model.interface = keywords::interface(line)?;
     Ok(())
 }
 
@@ -679,10 +700,6 @@ fn redir(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn proto(_server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    protocol(line)
-}
-
 /// The first way that is known decides: what comes behind `none` is never tried.
 fn init_addr(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("how it is resolved")?;
@@ -702,6 +719,9 @@ fn init_addr(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault>
     }
     Ok(())
 }
+
+/// Of one `server-template`.
+const SERVERS_MAX: u32 = 10_000;
 
 /// `inter`, where it is not said.
 const INTERVAL: Duration = Duration::from_secs(2);

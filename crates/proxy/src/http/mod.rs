@@ -115,6 +115,9 @@ impl Relay for Http {
     ) -> Option<SocketId> {
         let Self { clients, servers, desk, .. } = self;
         let mut session = Session::new(now, bind, peer);
+        if let Some(local) = shared.local {
+            session.keep().destination = Some(local);
+        }
         let doors = tally::front(shared, &session);
         doors.iter().for_each(|counters| counters.add(Counter::Connections, 1));
         if !door::admits(now, shared, desk, &mut session, Door::Connection) {

@@ -72,9 +72,10 @@ impl View<'_> {
     /// What the server is told of the client, and where the request was meant to go.
     fn tell(&mut self, frontend: &Frontend, backend: &Backend) {
         let (front, back) = (&frontend.options, &backend.options);
-        if let Some(how) = back.forward_for.as_ref().or(front.forward_for.as_ref()) {
-            let source = self.client_address().ip();
-            forward_for(&mut self.exchange.request.fields, how, source);
+        if let Some(how) = back.forward_for.as_ref().or(front.forward_for.as_ref())
+            && let Some(source) = self.client_address()
+        {
+            forward_for(&mut self.exchange.request.fields, how, source.ip());
         }
         if let Some(name) = back.original_to.as_ref().or(front.original_to.as_ref())
             && let Some(destination) = self.destination()

@@ -220,9 +220,11 @@ impl View<'_> {
         captures[at] = value;
     }
 
-    /// Who the client is to the server.
-    pub(super) fn client_address(&self) -> SocketAddr {
-        self.exchange.source.unwrap_or(self.session.peer)
+    /// Who the client is to the server; who came over a Unix socket has no address.
+    pub(super) fn client_address(&self) -> Option<SocketAddr> {
+        let peer = self.session.peer;
+        let is_known = peer.port() != 0 || !peer.ip().is_unspecified();
+        self.exchange.source.or_else(|| is_known.then_some(peer))
     }
 }
 

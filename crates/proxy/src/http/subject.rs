@@ -245,17 +245,13 @@ impl Subject for View<'_> {
     }
 
     fn source(&self) -> Option<SocketAddr> {
-        Some(self.exchange.source.unwrap_or(self.session.peer))
+        self.client_address()
     }
 
     fn destination(&self) -> Option<SocketAddr> {
         let kept = self.session.kept.as_ref().and_then(|kept| kept.destination);
         let own = self.exchange.destination.or(kept);
         own.or_else(|| self.shared.address_of(self.session.bind()))
-    }
-
-    fn payload(&self) -> Payload<'_> {
-        Payload { bytes: &[], complete: true }
     }
 
     fn body(&self) -> Payload<'_> {

@@ -38,6 +38,8 @@ pub struct Fetch {
     /// When there is one.
     pub phase: Phase,
     pub(crate) take: Take,
+    /// What it asks the proxy about on the way, so that names in it can be checked.
+    pub(crate) about: Option<fn(&Args) -> Fact>,
 }
 
 /// How a value is taken.
@@ -96,7 +98,15 @@ impl Fetch {
         phase: Phase,
         take: Take,
     ) -> Self {
-        Self { names, takes, kind, phase, take }
+        let about = match take {
+            Take::Fact(make) => Some(make),
+            _ => None,
+        };
+        Self { names, takes, kind, phase, take, about }
+    }
+
+    const fn about(self, about: fn(&Args) -> Fact) -> Self {
+        Self { about: Some(about), ..self }
     }
 }
 

@@ -9,14 +9,16 @@ pub enum Standard {
     Http,
     /// `option httplog clf`.
     HttpClf,
+    /// `option httpslog`.
+    Https,
     /// `option tcplog`.
     Tcp,
     /// Without any of these, in mode `http`: a line for each connection, when it is accepted.
     ConnectHttp,
     /// The same in mode `tcp`.
     ConnectTcp,
-    /// Without an `error-log-format`, what stands in front of the text that says why a connection
-    /// failed before there was anything else to tell.
+    /// Without an `error-log-format`, what stands in front of the name or number of the listener and
+    /// the text that says why a connection failed before there was anything else to tell.
     Error,
 }
 
@@ -32,10 +34,16 @@ impl Standard {
                 "%{+Q}o %{-Q}ci - - [%trg] %r %ST %B \"\" \"\" %cp %ms %ft %b %s %TR %Tw %Tc %Tr \
                  %Ta %tsc %ac %fc %bc %sc %rc %sq %bq %CC %CS %hrl %hsl"
             }
+            Self::Https => {
+                "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc \
+                 %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r \
+                 %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/%[ssl_fc_is_resumed] \
+                 %[ssl_fc_sni]/%sslv/%sslc"
+            }
             Self::Tcp => "%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc/%rc %sq/%bq",
             Self::ConnectHttp => "Connect from %ci:%cp to %fi:%fp (%f/HTTP)",
             Self::ConnectTcp => "Connect from %ci:%cp to %fi:%fp (%f/TCP)",
-            Self::Error => "%ci:%cp [%t] %f/%[so_name]: ",
+            Self::Error => "%ci:%cp [%t] %f/",
         }
     }
 }
