@@ -117,7 +117,7 @@ pub(super) struct Exchange {
     /// Its line of the log has been written before its end.
     pub(super) is_logged: bool,
     /// The exchange before it, if the client has not taken all of that answer either.
-    pub(super) before: Option<Box<Exchange>>,
+    pub(super) before: Option<Box<Self>>,
 }
 
 /// Where an exchange stands.
