@@ -288,6 +288,8 @@ impl Relay for Http {
         for socket in clients.sockets() {
             let Some((connection, session)) = clients.get_mut(socket) else { continue };
             if session.exchange.is_none() {
+                // Who says nothing until then is not late: it is we who leave.
+                connection.set_answers_silence(false);
                 let parting = desk.frontends[session.bind().frontend].parting;
                 clients.set_timeouts(socket, parting);
                 continue;
