@@ -14,6 +14,7 @@ use fulmar_proto::{
 use crate::checks::Observation;
 use crate::counters::Counter;
 use crate::http::answer;
+use crate::http::credentials;
 use crate::http::desk::{Desk, Errand, client_timeouts};
 use crate::http::ending;
 use crate::http::exchange::{Ended, Exchange, Stage};
@@ -21,7 +22,7 @@ use crate::http::log;
 use crate::http::pump;
 use crate::http::requests::of;
 use crate::http::responses::{self, Fate};
-use crate::http::seat::Seat;
+use crate::http::seat::{Seat, Users};
 use crate::http::send;
 use crate::http::session::Session;
 use crate::http::tally;
@@ -57,6 +58,9 @@ impl Replies<'_> {
         };
         exchange.times.answered = Some(now);
         exchange.status = head.status;
+        if credentials::challenges_connection(head) {
+            seat.users = Users::Proven;
+        }
         let (backend, at) = seat.place();
         self.shared.live.observe(BackendId(backend), at, Observation::Responded(head.status));
         tally::answered(self.shared, &exchange, head.status);
@@ -188,7 +192,7 @@ impl Replies<'_> {
             return;
         }
         seat.client = None;
-        if seat.private
+        if seat.is_private()
             && let Some(before) = session.keep().own.replace(socket)
             && before != socket
         {

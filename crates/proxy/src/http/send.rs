@@ -7,9 +7,10 @@ use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{ClientConnection, Connection, Misuse, Request, ServerConnection};
 use smallvec::SmallVec;
 
+use crate::http::credentials;
 use crate::http::exchange::{Exchange, Stage, Up};
 use crate::http::pump;
-use crate::http::seat::Seat;
+use crate::http::seat::{Seat, Users};
 
 /// Begins the exchange on a connection that stands and is free.
 ///
@@ -35,6 +36,9 @@ pub(super) fn begin(
         added.push(("TE", b"trailers"));
     }
     let fields = exchange.request.fields.as_headers();
+    if credentials::proves_connection(fields) {
+        seat.users = Users::Proven;
+    }
     let head = Request {
         added: &added,
         expects_continue: exchange.expects_continue,

@@ -1,0 +1,67 @@
+//! What has gone wrong between a client and a server once.
+
+use fulmar_tests::relay::Table;
+use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
+
+fn table(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
+    let servers: String =
+        (0..origins.len()).map(|at| format!("  server s{at} ORIGIN{at}\n")).collect();
+    written(frontend, &format!("{backend}\n{servers}"), origins)
+}
+
+fn written(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
+    let text = format!(
+        "defaults\n  mode http\n  timeout connect 500ms\n  timeout client 5s\n  timeout server 5s\n\
+         frontend fe\n  bind 127.0.0.1:0\n  default_backend be\n{frontend}\n\
+         backend be\n{backend}\n"
+    );
+    Table::new(&text, origins)
+}
+
+const GET: &str = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
+
+/// A server that knows a client by its connection, as NTLM has it.
+fn knows_connections(scheme: &'static str) -> Scripted {
+    let mut known = Vec::new();
+    Scripted::new(move |heard: &Heard| {
+        if heard.field("authorization").is_some() {
+            known.push(heard.connection);
+        }
+        let asks = format!("WWW-Authenticate: {scheme}\r\n");
+        match known.contains(&heard.connection) {
+            true => ok(b"hello alice"),
+            false => vec![Step::Send(answer("401 Unauthorized", &asks, b""))],
+        }
+    })
+}
+
+#[test]
+fn a_connection_that_proves_who_its_client_is_is_nobody_elses() {
+    for scheme in ["NTLM", "Negotiate", "negotiate abc="] {
+        let mut table = table(
+            "",
+            "  http-reuse always\n  balance roundrobin",
+            vec![knows_connections(scheme), knows_connections(scheme)],
+        );
+        assert_eq!(table.status("/"), 401);
+        let proves = format!("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: {scheme} x\r\n\r\n");
+        assert!(table.ask(&proves).contains("alice"));
+        let served: Vec<usize> = table.origins.iter().map(|it| it.requests.len()).collect();
+        assert!(served == [2, 0] || served == [0, 2], "one connection for both: {served:?}");
+        assert_eq!(table.status("/"), 200, "it stays the client's");
+        let first =
+            std::mem::replace(&mut table.stream, fulmar_tests::loops::client(table.address));
+        for _ in 0..4 {
+            assert_eq!(table.status("/"), 401, "nobody else is alice");
+        }
+        drop(first);
+        // Who proves it without being asked does so for the connection as well.
+        table.reconnect();
+        assert!(table.ask(&proves).contains("alice"));
+        let _first =
+            std::mem::replace(&mut table.stream, fulmar_tests::loops::client(table.address));
+        for _ in 0..4 {
+            assert_eq!(table.status("/"), 401);
+        }
+    }
+}
