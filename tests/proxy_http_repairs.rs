@@ -18,8 +18,6 @@ fn written(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
     Table::new(&text, origins)
 }
 
-const GET: &str = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
-
 /// A server that knows a client by its connection, as NTLM has it.
 fn knows_connections(scheme: &'static str) -> Scripted {
     let mut known = Vec::new();
@@ -63,5 +61,30 @@ fn a_connection_that_proves_who_its_client_is_is_nobody_elses() {
         for _ in 0..4 {
             assert_eq!(table.status("/"), 401);
         }
+    }
+}
+
+/// `option http-buffer-request` and `wait-for-body` are there to keep slow bodies from servers.
+#[test]
+fn a_body_that_is_waited_for_in_vain_ends_in_408() {
+    for (frontend, backend) in [
+        ("  option http-buffer-request\n  timeout http-request 100ms", ""),
+        ("  http-request wait-for-body time 100ms", ""),
+        ("", "  http-request wait-for-body time 100ms at-least 50"),
+    ] {
+        let mut table = table(
+            &format!("{frontend}\n  log 127.0.0.1:1 local0\n  option httplog"),
+            backend,
+            vec![Scripted::new(|_: &Heard| ok(b"x"))],
+        );
+        let slow = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nx";
+        let (got, ended) = table.talk(slow, |_| false);
+        let got = String::from_utf8(got).expect("text");
+        assert!(ended && got.starts_with("HTTP/1.1 408 "), "{got}");
+        assert!(got.contains("Connection: close\r\n"), "{got}");
+        assert_eq!(table.origins[0].accepted(), 0);
+        let log = table.log();
+        assert!(log.len() == 1 && log[0].contains(" 408 "), "{log:?}");
+        assert!(log[0].contains(" cR-- "), "{log:?}");
     }
 }

@@ -193,10 +193,7 @@ impl Requests<'_> {
         match exchange.stage {
             Stage::Routing => self.dispatch(now, asked, (connection, session)),
             Stage::Tarpit => self.answer_late(now, asked, (connection, session)),
-            Stage::Collecting(_) => {
-                exchange.body.gone |= !exchange.body.ended; // what is there has to do
-                self.route(now, asked, (connection, session));
-            }
+            Stage::Collecting(_) => self.too_slow(now, asked, (connection, session)),
             Stage::Queued => self.overdue(now, asked, (connection, session)),
             Stage::Resting => {
                 exchange.stage = Stage::Routing;
