@@ -1,5 +1,8 @@
 //! What has gone wrong between a client and a server once.
 
+use std::cell::Cell;
+use std::io::Write;
+
 use fulmar_tests::relay::Table;
 use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
 
@@ -88,3 +91,49 @@ fn a_body_that_is_waited_for_in_vain_ends_in_408() {
         assert!(log[0].contains(" cR-- "), "{log:?}");
     }
 }
+
+/// The first request has the only place; the other one's body comes in tiny chunks meanwhile.
+#[test]
+fn who_waits_holds_little_however_small_its_chunks_are() {
+    let script = |heard: &Heard| match heard.path() {
+        "/slow" => Vec::new(),
+        _ => ok(b"x"),
+    };
+    for frontend in ["", "  timeout tarpit 1m\n  http-request tarpit if { path /tarpit }"] {
+        let mut table = written(
+            frontend,
+            "  timeout queue 1m\n  server s ORIGIN0 maxconn 1",
+            vec![Scripted::new(script)],
+        );
+        let path = if frontend.is_empty() { "/queued" } else { "/tarpit" };
+        let mut first = fulmar_tests::loops::client(table.address);
+        first.write_all(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n").expect("room");
+        table.turn_until(|_, origins| origins[0].requests.len() == 1);
+        let head = format!("POST {path} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let body = "1\r\nx\r\n".repeat(CHUNKS) + "0\r\n\r\n";
+        let held = allocation_counter::measure(|| {
+            let turns = Cell::new(0);
+            send(&mut table, head.as_bytes(), &turns);
+            send(&mut table, body.as_bytes(), &turns);
+        });
+        assert!(held.bytes_current < 128 * 1024, "{} bytes", held.bytes_current);
+        if path == "/tarpit" {
+            continue;
+        }
+        table.origins[0].act(0, ok(b"slow"));
+        let got = table.ask("");
+        assert!(got.starts_with("HTTP/1.1 200 "), "{got}");
+        let heard = String::from_utf8_lossy(&table.origins[0].requests[1].body).into_owned();
+        assert_eq!(heard.matches('x').count(), CHUNKS, "nothing is lost");
+    }
+}
+
+/// Sends as much as there is room for, in some turns.
+fn send(table: &mut Table, bytes: &[u8], turns: &Cell<u32>) {
+    table.stream.write_all(bytes).expect("room");
+    turns.set(0);
+    table.turn_until(|_, _| turns.replace(turns.get() + 1) == 40);
+}
+
+/// Of a byte each.
+const CHUNKS: usize = 40_000;

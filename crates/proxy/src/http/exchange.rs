@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use fulmar_balance::{Ticket, Wants};
 use fulmar_engine::SocketId;
 use fulmar_haproxy::BackendId;
@@ -157,6 +157,11 @@ impl Stage {
         matches!(self, Self::Answering(_) | Self::Tunnel(_))
     }
 
+    /// True if there is nobody yet to pass the body to.
+    pub(super) fn is_before_server(self) -> bool {
+        matches!(self, Self::Connecting(_)) || self.up().is_none()
+    }
+
     /// The connection to a server, if there is one.
     pub(super) fn up(self) -> Option<Up> {
         match self {
@@ -189,6 +194,25 @@ pub(super) struct Body {
 }
 
 impl Body {
+    /// More of it is to be passed on. Little is joined with the little before it, lest a body of
+    /// tiny pieces cost memory for each.
+    pub(super) fn push(&mut self, bytes: Bytes) {
+        match self.waiting.back_mut() {
+            Some(Segment::Bytes(last)) if last.len() + bytes.len() <= PIECE_SIZE_JOINED => {
+                let joined = std::mem::take(last).try_into_mut();
+                let mut joined = joined.unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+                joined.extend_from_slice(&bytes);
+                *last = joined.freeze();
+            }
+            _ => self.waiting.push_back(bytes.into()),
+        }
+    }
+
+    /// True if so much of it waits that its client has to wait too.
+    pub(super) fn is_full(&self) -> bool {
+        self.gone && self.waiting.iter().map(Segment::len).sum::<u64>() >= REPLAY_SIZE_MAX as u64
+    }
+
     /// Keeps a copy, if it is little in all.
     pub(super) fn keep(&mut self, bytes: &[u8]) {
         if self.replay.len() + bytes.len() <= REPLAY_SIZE_MAX && !self.gone {
@@ -387,6 +411,8 @@ impl Exchange {
 
 /// Of a body, what is kept to be sent again: as much as a buffer of HAProxy has by default.
 const REPLAY_SIZE_MAX: usize = 16 * 1024;
+/// Copying this much costs less than keeping it apart.
+const PIECE_SIZE_JOINED: usize = 4 * 1024;
 /// Most targets are shorter than this.
 const KEPT_SIZE_MAX: usize = 2 * 1024;
 /// Pieces of bodies that wait.

@@ -80,7 +80,10 @@ impl Requests<'_> {
             exchange.body.keep(&bytes);
         }
         let size = bytes.len();
-        exchange.body.waiting.push_back(bytes.into());
+        exchange.body.push(bytes);
+        if exchange.stage.is_before_server() && exchange.body.is_full() {
+            connection.set_held(true); // until there is somebody to pass it to
+        }
         self.grown(now, asked, (connection, session));
         let frontend = session.bind().frontend;
         if let Some(exchange) = of(session, asked.stream)
