@@ -169,9 +169,6 @@ impl Relay for Http {
             clients.handle_input(now, socket, input, &mut requests);
             self.look(now, shared, socket);
         } else {
-            if let Some((_, seat)) = servers.get_mut(socket) {
-                seat.heard |= !input.is_empty();
-            }
             servers.handle_input(now, socket, input, &mut Replies { clients, desk, shared });
         }
         self.settle(now, shared);

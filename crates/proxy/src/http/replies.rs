@@ -315,6 +315,10 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
         }
     }
 
+    fn handle_heard(&mut self, seat: &mut Seat) {
+        seat.heard = true;
+    }
+
     fn handle_piped(
         &mut self,
         _: Instant,
