@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::io::Write;
 
+use fulmar_proxy::Counter;
 use fulmar_tests::relay::Table;
 use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
 
@@ -137,3 +138,30 @@ fn send(table: &mut Table, bytes: &[u8], turns: &Cell<u32>) {
 
 /// Of a byte each.
 const CHUNKS: usize = 40_000;
+
+/// Two clients, one place: who has waited goes over the connection that is free now.
+#[test]
+fn who_has_waited_for_a_place_takes_the_connection_that_has_it() {
+    let script = |heard: &Heard| match heard.path() {
+        "/slow" => Vec::new(),
+        _ => ok(b"x"),
+    };
+    let mut table = written(
+        "",
+        "  http-reuse always\n  server s ORIGIN0 maxconn 1",
+        vec![Scripted::new(script)],
+    );
+    let mut first = fulmar_tests::loops::client(table.address);
+    first.write_all(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n").expect("room");
+    table.turn_until(|_, origins| origins[0].requests.len() == 1);
+    table.stream.write_all(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n").expect("room");
+    let live = std::sync::Arc::clone(&table.live);
+    table.turn_until(|_, _| live.backends[0].group.members()[0].sessions() == 1 && queued(&live));
+    table.origins[0].act(0, ok(b"slow"));
+    assert!(table.ask("").starts_with("HTTP/1.1 200 "));
+    assert_eq!(table.origins[0].accepted(), 1, "maxconn holds for connections too");
+}
+
+fn queued(live: &fulmar_proxy::Live) -> bool {
+    live.backends[0].counters[0].get(Counter::Queued) == 1
+}

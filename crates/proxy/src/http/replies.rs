@@ -198,10 +198,10 @@ impl Replies<'_> {
         {
             self.desk.ask(Errand::Close(before));
         }
+        self.desk.ask(Errand::Free(socket)); // before whoever waits for the place looks for one
         if let Some(exchange) = session.exchange.take() {
             ending::answered(now, self.shared, self.desk, (client, session), exchange);
         }
-        self.desk.ask(Errand::Free(socket));
     }
 
     /// From now on there are only bytes.
