@@ -165,3 +165,50 @@ fn who_has_waited_for_a_place_takes_the_connection_that_has_it() {
 fn queued(live: &fulmar_proxy::Live) -> bool {
     live.backends[0].counters[0].get(Counter::Queued) == 1
 }
+
+/// `Upgrade` is a field that rules see, change and take away as any other.
+#[test]
+fn rules_decide_about_upgrades() {
+    let asks = "GET /chat HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+    for (rule, expected) in [
+        ("del-header Upgrade", None),
+        ("set-header Upgrade other", Some("Upgrade: other\r\nConnection: Upgrade\r\n")),
+        (
+            "replace-header Upgrade (.*) my\\1",
+            Some("Upgrade: mywebsocket\r\nConnection: Upgrade\r\n"),
+        ),
+        (
+            "deny if !{ req.hdr_cnt(upgrade) 1 }",
+            Some("Upgrade: websocket\r\nConnection: Upgrade\r\n"),
+        ),
+    ] {
+        let mut table =
+            table(&format!("  http-request {rule}"), "", vec![Scripted::new(|_: &Heard| ok(b"x"))]);
+        assert!(table.ask(asks).starts_with("HTTP/1.1 200 "), "{rule}");
+        let heard = &table.origins[0].requests[0].head;
+        let expected = format!("GET /chat HTTP/1.1\r\nHost: h\r\n{}\r\n", expected.unwrap_or(""));
+        assert_eq!(*heard, expected, "{rule}");
+    }
+    let granted = Scripted::new(|_: &Heard| {
+        let head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
+        vec![Step::Send(head.as_bytes().to_vec())]
+    });
+    let mut table =
+        table("  http-response set-header X-Seen %[res.hdr(upgrade)]", "", vec![granted]);
+    let (got, _) = table.talk(asks, |got| got.ends_with(b"\r\n\r\n"));
+    let got = String::from_utf8(got).expect("text");
+    assert!(got.starts_with("HTTP/1.1 101 ") && got.contains("X-Seen: x\r\n"), "{got}");
+    assert_eq!(got.matches("Upgrade: x\r\n").count(), 1, "{got}");
+}
+
+#[test]
+fn what_a_coding_has_made_of_a_response_is_not_passed_for_the_response() {
+    for coding in ["gzip", "identity", "gzip, chunked"] {
+        let head = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\nabc");
+        let origin = Scripted::new(move |_: &Heard| {
+            vec![Step::Send(head.clone().into_bytes()), Step::Close]
+        });
+        let mut table = table("", "", vec![origin]);
+        assert_eq!(table.status("/"), 502, "{coding}");
+    }
+}
