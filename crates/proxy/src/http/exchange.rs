@@ -9,7 +9,7 @@ use fulmar_balance::{Ticket, Wants};
 use fulmar_engine::SocketId;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
-use fulmar_proto::{BodyLen, HeaderBuf, Request, Segment, StreamId, Version};
+use fulmar_proto::{BodyLen, HeaderBuf, Headers, Request, Segment, StreamId, Version};
 use fulmar_rules::subject::{Scope, Variable};
 use fulmar_rules::{RequestHead, ResponseHead, Sample};
 use smallvec::SmallVec;
@@ -31,8 +31,6 @@ pub(super) struct Exchange {
     pub(super) len: BodyLen,
     /// It waits for a 100.
     pub(super) expects_continue: bool,
-    /// The protocol that the client asks for (`Upgrade`).
-    pub(super) upgrade: Vec<u8>,
     /// The client takes trailers (`TE`).
     pub(super) takes_trailers: bool,
     pub(super) body: Body,
@@ -299,7 +297,8 @@ impl Exchange {
     }
 
     /// What the client asks of the next hop, and we ask of the next one in its place (RFC 9110
-    /// §7.6.1, §7.8). HTTP/2 is never asked for: nobody here speaks it (RFC 9113 §3.2).
+    /// §7.6.1, §7.8). The protocol that it wants is a field as any other from now on, which rules
+    /// may change, or take away. HTTP/2 is never asked for: nobody here speaks it (RFC 9113 §3.2).
     fn note_hops(&mut self, head: &Request<'_>) {
         if !head.headers.has("Connection") || head.version == Version::Http10 {
             return;
@@ -312,12 +311,8 @@ impl Exchange {
             options("Connection").any(|it| it.eq_ignore_ascii_case(option.as_bytes()))
         };
         if named("Upgrade") && !options("Upgrade").any(|it| it.eq_ignore_ascii_case(b"h2c")) {
-            for value in head.headers.get_all("Upgrade") {
-                if !self.upgrade.is_empty() {
-                    self.upgrade.extend_from_slice(b", ");
-                }
-                self.upgrade.extend_from_slice(value);
-            }
+            self.hops.remove("Upgrade");
+            keep_upgrade(head.headers, &mut self.request.fields);
         }
         self.takes_trailers =
             named("TE") && options("TE").any(|it| it.eq_ignore_ascii_case(b"trailers"));
@@ -356,13 +351,12 @@ impl Exchange {
     /// As new, with the memory that it has.
     pub(super) fn clear(&mut self) {
         let old = std::mem::take(self);
-        let Self { mut request, mut response, mut upgrade, mut hops, mut start_line, .. } = old;
+        let Self { mut request, mut response, mut hops, mut start_line, .. } = old;
         let (mut unique_id, mut attempts, mut body) = (old.unique_id, old.attempts, old.body);
         request.method.clear();
         request.target.clear();
         request.fields.clear();
         response.fields.clear();
-        upgrade.clear();
         hops.clear();
         start_line.clear();
         unique_id.clear();
@@ -375,7 +369,6 @@ impl Exchange {
         *self = Self {
             request,
             response,
-            upgrade,
             hops,
             start_line,
             unique_id,
@@ -406,6 +399,13 @@ impl Exchange {
     pub(super) fn is_idempotent(&self) -> bool {
         let known: [&[u8]; 6] = [b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PUT", b"DELETE"];
         known.contains(&&self.request.method[..])
+    }
+}
+
+/// The protocol that a message asks for, or grants, goes on with it.
+pub(super) fn keep_upgrade(from: Headers<'_>, into: &mut HeaderBuf) {
+    for value in from.get_all("Upgrade") {
+        into.push("Upgrade", value).expect("what was received can be sent");
     }
 }
 

@@ -252,7 +252,7 @@ fn pass_on(
     let head = match exchange.has_response {
         true => {
             let fields = exchange.response.fields.as_headers();
-            Response { added, ..Response::new(exchange.response.status, fields) }
+            Response::new(exchange.response.status, fields)
         }
         false => Response { added, ..*head },
     };

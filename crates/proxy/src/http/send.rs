@@ -25,12 +25,9 @@ pub(super) fn begin(
     socket: SocketId,
 ) -> Result<(), Misuse> {
     let stream = server.open().expect("a connection that is free takes a request");
-    let mut added: SmallVec<[(&str, &[u8]); 3]> = SmallVec::new();
+    let mut added: SmallVec<[(&str, &[u8]); 2]> = SmallVec::new();
     if exchange.mode.is_some_and(|mode| mode != HttpMode::KeepAlive) {
         added.push(("Connection", b"close"));
-    }
-    if !exchange.upgrade.is_empty() {
-        added.push(("Upgrade", &exchange.upgrade[..]));
     }
     if exchange.takes_trailers {
         added.push(("TE", b"trailers"));
