@@ -212,3 +212,48 @@ fn what_a_coding_has_made_of_a_response_is_not_passed_for_the_response() {
         assert_eq!(table.status("/"), 502, "{coding}");
     }
 }
+
+/// What was queued for a client when its server died is its own.
+#[test]
+fn what_had_come_of_a_response_is_sent_before_the_connection_is_cut() {
+    let origin = Scripted::new(move |heard: &Heard| {
+        let size: usize = heard.path()[1..].parse().expect("a number");
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", size + 1);
+        vec![Step::Send([head.as_bytes(), &vec![b'x'; size]].concat()), Step::Close]
+    });
+    let log = "  log 127.0.0.1:1 local0\n  option httplog";
+    let mut table = table(log, "  retries 0", vec![origin]);
+    for size in [64 * 1024, 128 * 1024, 1024 * 1024, 6 * 1024 * 1024] {
+        let turns = Cell::new(0);
+        table.reconnect();
+        let request = format!("GET /{size} HTTP/1.1\r\nHost: h\r\n\r\n");
+        table.stream.write_all(request.as_bytes()).expect("room");
+        table.turn_until(|_, _| turns.replace(turns.get() + 1) == TURNS);
+        let (got, ended) = table.talk("", |_| false);
+        let end = got.windows(4).position(|it| it == b"\r\n\r\n").expect("a head") + 4;
+        assert!(ended);
+        assert_eq!(got.len() - end, size);
+    }
+    table.turn_until(|proxy, _| proxy.clients() == 0);
+    let log = table.log(); // the first is of a client that never asked
+    assert!(log.len() == 5 && log[1..].iter().all(|line| line.contains(" SD-- ")), "{log:?}");
+}
+
+/// Enough for what fits into buffers.
+const TURNS: u32 = 20;
+
+/// The head says a length, and there is no body: the client of a GET has to be told by the end.
+#[test]
+fn a_get_that_is_made_a_head_is_answered() {
+    let origin = Scripted::new(|heard: &Heard| {
+        assert_eq!(heard.method(), "HEAD");
+        vec![Step::Send(b"HTTP/1.1 200 OK\r\nX-A: b\r\nContent-Length: 5\r\n\r\n".to_vec())]
+    });
+    let mut table = table("  http-request set-method HEAD", "", vec![origin]);
+    let (got, ended) = table.talk("GET / HTTP/1.1\r\nHost: h\r\n\r\n", |_| false);
+    assert!(ended);
+    assert_eq!(
+        String::from_utf8_lossy(&got),
+        "HTTP/1.1 200 OK\r\nX-A: b\r\nContent-Length: 5\r\n\r\n"
+    );
+}

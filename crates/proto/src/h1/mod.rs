@@ -278,6 +278,13 @@ impl<S: Side> H1<S> {
         self.queue_max = bytes;
     }
 
+    /// Gives up in the middle of a message, but for what is queued: that still leaves, and then
+    /// the connection ends as one that was cut off.
+    pub fn cut_off(&mut self) {
+        self.close();
+        self.send = Send::Cut;
+    }
+
     /// Bytes that are queued to be sent.
     pub fn queued(&self) -> u64 {
         self.outbox.size()

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use fulmar_engine::{End, Exchange as Asked};
 use fulmar_haproxy::{Backend, BackendId};
-use fulmar_proto::{Connection, PeerError};
+use fulmar_proto::PeerError;
 
 use crate::checks::Observation;
 use crate::counters::Counter;
@@ -159,7 +159,7 @@ impl Replies<'_> {
             tally::back(self.shared, &exchange).for_each(|it| it.add(Counter::ResponseErrors, 1));
         }
         exchange.note_unsent(client.queued());
-        client.reset(asked.stream, 0);
+        client.cut_off(); // it has what had come
         ending::answered(now, self.shared, self.desk, (client, session), exchange);
         self.desk.ask(Errand::Touch(asked.socket));
     }

@@ -177,7 +177,7 @@ impl Replies<'_> {
         let Some(exchange) = of(session, asked.stream) else { return };
         let before = client.queued();
         if client.send_end(asked.stream, trailers).is_err() {
-            client.reset(asked.stream, 0); // shorter than was declared: never so
+            client.cut_off(); // shorter than was declared: it was asked for by a HEAD of ours
         }
         exchange.bytes_out += client.queued().saturating_sub(before);
         self.desk.ask(Errand::Touch(asked.socket));
