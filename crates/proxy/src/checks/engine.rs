@@ -68,7 +68,6 @@ impl Checks {
                 self.due.insert((target.monitor.next_check(), at));
                 continue;
             }
-            target.busy = true;
             target.live(&self.live).check.lock().running = true;
             let (talk, way) = Talk::new(&target.checked(&self.live).backend.config.check.kind);
             self.open(now, Job::new(at, talk, now, false), way);
@@ -117,7 +116,6 @@ impl Checks {
         finding.duration = Some(now.saturating_duration_since(job.began));
         let dice = self.roll();
         let target = &mut self.targets[job.target];
-        target.busy = false;
         target.live(&self.live).check.lock().running = false;
         if target.rests(&self.live) {
             target.monitor.skip(now); // an operator was faster
