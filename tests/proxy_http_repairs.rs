@@ -257,3 +257,47 @@ fn a_get_that_is_made_a_head_is_answered() {
         "HTTP/1.1 200 OK\r\nX-A: b\r\nContent-Length: 5\r\n\r\n"
     );
 }
+
+/// A request of HTTP/1.0 without a Host means the server, and that may be another one at last.
+#[test]
+fn after_a_redispatch_the_host_is_that_of_the_other_server() {
+    let refused = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let dead = refused.local_addr().expect("bound");
+    drop(refused);
+    let backend = format!(
+        "  balance first\n  retries 1\n  option redispatch 1\n  timeout connect 50ms\n  \
+         server dead {dead}\n  server s ORIGIN0"
+    );
+    let mut table = written("", &backend, vec![Scripted::new(|_: &Heard| ok(b"x"))]);
+    let (got, _) = table.talk("GET / HTTP/1.0\r\n\r\n", |_| false);
+    assert!(got.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&got));
+    let expected = table.origins[0].address().to_string();
+    let head = &table.origins[0].requests[0].head;
+    assert_eq!(head.matches("Host: ").count(), 1);
+    assert!(head.contains(&format!("Host: {expected}\r\n")), "{head}");
+}
+
+/// Neither does one of the pool.
+#[test]
+fn a_connection_of_one_client_leads_nowhere_after_its_server_has_moved() {
+    let origins = (0..2).map(|_| Scripted::new(|_: &Heard| ok(b"x"))).collect();
+    let mut table = written("", "  http-reuse never\n  server s ORIGIN0", origins);
+    assert_eq!(table.status("/"), 200);
+    let other = table.origins[1].address();
+    table.live.backends[0].group.set_address(0, other);
+    assert_eq!(table.status("/"), 200);
+    let heard: Vec<usize> = table.origins.iter().map(|it| it.requests.len()).collect();
+    assert_eq!(heard, [1, 1]);
+}
+
+/// Who is sent elsewhere (`redir`) keeps the connection that is its own.
+#[test]
+fn a_redirection_takes_no_connection_from_its_client() {
+    let backend = "  http-reuse never\n  use-server r if { path /r }\n  server s ORIGIN0\n  \
+                   server r 127.0.0.1:1 redir http://elsewhere weight 0";
+    let mut table = written("", backend, vec![Scripted::new(|_: &Heard| ok(b"x"))]);
+    assert_eq!(table.status("/"), 200);
+    assert_eq!(table.status("/r"), 302);
+    assert_eq!(table.status("/"), 200);
+    assert_eq!(table.origins[0].accepted(), 1);
+}

@@ -27,7 +27,6 @@ impl Requests<'_> {
     /// one.
     pub(super) fn carry(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
-        let own = session.kept.as_mut().and_then(|kept| kept.own.take());
         let is_first = session.requests <= 1;
         let Some(exchange) = of(session, asked.stream) else { return };
         let (Some(BackendId(backend)), Some(server)) = (exchange.backend, exchange.server) else {
@@ -41,7 +40,6 @@ impl Requests<'_> {
             let prefix = prefix.clone();
             return self.send_elsewhere(now, asked, (connection, session), &prefix);
         }
-        exchange.name_host(&config.written_address);
         live.servers[server].counters[self.shared.thread].add(Counter::SessionsTotal, 1);
         let wanted = wanted(&live.config, is_first, exchange);
         let named = config.tls.as_ref().is_some_and(|tls| tls.sni.is_some());
@@ -52,6 +50,7 @@ impl Requests<'_> {
             false => self.desk.shelf(backend, server, name.as_deref()),
         };
         let there = Way { backend, server, shelf, name };
+        let own = session.kept.as_mut().and_then(|kept| kept.own.take());
         let found = self.take_own(own, &there).or_else(|| self.find(&there, wanted));
         match found {
             None => self.connect(now, asked, (connection, session), there),
@@ -96,8 +95,10 @@ impl Requests<'_> {
     /// The connection that a client alone may use, if it leads to the right place.
     fn take_own(&mut self, own: Option<SocketId>, there: &Way) -> Option<SocketId> {
         let own = own?;
+        let member = &self.shared.live.backends[there.backend].group.members()[there.server];
         let fits = self.servers.get(own).is_some_and(|(link, seat)| {
             seat.place() == (there.backend, there.server)
+                && (seat.moved, seat.sheds) == (member.moved(), member.sheds())
                 && Some(seat.shelf) == there.shelf
                 && seat.client.is_none()
                 && link.vacancy() > 0
@@ -125,7 +126,8 @@ impl Requests<'_> {
             self.desk.ask(Errand::Limit(socket, time));
         }
         let link = (link, seat);
-        if send::begin(now, asked, connection, exchange, link, socket).is_err() {
+        let to = (socket, &live.servers[server].config.written_address[..]);
+        if send::begin(now, asked, connection, exchange, link, to).is_err() {
             self.desk.ask(Errand::Close(socket));
             return self.answer(now, asked, (connection, session), 500, Ended(b'I', b'H'));
         }

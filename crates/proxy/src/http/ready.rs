@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{Backend, ForwardFor, Frontend};
-use fulmar_proto::{HeaderBuf, Version};
+use fulmar_proto::HeaderBuf;
 use fulmar_rules::Subject;
 
 use crate::http::cookie;
@@ -150,15 +150,6 @@ impl Exchange {
         let host = rest[..end].to_vec();
         if self.request.fields.as_headers().get("host") != Some(&host) {
             let _ = self.request.fields.replace("Host", &host); // what was received can be sent
-        }
-    }
-
-    /// A request of HTTP/1.0 may be without a Host; what we send is HTTP/1.1, and may not (RFC 9112
-    /// §3.2): it is the server itself that is meant.
-    pub(super) fn name_host(&mut self, server: &str) {
-        if self.request.version == Version::Http10 && !self.request.fields.as_headers().has("Host")
-        {
-            push(&mut self.request.fields, "Host", server.as_bytes());
         }
     }
 }

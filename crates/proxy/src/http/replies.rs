@@ -279,7 +279,8 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
         if let Some(time) = exchange.server_timeout {
             self.desk.ask(Errand::Limit(socket, time));
         }
-        let begun = send::begin(now, asked, client, exchange, (server, seat), socket);
+        let to = (socket, &live.backends[backend].servers[at].config.written_address[..]);
+        let begun = send::begin(now, asked, client, exchange, (server, seat), to);
         if begun.is_err() {
             if let Some(mut exchange) = session.exchange.take() {
                 answer::status(now, self.shared, (client, session), &mut exchange, 500);

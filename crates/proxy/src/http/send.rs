@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use fulmar_engine::{Exchange as Asked, SocketId};
 use fulmar_haproxy::model::HttpMode;
-use fulmar_proto::{ClientConnection, Connection, Misuse, Request, ServerConnection};
+use fulmar_proto::{ClientConnection, Connection, Misuse, Request, ServerConnection, Version};
 use smallvec::SmallVec;
 
 use crate::http::credentials;
@@ -12,7 +12,8 @@ use crate::http::exchange::{Exchange, Stage, Up};
 use crate::http::pump;
 use crate::http::seat::{Seat, Users};
 
-/// Begins the exchange on a connection that stands and is free.
+/// Begins the exchange on a connection that stands and is free; `host`: the server, as it is written
+/// in the configuration.
 ///
 /// # Errors
 /// Rules have made something of the request that cannot be sent.
@@ -22,10 +23,10 @@ pub(super) fn begin(
     client: &mut ServerConnection,
     exchange: &mut Exchange,
     (server, seat): (&mut ClientConnection, &mut Seat),
-    socket: SocketId,
+    (socket, host): (SocketId, &str),
 ) -> Result<(), Misuse> {
     let stream = server.open().expect("a connection that is free takes a request");
-    let mut added: SmallVec<[(&str, &[u8]); 2]> = SmallVec::new();
+    let mut added: SmallVec<[(&str, &[u8]); 3]> = SmallVec::new();
     if exchange.mode.is_some_and(|mode| mode != HttpMode::KeepAlive) {
         added.push(("Connection", b"close"));
     }
@@ -35,6 +36,11 @@ pub(super) fn begin(
     let fields = exchange.request.fields.as_headers();
     if credentials::proves_connection(fields) {
         seat.users = Users::Proven;
+    }
+    // A request of HTTP/1.0 may be without a Host; what we send is HTTP/1.1, and may not (RFC 9112
+    // §3.2): it is the server itself that is meant.
+    if exchange.request.version == Version::Http10 && !fields.has("Host") {
+        added.push(("Host", host.as_bytes()));
     }
     let head = Request {
         added: &added,
