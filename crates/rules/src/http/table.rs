@@ -139,7 +139,7 @@ pub const ACTIONS: &[ActionRow] = &[
     row("tarpit", REQUEST, By(parse::tarpit), "answers 500, or as it says, but late"),
     row("unset-var(", ALL, By(parse::unset_var), "removes a variable"),
     row("use-service", REQUEST, By(parse::use_service), "lets a service answer"),
-    row("wait-for-body", BOTH, By(parse::wait_for_body), "waits for the body, or part of it"),
+    row("wait-for-body", REQUEST, By(parse::wait_for_body), "waits for the body, or part of it"),
     row("set-mark", BOTH, By(parse::mark), "nothing: packets are not marked"),
     row("set-nice", BOTH, Nothing(1, NO_NICE), "nothing: all exchanges are equal"),
     row("set-tos", BOTH, By(parse::mark), "nothing: packets are not marked"),
