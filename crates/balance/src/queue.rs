@@ -45,8 +45,10 @@ pub enum Next<T> {
 }
 
 impl<T> Queue<T> {
-    /// An empty one, of this thread.
+    /// An empty one, of this thread, which has no other for this group: what one tells of its
+    /// lines, others take for so. A second one is a broken promise, and panics.
     pub fn new(thread: usize, group: &Group) -> Self {
+        assert!(group.waiting.take(thread), "a thread has one queue for each group");
         Self { thread, lines: Lines::new(group.members().len()) }
     }
 

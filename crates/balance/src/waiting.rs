@@ -23,6 +23,7 @@ struct Lines {
     bound: Box<[AtomicU64]>, // one for each server
     count: AtomicU32,
     alarm: AtomicBool,
+    taken: AtomicBool, // a queue tells of its lines here
 }
 
 /// A line of a thread's queue: for any server, or for one.
@@ -36,6 +37,7 @@ impl Waiting {
             bound: (0..servers).map(|_| nobody()).collect(),
             count: AtomicU32::new(0),
             alarm: AtomicBool::new(false),
+            taken: AtomicBool::new(false),
         };
         Self {
             threads: (0..threads).map(lines).collect(),
@@ -43,6 +45,11 @@ impl Waiting {
             any: AtomicU32::new(0),
             tickets: AtomicU64::new(0),
         }
+    }
+
+    /// A queue is going to tell of its lines as this thread's; false: another one does.
+    pub(crate) fn take(&self, thread: usize) -> bool {
+        !self.threads[thread].taken.swap(true, Ordering::Relaxed)
     }
 
     /// How many wait for any server.

@@ -281,11 +281,19 @@ impl Finisher<'_> {
             let message = format!("'{}' leads to itself", name.text);
             self.say(Severity::Alert, spot, name.column, message);
         }
-        if draft.mode == Mode::Http && mode == Mode::Tcp {
-            let message = format!(
-                "'{}' speaks http, and the backend '{}' tcp: they do not go together",
-                draft.name, name.text
-            );
+        if draft.mode != mode {
+            let message = match mode {
+                Mode::Tcp => format!(
+                    "'{}' speaks http, and the backend '{}' tcp: they do not go together",
+                    draft.name, name.text
+                ),
+                // HAProxy begins to speak HTTP when the connection comes to such a backend.
+                Mode::Http => format!(
+                    "'{}' has mode tcp, and the backend '{}' mode http: its rules would have \
+                     nothing to look at; give both the same mode",
+                    draft.name, name.text
+                ),
+            };
             self.say(Severity::Alert, spot, name.column, message);
         }
         Some(id)

@@ -18,6 +18,8 @@ mod asks;
 mod engine;
 mod facts;
 mod gate;
+mod lead;
+mod queues;
 mod relay;
 mod shared;
 

@@ -3,9 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use fulmar_balance::Queue;
 use fulmar_engine::{Exchange as Asked, Links, SocketId, Timeouts, TimeoutsId};
-use fulmar_haproxy::{Backend, Frontend, Server};
+use fulmar_haproxy::{Backend, Frontend, Mode, Server};
 use fulmar_proto::{ClientConnection, ServerConnection};
 
 use crate::http::exchange::Exchange;
@@ -13,6 +12,7 @@ use crate::http::pool::Pool;
 use crate::http::seat::Seat;
 use crate::http::session::Session;
 use crate::live::{Live, LiveBackend, LiveServer};
+use crate::queues::Queues;
 
 /// What all exchanges of a thread share.
 #[derive(Debug)]
@@ -23,8 +23,8 @@ pub(super) struct Desk {
     pub(super) servers: Vec<Vec<Exit>>,
     /// Of servers that are asked for different names, connections by backend, server and name.
     named: HashMap<(usize, usize, Box<str>), u32>,
-    /// Of each backend, those who wait for a place.
-    pub(super) queues: Vec<Queue<Asked>>,
+    /// Those who wait for a place.
+    pub(super) queues: Queues<Asked>,
     /// How often sessions of servers were to be shut down, in all.
     pub(super) sheds: u64,
     /// Memory for lines of the log.
@@ -91,7 +91,7 @@ impl Desk {
             backend.servers.iter().map(|it| exit(backend, it)).collect()
         };
         let servers = live.backends.iter().map(exits).collect();
-        let queues = live.backends.iter().map(|it| Queue::new(thread, &it.group)).collect();
+        let queues = Queues::new(live, thread, Mode::Http);
         let (errands, spare) = (VecDeque::new(), Vec::new());
         let (named, line) = (HashMap::new(), Vec::new());
         Self { pool, frontends, servers, named, queues, sheds: 0, line, errands, spare }

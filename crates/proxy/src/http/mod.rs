@@ -13,7 +13,6 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
-use fulmar_haproxy::Mode;
 use fulmar_proto::{
     ClientConnection, Connection, FileRange, Input, Layer, ServerConnection, Transmit,
 };
@@ -290,18 +289,17 @@ impl Relay for Http {
     }
 
     fn handle_wake(&mut self, now: Instant, shared: &mut Shared) {
-        let Desk { queues, .. } = &self.desk;
         let mut woken = Vec::new();
-        for (at, queue) in queues.iter().enumerate() {
+        for (at, queue) in self.desk.queues.each() {
             // Taken even if nobody waits here any more: then it is passed on.
-            let there = &shared.live.backends[at];
-            if there.config.mode == Mode::Http && queue.take_wake(&there.group) {
+            if queue.take_wake(&shared.live.backends[at].group) {
                 woken.push(at);
             }
         }
         for at in woken {
             let group = &shared.live.backends[at].group;
-            while let Some(asked) = self.desk.queues[at].take_unreachable(group) {
+            let unreachable = |desk: &mut Desk| desk.queues.of(at)?.take_unreachable(group);
+            while let Some(asked) = unreachable(&mut self.desk) {
                 shared.live.backends[at].counters[shared.thread].subtract(Counter::Queued, 1);
                 if let Some((_, session)) = self.clients.get_mut(asked.socket)
                     && let Some(exchange) = requests::of(session, asked.stream)

@@ -68,8 +68,8 @@ impl Requests<'_> {
     fn wait(&mut self, now: Instant, asked: Asked, exchange: &mut Exchange, wants: Wants) {
         let Some(BackendId(backend)) = exchange.backend else { return };
         let live = &self.shared.live.backends[backend];
+        let Some(queue) = self.desk.queues.of(backend) else { return };
         exchange.stage = Stage::Queued;
-        let queue = &mut self.desk.queues[backend];
         exchange.ticket = Some(queue.push(&live.group, wants, asked));
         live.counters[self.shared.thread].add(Counter::Queued, 1);
         let timeouts = &live.config.timeouts;
@@ -110,7 +110,7 @@ impl Requests<'_> {
     /// Whose turn it is, at one server or at any.
     pub(super) fn next(&mut self, backend: usize, server: Option<usize>) -> Option<(Asked, usize)> {
         let group = &self.shared.live.backends[backend].group;
-        let queue = &mut self.desk.queues[backend];
+        let queue = self.desk.queues.of(backend)?;
         loop {
             let next = match server {
                 Some(server) => queue.next_for(group, server),

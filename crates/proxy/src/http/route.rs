@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use fulmar_engine::Exchange as Asked;
 use fulmar_haproxy::BackendId;
-use fulmar_haproxy::model::{StatsPage, Target};
+use fulmar_haproxy::model::StatsPage;
 use fulmar_proto::{BodyLen, Connection, Headers, Response, ServerConnection};
 use fulmar_rules::http::Progress;
 use fulmar_rules::{Reply, ResponseHead};
@@ -236,25 +236,9 @@ impl Requests<'_> {
     fn choose(&self, now: Instant, session: &mut Session, exchange: &mut Exchange) -> Decision {
         let live = &self.shared.live;
         let frontend = &live.frontends[session.bind().frontend].config;
-        let mut chosen = None;
-        for rule in &frontend.use_backends {
-            let view = View { now, shared: self.shared, session, exchange };
-            if rule.condition.as_ref().is_some_and(|condition| !condition.holds(&view)) {
-                continue;
-            }
-            chosen = match &rule.target {
-                Target::Backend(backend) => Some(*backend),
-                Target::Named(format) => {
-                    let mut name = Vec::new();
-                    format.render(&view, &mut name);
-                    live.backend_named(&name)
-                }
-            };
-            if chosen.is_some() {
-                break;
-            }
-        }
-        exchange.backend = chosen.or(frontend.default_backend);
+        let backend =
+            live.lead(frontend, &View { now, shared: self.shared, session, exchange });
+        exchange.backend = backend;
         let Some(BackendId(at)) = exchange.backend else {
             let reply = Reply::error_page(503);
             return self.reply(now, &reply, session, exchange, Ended(b'S', b'C'));

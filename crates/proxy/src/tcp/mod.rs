@@ -29,13 +29,15 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_balance::{Member, Queue};
+use fulmar_balance::Member;
 use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
+use fulmar_haproxy::Mode;
 use fulmar_proto::{FileRange, Input, Layer, Transmit};
 
 use self::across::{Across, Desk, Side, Way, Work};
 use self::limits::Limits;
 use crate::orders::{SessionView, portion};
+use crate::queues::Queues;
 use crate::relay::{LANES, Relay, TCP_CLIENTS, TCP_SERVERS};
 use crate::shared::{BindId, Shared};
 
@@ -46,8 +48,8 @@ pub(crate) struct Tcp {
     servers: Side,
     desk: Desk,
     limits: Limits,
-    /// Sessions that wait for a place, by backend.
-    queues: Vec<Queue<u32>>,
+    /// Sessions that wait for a place.
+    queues: Queues<u32>,
     /// How often each server's sessions were to be shut down, by backend.
     sheds: Vec<Box<[u32]>>,
 }
@@ -58,8 +60,7 @@ impl Tcp {
         let mut clients = Links::new(now, timeouts, TCP_CLIENTS, LANES);
         let mut servers = Links::new(now, timeouts, TCP_SERVERS, LANES);
         let limits = Limits::new(&shared.live, &mut clients, &mut servers);
-        let queues = shared.live.backends.iter();
-        let queues = queues.map(|it| Queue::new(shared.thread, &it.group)).collect();
+        let queues = Queues::new(&shared.live, shared.thread, Mode::Tcp);
         let sheds = shared.live.backends.iter();
         let sheds = sheds.map(|it| it.group.members().iter().map(Member::sheds).collect());
         let (desk, sheds) = (Desk::default(), sheds.collect());

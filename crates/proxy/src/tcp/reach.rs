@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fulmar_balance::{Next, Placement, Wants};
 use fulmar_haproxy::model::Algorithm;
-use fulmar_haproxy::{Backend, Mode, ServerId};
+use fulmar_haproxy::{Backend, ServerId};
 use fulmar_proto::{Connection, Headers, RawConnection, Segment};
 use fulmar_rules::{Sample, Subject};
 
@@ -17,6 +17,7 @@ use super::session::{Session, Stage};
 use super::subject::View;
 use crate::balancing::hasher;
 use crate::counters::Counter;
+use crate::queues::Queues;
 use crate::shared::Shared;
 use crate::upstream::{Client, Destination};
 
@@ -76,9 +77,10 @@ impl Tcp {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let Some(backend) = session.backend else { return };
         let there = &shared.live.backends[backend.0];
+        let Some(queue) = self.queues.of(backend.0) else { return };
         session.stage = Stage::Queued;
         session.queue_position = there.group.queued() + 1;
-        let ticket = self.queues[backend.0].push(&there.group, wants, number);
+        let ticket = queue.push(&there.group, wants, number);
         session.ticket = Some(Box::new(ticket));
         there.counters[shared.thread].add(Counter::Queued, 1);
         let timeouts = &there.config.timeouts;
@@ -94,7 +96,8 @@ impl Tcp {
             return;
         };
         let there = &shared.live.backends[backend.0];
-        if self.queues[backend.0].cancel(&there.group, *ticket).is_some() {
+        let queue = self.queues.of(backend.0);
+        if queue.and_then(|queue| queue.cancel(&there.group, *ticket)).is_some() {
             self.desk.work.push_back(Work::Free(backend.0)); // it may have been its turn
         }
         there.counters[shared.thread].subtract(Counter::Queued, 1);
@@ -104,8 +107,8 @@ impl Tcp {
     /// Places may have become free: whoever waits longest gets one.
     pub(super) fn serve_queue(&mut self, now: Instant, shared: &mut Shared, backend: usize) {
         let live = Arc::clone(&shared.live);
-        loop {
-            match self.queues[backend].next(&live.backends[backend].group) {
+        while let Some(queue) = self.queues.of(backend) {
+            match queue.next(&live.backends[backend].group) {
                 Next::Place { token, server } => {
                     self.unqueue(shared, token);
                     self.handle_placed(now, shared, token, ServerId(server));
@@ -119,11 +122,12 @@ impl Tcp {
     /// Another thread has made room, or a server was taken from those who wait for it.
     pub(super) fn serve_all_queues(&mut self, now: Instant, shared: &mut Shared) {
         let live = Arc::clone(&shared.live);
-        for (backend, there) in live.backends.iter().enumerate() {
-            if there.config.mode != Mode::Tcp || !self.queues[backend].take_wake(&there.group) {
-                continue;
-            }
-            while let Some(number) = self.queues[backend].take_unreachable(&there.group) {
+        let each = self.queues.each();
+        let woken = each.filter(|(backend, queue)| queue.take_wake(&live.backends[*backend].group));
+        for backend in woken.map(|(backend, _)| backend).collect::<Vec<_>>() {
+            let group = &live.backends[backend].group;
+            let unreachable = |queues: &mut Queues<u32>| queues.of(backend)?.take_unreachable(group);
+            while let Some(number) = unreachable(&mut self.queues) {
                 self.unqueue(shared, number);
                 self.choose(now, shared, number, None);
             }
