@@ -154,31 +154,7 @@ impl First<'_> {
 }
 
 impl Subject for First<'_> {
-    fn request(&self) -> Option<&RequestHead> {
-        None
-    }
-
-    fn response(&self) -> Option<&ResponseHead> {
-        None
-    }
-
-    fn source(&self) -> Option<SocketAddr> {
-        None
-    }
-
-    fn destination(&self) -> Option<SocketAddr> {
-        None
-    }
-
     fn payload(&self) -> Payload<'_> {
         Payload { bytes: self.bytes, complete: self.complete }
-    }
-
-    fn variable(&self, _variable: &Variable) -> Option<Sample<'_>> {
-        None
-    }
-
-    fn fact(&self, _fact: &Fact) -> Option<Sample<'_>> {
-        None
     }
 }

@@ -17,7 +17,7 @@ use fulmar_rules::{ResponseHead, Sample, Subject};
 use fulmar_tests::http::Client;
 use fulmar_tests::load::bound;
 use fulmar_tests::process::run as run_program;
-use fulmar_tests::process::{Process, eventually, peer, text};
+use fulmar_tests::process::{Process, eventually, fulmar, peer, text};
 
 use world::{World, http_rule, lines};
 
@@ -51,24 +51,28 @@ fn answers_are_those_that_haproxy_gives() {
         let rules: Vec<_> = lines.iter().map(|rule| read(rule)).collect();
         let verdict = run(&rules, &mut Progress::default(), &mut world);
         let ours = answer(&verdict, &world);
-        let theirs = ask(&mut client, at);
-        let is_meant = |name: &str| {
-            ["location", "set-cookie", "cache-control", "www-authenticate", "content-type"]
-                .contains(&name)
-                || name.starts_with("x-")
-        };
-        let fields = theirs.fields.iter().filter(|(name, _)| is_meant(name));
-        let mut fields: Vec<_> = fields.map(|(name, value)| format!("{name}: {value}")).collect();
-        fields.sort();
-        // The pages have other words than ours.
-        let is_page = text(&theirs.body).contains("<html><body><h1>");
-        if is_page {
-            fields.retain(|field| !field.starts_with("content-type"));
-        }
-        let body = if is_page { String::new() } else { text(&theirs.body) };
-        let theirs = (theirs.status, fields, body);
+        let theirs = told(&ask(&mut client, at));
         if ours != theirs {
             writeln!(wrong, "{lines:?}: {theirs:?}, not {ours:?}").expect("memory");
+        }
+    }
+    assert_eq!(wrong, "");
+}
+
+/// The same files in both programs: what stands around the rules changes nothing either.
+#[test]
+fn our_proxy_answers_as_haproxy_does() {
+    let mut wrong = String::new();
+    for cases in [CHANGES, ANSWERS] {
+        let (theirs, ours) = (Theirs::start(cases), Theirs::start_as(cases, fulmar_proxy));
+        for at in 0..cases.len() {
+            let [theirs, ours] = [&theirs, &ours].map(|running| {
+                let mut client = Client::connect(running.address);
+                told(&ask(&mut client, at))
+            });
+            if theirs != ours {
+                writeln!(wrong, "{:?}: {theirs:?}, not {ours:?}", cases[at]).expect("memory");
+            }
         }
     }
     assert_eq!(wrong, "");
@@ -105,7 +109,7 @@ fn lines_of_a_log_are_those_that_haproxy_writes() {
          http-request set-var(txn.evil) hdr(x-a)\n  http-request return status 200\n",
         format.replace('\\', "\\\\").replace('"', "\\\""),
     );
-    let mut process = start(dir.path(), &config, address);
+    let mut process = start(haproxy, dir.path(), &config, address);
     let mut client = Client::connect(address);
     client.send(
         "GET http://h:1/p/a?q=|{1}\"%41 HTTP/1.1\r\nHost: h:1\r\nX-A: a\"b]c\\d|e\r\nX-C: x y\r\n\r\n",
@@ -171,6 +175,24 @@ fn ask(client: &mut Client, at: usize) -> fulmar_tests::http::Reply {
     client.read_reply().expect("a reply")
 }
 
+/// An answer, with the fields that rules make, in order of the alphabet.
+fn told(reply: &fulmar_tests::http::Reply) -> (u16, Vec<String>, String) {
+    let is_meant = |name: &str| {
+        ["location", "set-cookie", "cache-control", "www-authenticate", "content-type"]
+            .contains(&name)
+            || name.starts_with("x-")
+    };
+    let fields = reply.fields.iter().filter(|(name, _)| is_meant(name));
+    let mut fields: Vec<_> = fields.map(|(name, value)| format!("{name}: {value}")).collect();
+    fields.sort();
+    // The pages have other words than ours.
+    let is_page = ["<html><body><h1>", "<!doctype"].iter().any(|it| text(&reply.body).contains(it));
+    if is_page {
+        fields.retain(|field| !field.starts_with("content-type"));
+    }
+    (reply.status, fields, if is_page { String::new() } else { text(&reply.body) })
+}
+
 fn read(rule: &str) -> HttpRule {
     http_rule(RuleSet::Request, rule).unwrap_or_else(|fault| panic!("{rule}: {fault:?}"))
 }
@@ -229,6 +251,10 @@ struct Theirs {
 
 impl Theirs {
     fn start(cases: &[&[&str]]) -> Self {
+        Self::start_as(cases, haproxy)
+    }
+
+    fn start_as(cases: &[&[&str]], program: fn() -> Command) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let (holder, address) = bound();
         let mut config = format!(
@@ -245,22 +271,37 @@ impl Theirs {
             "  http-request return status 200 content-type text/plain \
              lf-string '%[method] %[url]%%0D%%0A%[req.hdrs]'\n",
         );
-        let process = start(dir.path(), &config, address);
+        let process = start(program, dir.path(), &config, address);
         Self { address, _process: process, _holder: holder, _dir: dir }
     }
 }
 
-fn start(dir: &std::path::Path, config: &str, address: SocketAddr) -> Process {
+fn haproxy() -> Command {
+    peer("haproxy")
+}
+
+fn fulmar_proxy() -> Command {
+    let mut command = Command::new(fulmar());
+    command.arg("proxy");
+    command
+}
+
+fn start(
+    program: fn() -> Command,
+    dir: &std::path::Path,
+    config: &str,
+    address: SocketAddr,
+) -> Process {
     let file = dir.join("haproxy.cfg");
     fs::write(&file, config).expect("a file");
-    let haproxy = || {
-        let mut command: Command = peer("haproxy");
+    let command = || {
+        let mut command = program();
         command.arg("-db").arg("-f").arg(&file);
         command
     };
-    run_program(haproxy().arg("-c"));
-    let process = Process::start(&mut haproxy());
-    eventually("HAProxy listens", || TcpStream::connect(address).is_ok());
+    run_program(command().arg("-c"));
+    let process = Process::start(&mut command());
+    eventually("it listens", || TcpStream::connect(address).is_ok());
     process
 }
 

@@ -327,20 +327,12 @@ impl Subject for Ours {
         Some(&self.head)
     }
 
-    fn response(&self) -> Option<&fulmar_rules::ResponseHead> {
-        None
-    }
-
     fn source(&self) -> Option<SocketAddr> {
         Some(self.source)
     }
 
     fn destination(&self) -> Option<SocketAddr> {
         Some(self.destination)
-    }
-
-    fn payload(&self) -> Payload<'_> {
-        Payload { bytes: &[], complete: true }
     }
 
     fn body(&self) -> Payload<'_> {
@@ -354,10 +346,6 @@ impl Subject for Ours {
     fn variable(&self, variable: &Variable) -> Option<Sample<'_>> {
         self.variables.get(variable).cloned()
     }
-
-    fn fact(&self, _fact: &Fact) -> Option<Sample<'_>> {
-        None
-    }
 }
 
 /// Where there is nothing to be taken from, but perhaps a certificate.
@@ -367,30 +355,6 @@ struct Nothing {
 }
 
 impl Subject for Nothing {
-    fn request(&self) -> Option<&RequestHead> {
-        None
-    }
-
-    fn response(&self) -> Option<&fulmar_rules::ResponseHead> {
-        None
-    }
-
-    fn source(&self) -> Option<SocketAddr> {
-        None
-    }
-
-    fn destination(&self) -> Option<SocketAddr> {
-        None
-    }
-
-    fn payload(&self) -> Payload<'_> {
-        Payload::default()
-    }
-
-    fn variable(&self, _variable: &Variable) -> Option<Sample<'_>> {
-        None
-    }
-
     fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
         match fact {
             Fact::ClientCertificateDer => {

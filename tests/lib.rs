@@ -4,6 +4,7 @@
 pub mod alone;
 pub mod app;
 pub mod asker;
+pub mod beside;
 pub mod byhand;
 pub mod cases;
 pub mod certs;

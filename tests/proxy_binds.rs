@@ -21,7 +21,9 @@ fn configure(place: &Place, binds: &str) -> String {
     let text = format!(
         "global\n nbthread 1\n stats socket {}\ndefaults\n mode http\n timeout client 5s\n \
          timeout server 5s\n timeout connect 1s\nfrontend fe\n option socket-stats\n{binds}\n \
-         http-request return status 200 content-type text/plain lf-string %[src]/%[dst_port]\n",
+         http-request set-var(txn.to) dst\n http-request set-var(txn.at) dst_port\n \
+         http-request return status 200 content-type text/plain lf-string \
+         %[src]/%[var(txn.to)]:%[var(txn.at)]\n",
         place.path("s.sock").display()
     );
     place.write("binds.cfg", &text).display().to_string()
@@ -88,16 +90,17 @@ fn a_line_has_several_addresses_and_ranges_of_ports() {
     for port in first..=single {
         assert_eq!(
             asks(connect(([127, 0, 0, 1], port).into()).unwrap()),
-            format!("127.0.0.1/{port}")
+            format!("127.0.0.1/127.0.0.1:{port}")
         );
     }
-    assert!(asks(UnixStream::connect(place.path("web.sock")).unwrap()).starts_with("/"));
+    let by_path = || asks(UnixStream::connect(place.path("web.sock")).unwrap());
+    assert_eq!(by_path(), "/:", "nobody there has an address");
     let ours = listeners(&place);
     end(process, Signal::TERM);
     let path = place.path("binds.cfg");
     let _theirs = Process::start(peer("haproxy").args(["-db", "-f"]).arg(path));
     eventually("it serves", || UnixStream::connect(place.path("s.sock")).is_ok());
-    assert_eq!(ours, listeners(&place));
+    assert_eq!((ours, by_path()), (listeners(&place), "/:".into()));
 }
 
 #[test]
@@ -109,7 +112,8 @@ fn addresses_of_both_families() {
     for (word, v4) in [("v4v6", true), ("v6only", false)] {
         let port = free_ports(1);
         let process = start(&place, &format!(" bind :::{port} {word}"));
-        assert!(connect((Ipv6Addr::LOCALHOST, port).into()).is_ok(), "{word}");
+        let by_six = connect((Ipv6Addr::LOCALHOST, port).into()).unwrap();
+        assert_eq!(asks(by_six), format!("::1/::1:{port}"), "{word}");
         assert_eq!(connect(([127, 0, 0, 1], port).into()).is_ok(), v4, "{word}");
         end(process, Signal::TERM);
     }
@@ -120,7 +124,10 @@ fn an_interface_is_the_only_one_that_is_heard() {
     let place = Place::new();
     let port = free_ports(1);
     let process = start(&place, &format!(" bind 127.0.0.1:{port} interface lo backlog 5"));
-    assert_eq!(asks(connect(([127, 0, 0, 1], port).into()).unwrap()), format!("127.0.0.1/{port}"));
+    assert_eq!(
+        asks(connect(([127, 0, 0, 1], port).into()).unwrap()),
+        format!("127.0.0.1/127.0.0.1:{port}")
+    );
     end(process, Signal::TERM);
     let path = configure(&place, &format!(" bind 127.0.0.1:{port} interface nowhere0"));
     let ended = run(["-db", "-f", &path]);
@@ -163,7 +170,10 @@ fn a_socket_is_inherited() {
     python.args(["-c", script, &port.to_string()]).arg(fulmar());
     let process = Process::start(python.args(["proxy", "-db", "-f", &config]));
     eventually("it serves", || UnixStream::connect(place.path("s.sock")).is_ok());
-    assert_eq!(asks(connect(([127, 0, 0, 1], port).into()).unwrap()), format!("127.0.0.1/{port}"));
+    assert_eq!(
+        asks(connect(([127, 0, 0, 1], port).into()).unwrap()),
+        format!("127.0.0.1/127.0.0.1:{port}")
+    );
     end(process, Signal::TERM);
     let ended = run(["-db", "-f", &config]);
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
@@ -235,7 +245,7 @@ fn a_proxy_header_comes_first_if_it_is_expected() {
         stream.write_all(header.as_bytes()).unwrap();
         asks(stream)
     };
-    assert_eq!(ask("PROXY TCP4 192.0.2.7 192.0.2.8 1234 99\r\n"), "192.0.2.7/99");
+    assert_eq!(ask("PROXY TCP4 192.0.2.7 192.0.2.8 1234 99\r\n"), "192.0.2.7/192.0.2.8:99");
     let mut refused = connect(([127, 0, 0, 1], port).into()).unwrap();
     let _ = refused.write_all(GET);
     assert_eq!(refused.read(&mut [0; 64]).unwrap_or(0), 0, "it has no header");

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -318,6 +318,60 @@ fn what_cannot_be_shown_is_said_by_a_check_and_names_its_file() {
     let (ours, said, theirs) = checked(&path);
     assert_eq!((ours, theirs), (Some(1), Some(1)), "{said}");
     assert!(said.contains("be/s2") && said.contains(&junk), "{said}");
+}
+
+#[test]
+fn a_certificate_is_replaced_while_it_is_shown() {
+    let site = Site::new();
+    let crt = site.pair("a.pem", &["a.example"]);
+    let renewed = fs::read_to_string(site.pair("b.pem", &["renewed.example"])).unwrap();
+    let other = fs::read_to_string(site.pair("c.pem", &["c.example"])).unwrap();
+    let at = renewed.find("-----BEGIN PRIVATE").unwrap();
+    let mixed = renewed[..at].to_owned() + &other[other.find("-----BEGIN PRIVATE").unwrap()..];
+    let socket = site.path("s.sock");
+    let path = site.configure(&format!("crt {crt}"), "");
+    let text = site.read("proxy.cfg");
+    let line = format!(" nbthread 1\n stats socket {} level admin\n", socket.display());
+    fs::write(&path, text.replace(" nbthread 1\n", &line)).unwrap();
+    let dialogue = [
+        ("show ssl cert\n".to_owned(), true),
+        (format!("set ssl cert {crt} <<\n{renewed}\n"), true),
+        ("show ssl cert\n".to_owned(), true),
+        (format!("abort ssl cert {crt}\n"), true),
+        (format!("commit ssl cert {crt}\n"), true),
+        (format!("set ssl cert /nowhere <<\n{renewed}\n"), true),
+        (format!("set ssl cert {crt} <<\njunk\n\n"), false),
+        (format!("set ssl cert {crt} <<\n{mixed}\n"), false),
+        (format!("set ssl cert {crt}\n"), true),
+        ("show ssl cert /nowhere\n".to_owned(), true),
+        (format!("set ssl cert {crt} <<\n{renewed}\n"), true),
+        (format!("set ssl cert {crt} <<\n{renewed}\n"), true),
+        (format!("commit ssl cert {crt}\n"), true),
+    ];
+    let answers = |process: Process| {
+        eventually("it listens", || std::net::TcpStream::connect(site.address).is_ok());
+        assert_eq!(site.shown("a.example"), "a.example");
+        let answers: Vec<String> = dialogue.iter().map(|(asked, _)| tell(&socket, asked)).collect();
+        assert_eq!(site.shown("a.example"), "renewed.example");
+        end(process, Signal::TERM);
+        answers
+    };
+    let ours = answers(Process::start(command().args(["-db", "-f", &path])));
+    let theirs = answers(Process::start(peer("haproxy").args(["-db", "-f", &path])));
+    for (((asked, is_same), ours), theirs) in dialogue.iter().zip(&ours).zip(&theirs) {
+        match is_same {
+            true => assert_eq!(ours, theirs, "{asked}"),
+            false => assert!(ours.contains("Can't update "), "{asked}: {ours}"),
+        }
+    }
+}
+
+fn tell(socket: &Path, command: &str) -> String {
+    let mut to = std::os::unix::net::UnixStream::connect(socket).unwrap();
+    to.write_all(command.as_bytes()).unwrap();
+    let mut answer = String::new();
+    to.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 #[test]

@@ -149,6 +149,16 @@ enum Fault {
     LateBody,
 }
 
+impl Fault {
+    fn end(self) -> End {
+        match self {
+            Self::Broke(error) => End::Peer(error),
+            Self::LateHead => End::TimedOut(Some(Phase::Head)),
+            Self::LateBody => End::TimedOut(Some(Phase::Body)),
+        }
+    }
+}
+
 impl<C: Connection, T> Link<C, T> {
     /// Lets the connection take its input, and tells of the events.
     pub(crate) fn feed(&mut self, input: &mut Input<'_>, lent: &mut Lent<'_, impl Handler<C, T>>) {
@@ -455,6 +465,16 @@ impl<C: Connection, T> Links<C, T> {
         self.slots.get(socket)?.between.as_ref()?.layer.info()
     }
 
+    /// True as long as something waits to be sent, here or in the layer below.
+    pub fn is_sending(&self, socket: SocketId) -> bool {
+        self.slots.get(socket).is_some_and(|link| link.announced)
+    }
+
+    /// How a connection will end whose peer did something wrong, and is being told so.
+    pub fn fault(&self, socket: SocketId) -> Option<End> {
+        self.slots.get(socket)?.fault.map(Fault::end)
+    }
+
     /// [`Handler::handle_timer`] is due at `deadline`, once; `None` takes it back.
     pub fn set_timer(&mut self, socket: SocketId, deadline: Option<Instant>) {
         let timer = deadline.map_or(Tick::NEVER, |time| self.desk.wheel.tick_from(time));
@@ -652,7 +672,7 @@ impl<C: Connection, T> Links<C, T> {
             return self.settle(now, socket, 0, on);
         }
         let fault = match link.phase {
-            Some(Phase::Head) => Some(Fault::LateHead),
+            Some(Phase::Idle | Phase::Head) => Some(Fault::LateHead),
             Some(Phase::Body) => Some(Fault::LateBody),
             _ => None,
         };
@@ -725,9 +745,7 @@ impl<C: Connection, T> Links<C, T> {
     fn end(&mut self, now: Instant, socket: SocketId, end: End, on: &mut impl Handler<C, T>) {
         let Some(link) = self.slots.get_mut(socket) else { return };
         let end = match (link.fault, link.between.take()) {
-            (Some(Fault::Broke(error)), _) => End::Peer(error),
-            (Some(Fault::LateHead), _) => End::TimedOut(Some(Phase::Head)),
-            (Some(Fault::LateBody), _) => End::TimedOut(Some(Phase::Body)),
+            (Some(fault), _) => fault.end(),
             (None, Some(between)) => between.end(end),
             (None, None) => end,
         };

@@ -37,6 +37,11 @@ impl Door {
         Ok(Self { bind: id, tls, accepts_proxy: bind.accepts_proxy })
     }
 
+    /// TLS toward its clients.
+    pub(crate) fn tls(&self) -> Option<&ServerTls> {
+        self.tls.as_ref()
+    }
+
     /// What lies below each connection: a PROXY header, then TLS; nothing, if there is neither.
     pub(crate) fn layers(&self) -> Option<MakeLayer> {
         let (tls, accepts_proxy) = (self.tls.clone(), self.accepts_proxy);

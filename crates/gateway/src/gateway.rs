@@ -14,7 +14,7 @@ use crate::doors::{self, Door};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::logs::{Logs, machine_name};
-use crate::runtime::{self, Consoles};
+use crate::runtime::{self, Certificates, Consoles};
 use crate::signals;
 use crate::statistics::process::Process;
 
@@ -63,9 +63,14 @@ impl Gateway {
         let threads = threads.or_else(|| thread::available_parallelism().ok().map(Into::into));
         let threads = threads.unwrap_or(1);
         let logs = Logs::open(&config)?;
-        let (mut listens, mut doors) = (Vec::new(), Vec::new());
+        let (mut listens, mut doors, mut shown) = (Vec::new(), Vec::new(), Vec::new());
         for (id, frontend, bind) in binds(&config) {
-            doors.push(Door::new(id, frontend, bind)?);
+            let door = Door::new(id, frontend, bind)?;
+            if let (Some(tls), Some(said)) = (door.tls(), &bind.tls) {
+                let files = said.certificates.iter().map(|it| it.file.clone()).collect();
+                shown.push((tls.clone(), files));
+            }
+            doors.push(door);
             listens.push(doors::listen(frontend, bind)?);
         }
         if listens.is_empty() {
@@ -90,7 +95,11 @@ impl Gateway {
         let program = program.crew("proxy", proxies, listens, threads);
         let checkers = Checkers { live: Arc::clone(&live), logs: logs.clone() };
         let program = program.crew("checks", checkers, Vec::new(), 1);
-        let consoles = Consoles { live: Arc::clone(&live), process: Arc::clone(&process) };
+        let consoles = Consoles {
+            live: Arc::clone(&live),
+            process: Arc::clone(&process),
+            certificates: Arc::new(Certificates::new(shown)),
+        };
         let sockets = runtime::listens(&live.config).map_err(Error::Descriptors)?;
         let program = match sockets.is_empty() {
             true => program,

@@ -17,12 +17,14 @@ mod listen;
 mod commands;
 mod world;
 
+mod certificates;
 mod frontends;
 mod servers;
 mod sessions;
 mod settings;
 mod show;
 
+pub(crate) use certificates::Certificates;
 pub use engine::Runtime;
 pub(crate) use listen::{Consoles, listens};
 pub use world::World;

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fulmar_rules::condition::Acls;
+use fulmar_rules::exchange::Slot;
+use fulmar_rules::format::Standard;
 use fulmar_rules::http::HttpRule;
 use fulmar_rules::reply::ErrorPages;
 use fulmar_rules::tcp::TcpRule;
@@ -13,11 +15,10 @@ use fulmar_rules::{Condition, Format, Word};
 
 use crate::checks::CheckDraft;
 use crate::line::Spot;
-use crate::model::{
-    Backend, BindTls, Frontend, Global, LogTarget, Mode, Options, StatsPage, TlsVersion,
-};
+use crate::model::{Backend, Frontend, Global, LogTarget, Mode, Options, StatsPage};
 use crate::parameters::bind::BindDraft;
 use crate::parameters::server::ServerDraft;
+use crate::parameters::tls::TlsWords;
 
 /// What is said for the whole process.
 #[derive(Clone, Debug, Default)]
@@ -30,9 +31,9 @@ pub(crate) struct Globals {
     /// `crt-base`.
     pub(crate) crt_base: Option<PathBuf>,
     /// `ssl-default-bind-*`.
-    pub(crate) bind_tls: TlsDefaults,
+    pub(crate) bind_tls: TlsWords,
     /// `ssl-default-server-*`.
-    pub(crate) server_tls: TlsDefaults,
+    pub(crate) server_tls: TlsWords,
     /// `ssl-server-verify none`.
     pub(crate) verifies_no_server: bool,
     /// What `setenv` and its relatives say: a name and its value, or none.
@@ -53,16 +54,6 @@ pub(crate) enum Paths {
     Parent,
     /// This one.
     Origin(PathBuf),
-}
-
-/// What `ssl-default-…` lines say.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TlsDefaults {
-    pub(crate) suites12: Option<Vec<String>>,
-    pub(crate) suites13: Option<Vec<String>>,
-    pub(crate) version_min: Option<TlsVersion>,
-    pub(crate) version_max: Option<TlsVersion>,
-    pub(crate) no_tickets: bool,
 }
 
 /// A proxy, or a `defaults` section: what a `defaults` section holds is what proxies inherit, all
@@ -112,6 +103,8 @@ pub(crate) struct Draft {
     pub(crate) use_servers: Vec<(Reference, Condition)>,
     /// `dynamic-cookie-key`.
     pub(crate) dynamic_cookie_key: Option<String>,
+    /// Slots that captures fill, and that somebody else has to declare.
+    pub(crate) named_slots: Vec<(Slot, Spot, u32)>,
     /// Lines that mean nothing without `mode http`.
     pub(crate) http_only: Vec<(Spot, Word)>,
 }
@@ -134,10 +127,8 @@ pub(crate) enum LogFormat {
     Plain,
     /// `option tcplog`.
     Tcp,
-    /// `option httplog`.
-    Http(Spot, Word),
-    /// `option httplog clf`.
-    Clf(Spot, Word),
+    /// `option httplog` and its relatives, which want mode http.
+    Http(Standard, Spot, Word),
     /// `log-format`.
     Own(Arc<Format>),
 }
@@ -216,18 +207,6 @@ impl Draft {
         let mut draft = Self::default();
         draft.backend.retries = RETRIES;
         draft
-    }
-}
-
-impl TlsDefaults {
-    /// What a `bind` line starts with.
-    pub(crate) fn for_bind(&self) -> BindTls {
-        BindTls {
-            version_min: self.version_min,
-            version_max: self.version_max,
-            no_tickets: self.no_tickets,
-            ..BindTls::default()
-        }
     }
 }
 

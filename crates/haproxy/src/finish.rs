@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fulmar_rules::exchange::Slot;
 use fulmar_rules::format::Standard;
 use fulmar_rules::http::HttpRule;
 use fulmar_rules::{Fault, Format};
@@ -108,6 +109,9 @@ impl Finisher<'_> {
         if draft.kind.is_front() && is_written && !is_logged {
             let message = format!("{kind} '{name}' has a format of its log, and no 'log' line");
             self.warn_section(draft, message);
+        }
+        if draft.kind.is_front() {
+            self.check_slots(draft);
         }
         if draft.kind.is_back()
             && let Some(rules) = draft.check.unused()
@@ -219,6 +223,24 @@ impl Finisher<'_> {
         global.iter().chain(&draft.logs).cloned().collect()
     }
 
+    /// Slots of captures have to be declared; those of a backend are its frontends', whichever they
+    /// are.
+    fn check_slots(&mut self, draft: &Draft) {
+        for (slot, spot, column) in &draft.named_slots {
+            let (at, declared) = match slot {
+                Slot::Request(at) => (at, draft.frontend.request_captures.len()),
+                Slot::Response(at) => (at, draft.frontend.response_captures.len()),
+            };
+            if *at >= declared {
+                let message = format!(
+                    "there is no slot {at} for this: 'declare capture' makes slots, from 0, and \
+                     {declared} are there"
+                );
+                self.say(Severity::Alert, spot, *column, message);
+            }
+        }
+    }
+
     /// A format that needs HTTP is that of TCP in mode tcp, with a warning.
     fn log_format(&mut self, draft: &Draft) -> Arc<Format> {
         let standard = |standard: Standard| Arc::new(Format::from(standard));
@@ -227,8 +249,7 @@ impl Finisher<'_> {
             LogFormat::Plain => return standard(Standard::ConnectTcp),
             LogFormat::Tcp => return standard(Standard::Tcp),
             LogFormat::Own(format) => return Arc::clone(format),
-            LogFormat::Http(spot, word) => (Standard::Http, spot, word),
-            LogFormat::Clf(spot, word) => (Standard::HttpClf, spot, word),
+            LogFormat::Http(standard, spot, word) => (*standard, spot, word),
         };
         if draft.mode == Mode::Http {
             return standard(format);
@@ -324,7 +345,7 @@ fn binds(drafts: &[BindDraft]) -> Vec<Bind> {
             let id = draft.id.or_else(|| free.next()).unwrap_or(0);
             binds.push(Bind {
                 place: draft.place.clone(),
-                name: draft.name.clone().unwrap_or_else(|| format!("sock-{}", binds.len() + 1)),
+                name: draft.name.clone().unwrap_or_else(|| format!("sock-{id}")),
                 id,
                 address: address.clone(),
                 connections_max: draft.connections_max,

@@ -32,9 +32,9 @@ pub fn keywords_page() -> String {
     unsupported(&mut page, keywords::UNSUPPORTED_PROXY);
 
     page.push_str("\n## bind\n\n| parameter | what it does |\n|---|---|\n");
-    parameters(&mut page, bind::ROWS, bind::ACCEPTED, bind::UNSUPPORTED);
+    parameters(&mut page, bind::TABLES, bind::ACCEPTED, bind::UNSUPPORTED);
     page.push_str("\n## server, default-server\n\n| parameter | what it does |\n|---|---|\n");
-    parameters(&mut page, server::ROWS, server::ACCEPTED, server::UNSUPPORTED);
+    parameters(&mut page, server::TABLES, server::ACCEPTED, server::UNSUPPORTED);
 
     page.push_str("\n## userlist\n\n| keyword | what it does |\n|---|---|\n");
     for keyword in keywords::USERLIST {
@@ -75,11 +75,12 @@ fn proxy_line(page: &mut String, keyword: &Keyword<Draft>) {
 
 fn parameters<T>(
     page: &mut String,
-    rows: &[Keyword<T>],
+    tables: &[&[Keyword<T>]],
     accepted_names: &[(&'static str, usize)],
     missing: &[(Unsupported, usize)],
 ) {
-    rows.iter().for_each(|row| line(page, &[&code(row), row.about]));
+    let rows = tables.iter().flat_map(|rows| rows.iter());
+    rows.for_each(|row| line(page, &[&code(row), row.about]));
     let names: Vec<&'static str> = accepted_names.iter().map(|(name, _)| *name).collect();
     accepted(page, &names);
     let missing: Vec<Unsupported> = missing.iter().map(|(missing, _)| *missing).collect();

@@ -457,7 +457,9 @@ impl Reader<'_> {
         let found = SECTIONS_UNSUPPORTED.iter().find(|(name, _)| *name == word.text);
         let why = found.map_or("", |(_, why)| *why);
         let message = format!("sections '{}' are not supported: {why}", word.text);
-        let severity = match self.options.lenient.sections {
+        let may_be_missing =
+            self.options.lenient.sections || SECTIONS_SPARED.contains(&&*word.text);
+        let severity = match may_be_missing {
             true => Severity::Warning,
             false => Severity::Alert,
         };
@@ -638,5 +640,9 @@ pub(crate) const SECTIONS_UNSUPPORTED: &[Unsupported] = &[
     ("ring", "logs go to syslog or a descriptor"),
     ("crt-store", "certificates stand in 'bind' lines"),
 ];
+
+/// Of these, sections whose absence nobody has to notice: without a cache more answers come from
+/// servers, and peers exchange what is refused where it is said.
+const SECTIONS_SPARED: [&str; 2] = ["cache", "peers"];
 
 const MESSAGES: [&str; 4] = [".notice", ".warning", ".alert", ".diag"];

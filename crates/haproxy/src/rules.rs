@@ -68,7 +68,7 @@ pub(crate) fn required_condition(
 /// Tells of what can never hold when a condition is looked at, and keeps what it asks about.
 pub(crate) fn warn_of(condition: &Condition, line: &mut Line<'_>, column: u32, point: Point) {
     let facts = condition.acls().filter_map(|acl| acl.expression().fact());
-    line.facts.extend(facts.map(|fact| (column, fact.clone())));
+    line.facts.extend(facts.map(|fact| (column, fact)));
     let is_late = |acl: &&fulmar_rules::condition::Acl| !acl.phase().is_there(point);
     let late = condition.acls().find(is_late);
     let late = late.map(|acl| (acl.expression().name(), acl.phase()));
@@ -76,6 +76,28 @@ pub(crate) fn warn_of(condition: &Condition, line: &mut Line<'_>, column: u32, p
         let message = format!("'{name}' is never there when this is looked at, but {phase}");
         line.warn(column, message);
     }
+}
+
+/// Tells of what is never there when a rule's action asks for it, which is an error as HAProxy has
+/// it, and keeps what it asks about.
+pub(crate) fn check_asked<'e>(
+    asked: impl IntoIterator<Item = &'e Expression>,
+    line: &mut Line<'_>,
+    column: u32,
+    point: Point,
+) -> Result<(), Fault> {
+    for expression in asked {
+        if !expression.phase().is_there(point) {
+            let message = format!(
+                "'{}' is never there when this is looked at, but {}",
+                expression.name(),
+                expression.phase()
+            );
+            return Err(Fault::new(column, message));
+        }
+        line.facts.extend(expression.fact().map(|fact| (column, fact)));
+    }
+    Ok(())
 }
 
 /// A word that is an expression.
@@ -90,9 +112,18 @@ pub(crate) fn format(word: &Word, line: &Line<'_>) -> Result<Format, Fault> {
     parse(word, Options::VALUE, line)
 }
 
+/// The same, for the name of a backend.
+pub(crate) fn name_format(word: &Word, line: &mut Line<'_>) -> Result<Format, Fault> {
+    let format = format(word, line)?;
+    check_asked(format.expressions(), line, word.column, Point::Request)?;
+    Ok(format)
+}
+
 /// A word that is the format of a log.
-pub(crate) fn log_format(word: &Word, line: &Line<'_>) -> Result<Format, Fault> {
+pub(crate) fn log_format(word: &Word, line: &mut Line<'_>) -> Result<Format, Fault> {
     let format = parse(word, Options::HTTP_LOG, line)?;
+    let facts = format.expressions().filter_map(Expression::fact);
+    line.facts.extend(facts.map(|fact| (word.column, fact)));
     let mut expressions = format.expressions();
     if let Some(gone) = expressions.find(|expression| !expression.phase().is_there(Point::Log)) {
         let message = format!(
@@ -108,8 +139,10 @@ pub(crate) fn log_format(word: &Word, line: &Line<'_>) -> Result<Format, Fault> 
 }
 
 /// A word that is the format of an exchange's name.
-pub(crate) fn id_format(word: &Word, line: &Line<'_>) -> Result<Format, Fault> {
-    parse(word, Options { purpose: Purpose::Identifier, http: true }, line)
+pub(crate) fn id_format(word: &Word, line: &mut Line<'_>) -> Result<Format, Fault> {
+    let format = parse(word, Options { purpose: Purpose::Identifier, http: true }, line)?;
+    check_asked(format.expressions(), line, word.column, Point::Request)?;
+    Ok(format)
 }
 
 fn parse(word: &Word, options: Options, line: &Line<'_>) -> Result<Format, Fault> {

@@ -6,8 +6,14 @@ use std::net::SocketAddr;
 
 use fulmar_haproxy::model::{BindAddress, ServerAddress, ServerProxy};
 use fulmar_haproxy::{Backend, Config, Frontend};
+<<<<<<< HEAD
+use fulmar_rules::subject::{Fact, LogField};
+use fulmar_rules::{Condition, Sample, Subject};
+=======
+use fulmar_rules::http::{HttpAction, Value};
 use fulmar_rules::subject::{Fact, LogField, Payload, Variable};
-use fulmar_rules::{Condition, RequestHead, ResponseHead, Sample, Subject};
+use fulmar_rules::{Condition, Expression, RequestHead, ResponseHead, Sample, Subject};
+>>>>>>> operations
 
 use crate::shared::BindId;
 
@@ -26,6 +32,7 @@ fn of_frontend(frontend: &Frontend) -> bool {
     let tcp = [&frontend.connection_rules, &frontend.session_rules, &frontend.content_rules];
     let tcp = tcp.into_iter().flatten().filter_map(|rule| rule.condition.as_ref());
     let http = [&frontend.request_rules, &frontend.response_rules, &frontend.after_response_rules];
+    let by_action = http.iter().any(|rules| rules.iter().any(|rule| of_action(&rule.action)));
     let http = http.into_iter().flatten().filter_map(|rule| rule.condition.as_ref());
     let uses = frontend.use_backends.iter().filter_map(|rule| rule.condition.as_ref());
     let probe = Probe::default();
@@ -36,6 +43,7 @@ fn of_frontend(frontend: &Frontend) -> bool {
         format.render(&probe, &mut Vec::new());
     }
     probe.0.get()
+        || by_action
         || frontend.options.original_to.is_some()
         || tcp.chain(http).chain(uses).any(of_condition)
 }
@@ -48,12 +56,33 @@ fn of_backend(backend: &Backend) -> bool {
     let http = backend.request_rules.iter().filter_map(|rule| rule.condition.as_ref());
     let uses = backend.use_servers.iter().map(|(_, condition)| condition);
     backend.options.original_to.is_some()
+        || backend.request_rules.iter().any(|rule| of_action(&rule.action))
         || backend.servers.iter().any(|it| told(it))
         || rules.chain(http).chain(uses).any(of_condition)
 }
 
+fn of_action(action: &HttpAction) -> bool {
+    match action {
+        HttpAction::AddField(_, format)
+        | HttpAction::SetField(_, format)
+        | HttpAction::ReplaceField { value: format, .. }
+        | HttpAction::SetTarget(_, format)
+        | HttpAction::ReplaceTarget(_, _, format) => format.expressions().any(of_expression),
+        HttpAction::SetVariable(assignment) => match &assignment.value {
+            Value::Expression(expression) => of_expression(expression),
+            Value::Format(format) => format.expressions().any(of_expression),
+        },
+        HttpAction::SetAddress(_, _, expression) => of_expression(expression),
+        _ => false,
+    }
+}
+
+fn of_expression(expression: &Expression) -> bool {
+    expression.name().starts_with("dst")
+}
+
 fn of_condition(condition: &Condition) -> bool {
-    condition.acls().any(|acl| acl.expression().name().starts_with("dst"))
+    condition.acls().any(|acl| of_expression(acl.expression()))
 }
 
 /// Notes whether it was asked.
@@ -61,28 +90,8 @@ fn of_condition(condition: &Condition) -> bool {
 struct Probe(Cell<bool>);
 
 impl Subject for Probe {
-    fn request(&self) -> Option<&RequestHead> {
-        None
-    }
-
-    fn response(&self) -> Option<&ResponseHead> {
-        None
-    }
-
-    fn source(&self) -> Option<SocketAddr> {
-        None
-    }
-
     fn destination(&self) -> Option<SocketAddr> {
         self.0.set(true);
-        None
-    }
-
-    fn payload(&self) -> Payload<'_> {
-        Payload { bytes: &[], complete: true }
-    }
-
-    fn variable(&self, _: &Variable) -> Option<Sample<'_>> {
         None
     }
 

@@ -9,7 +9,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, Endpoint, Engine, ListenerId, SocketId, Stop};
-use fulmar_haproxy::Mode;
+use fulmar_haproxy::model::Target;
+use fulmar_haproxy::{BackendId, Config, Mode};
 use fulmar_proto::{FileRange, Input, Layer, Transmit};
 
 use crate::asks::asks_destination;
@@ -45,6 +46,7 @@ pub type MakeLayer = Box<dyn Fn(SocketAddr) -> Option<Box<dyn Layer>> + Send>;
 struct Listener {
     id: ListenerId,
     bind: BindId,
+    spoken: Mode,
     layer: Option<MakeLayer>,
     asks_local: bool,
     open: bool,
@@ -83,8 +85,9 @@ impl Proxy {
 
     /// Clients come from `listener`, and are dealt with as the frontend of `bind` says.
     pub fn add_listener(&mut self, id: ListenerId, bind: BindId, layer: Option<MakeLayer>) {
-        let asks_local = asks_destination(&self.shared.live.config, bind);
-        self.listeners.push(Listener { id, bind, layer, asks_local, open: true });
+        let config = &self.shared.live.config;
+        let (asks_local, spoken) = (asks_destination(config, bind), spoken(config, bind));
+        self.listeners.push(Listener { id, bind, spoken, layer, asks_local, open: true });
     }
 
     /// Clients that are connected.
@@ -172,6 +175,25 @@ impl Proxy {
     }
 }
 
+/// What is spoken with the clients of a listener. A frontend of mode tcp all of whose backends speak
+/// HTTP does so too (HAProxy's manual, `mode`).
+fn spoken(config: &Config, bind: BindId) -> Mode {
+    let frontend = &config.frontends[bind.frontend];
+    let named = |target: &Target| match target {
+        Target::Backend(backend) => Some(*backend),
+        Target::Named(_) => None, // it may be any
+    };
+    let ruled = frontend.use_backends.iter().map(|rule| named(&rule.target));
+    let mut all = ruled.chain(frontend.default_backend.map(Some)).peekable();
+    let some = all.peek().is_some();
+    let is_http =
+        |it: Option<BackendId>| it.is_some_and(|it| config.backends[it.0].mode == Mode::Http);
+    match some && all.all(is_http) {
+        true => Mode::Http,
+        false => frontend.mode,
+    }
+}
+
 fn is_http(socket: SocketId) -> bool {
     matches!(socket.index % LANES, HTTP_CLIENTS | HTTP_SERVERS)
 }
@@ -192,7 +214,7 @@ impl Engine for Proxy {
             Some(make) => Some(make(peer)?),
         };
         let bind = known.bind;
-        let accepted = match self.shared.live.frontends[bind.frontend].config.mode {
+        let accepted = match known.spoken {
             Mode::Http => self.http.accept(now, &mut self.shared, bind, peer, layer),
             Mode::Tcp => self.tcp.accept(now, &mut self.shared, bind, peer, layer),
         };

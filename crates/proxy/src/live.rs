@@ -1,11 +1,12 @@
 //! What threads share: the configuration, the state of servers, and counters.
 
-use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
-use fulmar_balance::Group;
+use fulmar_balance::{Group, Wants};
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
+use fulmar_rules::Sample;
 use fulmar_tls::{ClientTls, ConfigError};
 
 use crate::balancing;
@@ -40,6 +41,7 @@ pub struct Live {
     /// One for each thread: what others ask of it.
     pub orders: Box<[Orders]>,
     began: OnceLock<Instant>, // when the first thread did
+    variables: RwLock<Vec<(String, Sample<'static>)>>, // of the process
     /// How they rouse each other.
     pub wakers: Wakers,
     /// What they tell the thread that checks.
@@ -74,6 +76,8 @@ pub struct LiveBackend {
     pub counters: Box<[Counters]>,
     /// The state of its servers.
     pub group: Group,
+    /// How many have waited for a place at any server, and were given one.
+    pub(crate) served: AtomicU64,
     /// As many as there are in the configuration, in its order.
     pub servers: Vec<LiveServer>,
 }
@@ -90,6 +94,8 @@ pub struct LiveServer {
     pub tls: Option<Result<ClientTls, ConfigError>>,
     /// How its checks stand.
     pub check: LastCheck,
+    /// How many have waited for a place at this server alone, and were given one.
+    pub(crate) served: AtomicU64,
     /// Errors of its sessions in a row (`observe`).
     pub(crate) errors: AtomicU32,
 }
@@ -106,6 +112,9 @@ impl Live {
         let orders = clocks.iter().map(|_| Orders::default()).collect();
         let connections_max = Limit::new(config.global.connections_max);
         let (connections_per_second_max, sessions_per_second_max) = Default::default();
+        let variables = config.global.variables.iter();
+        let variables = variables.map(|(name, value)| (name.to_string(), value.clone()));
+        let variables = RwLock::new(variables.collect());
         Self {
             config,
             frontends,
@@ -119,6 +128,7 @@ impl Live {
             sessions_per_second_max,
             orders,
             began,
+            variables,
         }
     }
 
@@ -128,6 +138,20 @@ impl Live {
         let began = *self.began.get_or_init(|| now);
         let millis = now.saturating_duration_since(began).as_millis();
         u64::try_from(millis).unwrap_or(u64::MAX).saturating_add(1)
+    }
+
+    /// A variable of the process.
+    pub fn variable(&self, name: &str) -> Option<Sample<'static>> {
+        let all = self.variables.read().unwrap_or_else(PoisonError::into_inner);
+        all.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    }
+
+    /// Sets a variable of the process, for all threads; or takes it away. Rules of the
+    /// configuration name them, so that they are few.
+    pub fn set_variable(&self, name: &str, value: Option<Sample<'static>>) {
+        let mut all = self.variables.write().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(known, _)| known != name);
+        all.extend(value.map(|value| (name.to_owned(), value)));
     }
 
     /// Asks something of a thread.
@@ -172,6 +196,14 @@ impl LiveFrontend {
 }
 
 impl LiveBackend {
+    /// How many have waited in this line, and were given a place.
+    pub(crate) fn served(&self, wants: Wants) -> &AtomicU64 {
+        match wants {
+            Wants::Any => &self.served,
+            Wants::Server(server) => &self.servers[server].served,
+        }
+    }
+
     fn new(config: &Config, id: BackendId, clocks: &[Arc<Clock>]) -> Self {
         let group = balancing::group(config, id, clocks.len());
         let config = &config.backends[id.0];
@@ -180,6 +212,7 @@ impl LiveBackend {
             config: Arc::clone(config),
             counters: counters(clocks),
             group,
+            served: AtomicU64::new(0),
             servers: servers.map(|it| LiveServer::new(it, clocks)).collect(),
         }
     }
@@ -192,6 +225,7 @@ impl LiveServer {
             counters: counters(clocks),
             tls: config.tls.as_ref().map(client_tls),
             check: LastCheck::default(),
+            served: AtomicU64::new(0),
             errors: AtomicU32::new(0),
         }
     }

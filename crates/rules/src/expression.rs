@@ -233,11 +233,8 @@ impl Expression {
 
     /// What only the proxy knows, if it asks for that: its names are to be checked against those
     /// that there are.
-    pub fn fact(&self) -> Option<&Fact> {
-        match &self.source {
-            Source::Fact(fact) => Some(fact),
-            Source::Call | Source::Constant(_) => None,
-        }
+    pub fn fact(&self) -> Option<Fact> {
+        self.fetch.about.map(|about| about(&self.args))
     }
 
     /// True if there are converters.

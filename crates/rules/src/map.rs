@@ -47,14 +47,23 @@ pub(crate) fn load(
     for (number, line) in lines(&read(path, files)?) {
         let wrong = |why: String| format!("{path}:{number}: {why}");
         let (key, value) = pair(line);
-        let value = Sample::text(value).into_owned();
-        let Some(value) = value.cast(to) else {
+        let Some(value) = typed(value, to) else {
             return Err(wrong(format!("the value is no {to}")));
         };
         map.keys.add(key, false).map_err(wrong)?;
         map.values.push(value);
     }
     Ok(Arc::new(map))
+}
+
+/// A value that is nothing but what it has to be.
+fn typed(value: &[u8], to: Type) -> Option<Sample<'static>> {
+    let text = || str::from_utf8(value).ok();
+    match to {
+        Type::Int => text()?.parse().ok().map(Sample::Int),
+        Type::Address => text()?.parse().ok().map(Sample::Address),
+        to => Sample::text(value).into_owned().cast(to),
+    }
 }
 
 /// Adds the patterns of a file, one in each line; of a map, its keys.

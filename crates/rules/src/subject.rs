@@ -8,19 +8,30 @@ use crate::head::{RequestHead, ResponseHead};
 use crate::sample::Sample;
 
 /// An exchange or a connection. Whatever does not exist, or not yet, is `None`: the expression
-/// that asks for it then has no value, and a condition on it is false.
+/// that asks for it then has no value, and a condition on it is false. Without a method of its own,
+/// a subject has nothing of what that method is about.
 pub trait Subject {
     /// The request, with what rules have changed so far.
-    fn request(&self) -> Option<&RequestHead>;
+    fn request(&self) -> Option<&RequestHead> {
+        None
+    }
     /// The response, with what rules have changed so far.
-    fn response(&self) -> Option<&ResponseHead>;
+    fn response(&self) -> Option<&ResponseHead> {
+        None
+    }
     /// Where the client connects from.
-    fn source(&self) -> Option<SocketAddr>;
+    fn source(&self) -> Option<SocketAddr> {
+        None
+    }
     /// What the client connected to.
-    fn destination(&self) -> Option<SocketAddr>;
+    fn destination(&self) -> Option<SocketAddr> {
+        None
+    }
     /// The first bytes of a connection, as far as they have arrived, before anything was
     /// forwarded: what content rules of TCP look at.
-    fn payload(&self) -> Payload<'_>;
+    fn payload(&self) -> Payload<'_> {
+        Payload { bytes: &[], complete: true }
+    }
     /// The first bytes of a server's answer, as far as they have arrived, before anything was
     /// forwarded.
     fn response_payload(&self) -> Payload<'_> {
@@ -40,9 +51,15 @@ pub trait Subject {
         Headers::EMPTY
     }
     /// The value of a variable.
-    fn variable(&self, variable: &Variable) -> Option<Sample<'_>>;
+    fn variable(&self, variable: &Variable) -> Option<Sample<'_>> {
+        let _ = variable;
+        None
+    }
     /// Everything that only the proxy knows.
-    fn fact(&self, fact: &Fact) -> Option<Sample<'_>>;
+    fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
+        let _ = fact;
+        None
+    }
 }
 
 /// The first bytes of a connection.

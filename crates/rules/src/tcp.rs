@@ -139,6 +139,16 @@ impl TcpRule {
         Ok(Self { action, condition: http::condition(words, context)? })
     }
 
+    /// The expressions that its action evaluates.
+    pub fn expressions(&self) -> Vec<&Expression> {
+        match &self.action {
+            TcpAction::SetVariable(assignment) => http::of_value(&assignment.value),
+            TcpAction::Capture(capture) => vec![&capture.value],
+            TcpAction::SetAddress(_, _, expression) => vec![expression],
+            _ => Vec::new(),
+        }
+    }
+
     /// What is to be told about a rule that is accepted, but does not do what it says.
     pub fn warning(&self) -> Option<&'static str> {
         match self.action {
@@ -233,6 +243,11 @@ fn unset_var(line: &mut Line<'_, '_>) -> Result<TcpAction, Fault> {
     Ok(TcpAction::UnsetVariable(found.0))
 }
 
+fn mark(line: &mut Line<'_, '_>) -> Result<TcpAction, Fault> {
+    http::mark_number(line.words)?;
+    Ok(TcpAction::Nothing(http::NO_MARK))
+}
+
 fn expect_proxy(line: &mut Line<'_, '_>) -> Result<TcpAction, Fault> {
     let word = line.words.expect("'layer4'")?;
     match &word.text[..] {
@@ -324,9 +339,9 @@ pub const TCP_ACTIONS: &[TcpActionRow] = &[
         "sets a variable to text",
     ),
     row("unset-var(", ALL, By(unset_var), "removes a variable"),
-    row("set-mark", ALL, Nothing(http::NO_MARK), "nothing: packets are not marked"),
+    row("set-mark", ALL, By(mark), "nothing: packets are not marked"),
     row("set-nice", CONTENTS, Nothing(http::NO_NICE), "nothing: all exchanges are equal"),
-    row("set-tos", ALL, Nothing(http::NO_MARK), "nothing: packets are not marked"),
+    row("set-tos", ALL, By(mark), "nothing: packets are not marked"),
     row("set-priority-class", CONTENT, Missing(http::NO_PRIORITY), http::NOT_THERE),
     row("set-priority-offset", CONTENT, Missing(http::NO_PRIORITY), http::NOT_THERE),
     row("expect-netscaler-cip", CONNECTION, Missing(NO_NETSCALER), http::NOT_THERE),

@@ -5,8 +5,9 @@ use std::time::Instant;
 use fulmar_haproxy::model::Level;
 use fulmar_haproxy::model::Level::{Admin, Operator, User};
 
+use super::lines::Asked;
 use super::world::{Asker, Reply, World};
-use super::{frontends, servers, sessions, settings, show};
+use super::{certificates, frontends, servers, sessions, settings, show};
 
 /// A command.
 pub(super) struct Command {
@@ -27,6 +28,8 @@ pub(super) struct Call<'a> {
     pub(super) now: Instant,
     /// What stands behind the words that it begins with.
     pub(super) rest: &'a [String],
+    /// What stands on the lines below it.
+    pub(super) payload: Option<&'a str>,
 }
 
 impl<'a> Call<'a> {
@@ -42,7 +45,8 @@ impl<'a> Call<'a> {
 }
 
 /// Runs a command.
-pub(super) fn run(world: &World, asker: &mut Asker, now: Instant, words: &[String]) -> Reply {
+pub(super) fn run(world: &World, asker: &mut Asker, now: Instant, asked: &Asked) -> Reply {
+    let words = &asked.words[..];
     if words.is_empty() {
         return help(UNKNOWN, &[]);
     }
@@ -51,7 +55,8 @@ pub(super) fn run(world: &World, asker: &mut Asker, now: Instant, words: &[Strin
         return "Permission denied\n".into();
     }
     let rest = &words[command.words.len()..];
-    (command.run)(&mut Call { world, asker, now, rest })
+    let payload = asked.payload.as_deref();
+    (command.run)(&mut Call { world, asker, now, rest, payload })
 }
 
 /// The command that these words begin with: the longest.
@@ -131,11 +136,25 @@ const fn command(
 
 const COMMANDS: &[Command] = &[
     command(
+        &["abort", "ssl", "cert"],
+        Admin,
+        "abort ssl cert <certfile>",
+        "forget what 'set ssl cert' has begun",
+        certificates::abort,
+    ),
+    command(
         &["clear", "counters"],
         Operator,
         "clear counters [all]",
         "forget maxima, or with 'all' every count",
         settings::clear_counters,
+    ),
+    command(
+        &["commit", "ssl", "cert"],
+        Admin,
+        "commit ssl cert <certfile>",
+        "show what 'set ssl cert' has set",
+        certificates::commit,
     ),
     command(
         &["disable", "frontend"],
@@ -229,6 +248,13 @@ const COMMANDS: &[Command] = &[
         servers::set,
     ),
     command(
+        &["set", "ssl", "cert"],
+        Admin,
+        "set ssl cert <certfile> <payload>",
+        "another certificate in place of a file's",
+        certificates::set,
+    ),
+    command(
         &["set", "timeout"],
         User,
         "set timeout cli <delay>",
@@ -302,6 +328,13 @@ const COMMANDS: &[Command] = &[
     ),
     command(&["show", "sess"], Operator, "show sess [id]", "sessions, or this one", sessions::show),
     command(
+        &["show", "ssl", "cert"],
+        Operator,
+        "show ssl cert [<certfile>]",
+        "files with certificates of listeners",
+        certificates::show,
+    ),
+    command(
         &["show", "stat"],
         User,
         "show stat [json|no-maint|typed|up]*",
@@ -351,7 +384,8 @@ const VALID: &str = "The following commands are valid at this level:";
 
 /// HAProxy's commands for what is not here.
 const ABSENT: &[&str] = &[
-    "abort ssl",
+    "abort ssl ca-file",
+    "abort ssl crl-file",
     "add acl",
     "add map",
     "add server",
@@ -361,7 +395,8 @@ const ABSENT: &[&str] = &[
     "clear table",
     "commit acl",
     "commit map",
-    "commit ssl",
+    "commit ssl ca-file",
+    "commit ssl crl-file",
     "del acl",
     "del map",
     "del server",
@@ -381,7 +416,10 @@ const ABSENT: &[&str] = &[
     "set map",
     "set profiling",
     "set severity-output",
-    "set ssl",
+    "set ssl ca-file",
+    "set ssl crl-file",
+    "set ssl ocsp-response",
+    "set ssl tls-key",
     "set table",
     "set var",
     "show acl",
@@ -394,7 +432,11 @@ const ABSENT: &[&str] = &[
     "show profiling",
     "show resolvers",
     "show schema",
-    "show ssl",
+    "show ssl ca-file",
+    "show ssl crl-file",
+    "show ssl crt-list",
+    "show ssl ocsp-response",
+    "show ssl providers",
     "show startup-logs",
     "show table",
     "show tasks",

@@ -8,7 +8,7 @@ use fulmar_proto::{Connection, RawConnection, Segment};
 use fulmar_proxy::Answer;
 
 use super::commands;
-use super::lines::{Lines, Words};
+use super::lines::{Asked, Lines};
 use super::world::{Asker, Listener, Pieces, Reply, World};
 
 /// One connection to a runtime socket.
@@ -77,7 +77,7 @@ impl Console {
         while to.room(RawConnection::STREAM) > 0 {
             match &mut self.state {
                 State::Listening => match self.lines.next() {
-                    Ok(Some(words)) => self.run(now, world, &words, to),
+                    Ok(Some(asked)) => self.run(now, world, &asked, to),
                     Ok(None) => return self.pause(to),
                     Err(_) => {
                         say(to, format!("{TOO_LONG}\n"));
@@ -116,9 +116,9 @@ impl Console {
         self.work(now, world, to);
     }
 
-    fn run(&mut self, now: Instant, world: &World, words: &Words, to: &mut RawConnection) {
+    fn run(&mut self, now: Instant, world: &World, asked: &Asked, to: &mut RawConnection) {
         self.answered = true;
-        let reply = commands::run(world, &mut self.asker, now, words);
+        let reply = commands::run(world, &mut self.asker, now, asked);
         self.reply(reply, to);
     }
 

@@ -1,5 +1,6 @@
 //! From bytes to commands: one to a line, or several with `;` between them; words are parted by
-//! blanks, and a backslash takes the meaning from what follows it.
+//! blanks, and a backslash takes the meaning from what follows it. Behind a line that ends with `<<`
+//! stands a payload: lines, up to one that is empty.
 
 /// What has been received and not been understood yet.
 #[derive(Debug, Default)]
@@ -8,7 +9,15 @@ pub(crate) struct Lines {
     taken: usize, // of `bytes`
 }
 
-/// A command: its words.
+/// A command.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) words: Words,
+    /// What stood behind `<<`.
+    pub(crate) payload: Option<String>,
+}
+
+/// What a command is made of.
 pub(crate) type Words = Vec<String>;
 
 /// More has come without the end of a line than any line has.
@@ -24,14 +33,26 @@ impl Lines {
     }
 
     /// The next command, once its end is there. The words of an empty one are none.
-    pub(crate) fn next(&mut self) -> Result<Option<Words>, TooLong> {
+    pub(crate) fn next(&mut self) -> Result<Option<Asked>, TooLong> {
         let rest = &self.bytes[self.taken..];
         let Some(len) = end(rest) else {
             return if rest.len() > LINE_SIZE_MAX { Err(TooLong) } else { Ok(None) };
         };
-        let words = words(&String::from_utf8_lossy(&rest[..len]));
-        self.taken += len + 1;
-        Ok(Some(words))
+        let mut asked = Asked::default();
+        asked.words = words(&String::from_utf8_lossy(&rest[..len]));
+        let mut taken = len + 1;
+        if rest[len] == b'\n' && asked.words.last().is_some_and(|word| word == PAYLOAD) {
+            let behind = &rest[taken..];
+            let Some(len) = payload(behind) else {
+                let is_endless = behind.len() > PAYLOAD_SIZE_MAX;
+                return if is_endless { Err(TooLong) } else { Ok(None) };
+            };
+            asked.words.pop();
+            asked.payload = Some(String::from_utf8_lossy(&behind[..len]).into_owned());
+            taken += len + 1;
+        }
+        self.taken += taken;
+        Ok(Some(asked))
     }
 
     /// True if there is the beginning of another command.
@@ -48,6 +69,14 @@ fn end(bytes: &[u8]) -> Option<usize> {
         escaped = *byte == b'\\' && !escaped;
         ends
     })
+}
+
+/// How long a payload is, up to the empty line behind it.
+fn payload(bytes: &[u8]) -> Option<usize> {
+    if bytes.first() == Some(&b'\n') {
+        return Some(0);
+    }
+    bytes.windows(2).position(|two| two == b"\n\n").map(|at| at + 1)
 }
 
 fn words(line: &str) -> Words {
@@ -68,6 +97,9 @@ fn words(line: &str) -> Words {
     words
 }
 
+const PAYLOAD: &str = "<<";
+/// A certificate with a long chain is far shorter.
+const PAYLOAD_SIZE_MAX: usize = 256 * 1024;
 /// As long as HAProxy takes them (`tune.bufsize`).
 const LINE_SIZE_MAX: usize = 16 * 1024;
 
@@ -80,8 +112,9 @@ mod tests {
         let mut out = Vec::new();
         for chunk in chunks {
             lines.push(chunk);
-            while let Ok(Some(words)) = lines.next() {
-                out.push(words);
+            while let Ok(Some(asked)) = lines.next() {
+                out.push(asked.words);
+                out.extend(asked.payload.map(|payload| vec![payload]));
             }
         }
         out
@@ -96,6 +129,10 @@ mod tests {
         ("a\\\\;b\n", &[&["a\\"], &["b"]]),
         ("\n\n", &[&[], &[]]),
         ("no end", &[]),
+        ("a b <<\nx;\ny\n\nc\n", &[&["a", "b"], &["x;\ny\n"], &["c"]]),
+        ("a <<\n\nb\n", &[&["a"], &[""], &["b"]]),
+        ("a <<\nx\n", &[]),
+        ("a << b;<<;\n", &[&["a", "<<", "b"], &["<<"], &[]]),
         ("\u{e5}\u{e4}\u{f6}\n", &[&["\u{e5}\u{e4}\u{f6}"]]),
     ];
 

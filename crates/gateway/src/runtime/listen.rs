@@ -11,6 +11,7 @@ use fulmar_host::{Crew, Listen, Worker};
 use fulmar_proxy::Live;
 use fulmar_sys as sys;
 
+use super::certificates::Certificates;
 use super::{Runtime, World};
 use crate::statistics::Process;
 
@@ -18,6 +19,7 @@ use crate::statistics::Process;
 pub(crate) struct Consoles {
     pub(crate) live: Arc<Live>,
     pub(crate) process: Arc<Process>,
+    pub(crate) certificates: Arc<Certificates>,
 }
 
 impl Crew for Consoles {
@@ -25,7 +27,8 @@ impl Crew for Consoles {
     type Report = ();
 
     fn make(&self, worker: &Worker) -> io::Result<Runtime> {
-        let world = World::new(Arc::clone(&self.live), Arc::clone(&self.process));
+        let (live, process) = (Arc::clone(&self.live), Arc::clone(&self.process));
+        let world = World::new(live, process, Arc::clone(&self.certificates));
         Ok(Runtime::new(sys::now(), world, worker.stop()))
     }
 

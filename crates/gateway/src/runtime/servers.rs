@@ -258,7 +258,7 @@ fn each(call: &Call<'_>, head: String, write: Writer) -> Reply {
                 backend: it,
                 server: &it.servers[server],
             };
-            write(&Call { world, asker: &mut asker, now, rest: &[] }, place, out);
+            write(&Call { world, asker: &mut asker, now, rest: &[], payload: None }, place, out);
             server += 1;
         }
         true

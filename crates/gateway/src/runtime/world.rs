@@ -8,6 +8,7 @@ use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{Level, StatsSocket};
 use fulmar_proxy::{Answer, Hearer, Live, LiveBackend, LiveServer, Order, Wake};
 
+use super::certificates::Certificates;
 use crate::statistics::Process;
 use crate::statistics::change::{find_backend, find_server};
 use crate::statistics::process::Moment;
@@ -19,14 +20,19 @@ pub struct World {
     pub live: Arc<Live>,
     /// The process.
     pub process: Arc<Process>,
+    pub(super) certificates: Arc<Certificates>,
     news: Arc<Mutex<Vec<(u64, Answer)>>>, // of which console
     wake: Arc<Mutex<Option<Wake>>>,
 }
 
 impl World {
     /// Of this proxy, in this process.
-    pub fn new(live: Arc<Live>, process: Arc<Process>) -> Self {
-        Self { live, process, news: Arc::default(), wake: Arc::default() }
+    pub(crate) fn new(
+        live: Arc<Live>,
+        process: Arc<Process>,
+        certificates: Arc<Certificates>,
+    ) -> Self {
+        Self { live, process, certificates, news: Arc::default(), wake: Arc::default() }
     }
 
     /// What wakes the thread that answers.

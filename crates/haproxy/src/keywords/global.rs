@@ -1,9 +1,7 @@
 //! What concerns the process: `global`.
 
-use std::net::SocketAddr;
-
-use fulmar_rules::subject::{Fact, Payload, Scope, Variable};
-use fulmar_rules::{Fault, RequestHead, ResponseHead, Sample, Subject};
+use fulmar_rules::subject::{Scope, Variable};
+use fulmar_rules::{Fault, Sample, Subject};
 
 use crate::accounts;
 use crate::draft::{Globals, Paths};
@@ -254,29 +252,7 @@ fn resetenv(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
 #[derive(Debug)]
 struct Nobody;
 
-impl Subject for Nobody {
-    fn request(&self) -> Option<&RequestHead> {
-        None
-    }
-    fn response(&self) -> Option<&ResponseHead> {
-        None
-    }
-    fn source(&self) -> Option<SocketAddr> {
-        None
-    }
-    fn destination(&self) -> Option<SocketAddr> {
-        None
-    }
-    fn payload(&self) -> Payload<'_> {
-        Payload::default()
-    }
-    fn variable(&self, _variable: &Variable) -> Option<Sample<'_>> {
-        None
-    }
-    fn fact(&self, _fact: &Fact) -> Option<Sample<'_>> {
-        None
-    }
-}
+impl Subject for Nobody {}
 
 /// As many as HAProxy 2.6 has.
 const THREADS_MAX: usize = 64;

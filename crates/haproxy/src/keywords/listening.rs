@@ -7,7 +7,7 @@ use crate::line::Line;
 use crate::model::{Capture, Mode};
 use crate::parameters::bind;
 use crate::rules;
-use crate::table::{BACKEND, BOTH, DEFAULTS, FRONT, FRONTEND, HTTP, Keyword, row};
+use crate::table::{BACKEND, BOTH, DEFAULTS, FRONT, FRONTEND, HTTP, Keyword, STRICT, row};
 use crate::values::{number, one_of};
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[
@@ -38,6 +38,13 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
         unique_id_format,
     ),
     row("unique-id-header", FRONT, "<name>", "the field that it goes in", unique_id_header),
+    row(
+        "declare capture",
+        FRONTEND | STRICT,
+        "request | response len <length>",
+        "a slot of the log that rules fill",
+        declare,
+    ),
     row(
         "capture request header",
         FRONTEND | HTTP,
@@ -93,8 +100,14 @@ fn maxconn(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn backlog(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    draft.frontend.backlog = Some(number(&line.word("a number")?, "the backlog", 0, u16::MAX)?);
+    draft.frontend.backlog = Some(backlog_of(line)?);
     Ok(())
+}
+
+/// Connections that wait to be accepted; more than the kernel ever lets wait are as many as that.
+pub(crate) fn backlog_of(line: &mut Line<'_>) -> Result<u16, Fault> {
+    let most = number(&line.word("a number")?, "the backlog", 0, u32::MAX / 2)?;
+    Ok(u16::try_from(most).unwrap_or(u16::MAX))
 }
 
 fn rate_limit(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
@@ -134,7 +147,7 @@ fn default_backend(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> 
 fn use_backend(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let name = line.word("the name of a backend")?;
     let choice = match name.text.contains('%') {
-        true => Choice::Computed(rules::format(&name, line)?),
+        true => Choice::Computed(rules::name_format(&name, line)?),
         false => Choice::Named(Reference { name, spot: line.spot.clone() }),
     };
     let condition = rules::condition(draft, line, Point::Request)?;
@@ -193,6 +206,27 @@ fn capture_cookie(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 
 fn skip_one(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     line.word("a value").map(drop)
+}
+
+/// `declare capture`: a slot that rules fill.
+fn declare(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let side = one_of(
+        &line.word("request or response")?,
+        "side",
+        &[("request", true), ("response", false)],
+    )?;
+    let word = line.word("len")?;
+    if word.text != "len" {
+        let message = format!("'{}': len and a number are wanted here", word.text);
+        return Err(Fault::new(word.column, message));
+    }
+    let len = number(&line.word("a number of bytes")?, "the length", 1, CAPTURE_MAX)?;
+    let captures = match side {
+        true => &mut draft.frontend.request_captures,
+        false => &mut draft.frontend.response_captures,
+    };
+    captures.push(Capture { field: String::new(), len });
+    Ok(())
 }
 
 /// More is no line of a log any more.

@@ -12,6 +12,7 @@ mod log;
 mod option;
 mod rules;
 mod serving;
+mod sparing;
 mod stats;
 mod timeout;
 mod tls;
@@ -24,6 +25,7 @@ pub(crate) use errors::HTTP_ERRORS;
 pub(crate) use known::{
     ACCEPTED_GLOBAL, ACCEPTED_PROXY, UNSUPPORTED_GLOBAL, UNSUPPORTED_PROXY, accepted,
 };
+pub(crate) use listening::backlog_of;
 pub(crate) use serving::source_address;
 pub(crate) use stats::level as socket_level;
 pub(crate) use tls::{suites12, suites13, version as tls_version};
@@ -37,6 +39,7 @@ pub(crate) const GLOBAL: &[&[Keyword<Globals>]] =
 pub(crate) const PROXY: &[&[Keyword<Draft>]] = &[
     listening::ROWS,
     serving::ROWS,
+    sparing::ROWS,
     timeout::ROWS,
     option::ROWS,
     rules::ROWS,

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use fulmar_rules::format::Standard;
 use fulmar_rules::{Fault, Word};
 
 use crate::draft::{Draft, LogFormat};
@@ -72,17 +73,18 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
         "option accept-invalid-http-request",
         FRONT | NO | HTTP,
         "",
-        "only as 'no option': what is not HTTP is not forwarded",
-        refused,
+        "read, and without effect: what is not HTTP is not forwarded",
+        without_effect,
     ),
     row(
         "option accept-invalid-http-response",
         BACK | NO | HTTP,
         "",
-        "only as 'no option': what is not HTTP is not forwarded",
-        refused,
+        "read, and without effect: what is not HTTP is not forwarded",
+        without_effect,
     ),
     row("option httplog", FRONT, "[clf]", "HTTP's format of the log", http_log),
+    row("option httpslog", FRONT, "", "the same, with what is known of TLS", https_log),
     row("option tcplog", BOTH, "", "TCP's format of the log", tcp_log),
 ];
 
@@ -280,23 +282,29 @@ fn log_checks(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn refused(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    match line.said {
-        Said::Plain => {
-            let message = format!("'{}': what is not HTTP is not forwarded", line.keyword);
-            Err(Fault::unknown(first_column(line), message))
-        }
-        Said::No | Said::Default => Ok(()),
+fn without_effect(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    if line.said.is_on() {
+        let message =
+            format!("'{}' has no effect: what is not HTTP is not forwarded", line.keyword);
+        line.warn(first_column(line), message);
     }
+    Ok(())
 }
 
 fn http_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = Word { text: line.keyword.to_owned(), column: first_column(line) };
     let spot = line.spot.clone();
-    draft.log_format = match line.words.take("clf") {
-        true => LogFormat::Clf(spot, word),
-        false => LogFormat::Http(spot, word),
+    let standard = match line.words.take("clf") {
+        true => Standard::HttpClf,
+        false => Standard::Http,
     };
+    draft.log_format = LogFormat::Http(standard, spot, word);
+    Ok(())
+}
+
+fn https_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = Word { text: line.keyword.to_owned(), column: first_column(line) };
+    draft.log_format = LogFormat::Http(Standard::Https, line.spot.clone(), word);
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use fulmar_rules::{Condition, Context, Fault, Point};
 use crate::draft::{Draft, Kind};
 use crate::line::Line;
 use crate::model::Capture;
-use crate::rules::{Around, warn_of};
+use crate::rules::{Around, check_asked, warn_of};
 use crate::table::{BACKEND, FRONTEND, HTTP, Keyword, NAMED, row};
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[
@@ -94,7 +94,7 @@ fn acl(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let context = Context { acls: &draft.acls, files: &files };
     let column = line.words.column();
     let acl = Acl::parse(&mut line.words, &context)?;
-    line.facts.extend(acl.expression().fact().map(|fact| (column, fact.clone())));
+    line.facts.extend(acl.expression().fact().map(|fact| (column, fact)));
     if acl.is_empty() {
         line.warn(
             column,
@@ -140,6 +140,7 @@ fn tcp_rule(
     let context = Context { acls: &draft.acls, files: &files };
     let mut rule = TcpRule::parse(&mut line.words, set, &context)?;
     tell(rule.warning(), rule.condition.as_ref(), line, column, point);
+    check_asked(rule.expressions(), line, column, point)?;
     let captures = &mut draft.frontend.request_captures;
     if let Some(len) = rule.take_slot(Slot::Request(captures.len())) {
         captures.push(Capture { field: String::new(), len });
@@ -150,7 +151,9 @@ fn tcp_rule(
 fn request(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let column = line.words.column();
     let mut rule = http_rule(draft, line, RuleSet::Request, Point::Request)?;
-    if draft.kind == Kind::Backend && matches!(rule.action, HttpAction::Capture(_)) {
+    note_slot(draft, &rule, line, column);
+    let makes_slot = matches!(rule.action, HttpAction::Capture(_)) && rule.named_slot().is_none();
+    if draft.kind == Kind::Backend && makes_slot {
         return Err(Fault::new(column, "what is kept for the log is a frontend's: not here"));
     }
     let captures = &mut draft.frontend.request_captures;
@@ -162,7 +165,9 @@ fn request(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn response(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let column = line.words.column();
     let mut rule = http_rule(draft, line, RuleSet::Response, Point::Response)?;
+    note_slot(draft, &rule, line, column);
     let captures = &mut draft.frontend.response_captures;
     if let Some(len) = rule.take_slot(Slot::Response(captures.len())) {
         captures.push(Capture { field: String::new(), len });
@@ -172,9 +177,17 @@ fn response(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn after_response(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let column = line.words.column();
     let rule = http_rule(draft, line, RuleSet::AfterResponse, Point::Response)?;
+    note_slot(draft, &rule, line, column);
     draft.after_response_rules.push(rule);
     Ok(())
+}
+
+/// A slot that is named has to be declared, perhaps further below.
+fn note_slot(draft: &mut Draft, rule: &HttpRule, line: &Line<'_>, column: u32) {
+    let slot = rule.named_slot();
+    draft.named_slots.extend(slot.map(|slot| (slot, line.spot.clone(), column)));
 }
 
 fn http_rule(
@@ -188,6 +201,10 @@ fn http_rule(
     let context = Context { acls: &draft.acls, files: &files };
     let mut rule = HttpRule::parse(&mut line.words, set, &context)?;
     tell(rule.warning(), rule.condition.as_ref(), line, column, point);
+    check_asked(rule.expressions(), line, column, point)?;
+    if draft.kind == Kind::Frontend && matches!(rule.action, HttpAction::Timeout(..)) {
+        return Err(Fault::new(column, "timeouts of servers are a backend's: not here"));
+    }
     if let Some(reply) = rule.reply_mut() {
         reply.resolve(|name| line.globals.error_groups.get(name))?;
     }
@@ -200,6 +217,7 @@ fn redirect(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let context = Context { acls: &draft.acls, files: &files };
     let rule = HttpRule::parse_redirect(&mut line.words, &context)?;
     tell(None, rule.condition.as_ref(), line, column, Point::Request);
+    check_asked(rule.expressions(), line, column, Point::Request)?;
     draft.redirects.push(rule);
     Ok(())
 }

@@ -2,10 +2,11 @@
 
 use fulmar_rules::{Fault, Word};
 
-use crate::draft::{Globals, TlsDefaults};
+use crate::draft::Globals;
 use crate::line::Line;
 use crate::model::TlsVersion;
-use crate::table::{Keyword, row};
+use crate::parameters::tls::{SaysTls, TlsWords};
+use crate::table::{self, Keyword, row};
 use crate::values::ciphers::{self, Chosen};
 use crate::values::one_of;
 
@@ -34,12 +35,12 @@ fn crt_base(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn bind_ciphers(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.bind_tls.suites12 = Some(suites12(line)?);
+    globals.bind_tls.suites12 = suites12(line)?;
     Ok(())
 }
 
 fn bind_suites(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.bind_tls.suites13 = Some(suites13(line)?);
+    globals.bind_tls.suites13 = suites13(line)?;
     Ok(())
 }
 
@@ -48,12 +49,12 @@ fn bind_options(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault>
 }
 
 fn server_ciphers(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.server_tls.suites12 = Some(suites12(line)?);
+    globals.server_tls.suites12 = suites12(line)?;
     Ok(())
 }
 
 fn server_suites(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    globals.server_tls.suites13 = Some(suites13(line)?);
+    globals.server_tls.suites13 = suites13(line)?;
     Ok(())
 }
 
@@ -71,16 +72,22 @@ fn skip_one(_globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     line.word("a value").map(drop)
 }
 
-/// Suites of TLS 1.2, as rustls calls them; a warning names those that it does not have.
-pub(crate) fn suites12(line: &mut Line<'_>) -> Result<Vec<String>, Fault> {
+/// Suites of TLS 1.2, as rustls calls them; a warning names those that it does not have. `None`:
+/// rustls' own.
+pub(crate) fn suites12(line: &mut Line<'_>) -> Result<Option<Vec<String>>, Fault> {
     let word = line.word("names of ciphers, with colons")?;
-    suites(ciphers::tls12(&word.text), &word, line)
+    if word.text.starts_with("PROFILE=") {
+        let message = "the system's choice of ciphers is OpenSSL's: rustls' own are used";
+        line.warn(word.column, message);
+        return Ok(None);
+    }
+    suites(ciphers::tls12(&word.text), &word, line).map(Some)
 }
 
 /// The same for TLS 1.3.
-pub(crate) fn suites13(line: &mut Line<'_>) -> Result<Vec<String>, Fault> {
+pub(crate) fn suites13(line: &mut Line<'_>) -> Result<Option<Vec<String>>, Fault> {
     let word = line.word("names of suites, with colons")?;
-    suites(ciphers::tls13(&word.text), &word, line)
+    suites(ciphers::tls13(&word.text), &word, line).map(Some)
 }
 
 fn suites(chosen: Chosen, word: &Word, line: &mut Line<'_>) -> Result<Vec<String>, Fault> {
@@ -96,19 +103,15 @@ fn suites(chosen: Chosen, word: &Word, line: &mut Line<'_>) -> Result<Vec<String
     Ok(chosen.suites)
 }
 
-fn options(tls: &mut TlsDefaults, line: &mut Line<'_>) -> Result<(), Fault> {
+fn options(tls: &mut TlsWords, line: &mut Line<'_>) -> Result<(), Fault> {
     line.words.clone().expect("an option")?;
     while let Some(word) = line.words.next() {
+        if let Some((row, _)) = table::find(&[TlsWords::VERSIONS], std::slice::from_ref(word)) {
+            (row.read)(tls, line)?;
+            continue;
+        }
         match &*word.text {
-            "ssl-min-ver" => tls.version_min = version(line)?,
-            "ssl-max-ver" => tls.version_max = version(line)?,
             "no-tls-tickets" => tls.no_tickets = true,
-            "force-tlsv12" => {
-                tls.version_min = Some(TlsVersion::Tls12);
-                tls.version_max = Some(TlsVersion::Tls12);
-            }
-            "force-tlsv13" | "no-tlsv12" => tls.version_min = Some(TlsVersion::Tls13),
-            "no-tlsv13" => tls.version_max = Some(TlsVersion::Tls12),
             "no-sslv3"
             | "no-tlsv10"
             | "no-tlsv11"

@@ -102,8 +102,10 @@ fn crypt(word: &Word) -> Result<Secret, Fault> {
 fn group(list: &mut UserlistDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let group = line.word("the name of a group")?;
     if list.groups.contains(&group.text) {
-        let message = format!("there is a group '{}' in this list already", group.text);
-        return Err(Fault::new(group.column, message));
+        let message = format!("there is a group '{}' in this list already: it counts", group.text);
+        line.warn(group.column, message);
+        line.words.rest();
+        return Ok(());
     }
     if let Some(word) = line.words.next() {
         if word.text != "users" {

@@ -10,7 +10,7 @@ use super::Place;
 pub struct Bind {
     /// Where it stands.
     pub place: Place,
-    /// `name`: as statistics show it; `sock-N` if it is not said.
+    /// `name`: as statistics show it; `sock-` and its number if it is not said.
     pub name: String,
     /// `id`, or the number within the frontend, from 1.
     pub id: u32,

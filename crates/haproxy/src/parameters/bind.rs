@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use fulmar_rules::{Fault, Word};
 
 use super::certificates;
+use super::tls::{SaysTls, TlsWords};
 use crate::accounts;
 use crate::keywords;
 use crate::line::Line;
-use crate::model::{BindAddress, BindTls, ClientVerify, Level, Place, TlsVersion};
+use crate::model::{BindAddress, BindTls, ClientVerify, Level, Place};
 use crate::table::{Keyword, Unsupported, row};
 use crate::values::address::{Ports, Written};
 use crate::values::{number, one_of};
@@ -35,11 +36,13 @@ pub(crate) struct BindDraft {
     /// `ssl`.
     pub(crate) is_tls: bool,
     pub(crate) tls: BindTls,
-    suites12: Option<Vec<String>>,
-    suites13: Option<Vec<String>>,
+    words: TlsWords,
 }
 
-pub(crate) const ROWS: &[Keyword<BindDraft>] = &[
+/// All parameters.
+pub(crate) const TABLES: &[&[Keyword<BindDraft>]] = &[ROWS, BindDraft::VERSIONS, BindDraft::TLS];
+
+const ROWS: &[Keyword<BindDraft>] = &[
     row("name", 0, "<name>", "what statistics call it", name),
     row("id", 0, "<number>", "its number in the statistics", id),
     row("maxconn", 0, "<number>", "its connections at a time", maxconn),
@@ -63,16 +66,7 @@ pub(crate) const ROWS: &[Keyword<BindDraft>] = &[
     row("verify", 0, "none | optional | required", "whether clients show a certificate", verify),
     row("ca-file", 0, "<file>", "who signs those", ca_file),
     row("crl-file", 0, "<file>", "whose certificates were revoked", crl_file),
-    row("alpn", 0, "<protocols>", "what is offered, with commas", alpn),
-    row("ssl-min-ver", 0, "TLSv1.2 | TLSv1.3", "the oldest version", version_min),
-    row("ssl-max-ver", 0, "TLSv1.2 | TLSv1.3", "the newest version", version_max),
-    row("force-tlsv12", 0, "", "1.2 only", force12),
-    row("force-tlsv13", 0, "", "1.3 only", force13),
-    row("no-tlsv12", 0, "", "1.3 only", force13),
-    row("no-tlsv13", 0, "", "1.2 only", no13),
-    row("ciphers", 0, "<ciphers>", "suites of TLS 1.2", ciphers),
-    row("ciphersuites", 0, "<suites>", "suites of TLS 1.3", ciphersuites),
-    row("proto", 0, "h1 | none", "accepted: HTTP/1 is spoken, or nothing", proto),
+    row("proto", 0, "h1 | none", "accepted: HTTP/1 is spoken, or nothing", super::proto),
     row("no-tls-tickets", 0, "", "sessions are not given away", no_tickets),
 ];
 
@@ -116,6 +110,12 @@ pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
     (("transparent", "addresses of others are not listened on"), 0),
 ];
 
+impl SaysTls for BindDraft {
+    fn tls_words(&mut self) -> &mut TlsWords {
+        &mut self.words
+    }
+}
+
 /// Reads addresses and parameters.
 pub(crate) fn parse(line: &mut Line<'_>) -> Result<Vec<BindDraft>, Fault> {
     let word = line.word("an address")?;
@@ -135,9 +135,8 @@ pub(crate) fn parse(line: &mut Line<'_>) -> Result<Vec<BindDraft>, Fault> {
         level: None,
         exposes_listeners: false,
         is_tls: false,
-        tls: line.globals.bind_tls.for_bind(),
-        suites12: line.globals.bind_tls.suites12.clone(),
-        suites13: line.globals.bind_tls.suites13.clone(),
+        tls: BindTls::default(),
+        words: line.globals.bind_tls.clone(),
     };
     let mut addresses = Vec::new();
     for text in word.text.split(',') {
@@ -145,7 +144,7 @@ pub(crate) fn parse(line: &mut Line<'_>) -> Result<Vec<BindDraft>, Fault> {
         addresses.push(bound(&word, line)?);
     }
     let what = "parameter of a 'bind' line";
-    super::read(&mut template, line, ROWS, ACCEPTED, UNSUPPORTED, what)?;
+    super::read(&mut template, line, TABLES, ACCEPTED, UNSUPPORTED, what)?;
     finish_tls(&mut template, &word, line)?;
     let with = |bound| BindDraft { bound, ..template.clone() };
     Ok(addresses.into_iter().map(with).collect())
@@ -171,7 +170,10 @@ fn bound(word: &Word, line: &Line<'_>) -> Result<Vec<BindAddress>, Fault> {
 }
 
 fn finish_tls(bind: &mut BindDraft, address: &Word, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.suites = both(bind.suites12.take(), bind.suites13.take());
+    bind.tls.suites = bind.words.suites();
+    bind.tls.alpn.clone_from(&bind.words.alpn);
+    (bind.tls.version_min, bind.tls.version_max) = (bind.words.version_min, bind.words.version_max);
+    bind.tls.no_tickets = bind.words.no_tickets;
     if bind.is_tls && bind.tls.certificates.is_empty() {
         let message = "'ssl' wants a certificate: 'crt' is missing";
         return Err(Fault::new(address.column, message));
@@ -184,19 +186,6 @@ fn finish_tls(bind: &mut BindDraft, address: &Word, line: &mut Line<'_>) -> Resu
         return Err(Fault::new(address.column, message));
     }
     Ok(())
-}
-
-/// Suites of both versions; if only those of one are said, rustls' own for the other.
-pub(crate) fn both(suites12: Option<Vec<String>>, suites13: Option<Vec<String>>) -> Vec<String> {
-    let all = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    match (suites12, suites13) {
-        (None, None) => Vec::new(),
-        (suites12, suites13) => {
-            let mut suites: Vec<String> = suites13.unwrap_or_else(|| all(OWN13));
-            suites.extend(suites12.unwrap_or_else(|| all(OWN12)));
-            suites
-        }
-    }
 }
 
 fn name(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
@@ -216,7 +205,7 @@ fn maxconn(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn backlog(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.backlog = Some(number(&line.word("a number")?, "it", 0, u16::MAX)?);
+    bind.backlog = Some(keywords::backlog_of(line)?);
     Ok(())
 }
 
@@ -343,89 +332,7 @@ fn crl_file(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn alpn(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.alpn = protocols(line)?;
-    Ok(())
-}
-
-/// Names of protocols; `h2` is left out.
-pub(crate) fn protocols(line: &mut Line<'_>) -> Result<Vec<String>, Fault> {
-    let word = line.word("names of protocols, with commas")?;
-    let mut names: Vec<String> = word.text.split(',').map(str::to_owned).collect();
-    if names.iter().any(|name| name.is_empty() || name.len() > 255) {
-        let message = format!("'{}': a name has 1 to 255 bytes", word.text);
-        return Err(Fault::new(word.column, message));
-    }
-    if names.iter().any(|name| name == "h2") {
-        line.warn(word.column, "'h2' is left out: HTTP/2 is not spoken yet");
-        names.retain(|name| name != "h2");
-    }
-    Ok(names)
-}
-
-fn version_min(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.version_min = keywords::tls_version(line)?;
-    Ok(())
-}
-
-fn version_max(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.version_max = keywords::tls_version(line)?;
-    Ok(())
-}
-
-fn force12(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.version_min = Some(TlsVersion::Tls12);
-    bind.tls.version_max = Some(TlsVersion::Tls12);
-    Ok(())
-}
-
-fn force13(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.version_min = Some(TlsVersion::Tls13);
-    bind.tls.version_max = None;
-    Ok(())
-}
-
-fn no13(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.version_max = Some(TlsVersion::Tls12);
-    Ok(())
-}
-
-fn ciphers(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.suites12 = Some(keywords::suites12(line)?);
-    Ok(())
-}
-
-fn ciphersuites(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.suites13 = Some(keywords::suites13(line)?);
-    Ok(())
-}
-
-fn proto(_bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    protocol(line)
-}
-
-/// The name of what is spoken without being asked for.
-pub(crate) fn protocol(line: &mut Line<'_>) -> Result<(), Fault> {
-    let word = line.word("h1")?;
-    match &*word.text {
-        "h1" | "none" => Ok(()),
-        other => Err(Fault::unknown(word.column, format!("'{other}' is not spoken; h1 is"))),
-    }
-}
-
 fn no_tickets(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    bind.tls.no_tickets = true;
+    bind.words.no_tickets = true;
     Ok(())
 }
-
-/// What rustls has itself, for the version of which nothing is said.
-const OWN13: &[&str] =
-    &["TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256"];
-const OWN12: &[&str] = &[
-    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-];

@@ -2,6 +2,7 @@
 
 pub(crate) mod bind;
 pub(crate) mod server;
+pub(crate) mod tls;
 
 mod certificates;
 
@@ -14,14 +15,14 @@ use crate::table::{self, Keyword, Unsupported};
 pub(crate) fn read<T>(
     draft: &mut T,
     line: &mut Line<'_>,
-    rows: &'static [Keyword<T>],
+    tables: &'static [&'static [Keyword<T>]],
     accepted: &[(&str, usize)],
     unsupported: &[(Unsupported, usize)],
     what: &str,
 ) -> Result<(), Fault> {
     while let Some(word) = line.words.next() {
         let word = std::slice::from_ref(word);
-        if let Some((row, _)) = table::find(&[rows], word) {
+        if let Some((row, _)) = table::find(tables, word) {
             (row.read)(draft, line)?;
             continue;
         }
@@ -30,7 +31,7 @@ pub(crate) fn read<T>(
             skip(line, *values)?;
             continue;
         }
-        line.complain(unknown(word, rows, unsupported, what));
+        line.complain(unknown(word, tables, unsupported, what));
         if let Some((_, values)) = unsupported.iter().find(|((other, _), _)| other == name) {
             skip(line, *values)?;
         }
@@ -40,12 +41,22 @@ pub(crate) fn read<T>(
 
 fn unknown<T>(
     word: &[Word],
-    rows: &'static [Keyword<T>],
+    tables: &'static [&'static [Keyword<T>]],
     unsupported: &[(Unsupported, usize)],
     what: &str,
 ) -> Fault {
     let reasons: Vec<Unsupported> = unsupported.iter().map(|(reason, _)| *reason).collect();
-    table::unknown(word, what, rows.iter().map(|row| row.name), &reasons)
+    let names = tables.iter().flat_map(|rows| rows.iter()).map(|row| row.name);
+    table::unknown(word, what, names, &reasons)
+}
+
+/// `proto`: what is spoken without being asked for.
+fn proto<T>(_draft: &mut T, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("h1")?;
+    match &*word.text {
+        "h1" | "none" => Ok(()),
+        other => Err(Fault::unknown(word.column, format!("'{other}' is not spoken; h1 is"))),
+    }
 }
 
 fn skip(line: &mut Line<'_>, values: usize) -> Result<(), Fault> {

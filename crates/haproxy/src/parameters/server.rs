@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use fulmar_rules::{Fault, Word};
 
-use super::bind::{both, protocol, protocols};
+use super::tls::{SaysTls, TlsWords};
 use crate::draft::Draft;
 use crate::keywords;
 use crate::line::Line;
 use crate::model::{
     Observe, OnError, Place, Resolve, Server, ServerAddress, ServerCheck, ServerProxy, ServerTls,
-    TlsVersion,
 };
 use crate::rules;
 use crate::table::{Keyword, Unsupported, row};
@@ -36,8 +35,7 @@ pub(crate) struct ServerDraft {
     /// `verify`: `None` is not said.
     verify: Option<bool>,
     ca_said: bool,
-    suites12: Option<Vec<String>>,
-    suites13: Option<Vec<String>>,
+    words: TlsWords,
     resolve: Resolve,
     /// `init-addr`: where it is if its name has no address.
     fallback: Option<IpAddr>,
@@ -68,8 +66,7 @@ impl Default for ServerDraft {
             tls: ServerTls::default(),
             verify: None,
             ca_said: false,
-            suites12: None,
-            suites13: None,
+            words: TlsWords::default(),
             resolve: Resolve::Libc,
             fallback: None,
         }
@@ -109,7 +106,11 @@ fn unsaid() -> Server {
     }
 }
 
-pub(crate) const ROWS: &[Keyword<ServerDraft>] = &[
+/// All parameters.
+pub(crate) const TABLES: &[&[Keyword<ServerDraft>]] =
+    &[ROWS, ServerDraft::VERSIONS, ServerDraft::TLS];
+
+const ROWS: &[Keyword<ServerDraft>] = &[
     row("id", 0, "<number>", "its number in the statistics", id),
     row("weight", 0, "<0-256>", "its share of the load", weight),
     row("backup", 0, "", "it is used when no other is usable", backup),
@@ -153,23 +154,14 @@ pub(crate) const ROWS: &[Keyword<ServerDraft>] = &[
     row("ca-file", 0, "<file> | @system-ca", "who signs it", ca_file),
     row("crt", 0, "<file>", "our own certificate", crt),
     row("sni", 0, "<expression>", "the name that is asked for", sni),
-    row("alpn", 0, "<protocols>", "what is offered, with commas", alpn),
-    row("ssl-min-ver", 0, "TLSv1.2 | TLSv1.3", "the oldest version", version_min),
-    row("ssl-max-ver", 0, "TLSv1.2 | TLSv1.3", "the newest version", version_max),
-    row("force-tlsv12", 0, "", "1.2 only", force12),
-    row("force-tlsv13", 0, "", "1.3 only", force13),
-    row("no-tlsv12", 0, "", "1.3 only", force13),
-    row("no-tlsv13", 0, "", "1.2 only", no13),
-    row("ciphers", 0, "<ciphers>", "suites of TLS 1.2", ciphers),
-    row("ciphersuites", 0, "<suites>", "suites of TLS 1.3", ciphersuites),
     row("source", 0, "<address>", "where connections come from", source),
     row("pool-max-conn", 0, "<number>", "idle connections that are kept", idle_max),
     row("pool-purge-delay", 0, "<time>", "how long", idle_timeout),
     row("max-reuse", 0, "<number>", "exchanges on a connection after the first", reuse_max),
     row("tcp-ut", 0, "<time>", "how long bytes may stay unacknowledged", user_timeout),
     row("redir", 0, "<prefix>", "GET and HEAD are sent there instead", redir),
-    row("proto", 0, "h1 | none", "accepted: HTTP/1 is spoken, or nothing", proto),
-    row("check-proto", 0, "h1 | none", "the same of checks", proto),
+    row("proto", 0, "h1 | none", "accepted: HTTP/1 is spoken, or nothing", super::proto),
+    row("check-proto", 0, "h1 | none", "the same of checks", super::proto),
     row(
         "init-addr",
         0,
@@ -259,7 +251,7 @@ pub(crate) fn parse_default(draft: &mut Draft, line: &mut Line<'_>) -> Result<()
 
 fn parameters(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let what = "parameter of a 'server' line";
-    super::read(server, line, ROWS, ACCEPTED, UNSUPPORTED, what)
+    super::read(server, line, TABLES, ACCEPTED, UNSUPPORTED, what)
 }
 
 fn resolved(
@@ -293,6 +285,12 @@ fn resolved(
         Ports::Range(..) => Err(wrong(format!("'{text}': one port is wanted here"))),
         Ports::None => Ok(ServerAddress::Mapped { address: ip, offset: 0 }),
         Ports::Offset(offset) => Ok(ServerAddress::Mapped { address: ip, offset }),
+    }
+}
+
+impl SaysTls for ServerDraft {
+    fn tls_words(&mut self) -> &mut TlsWords {
+        &mut self.words
     }
 }
 
@@ -334,14 +332,12 @@ impl ServerDraft {
                            'ca-file @system-ca', or 'verify none' if you trust the network";
             return Err(Fault::new(address.column, message));
         }
-        let defaults = &globals.server_tls;
+        let words = self.words.clone().or(&globals.server_tls);
         let tls = &mut self.tls;
         tls.verify = verifies;
-        tls.version_min = tls.version_min.or(defaults.version_min);
-        tls.version_max = tls.version_max.or(defaults.version_max);
-        let suites12 = self.suites12.clone().or_else(|| defaults.suites12.clone());
-        let suites13 = self.suites13.clone().or_else(|| defaults.suites13.clone());
-        tls.suites = both(suites12, suites13);
+        (tls.version_min, tls.version_max) = (words.version_min, words.version_max);
+        tls.suites = words.suites();
+        tls.alpn = words.alpn;
         Ok(())
     }
 }
@@ -605,48 +601,6 @@ fn sni(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn alpn(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.tls.alpn = protocols(line)?;
-    Ok(())
-}
-
-fn version_min(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.tls.version_min = keywords::tls_version(line)?;
-    Ok(())
-}
-
-fn version_max(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.tls.version_max = keywords::tls_version(line)?;
-    Ok(())
-}
-
-fn force12(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    server.tls.version_min = Some(TlsVersion::Tls12);
-    server.tls.version_max = Some(TlsVersion::Tls12);
-    Ok(())
-}
-
-fn force13(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    server.tls.version_min = Some(TlsVersion::Tls13);
-    server.tls.version_max = None;
-    Ok(())
-}
-
-fn no13(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
-    server.tls.version_max = Some(TlsVersion::Tls12);
-    Ok(())
-}
-
-fn ciphers(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.suites12 = Some(keywords::suites12(line)?);
-    Ok(())
-}
-
-fn ciphersuites(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    server.suites13 = Some(keywords::suites13(line)?);
-    Ok(())
-}
-
 fn source(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     server.model.source = Some(keywords::source_address(line)?);
     Ok(())
@@ -677,10 +631,6 @@ fn user_timeout(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fau
 fn redir(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     server.model.redirect_prefix = Some(line.word("a prefix")?.text);
     Ok(())
-}
-
-fn proto(_server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    protocol(line)
 }
 
 /// The first way that is known decides: what comes behind `none` is never tried.

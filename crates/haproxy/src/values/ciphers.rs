@@ -71,7 +71,7 @@ impl Suite {
 
 /// Groups that all of rustls' suites for TLS 1.2 are in.
 const COMMON: &[&str] =
-    &["ALL", "HIGH", "DEFAULT", "TLSv1.2", "ECDHE", "EECDH", "kECDHE", "kEECDH", "AEAD"];
+    &["ALL", "HIGH", "DEFAULT", "TLSv1.2", "ECDH", "ECDHE", "EECDH", "kECDHE", "kEECDH", "AEAD"];
 
 const TLS12: &[Suite] = &[
     Suite {
@@ -123,6 +123,7 @@ mod tests {
         assert_eq!(chosen.missing, ["DHE-RSA-AES128-GCM-SHA256"]);
         assert_eq!(tls12("HIGH:!aNULL:!MD5").suites.len(), 6);
         assert_eq!(tls12("ECDHE+AESGCM:!aRSA").suites.len(), 2);
+        assert_eq!(tls12("ECDH+AESGCM:ECDH+CHACHA20:ECDH+AES256:RSA+3DES").suites.len(), 6);
         assert_eq!(tls12("!CHACHA20:ALL").suites.len(), 4);
         assert_eq!(tls12("ALL:-CHACHA20:CHACHA20:@STRENGTH").suites.len(), 6);
         assert_eq!(tls12("RC4").missing, ["RC4"]);

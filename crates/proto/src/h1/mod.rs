@@ -76,6 +76,8 @@ pub struct H1<S: Side> {
     interims: u8,
     /// The owner wants to hear of nothing for now.
     held: bool,
+    /// Server: a peer is told that it is late that has not said anything at all.
+    answers_silence: bool,
     /// Client: no byte of the only outstanding request, which is not the first one, has left: so
     /// nothing can be its answer.
     unasked: bool,
@@ -206,6 +208,7 @@ impl<S: Side> Default for H1<S> {
             depth: 1,
             interims: 0,
             held: false,
+            answers_silence: false,
             unasked: false,
             excess: false,
             reuse: Reuse::Yes,
@@ -245,6 +248,12 @@ impl ServerConnection {
     /// (RFC 9110 §10.1.1).
     pub fn owes_continue(&self) -> bool {
         self.exchange.waiting
+    }
+
+    /// Whether [`Connection::handle_late`] answers a peer that has not begun its first request:
+    /// most of them have connected in advance, and are told nothing by default.
+    pub fn set_answers_silence(&mut self, on: bool) {
+        self.answers_silence = on;
     }
 
     /// True until the first request's head is there: who was accepted a moment ago.
@@ -543,8 +552,9 @@ impl<S: Side> Connection for H1<S> {
     /// 408, as long as nothing has been answered (RFC 9110 §15.5.9). Between two requests nobody
     /// is late.
     fn handle_late(&mut self) -> bool {
+        let silent = self.answers_silence && self.stream == StreamId(0);
         let owes = match self.recv {
-            Recv::Head(head) => !head.scan.is_fresh(),
+            Recv::Head(head) => silent || !head.scan.is_fresh(),
             Recv::Body(_) => true,
             _ => false,
         };

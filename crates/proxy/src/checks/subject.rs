@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use fulmar_balance::Health;
 use fulmar_haproxy::model::ServerAddress;
-use fulmar_rules::subject::{Fact, Payload, Variable};
-use fulmar_rules::{RequestHead, ResponseHead, Sample, Subject};
+use fulmar_rules::subject::Fact;
+use fulmar_rules::{Sample, Subject};
 
 use crate::live::LiveBackend;
 
@@ -35,30 +35,6 @@ impl Checked<'_> {
 }
 
 impl Subject for Checked<'_> {
-    fn request(&self) -> Option<&RequestHead> {
-        None
-    }
-
-    fn response(&self) -> Option<&ResponseHead> {
-        None
-    }
-
-    fn source(&self) -> Option<SocketAddr> {
-        None
-    }
-
-    fn destination(&self) -> Option<SocketAddr> {
-        None
-    }
-
-    fn payload(&self) -> Payload<'_> {
-        Payload { bytes: &[], complete: true }
-    }
-
-    fn variable(&self, _: &Variable) -> Option<Sample<'_>> {
-        None
-    }
-
     fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
         let text = |text: &'_ str| Sample::Text(Cow::Owned(text.as_bytes().to_vec()));
         Some(match fact {

@@ -1,67 +1,137 @@
 //! A client comes back to its server: by a cookie of its own, or by the server's (HAProxy's
 //! manual, `cookie`).
+//!
+//! With `maxidle` or `maxlife` its value is `server|last|first`: when the client was last here, and
+//! when for the first time, in units of four seconds since 1970, of which 30 bits are told by five
+//! digits to the base 64.
 
-use fulmar_haproxy::model::{CookieInsert, CookieMode};
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
 
-use crate::http::exchange::Exchange;
+use fulmar_haproxy::model::{CookieInsert, CookieMode, ServerAddress};
+use xxhash_rust::xxh64::xxh64;
+
+use crate::http::exchange::{Ended, Exchange};
 use crate::live::LiveBackend;
 
-/// What the client's cookie leads to.
+/// What is known of a client's coming back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Return {
+    /// The server that it was meant for from the beginning, by its cookie or a rule.
+    pub(super) meant: Option<usize>,
+    /// No cookie counts, and none is set.
+    ignored: bool,
+    /// What its cookie says, in seconds since 1970.
+    dates: Dates,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Dates {
+    last: Option<u64>,
+    first: Option<u64>,
+}
+
+/// What the client's cookie leads to; `now` is in seconds since 1970.
 ///
 /// Its letters in the log: `N` none, `I` no server has this value, `D` that server is down, `V` it
-/// is there.
+/// is there, `E` and `O` it is too old, `U` it is not used.
 pub(super) fn read(
     exchange: &mut Exchange,
     known: &CookieInsert,
     backend: &LiveBackend,
     ignored: bool,
+    now: u64,
 ) {
-    exchange.cookie_marks.0 = b'N';
-    let mut value = None;
-    let name = known.name.as_bytes();
-    for field in exchange.request.fields.as_headers().get_all("cookie") {
-        let pairs = field.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-        let own = pairs.filter_map(|pair| pair.strip_prefix(name)?.strip_prefix(b"=")).next();
-        value = value.or(own);
+    if known.how == CookieMode::Passive {
+        return;
     }
-    let Some(value) = value.map(<[u8]>::to_vec) else { return };
-    let (key, rest) = match known.how {
-        CookieMode::Prefix => match value.iter().position(|byte| *byte == b'~') {
-            Some(at) => (&value[..at], Some(value[at + 1..].to_vec())),
-            None => (&value[..0], Some(value.clone())),
-        },
-        _ => (value.split(|byte| *byte == b'|').next().unwrap_or_default(), None),
+    exchange.cookie_marks.0 = b'N';
+    exchange.comes_back.ignored = ignored;
+    let name = known.name.as_bytes();
+    let Some(value) = sent(exchange, name) else { return };
+    let mark = if known.how == CookieMode::Prefix { b'~' } else { b'|' };
+    let (key, rest) = match value.iter().position(|byte| *byte == mark) {
+        Some(at) => (&value[..at], Some(&value[at + 1..])),
+        None => (&value[..], None),
     };
-    let server = backend.servers.iter().position(|server| {
-        server.config.cookie.as_ref().is_some_and(|cookie| cookie.as_bytes() == key)
-    });
-    exchange.cookie_marks.0 = match server {
-        None => b'I',
-        Some(at) if !backend.group.members()[at].is_reachable() => b'D',
-        Some(at) => {
-            if !ignored && exchange.bound.is_none() {
-                exchange.bound = Some(at);
-                exchange.came_back = Some(at);
-            }
-            b'V'
+    if known.how == CookieMode::Insert {
+        exchange.comes_back.dates = rest.map_or_else(Dates::default, Dates::read);
+    }
+    exchange.cookie_marks.0 = match exchange.comes_back.dates.outdated(known, now) {
+        Some(mark) => {
+            exchange.comes_back.dates = Dates::default();
+            mark
         }
+        None if ignored || exchange.bound.is_some() => b'U',
+        None => lead(exchange, known, backend, key),
     };
     match (known.how, rest) {
-        (CookieMode::Prefix, Some(rest)) => rewrite(exchange, name, Some(&rest)),
+        (CookieMode::Prefix, Some(rest)) => rewrite(exchange, name, Some(rest)),
         (CookieMode::Insert, _) if known.indirect => rewrite(exchange, name, None),
         _ => {}
     }
 }
 
+/// The value that the client has sent.
+fn sent(exchange: &Exchange, name: &[u8]) -> Option<Vec<u8>> {
+    let fields = exchange.request.fields.as_headers().get_all("cookie");
+    let pairs = fields.flat_map(|field| field.split(|byte| *byte == b';'));
+    pairs.filter_map(|pair| value_in(pair.trim_ascii(), name)).next().map(<[u8]>::to_vec)
+}
+
+/// The exchange goes to the server with this value, if it is there.
+fn lead(exchange: &mut Exchange, known: &CookieInsert, there: &LiveBackend, key: &[u8]) -> u8 {
+    let mut all = 0..there.servers.len();
+    match all.find(|at| value_of(known, there, *at).is_some_and(|it| it.as_bytes() == key)) {
+        None => b'I',
+        Some(at) if !there.group.members()[at].is_reachable() => b'D',
+        Some(at) => {
+            exchange.bound = Some(at);
+            exchange.comes_back.meant = Some(at);
+            b'V'
+        }
+    }
+}
+
+/// The value of a server: what its line says, or what follows from its address (`dynamic`).
+fn value_of<'a>(known: &CookieInsert, there: &'a LiveBackend, at: usize) -> Option<Cow<'a, str>> {
+    let config = &there.servers[at].config;
+    if let Some(value) = &config.cookie {
+        return Some(value.into());
+    }
+    let key = known.dynamic_key.as_ref().filter(|key| !key.is_empty())?;
+    let address = match (there.group.members()[at].address(), &config.address) {
+        (Some(moved), _) => moved,
+        (None, ServerAddress::Tcp(address)) => *address,
+        (None, _) => return None,
+    };
+    Some(dynamic(key, address).into())
+}
+
+/// As HAProxy reckons it, so that clients keep their servers when it is replaced.
+fn dynamic(key: &str, address: SocketAddr) -> String {
+    let mut bytes = key.as_bytes().to_vec();
+    match address.ip() {
+        IpAddr::V4(ip) => bytes.extend_from_slice(&ip.octets()),
+        IpAddr::V6(ip) => bytes.extend_from_slice(&ip.octets()),
+    }
+    bytes.extend_from_slice(&u32::from(address.port()).to_be_bytes());
+    format!("{:016x}", xxh64(&bytes, 0))
+}
+
+/// The value, if the pair is of this name.
+fn value_in<'a>(pair: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    pair.strip_prefix(name)?.strip_prefix(b"=")
+}
+
 /// Another value for a cookie of the request, or none: then the server does not see it.
 fn rewrite(exchange: &mut Exchange, name: &[u8], value: Option<&[u8]>) {
     let fields = &mut exchange.request.fields;
-    let is_own = |pair: &[u8]| pair.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"="));
     let change = |field: &[u8]| {
         let pairs = field.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let mut text = Vec::with_capacity(field.len());
         for pair in pairs {
-            let own = is_own(pair);
+            let own = value_in(pair, name).is_some();
             if own && value.is_none() {
                 continue;
             }
@@ -86,19 +156,23 @@ fn rewrite(exchange: &mut Exchange, name: &[u8], value: Option<&[u8]>) {
 
 /// What the client is told: the response's fields are changed.
 ///
-/// Its letters in the log: `N` nothing was set, `I` we have set it, `P` the server has, `R` and we
-/// have put our value in its place or in front of it, `D` and we have taken it out.
-pub(super) fn write(exchange: &mut Exchange, known: &CookieInsert, backend: &LiveBackend) {
-    let Some(at) = exchange.server else { return };
+/// Its letters in the log: `N` nothing was set, `I` we have set it, `U` again with another date,
+/// `P` the server has, `R` and we have put our value in its place or in front of it, `D` and we
+/// have taken it out.
+pub(super) fn write(exchange: &mut Exchange, known: &CookieInsert, there: &LiveBackend, now: u64) {
+    let Some(at) = exchange.server.filter(|_| known.how != CookieMode::Passive) else { return };
     let name = known.name.as_bytes();
-    let own = |value: &[u8]| value.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"="));
-    let fields = exchange.response.fields.as_headers();
-    let is_set = fields.get_all("set-cookie").any(own);
-    exchange.cookie_marks.1 = if is_set { b'P' } else { b'N' };
-    let Some(value) = backend.servers[at].config.cookie.clone() else { return };
-    match known.how {
-        CookieMode::Passive => {}
-        CookieMode::Rewrite | CookieMode::Prefix if is_set => {
+    let own = |value: &[u8]| value_in(value, name).is_some();
+    let is_set = exchange.response.fields.as_headers().get_all("set-cookie").any(own);
+    let Ended(asked, told) = &mut exchange.cookie_marks;
+    *told = if is_set { b'P' } else { b'N' };
+    if *asked == b'V' && exchange.comes_back.meant != Some(at) {
+        *asked = b'D'; // it went elsewhere in the end
+    }
+    let value = value_of(known, there, at);
+    match (known.how, value) {
+        (CookieMode::Insert, value) => insert(exchange, known, value.as_deref(), is_set, now),
+        (CookieMode::Rewrite | CookieMode::Prefix, Some(value)) if is_set => {
             let keeps = known.how == CookieMode::Prefix;
             let fields = &mut exchange.response.fields;
             let changed = fields.rewrite("set-cookie", |old| {
@@ -108,8 +182,7 @@ pub(super) fn write(exchange: &mut Exchange, known: &CookieInsert, backend: &Liv
                 exchange.cookie_marks.1 = b'R';
             }
         }
-        CookieMode::Rewrite | CookieMode::Prefix => {}
-        CookieMode::Insert => insert(exchange, known, &value, at, is_set),
+        _ => {}
     }
 }
 
@@ -127,24 +200,56 @@ fn replaced(old: &[u8], name: &[u8], value: &[u8], keeps: bool) -> Vec<u8> {
     text
 }
 
-fn insert(exchange: &mut Exchange, known: &CookieInsert, value: &str, at: usize, is_set: bool) {
+fn insert(
+    exchange: &mut Exchange,
+    known: &CookieInsert,
+    value: Option<&str>,
+    is_set: bool,
+    now: u64,
+) {
     if is_set && known.preserve {
         return;
     }
-    let is_post = exchange.request.method == b"POST";
-    if is_set && known.indirect {
-        let own = format!("{}=", known.name);
-        let own = own.as_bytes();
+    if is_set {
         let foreign = |name: &[u8], value: &[u8]| {
-            !(name.eq_ignore_ascii_case(b"set-cookie") && value.starts_with(own))
+            let is_own = value_in(value, known.name.as_bytes()).is_some();
+            !(is_own && name.eq_ignore_ascii_case(b"set-cookie"))
         };
         exchange.response.fields.retain(foreign);
         exchange.cookie_marks.1 = b'D';
     }
-    if exchange.came_back == Some(at) || (known.post_only && !is_post) {
+    let Return { meant, ignored, dates } = exchange.comes_back;
+    let keeps = meant.is_some() && meant == exchange.server;
+    let is_post = exchange.request.method == b"POST";
+    if ignored || (keeps && !dates.want_renewal(known, now)) || (known.post_only && !is_post) {
         return;
     }
-    let mut text = format!("{}={value}; path=/", known.name);
+    let text = text(known, value, dates, now);
+    let fields = &mut exchange.response.fields;
+    if fields.push("Set-Cookie", text.as_bytes()).is_err() {
+        return; // a value that no cookie can have
+    }
+    if known.no_cache {
+        let pushed = fields.push("Cache-Control", b"private");
+        debug_assert!(pushed.is_ok());
+    }
+    exchange.cookie_marks.1 = if keeps && value.is_some() { b'U' } else { b'I' };
+}
+
+/// What sets the cookie; a server without a value takes it back.
+fn text(known: &CookieInsert, value: Option<&str>, dates: Dates, now: u64) -> String {
+    let mut text = format!("{}={}", known.name, value.unwrap_or_default());
+    if value.is_none() {
+        text.push_str("; Expires=Thu, 01-Jan-1970 00:00:01 GMT");
+    } else if known.idle_max.is_some() || known.life_max.is_some() {
+        text.push('|');
+        push_date(&mut text, now);
+        if known.life_max.is_some() {
+            text.push('|');
+            push_date(&mut text, dates.first.unwrap_or(now));
+        }
+    }
+    text.push_str("; path=/");
     for domain in &known.domains {
         text.push_str("; domain=");
         text.push_str(domain);
@@ -159,13 +264,78 @@ fn insert(exchange: &mut Exchange, known: &CookieInsert, value: &str, at: usize,
         text.push_str("; ");
         text.push_str(attribute);
     }
-    let fields = &mut exchange.response.fields;
-    if fields.push("Set-Cookie", text.as_bytes()).is_err() {
-        return; // a value that no cookie can have
+    text
+}
+
+impl Dates {
+    /// What stands behind the first bar.
+    fn read(rest: &[u8]) -> Self {
+        let mut all = rest.splitn(2, |byte| *byte == b'|');
+        let mut next = || date(all.next()?);
+        Self { last: next(), first: next() }
     }
-    if known.no_cache {
-        let pushed = fields.push("Cache-Control", b"private");
-        debug_assert!(pushed.is_ok());
+
+    /// The letter of a cookie that is too old, or of the future.
+    fn outdated(&self, known: &CookieInsert, now: u64) -> Option<u8> {
+        let beyond = |date: u64, max: u64| now > date + max || date > now + FUTURE_MAX;
+        match (self.first, known.life_max, self.last, known.idle_max) {
+            (Some(first), Some(max), ..) if beyond(first, max.as_secs()) => Some(b'O'),
+            (.., Some(last), Some(max)) if beyond(last, max.as_secs()) => Some(b'E'),
+            _ => None,
+        }
     }
-    exchange.cookie_marks.1 = b'I';
+
+    /// The client is to be told the dates of this visit.
+    fn want_renewal(&self, known: &CookieInsert, now: u64) -> bool {
+        let dated = known.idle_max.is_some() || self.last.is_some();
+        let stale = dated && self.last.is_none_or(|last| last < now);
+        stale || known.life_max.is_some() != self.first.is_some()
+    }
+}
+
+/// Five digits as seconds since 1970; `None`: they are none, or 0.
+fn date(text: &[u8]) -> Option<u64> {
+    let digit = |byte: &u8| DIGITS.iter().position(|digit| digit == byte);
+    let digits = text.get(..DATE_LEN)?.iter().map(|byte| digit(byte).map(|it| it as u64));
+    let value = digits.into_iter().try_fold(0, |sum, digit| Some((sum << 6) | digit?))?;
+    (value > 0).then_some(value * UNIT)
+}
+
+/// The five digits of a date, rounded up.
+fn push_date(text: &mut String, seconds: u64) {
+    let value = seconds.div_ceil(UNIT);
+    for shift in [24, 18, 12, 6, 0] {
+        let digit = usize::try_from((value >> shift) & 63).expect("six bits");
+        text.push(DIGITS[digit].into());
+    }
+}
+
+/// A date counts so many seconds.
+const UNIT: u64 = 4;
+const DATE_LEN: usize = 5;
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/// A clock may be wrong, or set; beyond a day somebody has made the date up.
+const FUTURE_MAX: u64 = 24 * 3600;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_five_digits() {
+        let mut text = String::new();
+        push_date(&mut text, 1_795_322_000);
+        assert_eq!(date(text.as_bytes()), Some(1_795_322_000), "{text}");
+        assert_eq!(date(b"AAAAB"), Some(4));
+        for wrong in ["", "AAAA", "AAAAA", "AA-AA"] {
+            assert_eq!(date(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    /// What HAProxy 2.6 sets for this server and key.
+    #[test]
+    fn a_dynamic_value_is_that_of_haproxy() {
+        let address = "127.0.0.1:43159".parse().unwrap();
+        assert_eq!(dynamic("secret", address), "0bf372977810aeec");
+    }
 }

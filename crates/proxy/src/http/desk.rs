@@ -64,7 +64,7 @@ pub(super) enum Errand {
     Serve(usize, Option<usize>),
     /// The connection of a server is free.
     Free(SocketId),
-    /// The connection of a server is of no more use.
+    /// The connection of a server is of no more use, or that of a client is not wanted.
     Close(SocketId),
     /// The deadline of one exchange on a server's connection.
     Limit(SocketId, Duration),

@@ -88,9 +88,9 @@ impl Requests<'_> {
         let mut head = ResponseHead { status: 302, ..ResponseHead::default() };
         let _ = head.fields.push("Location", &place); // what cannot be sent is left out
         exchange.ended = Ended(b'L', b'R');
-        let client = (connection, &mut *session);
+        let client = (&mut *connection, &mut *session);
         answer::give(now, self.shared, client, &mut exchange, (head, Bytes::new()));
-        self.finish(now, session, exchange);
+        self.answered(now, (connection, session), exchange);
     }
 
     /// The connection that a client alone may use, if it leads to the right place.
@@ -143,7 +143,8 @@ impl Requests<'_> {
             address: live.group.members()[server].address(),
         };
         live.servers[server].counters[self.shared.thread].add(Counter::ConnectsTried, 1);
-        let about = self.about(session, name.as_deref());
+        let tls = session.kept.as_ref().and_then(|kept| Some(kept.tls.as_ref()?.told()));
+        let about = upstream::Client { tls: tls.as_ref(), ..self.about(session, name.as_deref()) };
         let Ok(opening) = destination.open(about) else {
             return self.answer(now, asked, (connection, session), 503, Ended(b'S', b'C'));
         };
@@ -208,8 +209,9 @@ impl Requests<'_> {
         let (connection, session) = client;
         if let Some(mut exchange) = session.exchange.take_if(|it| it.stream == asked.stream) {
             exchange.ended = ended;
-            answer::status(now, self.shared, (connection, session), &mut exchange, status);
-            self.finish(now, session, exchange);
+            let client = (&mut *connection, &mut *session);
+            answer::status(now, self.shared, client, &mut exchange, status);
+            self.answered(now, (connection, session), exchange);
         }
     }
 }

@@ -1,4 +1,8 @@
-//! How exchanges and connections end: places are given back, counts and lines of the log are made.
+//! How exchanges and connections end.
+//!
+//! An exchange ends twice. It is answered: its server is free for others, and the client may ask
+//! again. It is over when the client has taken all of the answer, or is gone: then it is counted,
+//! and its line of the log is written. Between the two it waits in [`Session::leaving`].
 
 use std::time::Instant;
 
@@ -6,18 +10,84 @@ use fulmar_engine::End;
 use fulmar_haproxy::BackendId;
 use fulmar_proto::{PeerError, Phase};
 
-use crate::counters::Counter;
+use crate::counters::{Counter, Counters};
 use crate::gate;
 use crate::http::desk::{Desk, Errand};
 use crate::http::exchange::{Ended, Exchange, Stage};
-use crate::http::log;
-use crate::http::requests::Requests;
+use crate::http::log::{self, Level};
+use crate::http::requests::{Client, Requests};
 use crate::http::session::Session;
 use crate::http::tally;
 use crate::shared::Shared;
 
+/// An exchange is answered.
+pub(super) fn answered(
+    now: Instant,
+    shared: &mut Shared,
+    desk: &mut Desk,
+    (connection, session): Client<'_>,
+    mut exchange: Box<Exchange>,
+) {
+    leave(shared, desk, &mut exchange);
+    session.since = now;
+    session.handshake = 0;
+    exchange.before = session.leaving.take();
+    match connection.queued() {
+        0 => all_over(now, shared, desk, session, exchange, |_| ()),
+        _ => session.leaving = Some(exchange),
+    }
+}
+
+/// So many bytes that are queued for a client have not left: whose answer has, is over.
+pub(super) fn depart(
+    now: Instant,
+    shared: &mut Shared,
+    desk: &mut Desk,
+    session: &mut Session,
+    queued: u64,
+) {
+    let mut queued = queued;
+    if let Some(exchange) = &mut session.exchange {
+        queued = exchange.note_unsent(queued);
+    }
+    let mut at = &mut session.leaving;
+    while let Some(exchange) = at {
+        queued = exchange.note_unsent(queued);
+        if exchange.unsent == 0 {
+            break;
+        }
+        at = &mut at.as_mut().expect("it was just seen").before;
+    }
+    let Some(gone) = at.take() else { return };
+    if session.exchange.is_none() && session.leaving.is_none() {
+        session.since = now;
+    }
+    all_over(now, shared, desk, session, gone, |_| ());
+}
+
+/// This exchange is over, and those before it, which go first.
+fn all_over(
+    now: Instant,
+    shared: &mut Shared,
+    desk: &mut Desk,
+    session: &mut Session,
+    last: Box<Exchange>,
+    change: impl Fn(&mut Exchange),
+) {
+    let (mut rest, mut first) = (Some(last), None);
+    while let Some(mut exchange) = rest {
+        rest = std::mem::replace(&mut exchange.before, first.take());
+        first = Some(exchange);
+    }
+    while let Some(mut exchange) = first {
+        first = exchange.before.take();
+        change(&mut exchange);
+        over(now, shared, desk, session, exchange);
+    }
+}
+
 /// An exchange is over.
-pub(super) fn finish(
+fn over(
     now: Instant,
     shared: &mut Shared,
     desk: &mut Desk,
@@ -25,10 +95,7 @@ pub(super) fn finish(
     mut exchange: Box<Exchange>,
 ) {
     count(now, shared, session, &exchange);
-    leave(shared, desk, &mut exchange);
     log::write(now, shared, desk, session, &mut exchange); // with the load that it leaves behind
-    session.since = now;
-    session.handshake = 0;
     desk.give_back(exchange);
 }
 
@@ -43,7 +110,7 @@ fn count(now: Instant, shared: &Shared, session: &Session, exchange: &Exchange) 
     };
     for counters in tally::all(shared, session, exchange) {
         counters.add(Counter::BytesIn, exchange.bytes_in);
-        counters.add(Counter::BytesOut, exchange.bytes_out);
+        counters.add(Counter::BytesOut, exchange.sent());
         if let Some(aborted) = aborted {
             counters.add(aborted, 1);
         }
@@ -54,8 +121,15 @@ fn count(now: Instant, shared: &Shared, session: &Session, exchange: &Exchange) 
     if let Some(counters) = of_backend {
         counters.subtract(Counter::Sessions, 1);
     }
+    if let Some(answered) = exchange.times.answered {
+        let back = tally::back(shared, exchange);
+        back.for_each(|counters| count_times(now, counters, exchange, answered));
+    }
+}
+
+/// How long it took, for the means.
+fn count_times(now: Instant, counters: &Counters, exchange: &Exchange, answered: Instant) {
     let times = &exchange.times;
-    let Some(answered) = times.answered else { return };
     let between = |from: Option<Instant>, to: Option<Instant>| match (from, to) {
         (Some(from), Some(to)) => to.saturating_duration_since(from).as_millis(),
         _ => 0,
@@ -66,12 +140,10 @@ fn count(now: Instant, shared: &Shared, session: &Session, exchange: &Exchange) 
         (Counter::ResponseTime, between(times.connected, Some(answered))),
         (Counter::TotalTime, between(times.began, Some(now))),
     ];
-    for counters in tally::back(shared, exchange) {
-        for (counter, span) in spans {
-            counters.add(counter, u64::try_from(span).unwrap_or(u64::MAX));
-        }
-        counters.add(Counter::Timed, 1);
+    for (counter, span) in spans {
+        counters.add(counter, u64::try_from(span).unwrap_or(u64::MAX));
     }
+    counters.add(Counter::Timed, 1);
 }
 
 /// An exchange is no longer with its server, or no longer waits for one.
@@ -80,7 +152,7 @@ pub(super) fn leave(shared: &Shared, desk: &mut Desk, exchange: &mut Exchange) {
     let live = &shared.live.backends[backend];
     if let Some(ticket) = exchange.ticket.take() {
         desk.queues.of(backend).and_then(|queue| queue.cancel(&live.group, ticket));
-        live.counters[shared.thread].subtract(Counter::Queued, 1);
+        exchange.leave_line(shared);
         desk.ask(Errand::Serve(backend, None));
     }
     if let Some(server) = exchange.server.filter(|_| std::mem::take(&mut exchange.has_place)) {
@@ -104,11 +176,18 @@ pub(super) fn idle_less(shared: &Shared, backend: usize, server: usize) {
 }
 
 impl Requests<'_> {
-    pub(super) fn finish(&mut self, now: Instant, session: &mut Session, exchange: Box<Exchange>) {
-        finish(now, self.shared, self.desk, session, exchange);
+    /// An exchange is answered.
+    pub(super) fn answered(&mut self, now: Instant, client: Client<'_>, exchange: Box<Exchange>) {
+        answered(now, self.shared, self.desk, client, exchange);
     }
 
-    /// The client has left before its exchange was over.
+    /// Of the client's queue, so much has not left.
+    pub(super) fn depart(&mut self, now: Instant, session: &mut Session, queued: u64) {
+        depart(now, self.shared, self.desk, session, queued);
+    }
+
+    /// The client has left, or was told what is wrong with its request, before its exchange was
+    /// answered.
     pub(super) fn abandon(
         &mut self,
         now: Instant,
@@ -125,44 +204,66 @@ impl Requests<'_> {
                 self.desk.ask(Errand::Close(up.socket));
             }
         }
-        let is_answered = matches!(exchange.stage, Stage::Answering(_) | Stage::Tunnel(_));
-        if !is_answered {
+        if !exchange.stage.is_answering() {
             exchange.status = told(end).unwrap_or(exchange.status);
         }
-        let who = who(end);
-        let what = match exchange.stage {
-            _ if who == b'-' => b'-',
-            Stage::Routing | Stage::Collecting(_) => b'R',
-            Stage::Tarpit => b'T',
-            Stage::Queued => b'Q',
-            Stage::Resting | Stage::Connecting(_) => b'C',
-            Stage::Waiting(_) if exchange.body.ended => b'H',
-            Stage::Waiting(_) | Stage::Answering(_) | Stage::Tunnel(_) => b'D',
-        };
-        exchange.ended = Ended(who, what);
-        self.finish(now, session, exchange);
+        exchange.ended = left(&exchange, end);
+        leave(self.shared, self.desk, &mut exchange);
+        over(now, self.shared, self.desk, session, exchange);
     }
 
-    /// A connection has ended without a request in hand: it is told of, unless it ended well.
+    /// The client is gone: whatever it has not taken of its answers, it will not have.
+    pub(super) fn part(&mut self, now: Instant, session: &mut Session, end: &End) {
+        let Some(last) = session.leaving.take() else { return };
+        let ended = Ended(who(end), b'D');
+        all_over(now, self.shared, self.desk, session, last, |exchange| {
+            if exchange.ended.0 == b'-' && ended.0 != b'-' {
+                exchange.ended = ended;
+            } else if ended.0 == b'-' {
+                exchange.unsent = 0;
+            }
+        });
+    }
+
+    /// A connection ends, or was told what is wrong with it, without a request in hand. It is told
+    /// of, unless it ended well.
     pub(super) fn leave_unheard(&mut self, now: Instant, session: &mut Session, end: &End) {
-        let options = self.shared.live.frontends[session.bind().frontend].config.log_options;
-        let is_null = !matches!(end, End::Peer(_) | End::TimedOut(Some(Phase::Head)));
-        let was_probe = is_null && (session.requests > 0 || options.dont_log_null);
-        if self.shared.ending || was_probe || (session.requests > 0 && matches!(end, End::Closed)) {
+        let frontend = &self.shared.live.frontends[session.bind().frontend].config;
+        let began = session.kept.as_ref().is_some_and(|kept| kept.head_began.is_some());
+        let is_null = !began && !matches!(end, End::Peer(_) | End::TimedOut(Some(Phase::Head)));
+        let was_here = is_null && (session.requests > 0 || frontend.options.ignore_probes);
+        if self.shared.ending || was_here || matches!(end, End::Cut) {
             return;
         }
-        let told = told(end);
         let mut exchange = self.desk.open();
-        exchange.status = told.unwrap_or(400);
+        exchange.times.since = Some(session.since);
+        exchange.status = told(end).unwrap_or(400);
         exchange.ended = Ended(who(end).max(b'C'), b'R');
-        let is_error = !is_null || (told.is_some() && session.requests == 0);
-        let [frontend, listener] = tally::front(self.shared, session);
-        if is_error {
-            frontend.add(Counter::Requests, 1); // or what was to be one
-            [frontend, listener].iter().for_each(|it| it.add(Counter::RequestErrors, 1));
+        if is_null && frontend.log_options.dont_log_null {
+            exchange.log_level = Level::Silent;
         }
-        self.finish(now, session, exchange);
+        let [frontend, listener] = tally::front(self.shared, session);
+        frontend.add(Counter::Requests, 1); // or what was to be one
+        [frontend, listener].iter().for_each(|it| it.add(Counter::RequestErrors, 1));
+        over(now, self.shared, self.desk, session, exchange);
     }
+}
+
+/// How an exchange has ended whose client left, in letters of the log.
+fn left(exchange: &Exchange, end: &End) -> Ended {
+    let who = who(end);
+    let what = match exchange.stage {
+        _ if who == b'-' => b'-',
+        Stage::Routing | Stage::Collecting(_) => b'R',
+        Stage::Tarpit => b'T',
+        Stage::Answering(_) | Stage::Tunnel(_) => b'D',
+        _ if who == b'P' => b'H',
+        Stage::Queued => b'Q',
+        Stage::Resting | Stage::Connecting(_) => b'C',
+        Stage::Waiting(_) if exchange.body.ended => b'H',
+        Stage::Waiting(_) => b'D',
+    };
+    Ended(who, what)
 }
 
 /// The status that a client was told when its connection ended, if it was told one.

@@ -5,15 +5,16 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fulmar_balance::Ticket;
+use fulmar_balance::{Ticket, Wants};
 use fulmar_engine::SocketId;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{BodyLen, HeaderBuf, Request, StreamId, Version};
-use fulmar_rules::subject::Variable;
+use fulmar_rules::subject::{Scope, Variable};
 use fulmar_rules::{RequestHead, ResponseHead, Sample};
 use smallvec::SmallVec;
 
+use crate::http::cookie::Return;
 use crate::http::log::Level;
 use crate::http::record::{Attempt, GivenUp};
 use crate::http::route::Step;
@@ -43,6 +44,8 @@ pub(super) struct Exchange {
     pub(super) bound: Option<usize>,
     /// Where it waits.
     pub(super) ticket: Option<Ticket>,
+    /// Where it waited last, and how many had been served there when it came.
+    pub(super) line: Option<(Wants, u64)>,
     /// Of the response, if rules look at it.
     pub(super) response: ResponseHead,
     pub(super) status: u16,
@@ -64,8 +67,8 @@ pub(super) struct Exchange {
     pub(super) looks_back: bool,
     /// Its body was waited for.
     pub(super) was_buffered: bool,
-    /// The server that the client's cookie has named.
-    pub(super) came_back: Option<usize>,
+    /// What is known of the client's coming back to its server.
+    pub(super) comes_back: Return,
     /// A rule says that it is not to be sent again.
     pub(super) no_retry: bool,
     /// Fields of a 103 that goes out before the response.
@@ -94,7 +97,7 @@ pub(super) struct Exchange {
     pub(super) source: Option<SocketAddr>,
     pub(super) destination: Option<SocketAddr>,
     /// The request's first line, if the log tells it.
-    pub(super) line: Vec<u8>,
+    pub(super) start_line: Vec<u8>,
     pub(super) unique_id: Vec<u8>,
     pub(super) variables: Vec<(Variable, Sample<'static>)>,
     pub(super) request_captures: Vec<Vec<u8>>,
@@ -102,12 +105,19 @@ pub(super) struct Exchange {
     /// The cookie that is captured: of the request, and of the response.
     pub(super) cookie_captures: Vec<Vec<u8>>,
     pub(super) log_level: Level,
-    /// How many waited in front of it: in the backend's queue, and in the server's.
-    pub(super) queued_behind: (u32, u32),
+    /// Its turn among those who waited: in the backend's queue, and in the server's.
+    pub(super) turns: (u64, u64),
     /// The server has been handed the end of the request, or of the client's side of a tunnel.
     pub(super) handed_over: bool,
     pub(super) bytes_in: u64,
+    /// Of the answer, queued for the client so far.
     pub(super) bytes_out: u64,
+    /// Of these, what has not left.
+    pub(super) unsent: u64,
+    /// Its line of the log has been written before its end.
+    pub(super) is_logged: bool,
+    /// The exchange before it, if the client has not taken all of that answer either.
+    pub(super) before: Option<Box<Exchange>>,
 }
 
 /// Where an exchange stands.
@@ -142,6 +152,11 @@ pub(super) struct Up {
 }
 
 impl Stage {
+    /// True once the client has the head of a server's response.
+    pub(super) fn is_answering(self) -> bool {
+        matches!(self, Self::Answering(_) | Self::Tunnel(_))
+    }
+
     /// The connection to a server, if there is one.
     pub(super) fn up(self) -> Option<Up> {
         match self {
@@ -203,6 +218,12 @@ impl Body {
 /// When things happened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
+    /// The client was accepted, or its last exchange ended.
+    pub(super) since: Option<Instant>,
+    /// What lies below the first exchange took so long, in milliseconds.
+    pub(super) handshake: u32,
+    /// The first byte of the request was there.
+    pub(super) first: Option<Instant>,
     /// The request's head was complete.
     pub(super) began: Option<Instant>,
     /// A place at a server was looked for.
@@ -273,6 +294,28 @@ impl Exchange {
             named("TE") && options("TE").any(|it| it.eq_ignore_ascii_case(b"trailers"));
     }
 
+    /// Of what is queued for the client, so much has not left: what comes after this exchange's
+    /// bytes is what remains.
+    pub(super) fn note_unsent(&mut self, queued: u64) -> u64 {
+        self.unsent = queued.min(self.bytes_out);
+        queued - self.unsent
+    }
+
+    /// True if variables of this scope are there: those of the request until a server answers,
+    /// and from then on those of the response (HAProxy's manual, §2.8).
+    pub(super) fn lives(&self, scope: Scope) -> bool {
+        match scope {
+            Scope::Req => self.times.answered.is_none(),
+            Scope::Res => self.times.answered.is_some(),
+            Scope::Proc | Scope::Sess | Scope::Txn => true,
+        }
+    }
+
+    /// How much of the answer the client has.
+    pub(super) fn sent(&self) -> u64 {
+        self.bytes_out - self.unsent
+    }
+
     /// Servers that are not to be tried again, as long as there are others.
     pub(super) fn avoided(&self) -> SmallVec<[usize; 4]> {
         match self.redispatched {
@@ -284,7 +327,7 @@ impl Exchange {
     /// As new, with the memory that it has.
     pub(super) fn clear(&mut self) {
         let old = std::mem::take(self);
-        let Self { mut request, mut response, mut upgrade, mut hops, mut line, .. } = old;
+        let Self { mut request, mut response, mut upgrade, mut hops, mut start_line, .. } = old;
         let (mut unique_id, mut attempts, mut body) = (old.unique_id, old.attempts, old.body);
         request.method.clear();
         request.target.clear();
@@ -292,7 +335,7 @@ impl Exchange {
         response.fields.clear();
         upgrade.clear();
         hops.clear();
-        line.clear();
+        start_line.clear();
         unique_id.clear();
         attempts.clear();
         body.waiting.clear();
@@ -305,7 +348,7 @@ impl Exchange {
             response,
             upgrade,
             hops,
-            line,
+            start_line,
             unique_id,
             attempts,
             body,

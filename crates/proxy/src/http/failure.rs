@@ -55,7 +55,7 @@ impl Replies<'_> {
         let mut exchange = session.exchange.take_if(|it| it.stream == asked.stream)?;
         exchange.ended = ended;
         answer::status(now, self.shared, (client, session), &mut exchange, status);
-        ending::finish(now, self.shared, self.desk, session, exchange);
+        ending::answered(now, self.shared, self.desk, (client, session), exchange);
         self.desk.ask(Errand::Touch(asked.socket));
         None
     }
@@ -134,6 +134,7 @@ impl Replies<'_> {
                 live.counters[thread].add(Counter::Redispatches, 1);
                 live.servers[server].counters[thread].add(Counter::Redispatches, 1);
                 exchange.redispatched = true;
+                exchange.bound = None; // where its cookie leads, it cannot go
                 ending::leave(self.shared, self.desk, exchange);
                 exchange.server = None;
                 self.desk.ask(Errand::GoOn(asked));
@@ -157,8 +158,9 @@ impl Replies<'_> {
         if !tunnel && exchange.ended.0 == b'S' {
             tally::back(self.shared, &exchange).for_each(|it| it.add(Counter::ResponseErrors, 1));
         }
+        exchange.note_unsent(client.queued());
         client.reset(asked.stream, 0);
-        ending::finish(now, self.shared, self.desk, session, exchange);
+        ending::answered(now, self.shared, self.desk, (client, session), exchange);
         self.desk.ask(Errand::Touch(asked.socket));
     }
 }

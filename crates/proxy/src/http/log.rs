@@ -1,5 +1,6 @@
 //! Lines of the log: one for each exchange, and one that explains each error of our own.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use fulmar_proto::Version;
@@ -20,36 +21,64 @@ pub(super) fn write(
     session: &mut Session,
     exchange: &mut Exchange,
 ) {
-    let live = std::sync::Arc::clone(&shared.live);
-    let frontend = &live.frontends[session.bind().frontend].config;
-    if frontend.logs.is_empty() {
+    if shared.live.frontends[session.bind().frontend].config.logs.is_empty() {
         return;
     }
+    if !exchange.is_logged {
+        tell(now, shared, desk, session, exchange);
+    }
+    if exchange.is_ours && exchange.status >= 500 {
+        explain(shared, desk, session, exchange);
+    }
+}
+
+/// Writes the line as soon as the head of the response is there, if that is wanted (`logasap`).
+pub(super) fn write_early(
+    now: Instant,
+    shared: &mut Shared,
+    desk: &mut Desk,
+    session: &mut Session,
+    exchange: &mut Exchange,
+) {
+    let frontend = &shared.live.frontends[session.bind().frontend].config;
+    if frontend.log_options.as_soon_as_possible && !frontend.logs.is_empty() {
+        tell(now, shared, desk, session, exchange);
+        exchange.is_logged = true;
+    }
+}
+
+/// The line of an exchange.
+fn tell(
+    now: Instant,
+    shared: &mut Shared,
+    desk: &mut Desk,
+    session: &mut Session,
+    exchange: &mut Exchange,
+) {
+    let frontend = Arc::clone(&shared.live.frontends[session.bind().frontend].config);
+    let Some(severity) = severity(frontend.log_options, exchange) else { return };
     let Ended(who, what) = exchange.ended;
     let Ended(asked, told) = exchange.cookie_marks;
     exchange.letters = [who, what, asked, told];
-    let tag = frontend.log_tag.as_deref();
-    let mut line = std::mem::take(&mut desk.line);
-    if let Some(severity) = severity(frontend.log_options, exchange) {
-        line.clear();
-        let format = match &frontend.error_log_format {
-            Some(format) if exchange.ended.is_error() => format,
-            _ => &frontend.log_format,
-        };
-        let view = View { now, shared, session, exchange };
-        format.render(&view, &mut line);
-        shared.journal.log(&frontend.logs, tag, severity, &line);
-    }
-    if exchange.is_ours && exchange.status >= 500 {
-        let explanation = Explanation::of(&live, session, exchange);
-        line.clear();
-        line.extend_from_slice(explanation.to_string().as_bytes());
-        let none = exchange.attempts.is_empty();
-        let severity = if none { Severity::Notice } else { Severity::Error };
-        shared.journal.log(&frontend.logs, tag, severity, &line);
-        shared.journal.explain(&explanation);
-    }
-    desk.line = line;
+    let format = match &frontend.error_log_format {
+        Some(format) if exchange.ended.is_error() => format,
+        _ => &frontend.log_format,
+    };
+    desk.line.clear();
+    format.render(&View { now, shared, session, exchange }, &mut desk.line);
+    shared.journal.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &desk.line);
+}
+
+/// Why the client was answered by an error of our own.
+fn explain(shared: &mut Shared, desk: &mut Desk, session: &Session, exchange: &Exchange) {
+    let frontend = Arc::clone(&shared.live.frontends[session.bind().frontend].config);
+    let explanation = Explanation::of(&shared.live, session, exchange);
+    desk.line.clear();
+    desk.line.extend_from_slice(explanation.to_string().as_bytes());
+    let none = exchange.attempts.is_empty();
+    let severity = if none { Severity::Notice } else { Severity::Error };
+    shared.journal.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &desk.line);
+    shared.journal.explain(&explanation);
 }
 
 /// How severe the line is; `None`: there is none.
@@ -81,7 +110,7 @@ pub(super) enum Level {
 impl Exchange {
     /// Keeps the request's first line, as it arrived.
     pub(super) fn keep_line(&mut self) {
-        let line = &mut self.line;
+        let line = &mut self.start_line;
         line.extend_from_slice(&self.request.method);
         line.push(b' ');
         line.extend_from_slice(&self.request.target);

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
 use fulmar_proto::{
-    ClientConnection, Connection, FileRange, Input, Layer, ServerConnection, Transmit,
+    ClientConnection, Connection, FileRange, Input, Layer, Phase, ServerConnection, Transmit,
 };
 
 use crate::counters::Counter;
@@ -30,6 +30,7 @@ mod session;
 mod desk;
 mod pool;
 
+mod door;
 mod requests;
 
 mod cookie;
@@ -56,6 +57,7 @@ mod tally;
 pub use record::{Attempt, Explanation, Failure, GivenUp, Tried};
 
 use desk::{Desk, Errand};
+use door::Door;
 use exchange::Stage;
 use replies::Replies;
 use requests::Requests;
@@ -112,6 +114,9 @@ impl Http {
                 }
             }
             Errand::Free(socket) => self.free(now, shared, socket),
+            Errand::Close(socket) if clients.owns(socket) => {
+                clients.cut(now, socket, &mut Requests { servers, desk, shared });
+            }
             Errand::Close(socket) => {
                 servers.cut(now, socket, &mut Replies { clients, desk, shared });
             }
@@ -159,6 +164,27 @@ impl Http {
         servers.touch(now, socket, &mut Replies { clients, desk, shared });
     }
 
+    /// A client has sent something: a part of a head, or something that is none.
+    fn look(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
+        let Self { clients, servers, desk } = self;
+        let fault = clients.fault(socket);
+        let Some((connection, session)) = clients.get_mut(socket) else { return };
+        if let Some(end) = fault {
+            Requests { servers, desk, shared }.give_up(now, session, &end);
+        } else if session.exchange.is_none() && connection.phase() == Phase::Head {
+            session.keep().head_began.get_or_insert(now);
+        }
+    }
+
+    /// A client has taken something: answers that it has in whole are over.
+    fn see_off(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
+        let Self { clients, servers, desk } = self;
+        let sends = clients.is_sending(socket);
+        let Some((connection, session)) = clients.get_mut(socket) else { return };
+        let queued = connection.queued().max(u64::from(sends)); // a layer may hold the last of it
+        Requests { servers, desk, shared }.depart(now, session, queued);
+    }
+
     /// Ends exchanges with servers whose sessions were to be shut down.
     fn shed(&mut self, now: Instant, shared: &mut Shared) {
         for socket in self.servers.sockets() {
@@ -181,20 +207,28 @@ impl Relay for Http {
         peer: SocketAddr,
         layer: Option<Box<dyn Layer>>,
     ) -> Option<SocketId> {
-        let frontend = &shared.live.frontends[bind.frontend];
-        let thread = shared.thread;
-        for counters in [&frontend.counters[thread], &frontend.listeners[bind.bind][thread]] {
-            counters.add(Counter::Connections, 1);
+        let Self { clients, servers, desk, .. } = self;
+        let mut session = Session::new(now, bind, peer);
+        if let Some(local) = shared.local {
+            session.keep().destination = Some(local);
+        }
+        let doors = tally::front(shared, &session);
+        doors.iter().for_each(|counters| counters.add(Counter::Connections, 1));
+        if !door::admits(now, shared, desk, &mut session, Door::Connection) {
+            return None;
+        }
+        for counters in tally::front(shared, &session) {
             counters.add(Counter::SessionsTotal, 1);
             counters.add(Counter::Sessions, 1);
         }
-        let session = Session::new(now, bind, peer);
-        let connection = ServerConnection::default();
-        let Self { clients, servers, desk, .. } = self;
+        let mut connection = ServerConnection::default();
+        let frontend = &shared.live.frontends[bind.frontend].config;
+        connection.set_answers_silence(!frontend.options.ignore_probes);
         let timeouts = desk.frontends[bind.frontend].fresh;
         let mut requests = Requests { servers, desk, shared };
         let socket = clients.insert(now, layer, connection, session, &mut requests);
         clients.set_timeouts(socket, timeouts);
+        self.settle(now, shared);
         Some(socket)
     }
 
@@ -215,9 +249,7 @@ impl Relay for Http {
         if clients.owns(socket) {
             let mut requests = Requests { servers, desk, shared };
             clients.handle_input(now, socket, input, &mut requests);
-            if let Some(client) = clients.get_mut(socket) {
-                requests.give_up(now, client);
-            }
+            self.look(now, shared, socket);
         } else {
             if let Some((_, seat)) = servers.get_mut(socket) {
                 seat.heard |= !input.is_empty();
@@ -231,6 +263,8 @@ impl Relay for Http {
         let Self { clients, servers, desk, .. } = self;
         if clients.owns(socket) {
             clients.handle_sent(now, socket, bytes, &mut Requests { servers, desk, shared });
+            self.see_off(now, shared, socket);
+            self.look(now, shared, socket);
         } else {
             if let Some((_, seat)) = servers.get_mut(socket) {
                 seat.sent |= bytes > 0 && seat.stands;
@@ -300,10 +334,10 @@ impl Relay for Http {
             let group = &shared.live.backends[at].group;
             let unreachable = |desk: &mut Desk| desk.queues.of(at)?.take_unreachable(group);
             while let Some(asked) = unreachable(&mut self.desk) {
-                shared.live.backends[at].counters[shared.thread].subtract(Counter::Queued, 1);
                 if let Some((_, session)) = self.clients.get_mut(asked.socket)
                     && let Some(exchange) = requests::of(session, asked.stream)
                 {
+                    exchange.leave_line(shared);
                     (exchange.ticket, exchange.stage) = (None, Stage::Routing);
                     self.desk.ask(Errand::Timer(asked.socket, None));
                     self.desk.ask(Errand::GoOn(asked));

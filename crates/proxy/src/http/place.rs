@@ -1,5 +1,6 @@
 //! Whose turn it is at which server: balancing, places, and those who wait for one.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use fulmar_balance::hash::{domain_part, uri_part};
@@ -10,13 +11,16 @@ use fulmar_haproxy::model::Algorithm;
 use fulmar_rules::Sample;
 
 use crate::balancing::hasher;
-use crate::counters::Counter;
+use crate::counters::{Counter, Counters};
 use crate::http::desk::Errand;
 use crate::http::exchange::{Ended, Exchange, Stage};
+use crate::http::record::GivenUp;
 use crate::http::requests::{Client, Requests, of};
 use crate::http::session::Session;
 use crate::http::subject::View;
 use crate::http::tally;
+use crate::live::LiveBackend;
+use crate::shared::Shared;
 
 impl Requests<'_> {
     /// An exchange whose backend is known goes to a server, or waits for a place at one.
@@ -44,6 +48,10 @@ impl Requests<'_> {
         match placement {
             Placement::Placed(server) => {
                 exchange.place_at(now, server);
+                if exchange.bound.is_none() {
+                    live.counters[self.shared.thread].add(Counter::Balanced, 1);
+                    live.servers[server].counters[self.shared.thread].add(Counter::Balanced, 1);
+                }
                 self.placed(backend, server);
                 self.carry(now, asked, (connection, session));
             }
@@ -59,9 +67,7 @@ impl Requests<'_> {
     fn placed(&self, backend: usize, server: usize) {
         let live = &self.shared.live.backends[backend];
         let counters = &live.servers[server].counters[self.shared.thread];
-        counters.add(Counter::Balanced, 1);
         counters.add(Counter::Sessions, 1);
-        live.counters[self.shared.thread].add(Counter::Balanced, 1);
     }
 
     /// The exchange waits for a place.
@@ -71,7 +77,8 @@ impl Requests<'_> {
         let Some(queue) = self.desk.queues.of(backend) else { return };
         exchange.stage = Stage::Queued;
         exchange.ticket = Some(queue.push(&live.group, wants, asked));
-        live.counters[self.shared.thread].add(Counter::Queued, 1);
+        exchange.line = Some((wants, live.served(wants).load(Ordering::Relaxed)));
+        counters(self.shared, live, wants).for_each(|it| it.add(Counter::Queued, 1));
         let timeouts = &live.config.timeouts;
         if let Some(after) = timeouts.queue.or(timeouts.connect) {
             self.desk.ask(Errand::Timer(asked.socket, Some(now + after)));
@@ -86,9 +93,9 @@ impl Requests<'_> {
     /// The exchange has waited for long enough.
     pub(super) fn overdue(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
-        if let Some(exchange) = of(session, asked.stream) {
-            tally::back(self.shared, exchange).for_each(|it| it.add(Counter::ConnectErrors, 1));
-        }
+        let Some(exchange) = of(session, asked.stream) else { return };
+        tally::back(self.shared, exchange).for_each(|it| it.add(Counter::ConnectErrors, 1));
+        exchange.given_up = GivenUp::Queue;
         self.answer(now, asked, (connection, session), 503, Ended(b's', b'Q'));
     }
 
@@ -97,8 +104,10 @@ impl Requests<'_> {
         let (connection, session) = client;
         let Some(exchange) = of(session, asked.stream) else { return };
         let Some(BackendId(backend)) = exchange.backend else { return };
-        self.shared.live.backends[backend].counters[self.shared.thread]
-            .subtract(Counter::Queued, 1);
+        let live = &self.shared.live.backends[backend];
+        if let Some(wants) = exchange.leave_line(self.shared) {
+            live.served(wants).fetch_add(1, Ordering::Relaxed);
+        }
         exchange.ticket = None;
         exchange.stage = Stage::Routing;
         exchange.place_at(now, server);
@@ -167,6 +176,35 @@ impl Exchange {
         self.has_place = true;
         self.times.assigned = Some(now);
     }
+
+    /// It waits no longer: whose turn it was when it left, in HAProxy's reckoning (its manual,
+    /// `%bq`): how many were served while it waited, and itself.
+    pub(super) fn leave_line(&mut self, shared: &Shared) -> Option<Wants> {
+        let (wants, before) = self.line.take()?;
+        let backend = &shared.live.backends[self.backend?.0];
+        counters(shared, backend, wants).for_each(|it| it.subtract(Counter::Queued, 1));
+        let turn = backend.served(wants).load(Ordering::Relaxed) - before + 1;
+        match wants {
+            Wants::Any => self.turns.0 += turn,
+            Wants::Server(_) => self.turns.1 += turn,
+        }
+        self.times.assigned = shared.told();
+        Some(wants)
+    }
+}
+
+/// Where it is counted that somebody waits: the backend, and the server if it has to be that one.
+fn counters<'a>(
+    shared: &Shared,
+    backend: &'a LiveBackend,
+    wants: Wants,
+) -> impl Iterator<Item = &'a Counters> {
+    let server = match wants {
+        Wants::Any => None,
+        Wants::Server(server) => Some(&backend.servers[server].counters),
+    };
+    let thread = shared.thread;
+    [Some(&backend.counters), server].into_iter().flatten().map(move |all| &all[thread])
 }
 
 /// A target without scheme and authority.

@@ -41,12 +41,14 @@ impl Requests<'_> {
         for (server, condition) in &backend.config.use_servers {
             if backend.group.members()[server.0].is_reachable() && condition.holds(&view) {
                 view.exchange.bound = Some(server.0);
+                view.exchange.comes_back.meant = Some(server.0);
                 break;
             }
         }
         if let Some(known) = &backend.config.cookie {
             let ignored = backend.config.ignore_persist.iter().any(|it| it.holds(&view));
-            cookie::read(exchange, known, backend, ignored);
+            let seconds = self.shared.since_epoch(now).as_secs();
+            cookie::read(exchange, known, backend, ignored, seconds);
         }
         Decision::Go
     }
@@ -70,9 +72,10 @@ impl View<'_> {
     /// What the server is told of the client, and where the request was meant to go.
     fn tell(&mut self, frontend: &Frontend, backend: &Backend) {
         let (front, back) = (&frontend.options, &backend.options);
-        if let Some(how) = back.forward_for.as_ref().or(front.forward_for.as_ref()) {
-            let source = self.client_address().ip();
-            forward_for(&mut self.exchange.request.fields, how, source);
+        if let Some(how) = back.forward_for.as_ref().or(front.forward_for.as_ref())
+            && let Some(source) = self.client_address()
+        {
+            forward_for(&mut self.exchange.request.fields, how, source.ip());
         }
         if let Some(name) = back.original_to.as_ref().or(front.original_to.as_ref())
             && let Some(destination) = self.destination()

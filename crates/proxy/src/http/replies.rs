@@ -18,6 +18,7 @@ use crate::http::answer;
 use crate::http::desk::{Desk, Errand, client_timeouts};
 use crate::http::ending;
 use crate::http::exchange::{Ended, Exchange, Stage};
+use crate::http::log;
 use crate::http::pump;
 use crate::http::requests::of;
 use crate::http::responses::{self, Fate};
@@ -73,14 +74,14 @@ impl Replies<'_> {
                 exchange.ended = ended;
                 let reply = (head, body);
                 answer::give(now, self.shared, (client, session), &mut exchange, reply);
-                ending::finish(now, self.shared, self.desk, session, exchange);
+                ending::answered(now, self.shared, self.desk, (client, session), exchange);
                 seat.client = None;
                 return self.desk.ask(Errand::Close(socket));
             }
             Fate::Nothing(ended) => {
                 exchange.ended = ended;
                 client.reset(asked.stream, 0);
-                ending::finish(now, self.shared, self.desk, session, exchange);
+                ending::answered(now, self.shared, self.desk, (client, session), exchange);
                 seat.client = None;
                 return self.desk.ask(Errand::Close(socket));
             }
@@ -93,14 +94,18 @@ impl Replies<'_> {
             server.reset(up.stream, 0);
         }
         exchange.bytes_out += client.queued().saturating_sub(before);
+        log::write_early(now, self.shared, self.desk, session, &mut exchange);
         session.exchange = Some(exchange);
     }
 
     fn interim(&mut self, asked: Asked, head: &Response<'_>) {
-        if let Some((client, session)) = self.clients.get_mut(asked.socket)
-            && of(session, asked.stream).is_some_and(|it| matches!(it.stage, Stage::Waiting(_)))
+        let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
+        let Some(exchange) = of(session, asked.stream) else { return };
+        let before = client.queued();
+        if matches!(exchange.stage, Stage::Waiting(_))
             && client.send_head(asked.stream, *head, BodyLen::Empty).is_ok()
         {
+            exchange.bytes_out += client.queued() - before;
             self.desk.ask(Errand::Touch(asked.socket));
         }
     }
@@ -131,11 +136,20 @@ impl Replies<'_> {
     ) {
         let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
         let Some(exchange) = of(session, asked.stream) else { return };
+        let before = client.queued();
         if client.send_end(asked.stream, trailers).is_err() {
             client.reset(asked.stream, 0); // shorter than was declared: never so
         }
+        exchange.bytes_out += client.queued().saturating_sub(before);
         self.desk.ask(Errand::Touch(asked.socket));
         if matches!(exchange.stage, Stage::Tunnel(_)) {
+            // The client may be silent for as long as `timeout client-fin` says.
+            let frontend = &self.shared.live.frontends[session.bind().frontend].config;
+            if let Some(fin) = frontend.timeouts.client_fin {
+                let usual = client_timeouts(frontend);
+                let timeouts = self.clients.add_timeouts(Timeouts { tunnel: Some(fin), ..usual });
+                self.clients.set_timeouts(asked.socket, timeouts);
+            }
             return;
         }
         seat.client = None;
@@ -146,7 +160,7 @@ impl Replies<'_> {
             self.desk.ask(Errand::Close(before));
         }
         if let Some(exchange) = session.exchange.take() {
-            ending::finish(now, self.shared, self.desk, session, exchange);
+            ending::answered(now, self.shared, self.desk, (client, session), exchange);
         }
         self.desk.ask(Errand::Free(socket));
     }
@@ -231,7 +245,7 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
             if let Some(mut exchange) = session.exchange.take() {
                 answer::status(now, self.shared, (client, session), &mut exchange, 500);
                 exchange.ended = Ended(b'I', b'H');
-                ending::finish(now, self.shared, self.desk, session, exchange);
+                ending::answered(now, self.shared, self.desk, (client, session), exchange);
             }
             seat.client = None;
             self.desk.ask(Errand::Close(socket));

@@ -4,16 +4,18 @@ use std::any::Any;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId};
+use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
+use fulmar_haproxy::BackendId;
 use fulmar_proto::{
-    BodyLen, ClientConnection, Connection, Event, Headers, PeerError, Request, Server,
-    ServerConnection, StreamId,
+    BodyLen, ClientConnection, Connection, Event, Headers, Request, Server, ServerConnection,
+    StreamId,
 };
 use fulmar_semantics::proxy_protocol::Header;
 use fulmar_tls::Info;
 
 use crate::counters::Counter;
-use crate::http::desk::{Desk, Errand};
+use crate::http::desk::{self, Desk, Errand};
+use crate::http::door::{self, Door};
 use crate::http::ending;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::pump;
@@ -45,6 +47,7 @@ impl Requests<'_> {
         let (connection, session) = client;
         let mut exchange = self.desk.open();
         exchange.begin(now, asked.stream, head, len);
+        session.begin(now, &mut exchange.times);
         if session.requests == 0 {
             let kept = self.desk.frontends[session.bind().frontend].kept;
             self.desk.ask(Errand::Deadlines(asked.socket, kept));
@@ -96,10 +99,25 @@ impl Requests<'_> {
         let (connection, session) = client;
         let Some(exchange) = of(session, asked.stream) else { return };
         exchange.body.ended = true;
+        if let Stage::Tunnel(up) = exchange.stage {
+            self.half_close(exchange, up.socket);
+        }
         if !trailers.is_empty() {
             exchange.body.trailers.extend(trailers).expect("a section is not that long");
         }
         self.grown(now, asked, (connection, session));
+    }
+
+    /// The client's side of a tunnel has ended, and its server is told: it may be silent for as
+    /// long as `timeout server-fin` says.
+    fn half_close(&mut self, exchange: &Exchange, socket: SocketId) {
+        let Some(BackendId(backend)) = exchange.backend else { return };
+        let live = &self.shared.live.backends[backend];
+        let Some(fin) = live.config.timeouts.server_fin else { return };
+        let Some(server) = exchange.server else { return };
+        let usual = desk::server_timeouts(&live.config, &live.servers[server].config);
+        let timeouts = self.servers.add_timeouts(Timeouts { tunnel: Some(fin), ..usual });
+        self.servers.set_timeouts(socket, timeouts);
     }
 
     /// Passes on what has come of a request's body, as far as its server takes it.
@@ -124,17 +142,16 @@ impl Requests<'_> {
         }
     }
 
-    /// A client may have broken the protocol within its body: it has been told so, and its server
-    /// is not to wait until it has read that.
-    pub(super) fn give_up(&mut self, now: Instant, client: Client<'_>) {
-        let (connection, session) = client;
-        let tunnel = |exchange: &Exchange| matches!(exchange.stage, Stage::Tunnel(_));
-        if session.exchange.as_deref().is_none_or(tunnel) || !connection.is_finished() {
+    /// A client has broken the protocol, or was late, and is told so: neither its server nor the
+    /// log waits until it has read that.
+    pub(super) fn give_up(&mut self, now: Instant, session: &mut Session, end: &End) {
+        if session.is_told || session.leaving.is_some() {
             return;
         }
-        if let Some(exchange) = session.exchange.take() {
-            session.is_told = true;
-            self.abandon(now, session, exchange, &End::Peer(PeerError::BadChunk));
+        session.is_told = true;
+        match session.exchange.take() {
+            Some(exchange) => self.abandon(now, session, exchange, end),
+            None => self.leave_unheard(now, session, end),
         }
     }
 
@@ -180,14 +197,19 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
     fn handle_established(
         &mut self,
         now: Instant,
-        _: SocketId,
+        socket: SocketId,
         (_, session): Client<'_>,
         info: Option<&dyn Any>,
     ) {
-        let Some(info) = info.and_then(Info::of) else { return };
-        let took = now.saturating_duration_since(session.since).as_millis();
-        session.handshake = u32::try_from(took).unwrap_or(u32::MAX);
-        session.keep().tls = Some(Tls::of(&info));
+        if let Some(info) = info.and_then(Info::of) {
+            let took = now.saturating_duration_since(session.since).as_millis();
+            session.handshake = u32::try_from(took).unwrap_or(u32::MAX);
+            session.keep().tls = Some(Tls::of(&info));
+        }
+        if !door::admits(now, self.shared, self.desk, session, Door::Session) {
+            session.is_told = true;
+            self.desk.ask(Errand::Close(socket));
+        }
     }
 
     fn handle(
@@ -217,6 +239,7 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
     }
 
     fn handle_gone(&mut self, now: Instant, _: SocketId, mut session: Session, end: End) {
+        self.part(now, &mut session, &end);
         match session.exchange.take() {
             Some(exchange) => self.abandon(now, &mut session, exchange, &end),
             None if session.is_told => {}

@@ -48,7 +48,7 @@ pub(super) fn revise(
     if let Some(backend) = backend
         && let Some(known) = &backend.config.cookie
     {
-        cookie::write(exchange, known, backend);
+        cookie::write(exchange, known, backend, shared.since_epoch(now).as_secs());
     }
     let of_backend: &[HttpRule] = backend.map_or(&[], |it| &it.config.response_rules);
     for rules in [of_backend, &frontend.response_rules] {

@@ -95,30 +95,30 @@ impl Requests<'_> {
                 }
                 Decision::Answer(head, body, ended) => {
                     exchange.ended = ended;
-                    let client = (connection, &mut *session);
+                    let client = (&mut *connection, &mut *session);
                     answer::give(now, self.shared, client, &mut exchange, (head, body));
-                    return self.finish(now, session, exchange);
+                    return self.answered(now, (connection, session), exchange);
                 }
                 Decision::End(ended) => {
                     exchange.ended = ended;
                     connection.reset(asked.stream, 0);
-                    return self.finish(now, session, exchange);
+                    return self.answered(now, (connection, session), exchange);
                 }
                 Decision::Metrics => {
                     let page = self.shared.services.metrics(&exchange.request);
                     exchange.service = Some("<PROMEX>");
-                    let client = (connection, &mut *session);
+                    let client = (&mut *connection, &mut *session);
                     answer::page(now, self.shared, client, &mut exchange, page);
-                    return self.finish(now, session, exchange);
+                    return self.answered(now, (connection, session), exchange);
                 }
                 Decision::Statistics(page) => {
                     exchange.service = Some("<STATS>");
                     let may = self.may_change(now, &page, session, &mut exchange);
                     let Exchange { request, body, .. } = &*exchange;
                     let page = self.shared.services.statistics(&page, request, &body.replay, may);
-                    let client = (connection, &mut *session);
+                    let client = (&mut *connection, &mut *session);
                     answer::page(now, self.shared, client, &mut exchange, page);
-                    return self.finish(now, session, exchange);
+                    return self.answered(now, (connection, session), exchange);
                 }
             }
         }
@@ -131,9 +131,10 @@ impl Requests<'_> {
             return;
         };
         if let Some(delayed) = exchange.delayed.take() {
-            answer::give(now, self.shared, (connection, session), &mut exchange, *delayed);
+            let client = (&mut *connection, &mut *session);
+            answer::give(now, self.shared, client, &mut exchange, *delayed);
         }
-        self.finish(now, session, exchange);
+        self.answered(now, (connection, session), exchange);
     }
 
     /// How long a client is held.
@@ -196,6 +197,9 @@ impl Requests<'_> {
             format.render(&View { now, shared: self.shared, session, exchange }, &mut id);
             exchange.unique_id = id;
         }
+        if let Some(decision) = self.inspect(now, &frontend.content_rules, session, exchange) {
+            return decision;
+        }
         let monitored = frontend.monitor_uri.as_deref();
         if monitored.is_none_or(|uri| uri.as_bytes() != exchange.request.target) {
             return Decision::On(Step::Frontend(Progress::default()));
@@ -249,7 +253,8 @@ impl Requests<'_> {
         counters.add(Counter::Requests, 1);
         counters.add(Counter::SessionsTotal, 1);
         counters.add(Counter::Sessions, 1);
-        Decision::On(Step::Backend(Progress::default()))
+        let inspected = self.inspect(now, &backend.config.content_rules, session, exchange);
+        inspected.unwrap_or(Decision::On(Step::Backend(Progress::default())))
     }
 }
 
@@ -257,20 +262,23 @@ impl Requests<'_> {
 fn hint(connection: &mut ServerConnection, exchange: &mut Exchange) {
     if let Some(hints) = exchange.hints.take() {
         let head = Response::new(103, hints.as_headers());
-        if connection.send_head(exchange.stream, head, BodyLen::Empty).is_err() {
-            connection.reset(exchange.stream, 0);
-        }
+        send_interim(connection, exchange, head);
     }
 }
 
 /// The client may send its body: it is wanted here, and no server is asked.
 fn ask_for_body(connection: &mut ServerConnection, exchange: &mut Exchange) {
     if std::mem::take(&mut exchange.expects_continue) {
-        let go_on = Response::new(100, Headers::EMPTY);
-        if connection.send_head(exchange.stream, go_on, BodyLen::Empty).is_err() {
-            connection.reset(exchange.stream, 0);
-        }
+        send_interim(connection, exchange, Response::new(100, Headers::EMPTY));
     }
+}
+
+fn send_interim(connection: &mut ServerConnection, exchange: &mut Exchange, head: Response<'_>) {
+    let before = connection.queued();
+    if connection.send_head(exchange.stream, head, BodyLen::Empty).is_err() {
+        return connection.reset(exchange.stream, 0);
+    }
+    exchange.bytes_out += connection.queued() - before;
 }
 
 /// The form of a statistics page comes at once.

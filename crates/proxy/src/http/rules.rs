@@ -155,6 +155,12 @@ impl Changeable for View<'_> {
 
     fn apply(&mut self, effect: Effect<'_>) {
         match effect {
+            Effect::SetVariable(variable, value) if variable.scope == Scope::Proc => {
+                self.shared.live.set_variable(&variable.name, Some(value));
+            }
+            Effect::UnsetVariable(variable) if variable.scope == Scope::Proc => {
+                self.shared.live.set_variable(&variable.name, None);
+            }
             Effect::SetVariable(variable, value) => {
                 if let Some(all) = self.variables(variable) {
                     all.retain(|(known, _)| known != variable);
@@ -187,12 +193,12 @@ impl Changeable for View<'_> {
 }
 
 impl View<'_> {
-    /// Where a variable lives. Those of the process are set by the configuration alone.
+    /// Where a variable lives, if it can now.
     fn variables(&mut self, variable: &Variable) -> Option<&mut Vec<(Variable, Sample<'static>)>> {
         match variable.scope {
-            Scope::Proc => None,
+            Scope::Proc => None, // with those that all threads share
             Scope::Sess => Some(&mut self.session.keep().variables),
-            Scope::Txn | Scope::Req | Scope::Res => Some(&mut self.exchange.variables),
+            scope => self.exchange.lives(scope).then_some(&mut self.exchange.variables),
         }
     }
 
@@ -214,9 +220,11 @@ impl View<'_> {
         captures[at] = value;
     }
 
-    /// Who the client is to the server.
-    pub(super) fn client_address(&self) -> SocketAddr {
-        self.exchange.source.unwrap_or(self.session.peer)
+    /// Who the client is to the server; who came over a Unix socket has no address.
+    pub(super) fn client_address(&self) -> Option<SocketAddr> {
+        let peer = self.session.peer;
+        let is_known = peer.port() != 0 || !peer.ip().is_unspecified();
+        self.exchange.source.or_else(|| is_known.then_some(peer))
     }
 }
 

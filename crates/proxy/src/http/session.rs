@@ -5,10 +5,12 @@ use std::time::Instant;
 
 use fulmar_engine::SocketId;
 use fulmar_rules::Sample;
+use fulmar_rules::fetch::common_name;
 use fulmar_rules::subject::Variable;
+use fulmar_semantics::proxy_protocol;
 use fulmar_tls::{Info, Version};
 
-use crate::http::exchange::{Exchange, Stage};
+use crate::http::exchange::{Exchange, Times};
 use crate::shared::{BindId, Shared};
 
 /// What is attached to the connection of a client; an idle one costs as much as this.
@@ -21,10 +23,13 @@ pub(super) struct Session {
     pub(super) since: Instant,
     /// What the client waits for.
     pub(super) exchange: Option<Box<Exchange>>,
+    /// What is answered, and the client has not taken all of the answer: the latest one, and
+    /// behind it those before it.
+    pub(super) leaving: Option<Box<Exchange>>,
     /// What few clients have.
     pub(super) kept: Option<Box<Kept>>,
     frontend: u32,
-    bind: u32,
+    bind: u16,
     /// Requests so far.
     pub(super) requests: u32,
     /// Of what lies below the first exchange, in milliseconds.
@@ -44,6 +49,8 @@ pub(super) struct Kept {
     pub(super) connected_from: Option<SocketAddr>,
     /// What is known of its TLS.
     pub(super) tls: Option<Tls>,
+    /// When the first byte of a request came whose head is not complete.
+    pub(super) head_began: Option<Instant>,
     /// Variables that live as long as the connection.
     pub(super) variables: Vec<(Variable, Sample<'static>)>,
 }
@@ -76,16 +83,34 @@ impl Tls {
     }
 }
 
+impl Tls {
+    /// As a PROXY header of version 2 tells it: the connection is TLS, and the client's
+    /// certificate, if it gave one, was verified (`proxy-protocol.txt`, §2.2.6).
+    pub(super) fn told(&self) -> proxy_protocol::Tls {
+        const TLS: u8 = 1;
+        const CERTIFICATE: u8 = 2 | 4; // over this connection, and in this session
+        let shown = if self.certificate.is_some() { CERTIFICATE } else { 0 };
+        proxy_protocol::Tls {
+            client: TLS | shown,
+            verify: 0,
+            version: Some(self.version.to_owned()),
+            cipher: Some(self.cipher.to_owned()),
+            common_name: self.certificate.as_deref().and_then(common_name),
+            ..proxy_protocol::Tls::default()
+        }
+    }
+}
+
 impl Session {
     pub(super) fn new(now: Instant, bind: BindId, peer: SocketAddr) -> Self {
-        let narrow = |at: usize| u32::try_from(at).expect("fewer listeners than 2^32");
         Self {
             peer,
             since: now,
             exchange: None,
+            leaving: None,
             kept: None,
-            frontend: narrow(bind.frontend),
-            bind: narrow(bind.bind),
+            frontend: u32::try_from(bind.frontend).expect("fewer frontends than 2^32"),
+            bind: u16::try_from(bind.bind).expect("fewer addresses than there are ports"),
             requests: 0,
             handshake: 0,
             is_told: false,
@@ -94,7 +119,15 @@ impl Session {
 
     /// The listening address that the client came by.
     pub(super) fn bind(&self) -> BindId {
-        BindId { frontend: self.frontend as usize, bind: self.bind as usize }
+        BindId { frontend: self.frontend as usize, bind: self.bind.into() }
+    }
+
+    /// A request has come: when that began.
+    pub(super) fn begin(&mut self, now: Instant, times: &mut Times) {
+        let began = self.kept.as_mut().and_then(|kept| kept.head_began.take());
+        times.since = Some(self.since);
+        times.handshake = self.handshake;
+        times.first = Some(began.unwrap_or(now));
     }
 
     /// True if a client that has ended its side takes back what it asked for (`abortonclose`): as
@@ -105,7 +138,7 @@ impl Session {
         let backend = exchange.backend.map(|at| &shared.live.backends[at.0].config.options);
         let wanted =
             frontend.abort_on_close || backend.is_some_and(|options| options.abort_on_close);
-        wanted && !matches!(exchange.stage, Stage::Answering(_) | Stage::Tunnel(_))
+        wanted && !exchange.stage.is_answering()
     }
 
     /// What few clients have, made if it is not there.

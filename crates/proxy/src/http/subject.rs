@@ -96,7 +96,7 @@ impl View<'_> {
         let frontend = &live.frontends[self.session.bind().frontend];
         let backend = exchange.backend.map(|BackendId(at)| &live.backends[at]);
         match field {
-            LogField::BytesRead => number(exchange.bytes_out),
+            LogField::BytesRead => self.so_far(exchange.sent().try_into().unwrap_or(i64::MAX)),
             LogField::BytesUploaded => number(exchange.bytes_in),
             LogField::CapturedRequestCookie => captured(&exchange.cookie_captures, 0),
             LogField::CapturedResponseCookie => captured(&exchange.cookie_captures, 1),
@@ -118,9 +118,12 @@ impl View<'_> {
             LogField::Retries if exchange.redispatched => {
                 Some(Sample::Text(format!("+{}", exchange.tried).into_bytes().into()))
             }
+            LogField::Retries if exchange.redispatched => {
+                Some(Sample::Text(format!("+{}", exchange.tried).into_bytes().into()))
+            }
             LogField::Retries => number(exchange.tried),
-            LogField::BackendQueue => number(exchange.queued_behind.0),
-            LogField::ServerQueue => number(exchange.queued_behind.1),
+            LogField::BackendQueue => number(exchange.turns.0),
+            LogField::ServerQueue => number(exchange.turns.1),
             LogField::LogCounter => number(sum(&frontend.counters, Counter::Requests)),
             LogField::TerminationState => Some(self.ended(2)),
             LogField::TerminationStateCookie => Some(self.ended(4)),
@@ -148,17 +151,21 @@ impl View<'_> {
             LogField::FrontendPort => number(self.destination()?.port()),
             LogField::RequestCaptures => number(frontend.config.request_captures.len() as u64),
             LogField::ResponseCaptures => number(frontend.config.response_captures.len() as u64),
-            LogField::RequestLine if exchange.line.is_empty() => None,
-            LogField::RequestLine => Some(Sample::Text((&exchange.line[..]).into())),
+            LogField::RequestLine if exchange.start_line.is_empty() => None,
+            LogField::RequestLine => Some(Sample::Text((&exchange.start_line[..]).into())),
             LogField::RequestCounter => number(sum(&frontend.counters, Counter::Requests)),
             LogField::ClientAddress => Some(Sample::Address(self.session.peer.ip())),
             LogField::ClientPort => number(self.session.peer.port()),
             LogField::TlsCipher => self.own(&Fact::TlsCipher),
             LogField::TlsVersion => self.own(&Fact::TlsProtocol),
             LogField::RequestBegan => {
-                number(self.millis_of(exchange.times.began.unwrap_or(self.session.since)))
+                let times = &exchange.times;
+                let began = times.first.or(times.since).unwrap_or(self.session.since);
+                number(self.millis_of(began))
             }
-            LogField::Accepted => number(self.millis_of(self.session.since)),
+            LogField::Accepted => {
+                number(self.millis_of(exchange.times.since.unwrap_or(self.session.since)))
+            }
             field => self.time(field),
         }
     }
@@ -175,7 +182,7 @@ impl View<'_> {
 
     /// Milliseconds, or -1 if it never came to that (HAProxy's manual, §8.4).
     fn time(&self, field: LogField) -> Option<Sample<'_>> {
-        let (session, times) = (&*self.session, &self.exchange.times);
+        let times = &self.exchange.times;
         let between = |from: Option<Instant>, to: Option<Instant>| match (from, to) {
             (Some(from), Some(to)) => {
                 let span = to.saturating_duration_since(from).as_millis();
@@ -183,14 +190,17 @@ impl View<'_> {
             }
             _ => -1,
         };
-        let handshake = i64::from(session.handshake);
-        let (since, now) = (Some(session.since), Some(self.now));
-        let idle = match times.began {
-            Some(_) => (between(since, times.began) - handshake).max(0),
+        let handshake = i64::from(times.handshake);
+        let (since, now) = (times.since, Some(self.now));
+        let idle = match times.first {
+            Some(_) => (between(since, times.first) - handshake).max(0),
             None => -1,
         };
-        let receiving = if times.began.is_some() { 0 } else { -1 };
-        Some(Sample::Int(match field {
+        let receiving = between(times.first, times.began);
+        let time = match field {
+            LogField::TimeActive => return self.so_far(between(times.first.or(since), now)),
+            LogField::TimeUser => return self.so_far(between(since, now) - idle.max(0)),
+            LogField::TimeTotal => return self.so_far(between(since, now)),
             LogField::TimeHandshake => handshake,
             LogField::TimeIdle => idle,
             LogField::TimeRequest => receiving,
@@ -200,11 +210,18 @@ impl View<'_> {
             LogField::TimeConnect => between(times.assigned, times.connected),
             LogField::TimeResponse => between(times.connected, times.answered),
             LogField::TimeData => between(times.answered, now),
-            LogField::TimeActive => between(times.began.or(since), now),
-            LogField::TimeUser => between(since, now) - idle.max(0),
-            LogField::TimeTotal => between(since, now),
             _ => return None,
-        }))
+        };
+        Some(Sample::Int(time))
+    }
+
+    /// A figure that may grow after a line that is written early (`logasap`).
+    fn so_far(&self, figure: i64) -> Option<Sample<'_>> {
+        let frontend = &self.shared.live.frontends[self.session.bind().frontend].config;
+        Some(match frontend.log_options.as_soon_as_possible {
+            true => Sample::Text(format!("+{figure}").into_bytes().into()),
+            false => Sample::Int(figure),
+        })
     }
 }
 
@@ -218,17 +235,13 @@ impl Subject for View<'_> {
     }
 
     fn source(&self) -> Option<SocketAddr> {
-        Some(self.exchange.source.unwrap_or(self.session.peer))
+        self.client_address()
     }
 
     fn destination(&self) -> Option<SocketAddr> {
         let kept = self.session.kept.as_ref().and_then(|kept| kept.destination);
         let own = self.exchange.destination.or(kept);
         own.or_else(|| self.shared.address_of(self.session.bind()))
-    }
-
-    fn payload(&self) -> Payload<'_> {
-        Payload { bytes: &[], complete: true }
     }
 
     fn body(&self) -> Payload<'_> {
@@ -242,19 +255,10 @@ impl Subject for View<'_> {
 
     fn variable(&self, variable: &Variable) -> Option<Sample<'_>> {
         let found = match variable.scope {
-            Scope::Proc => {
-                let (_, value) = self
-                    .shared
-                    .live
-                    .config
-                    .global
-                    .variables
-                    .iter()
-                    .find(|(name, _)| **name == *variable.name)?;
-                return Some(value.clone());
-            }
+            Scope::Proc => return self.shared.live.variable(&variable.name),
             Scope::Sess => &self.session.kept.as_ref()?.variables,
-            Scope::Txn | Scope::Req | Scope::Res => &self.exchange.variables,
+            scope if self.exchange.lives(scope) => &self.exchange.variables,
+            _ => return None,
         };
         let (_, value) = found.iter().find(|(known, _)| known == variable)?;
         Some(value.clone())

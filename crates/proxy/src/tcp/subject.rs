@@ -120,14 +120,6 @@ fn borrowed<'a>(sample: &'a Sample<'static>) -> Sample<'a> {
 }
 
 impl Subject for View<'_> {
-    fn request(&self) -> Option<&RequestHead> {
-        None
-    }
-
-    fn response(&self) -> Option<&ResponseHead> {
-        None
-    }
-
     fn source(&self) -> Option<SocketAddr> {
         self.session.source
     }
@@ -160,14 +152,6 @@ impl Visit<'_> {
 }
 
 impl Subject for Visit<'_> {
-    fn request(&self) -> Option<&RequestHead> {
-        None
-    }
-
-    fn response(&self) -> Option<&ResponseHead> {
-        None
-    }
-
     fn source(&self) -> Option<SocketAddr> {
         self.session.source
     }

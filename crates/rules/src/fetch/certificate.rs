@@ -29,6 +29,13 @@ pub(super) const TABLE: &[Fetch] = &[
     }),
 ];
 
+/// The common name of whom a certificate, in DER, is for.
+pub fn common_name(der: &[u8]) -> Option<String> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    let name = entry(certificate.subject(), b"CN", 1)?;
+    String::from_utf8(name).ok()
+}
+
 type One = for<'a> fn(&'a Args, &'a dyn Subject) -> Option<Sample<'a>>;
 
 const fn field(names: &'static [&'static str], kind: Type, take: One) -> Fetch {

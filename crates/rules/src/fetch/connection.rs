@@ -20,6 +20,11 @@ pub(super) const TABLE: &[Fetch] = &[
     fact(&["fc_dst"], Type::Address, Phase::Connection, |_| Fact::ConnectionDestination),
     fact(&["fc_rcvd_proxy"], Type::Bool, Phase::Connection, |_| Fact::ReceivedProxy),
     client(&["fc_http_major"], Type::Int, |_, s| s.source().map(|_| Sample::Int(1))),
+    // Who had an error while connecting is not told of by these.
+    client(&["fc_err"], Type::Int, |_, s| s.source().map(|_| Sample::Int(0))),
+    tls(&["ssl_fc_err"]),
+    tls(&["ssl_c_err"]),
+    tls(&["ssl_c_ca_err"]),
     fact(&["ssl_fc"], Type::Bool, Phase::Session, |_| Fact::Tls),
     fact(&["ssl_fc_sni", "ssl_fc_npn_sni"], Type::Text, Phase::Session, |_| Fact::TlsServerName),
     session(&["ssl_fc_has_sni"], |_, s| Some(Sample::Bool(s.fact(&Fact::TlsServerName).is_some()))),
@@ -58,6 +63,15 @@ const fn session(
     take: for<'a> fn(&'a Args, &'a dyn Subject) -> Option<Sample<'a>>,
 ) -> Fetch {
     Fetch::new(names, Takes::NONE, Type::Bool, Phase::Session, Take::One(take))
+}
+
+/// An error of TLS, of which a connection that stands has none.
+const fn tls(names: &'static [&'static str]) -> Fetch {
+    let take = Take::One(|_, s| match s.fact(&Fact::Tls)? {
+        Sample::Bool(true) => Some(Sample::Int(0)),
+        _ => None,
+    });
+    Fetch::new(names, Takes::NONE, Type::Int, Phase::Session, take)
 }
 
 const fn fact(

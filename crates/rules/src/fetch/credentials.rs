@@ -27,7 +27,8 @@ pub(super) const TABLE: &[Fetch] = &[
         Type::Text,
         Phase::Request,
         Take::Each(groups, Which::First),
-    ),
+    )
+    .about(|args| Fact::AuthenticatedGroups(args.name(0).unwrap_or_default())),
     Fetch::new(
         &["http_auth_bearer"],
         Takes::from(0, &[Kind::Text]),

@@ -15,6 +15,8 @@ mod query;
 mod request;
 mod state;
 
+pub use certificate::common_name;
+
 use std::ops::ControlFlow;
 
 use crate::args::{Args, Takes};
@@ -36,6 +38,8 @@ pub struct Fetch {
     /// When there is one.
     pub phase: Phase,
     pub(crate) take: Take,
+    /// What it asks the proxy about on the way, so that names in it can be checked.
+    pub(crate) about: Option<fn(&Args) -> Fact>,
 }
 
 /// How a value is taken.
@@ -94,7 +98,15 @@ impl Fetch {
         phase: Phase,
         take: Take,
     ) -> Self {
-        Self { names, takes, kind, phase, take }
+        let about = match take {
+            Take::Fact(make) => Some(make),
+            _ => None,
+        };
+        Self { names, takes, kind, phase, take, about }
+    }
+
+    const fn about(self, about: fn(&Args) -> Fact) -> Self {
+        Self { about: Some(about), ..self }
     }
 }
 

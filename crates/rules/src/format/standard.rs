@@ -9,6 +9,8 @@ pub enum Standard {
     Http,
     /// `option httplog clf`.
     HttpClf,
+    /// `option httpslog`.
+    Https,
     /// `option tcplog`.
     Tcp,
     /// Without any of these, in mode `http`: a line for each connection, when it is accepted.
@@ -31,6 +33,12 @@ impl Standard {
             Self::HttpClf => {
                 "%{+Q}o %{-Q}ci - - [%trg] %r %ST %B \"\" \"\" %cp %ms %ft %b %s %TR %Tw %Tc %Tr \
                  %Ta %tsc %ac %fc %bc %sc %rc %sq %bq %CC %CS %hrl %hsl"
+            }
+            Self::Https => {
+                "%ci:%cp [%tr] %ft %b/%s %TR/%Tw/%Tc/%Tr/%Ta %ST %B %CC %CS %tsc \
+                 %ac/%fc/%bc/%sc/%rc %sq/%bq %hr %hs %{+Q}r \
+                 %[fc_err]/%[ssl_fc_err,hex]/%[ssl_c_err]/%[ssl_c_ca_err]/%[ssl_fc_is_resumed] \
+                 %[ssl_fc_sni]/%sslv/%sslc"
             }
             Self::Tcp => "%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc/%rc %sq/%bq",
             Self::ConnectHttp => "Connect from %ci:%cp to %fi:%fp (%f/HTTP)",

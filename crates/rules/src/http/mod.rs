@@ -5,6 +5,7 @@
 
 mod act;
 mod fields;
+mod inside;
 mod normalize;
 mod parse;
 mod redirect;
@@ -24,8 +25,11 @@ use crate::subject::Variable;
 
 pub(crate) use act::{assign, capture, set_address};
 pub use fields::NameMatch;
+pub(crate) use inside::of_value;
 pub use normalize::Normalizer;
-pub(crate) use parse::{condition, field_name, format, level, number, split, variable};
+pub(crate) use parse::{
+    condition, field_name, format, level, mark_number, number, split, variable,
+};
 pub use redirect::{Redirect, RedirectTo};
 pub use run::{Progress, Verdict, run};
 pub use table::{ACTIONS, ActionRow, RuleSet};
@@ -224,6 +228,14 @@ impl HttpRule {
                 capture.slot = slot;
                 Some(len)
             }
+            _ => None,
+        }
+    }
+
+    /// The slot that a capture names, and that somebody else has to make.
+    pub fn named_slot(&self) -> Option<Slot> {
+        match &self.action {
+            HttpAction::Capture(capture) if capture.len.is_none() => Some(capture.slot),
             _ => None,
         }
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::redirect::{Redirect, RedirectTo};
 use super::table::{ACTIONS, ActionRow, Parse, RuleSet};
 use super::{
-    AddressPart, Assignment, Capture, HttpAction, HttpRule, NameMatch, Normalizer, Part, Service,
-    Side, TimeoutValue, Value, ValueCondition,
+    AddressPart, Assignment, Capture, HttpAction, HttpRule, NO_MARK, NameMatch, Normalizer, Part,
+    Service, Side, TimeoutValue, Value, ValueCondition,
 };
 use crate::condition::Condition;
 use crate::context::Context;
@@ -386,6 +386,21 @@ pub(super) fn capture(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
         }
     };
     Ok(HttpAction::Capture(Box::new(capture)))
+}
+
+pub(super) fn mark(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    mark_number(line.words)?;
+    Ok(HttpAction::Nothing(NO_MARK))
+}
+
+/// A number of 32 bits, which may be hexadecimal: `0x1f`.
+pub(crate) fn mark_number(words: &mut Words<'_>) -> Result<u32, Fault> {
+    let word = words.expect("a number")?;
+    let number = match word.text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => word.text.parse(),
+    };
+    number.map_err(|_| Fault::new(word.column, format!("'{}' is no number: 5, 0x1f", word.text)))
 }
 
 pub(crate) fn number<T: std::str::FromStr>(words: &mut Words<'_>) -> Result<T, Fault> {

@@ -140,9 +140,9 @@ pub const ACTIONS: &[ActionRow] = &[
     row("unset-var(", ALL, By(parse::unset_var), "removes a variable"),
     row("use-service", REQUEST, By(parse::use_service), "lets a service answer"),
     row("wait-for-body", BOTH, By(parse::wait_for_body), "waits for the body, or part of it"),
-    row("set-mark", BOTH, Nothing(1, NO_MARK), "nothing: packets are not marked"),
+    row("set-mark", BOTH, By(parse::mark), "nothing: packets are not marked"),
     row("set-nice", BOTH, Nothing(1, NO_NICE), "nothing: all exchanges are equal"),
-    row("set-tos", BOTH, Nothing(1, NO_MARK), "nothing: packets are not marked"),
+    row("set-tos", BOTH, By(parse::mark), "nothing: packets are not marked"),
     row(
         "wait-for-handshake",
         REQUEST,
@@ -155,8 +155,8 @@ pub const ACTIONS: &[ActionRow] = &[
     row("del-acl(", BOTH, Missing(NO_CHANGES), NOT_THERE),
     row("set-map(", BOTH, Missing(NO_CHANGES), NOT_THERE),
     row("del-map(", BOTH, Missing(NO_CHANGES), NOT_THERE),
-    row("cache-use", REQUEST, Missing(NO_CACHE), NOT_THERE),
-    row("cache-store", RESPONSE, Missing(NO_CACHE), NOT_THERE),
+    row("cache-use", REQUEST, Nothing(1, NO_CACHE), "nothing: nothing is cached"),
+    row("cache-store", RESPONSE, Nothing(1, NO_CACHE), "nothing: nothing is cached"),
     row("do-resolve(", REQUEST, Missing(NO_RESOLVERS), NOT_THERE),
     row("send-spoe-group", BOTH, Missing(NO_AGENTS), NOT_THERE),
     row("sc-inc-gpc(", BOTH, Missing(NO_TABLES), NOT_THERE),
@@ -176,8 +176,7 @@ const NO_EARLY_DATA: &str = "rules only run after the handshake: it has no effec
 pub(crate) const NO_PRIORITY: &str = "queues have no priorities: leave it out";
 const NO_CHANGES: &str = "lists and maps of files do not change while the proxy runs: change the \
                           file, and reload";
-const NO_CACHE: &str =
-    "there is no cache: leave it out, or put one behind or in front of the proxy";
+const NO_CACHE: &str = "there is no cache: it has no effect";
 pub(crate) const NO_RESOLVERS: &str = "names are resolved when the proxy starts: leave it out";
 pub(crate) const NO_AGENTS: &str = "there are no agents (SPOE): leave it out";
 pub(crate) const NO_TABLES: &str = "there are no stick tables yet: leave it out";

@@ -90,10 +90,6 @@ impl Subject for Given {
         self.source
     }
 
-    fn destination(&self) -> Option<SocketAddr> {
-        None
-    }
-
     fn payload(&self) -> Payload<'_> {
         Payload { bytes: &self.payload, complete: self.complete }
     }

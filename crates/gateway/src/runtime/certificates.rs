@@ -1,0 +1,137 @@
+//! Certificates of listeners, replaced while they are shown: in two steps, as HAProxy has it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use fulmar_tls::{ConfigError, Pem, ServerOptions, ServerTls};
+
+use super::commands::Call;
+use super::world::Reply;
+
+/// What listeners show, by the files that it came from.
+#[derive(Debug, Default)]
+pub(crate) struct Certificates {
+    /// Of each listener with TLS: the files of its identities, in their order.
+    shown: Vec<(ServerTls, Vec<PathBuf>)>,
+    /// What is to take a file's place.
+    begun: Mutex<BTreeMap<PathBuf, Bytes>>,
+}
+
+impl Certificates {
+    pub(crate) fn new(shown: Vec<(ServerTls, Vec<PathBuf>)>) -> Self {
+        Self { shown, begun: Mutex::default() }
+    }
+
+    /// How listeners would be set up with this in a file's place.
+    fn with<'a>(
+        &'a self,
+        file: &'a Path,
+        pem: &'a Bytes,
+    ) -> impl Iterator<Item = (&'a ServerTls, ServerOptions)> {
+        let concerned = self.shown.iter().filter(|(_, files)| files.iter().any(|it| it == file));
+        concerned.map(move |(tls, files)| {
+            let mut options = tls.options();
+            let places = files.iter().zip(&mut options.identities);
+            for (_, identity) in places.filter(|(it, _)| *it == file) {
+                identity.cert = Pem::Bytes(pem.clone());
+                if pem.windows(KEY_MARK.len()).any(|window| window == KEY_MARK) {
+                    identity.key = Pem::Bytes(pem.clone());
+                }
+            }
+            (tls, options)
+        })
+    }
+
+    /// True if it can be shown.
+    fn try_out(&self, file: &Path, pem: &Bytes) -> Result<(), ConfigError> {
+        self.with(file, pem).try_for_each(|(_, options)| ServerTls::new(options).map(drop))
+    }
+
+    fn begun<R>(&self, act: impl FnOnce(&mut BTreeMap<PathBuf, Bytes>) -> R) -> R {
+        act(&mut self.begun.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn files(&self) -> Vec<&PathBuf> {
+        let mut files: Vec<&PathBuf> = self.shown.iter().flat_map(|(_, files)| files).collect();
+        files.sort();
+        files.dedup();
+        files
+    }
+}
+
+pub(super) fn show(call: &mut Call<'_>) -> Reply {
+    let all = &call.world.certificates;
+    let mut out = String::new();
+    if let Some(name) = call.word(0) {
+        let (is_begun, file) = match name.strip_prefix('*') {
+            Some(file) => (all.begun(|begun| begun.contains_key(Path::new(file))), file),
+            None => (false, name),
+        };
+        let is_shown = all.files().iter().any(|it| it.as_os_str() == file);
+        if !is_shown || (name.starts_with('*') && !is_begun) {
+            return "Can't display the certificate: Not found or the certificate is a bundle!\n"
+                .into();
+        }
+        return Reply::text(format!("Filename: {file}\nStatus: Used\n"));
+    }
+    let begun: Vec<String> =
+        all.begun(|begun| begun.keys().map(|file| format!("*{}\n", file.display())).collect());
+    if !begun.is_empty() {
+        out += "# transaction\n";
+        out.extend(begun);
+    }
+    out += "# filename\n";
+    out.extend(all.files().iter().map(|file| format!("{}\n", file.display())));
+    Reply::Text(out)
+}
+
+pub(super) fn set(call: &mut Call<'_>) -> Reply {
+    let (Some(name), Some(payload)) = (call.word(0), call.payload) else {
+        return "'set ssl cert expects a filename and a certificate as a payload\n".into();
+    };
+    let (all, file) = (&call.world.certificates, Path::new(name));
+    if !all.files().iter().any(|it| *it == file) {
+        return Reply::text(format!(
+            "Can't replace a certificate which is not referenced by the configuration!\n\
+             Can't update {name}!\n"
+        ));
+    }
+    let pem = Bytes::from(payload.to_owned());
+    if let Err(error) = all.try_out(file, &pem) {
+        return Reply::text(format!("{error}.\nCan't load the payload\nCan't update {name}!\n"));
+    }
+    let before = all.begun(|begun| begun.insert(file.to_owned(), pem));
+    let what = if before.is_some() { "updated" } else { "created" };
+    Reply::text(format!("Transaction {what} for certificate {name}!\n"))
+}
+
+pub(super) fn commit(call: &mut Call<'_>) -> Reply {
+    let Some(name) = call.word(0) else {
+        return "'commit ssl cert expects a filename\n".into();
+    };
+    let (all, file) = (&call.world.certificates, Path::new(name));
+    let Some(pem) = all.begun(|begun| begun.remove(file)) else {
+        return Reply::text(format!("No ongoing transaction! !\nCan't commit {name}!\n"));
+    };
+    for (tls, options) in all.with(file, &pem) {
+        if let Err(error) = tls.replace(options) {
+            return Reply::text(format!("Committing {name}.\n{error}\nFailed!\n"));
+        }
+    }
+    Reply::text(format!("Committing {name}.\nSuccess!\n"))
+}
+
+pub(super) fn abort(call: &mut Call<'_>) -> Reply {
+    let Some(name) = call.word(0) else {
+        return "'abort ssl cert' expects a filename\n".into();
+    };
+    match call.world.certificates.begun(|begun| begun.remove(Path::new(name))) {
+        None => "No ongoing transaction!\n".into(),
+        Some(_) => Reply::text(format!("Transaction aborted for certificate '{name}'!\n")),
+    }
+}
+
+/// In the line that a private key in PEM begins with (RFC 7468 §10, §11).
+const KEY_MARK: &[u8] = b"PRIVATE KEY-----";

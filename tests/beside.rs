@@ -1,0 +1,104 @@
+//! HAProxy itself in a process of its own, with the configuration that a test gives us too: what it
+//! does with a request is what we have to do.
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use crate::process::eventually;
+use crate::relay::is_whole;
+use crate::scripted::Scripted;
+
+/// HAProxy, which logs to its standard output.
+#[derive(Debug)]
+pub struct Beside {
+    process: Child,
+    lines: BufReader<ChildStdout>,
+    address: SocketAddr,
+    _folder: tempfile::TempDir,
+}
+
+impl Beside {
+    /// Starts it with this configuration, in which `127.0.0.1:0` stands for its address and
+    /// `ORIGIN0` and so on for those of origins.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn new(text: &str, origins: &[Scripted]) -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
+        let address = free.local_addr().expect("it listens");
+        drop(free);
+        let mut text = text.replace("127.0.0.1:0\n", &format!("{address}\n"));
+        for (at, origin) in origins.iter().enumerate() {
+            text = text.replace(&format!("ORIGIN{at}"), &origin.address().to_string());
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("haproxy.cfg");
+        std::fs::write(&path, text).expect("the file is written");
+        let mut process = Command::new("haproxy")
+            .args(["-db", "-f"])
+            .arg(&path)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("haproxy is there: scripts/setup-peers installs it");
+        let lines = BufReader::new(process.stdout.take().expect("it is piped"));
+        Self { process, lines, address, _folder: folder }
+    }
+
+    /// Asks, and returns the answer; the origins are turned meanwhile.
+    ///
+    /// # Panics
+    /// If there is no answer.
+    pub fn ask(&mut self, request: &str, origins: &mut [Scripted]) -> String {
+        let mut stream = self.connect();
+        stream.write_all(request.as_bytes()).expect("room");
+        stream.set_read_timeout(Some(Duration::from_millis(5))).expect("a socket");
+        let mut got = Vec::new();
+        for _ in 0..2_000 {
+            origins.iter_mut().for_each(Scripted::turn);
+            let mut bytes = [0; 64 * 1024];
+            match stream.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(n) => got.extend_from_slice(&bytes[..n]),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock) => {}
+                Err(error) => panic!("{error}"),
+            }
+            if is_whole(&got) {
+                break;
+            }
+        }
+        String::from_utf8(got).expect("text")
+    }
+
+    /// The next line of its log.
+    ///
+    /// # Panics
+    /// If it ends before that.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert!(self.lines.read_line(&mut line).expect("a pipe") > 0, "HAProxy has ended");
+        line.trim_end().to_owned()
+    }
+
+    /// A connection to it; it takes a moment to start.
+    fn connect(&mut self) -> TcpStream {
+        let Self { process, address, .. } = self;
+        let mut stream = None;
+        eventually("HAProxy listens", || {
+            let ended = process.try_wait().expect("a process");
+            assert!(ended.is_none(), "HAProxy does not take the configuration");
+            stream = TcpStream::connect(*address).ok();
+            stream.is_some()
+        });
+        stream.expect("it was just made")
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
