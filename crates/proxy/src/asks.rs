@@ -6,14 +6,9 @@ use std::net::SocketAddr;
 
 use fulmar_haproxy::model::{BindAddress, ServerAddress, ServerProxy};
 use fulmar_haproxy::{Backend, Config, Frontend};
-<<<<<<< HEAD
-use fulmar_rules::subject::{Fact, LogField};
-use fulmar_rules::{Condition, Sample, Subject};
-=======
 use fulmar_rules::http::{HttpAction, Value};
-use fulmar_rules::subject::{Fact, LogField, Payload, Variable};
-use fulmar_rules::{Condition, Expression, RequestHead, ResponseHead, Sample, Subject};
->>>>>>> operations
+use fulmar_rules::subject::{Fact, LogField};
+use fulmar_rules::{Condition, Expression, Sample, Subject};
 
 use crate::shared::BindId;
 
