@@ -6,9 +6,11 @@ use std::net::TcpListener;
 use fulmar_haproxy::{Environment, Options, Source, ThisMachine, load};
 use fulmar_proxy::Counter;
 use fulmar_tests::relay::Table;
+use fulmar_tests::scripted::{Scripted, Step};
 
 /// Timeouts that no test reaches.
-const DEFAULTS: &str = "defaults\n  timeout client 60s\n  timeout server 60s\n  timeout connect 5s\n";
+const DEFAULTS: &str =
+    "defaults\n  timeout client 60s\n  timeout server 60s\n  timeout connect 5s\n";
 
 fn get(table: &mut Table, target: &str, fields: &str) -> String {
     table.ask(format!("GET {target} HTTP/1.1\r\nHost: h\r\n{fields}\r\n"))
@@ -56,4 +58,90 @@ fn mode_tcp_does_not_lead_to_mode_http() {
         let wrong = format!("{wrong}");
         assert!(wrong.contains("'fe' has mode tcp, and the backend 'web' mode http"), "{wrong}");
     }
+}
+
+/// The value that a sample has in the proxy, or `-`.
+fn sample(expression: &str, request: &str) -> String {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
+         \x20 http-request return status 200 content-type a/b lf-string \"<%[{expression}]>\"\n"
+    );
+    let answer = Table::new(&text, Vec::new()).ask(request);
+    body(&answer).to_owned()
+}
+
+/// A slash in the query was taken for the beginning of the path, and let requests pass by.
+#[test]
+fn a_path_begins_behind_the_authority() {
+    for (target, path, whole) in [
+        ("/a?b=/c", "/a", "/a?b=/c"),
+        ("http://h/a?b", "/a", "/a?b"),
+        ("http://h?x=/ok", "", ""),
+        ("http://h", "", ""),
+        ("/a://b/c", "/a://b/c", "/a://b/c"),
+        ("/?x=http://h/c", "/", "/?x=http://h/c"),
+    ] {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!(sample("path", &request), format!("<{path}>"), "{target}");
+        assert_eq!(sample("pathq", &request), format!("<{whole}>"), "{target}");
+    }
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n  stats uri /ok\n\
+         \x20 http-request deny unless {{ path_beg /ok }}\n"
+    );
+    for (target, status) in [("http://h?x=/ok", "403"), ("/ok", "200"), ("/a?://h/ok", "403")] {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
+        let answer = Table::new(&text, Vec::new()).ask(request);
+        assert_eq!(&answer[9..12], status, "{target}");
+    }
+}
+
+/// Without TLS a certificate seemed to be verified: 0 says so.
+#[test]
+fn what_is_asked_of_tls_has_no_value_without_it() {
+    let request = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+    for asked in ["ssl_c_verify", "ssl_c_used", "ssl_fc_has_crt", "ssl_fc_protocol", "ssl_c_der"] {
+        assert_eq!(sample(asked, request), "<>", "{asked}");
+    }
+    assert_eq!(sample("ssl_fc", request), "<0>");
+}
+
+fn answering() -> Scripted {
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    Scripted::new(|_| vec![Step::Send(answer.to_vec())])
+}
+
+/// Rules decided where a client had connected to, and the connection went elsewhere.
+#[test]
+fn a_server_without_an_address_is_where_rules_say() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
+         \x20 http-request set-dst req.hdr(x-to)\n  http-request set-dst-port req.hdr(x-port)\n\
+         \x20 default_backend be\n\
+         backend be\n  mode http\n  server s 0.0.0.0:0\n"
+    );
+    let origin = answering();
+    let port = origin.address().port();
+    let mut table = Table::new(&text, vec![origin]);
+    let answer = get(&mut table, "/", &format!("X-To: 127.0.0.1\r\nX-Port: {port}\r\n"));
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert_eq!(table.origins[0].requests.len(), 1);
+}
+
+/// All clients behind another proxy went to one server.
+#[test]
+fn balance_source_goes_by_the_address_that_rules_say() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n  log stdout format raw local0\n\
+         \x20 log-format \"%ci\"\n  http-request set-src req.hdr(x-from)\n  default_backend be\n\
+         backend be\n  mode http\n  balance source\n\
+         \x20 server a ORIGIN0\n  server b ORIGIN1\n"
+    );
+    let mut table = Table::new(&text, vec![answering(), answering()]);
+    for n in 1..=8 {
+        get(&mut table, "/", &format!("X-From: 192.0.2.{n}\r\n"));
+    }
+    let each = table.origins.iter().map(|origin| origin.requests.len());
+    assert_eq!(each.collect::<Vec<_>>(), [4, 4], "by the last number of the address");
+    assert!(table.lines.borrow()[0].1.contains("192.0.2.1"), "{:?}", table.lines);
 }

@@ -8,7 +8,7 @@ use fulmar_balance::{Next, Placement, Wants};
 use fulmar_engine::Exchange as Asked;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::Algorithm;
-use fulmar_rules::Sample;
+use fulmar_rules::{Sample, path_and_query_of};
 
 use crate::balancing::hasher;
 use crate::counters::{Counter, Counters};
@@ -154,9 +154,13 @@ impl Requests<'_> {
         let hash = |key: &[u8]| Some(hasher(backend).key(key));
         let target = &exchange.request.target[..];
         match &backend.algorithm {
-            Algorithm::Source => Some(hasher(backend).address(session.peer.ip())),
+            Algorithm::Source => {
+                let source = exchange.source.or_else(|| session.source());
+                source.map(|source| hasher(backend).address(source.ip()))
+            }
             Algorithm::Uri { whole, len, depth, path_only } => {
-                let target = if *path_only { path_of(target) } else { target };
+                let path = path_and_query_of(target).filter(|_| *path_only);
+                let target = path.unwrap_or(target);
                 hash(uri_part(target, *whole, *len, *depth))
             }
             Algorithm::UrlParameter(name) => hash(parameter(target, name.as_bytes())?),
@@ -205,16 +209,6 @@ fn counters<'a>(
     };
     let thread = shared.thread;
     [Some(&backend.counters), server].into_iter().flatten().map(move |all| &all[thread])
-}
-
-/// A target without scheme and authority.
-pub(super) fn path_of(target: &[u8]) -> &[u8] {
-    if target.starts_with(b"/") {
-        return target;
-    }
-    let scheme = target.windows(3).position(|it| it == b"://");
-    let rest = scheme.map_or(target, |at| &target[at + 3..]);
-    rest.iter().position(|b| *b == b'/').map_or(&b"/"[..], |at| &rest[at..])
 }
 
 /// The first value of a parameter of the query.

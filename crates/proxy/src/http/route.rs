@@ -12,7 +12,7 @@ use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::StatsPage;
 use fulmar_proto::{BodyLen, Connection, Headers, Response, ServerConnection};
 use fulmar_rules::http::Progress;
-use fulmar_rules::{Reply, ResponseHead};
+use fulmar_rules::{Reply, ResponseHead, path_and_query_of};
 
 use crate::counters::Counter;
 use crate::http::answer;
@@ -221,7 +221,7 @@ impl Requests<'_> {
         exchange: &mut Exchange,
     ) -> Option<Decision> {
         let page = page?;
-        let path = super::place::path_of(&exchange.request.target);
+        let path = path_and_query_of(&exchange.request.target)?;
         if !path.starts_with(page.uri.as_bytes()) {
             return None;
         }
@@ -240,8 +240,7 @@ impl Requests<'_> {
     fn choose(&self, now: Instant, session: &mut Session, exchange: &mut Exchange) -> Decision {
         let live = &self.shared.live;
         let frontend = &live.frontends[session.bind().frontend].config;
-        let backend =
-            live.lead(frontend, &View { now, shared: self.shared, session, exchange });
+        let backend = live.lead(frontend, &View { now, shared: self.shared, session, exchange });
         exchange.backend = backend;
         let Some(BackendId(at)) = exchange.backend else {
             let reply = Reply::error_page(503);
