@@ -18,7 +18,7 @@ use fulmar_proto::{
 };
 
 use crate::counters::Counter;
-use crate::orders::{SessionView, portion};
+use crate::orders::{PORTION, SessionView, after};
 use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, LANES, Relay};
 use crate::shared::{BindId, Shared};
 
@@ -375,7 +375,8 @@ impl Relay for Http {
     }
 
     fn sessions(&self, now: Instant, from: Option<u64>) -> Vec<SessionView> {
-        let sockets = portion(self.clients.sockets(), from).into_iter();
+        let Some(first) = after(from) else { return Vec::new() };
+        let sockets = self.clients.sockets_from(first);
         let view = |socket| {
             let (_, session) = self.clients.get(socket)?;
             let exchange = session.exchange.as_deref();
@@ -391,7 +392,7 @@ impl Relay for Http {
                 sent: exchange.map_or(0, |it| it.bytes_out),
             })
         };
-        sockets.filter_map(view).collect()
+        sockets.filter_map(view).take(PORTION).collect()
     }
 
     fn cut(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) -> bool {

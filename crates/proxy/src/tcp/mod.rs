@@ -36,7 +36,7 @@ use fulmar_proto::{FileRange, Input, Layer, Transmit};
 
 use self::across::{Across, Desk, Side, Way, Work};
 use self::limits::Limits;
-use crate::orders::{SessionView, portion};
+use crate::orders::{PORTION, SessionView, after};
 use crate::queues::Queues;
 use crate::relay::{LANES, Relay, TCP_CLIENTS, TCP_SERVERS};
 use crate::shared::{BindId, Shared};
@@ -190,7 +190,8 @@ impl Relay for Tcp {
     fn begin_to_end(&mut self, _: Instant, _: &mut Shared) {}
 
     fn sessions(&self, now: Instant, from: Option<u64>) -> Vec<SessionView> {
-        let sockets = portion(self.clients.sockets(), from).into_iter();
+        let Some(first) = after(from) else { return Vec::new() };
+        let sockets = self.clients.sockets_from(first);
         let view = |socket| {
             let (_, seat) = self.clients.get(socket)?;
             let session = self.desk.sessions.get(seat.session)?;
@@ -206,7 +207,7 @@ impl Relay for Tcp {
                 sent: session.answered,
             })
         };
-        sockets.filter_map(view).collect()
+        sockets.filter_map(view).take(PORTION).collect()
     }
 
     fn cut(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) -> bool {
