@@ -126,7 +126,8 @@ impl Tcp {
         let woken = each.filter(|(backend, queue)| queue.take_wake(&live.backends[*backend].group));
         for backend in woken.map(|(backend, _)| backend).collect::<Vec<_>>() {
             let group = &live.backends[backend].group;
-            let unreachable = |queues: &mut Queues<u32>| queues.of(backend)?.take_unreachable(group);
+            let unreachable =
+                |queues: &mut Queues<u32>| queues.of(backend)?.take_unreachable(group);
             while let Some(number) = unreachable(&mut self.queues) {
                 self.unqueue(shared, number);
                 self.choose(now, shared, number, None);
