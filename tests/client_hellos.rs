@@ -2,13 +2,11 @@
 //! at every byte, and changed at every byte.
 
 use std::io::Read;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 
 use fulmar_rules::context::NoFiles;
-use fulmar_rules::subject::{Fact, Payload, Variable};
-use fulmar_rules::{
-    Acls, Condition, Context, Expression, RequestHead, ResponseHead, Sample, Subject, Word, Words,
-};
+use fulmar_rules::subject::Payload;
+use fulmar_rules::{Acls, Condition, Context, Expression, Subject, Word, Words};
 use fulmar_tests::process::{Process, peer, text};
 use fulmar_tests::tls_end::TlsEnd;
 use fulmar_tls::{ClientOptions, ClientTls};

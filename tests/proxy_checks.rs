@@ -14,8 +14,8 @@ use fulmar_balance::{Admin, Health, Placement, Queue, Wants};
 use fulmar_drive::{ListenOptions, listen};
 use fulmar_engine::{Action, Engine, Peer};
 use fulmar_haproxy::model::{
-    CheckKind, CheckRequest, Expect, Expected, Observe, OnError, ServerAddress, ServerCheck,
-    ServerProxy, ServerTls, TcpStep,
+    CheckKind, CheckProtocol, CheckRequest, Expect, Expected, Observe, OnError, ServerAddress,
+    ServerCheck, ServerProxy, ServerTls, TcpStep,
 };
 use fulmar_haproxy::{Backend, BackendId, Server};
 use fulmar_proxy::{Checks, Finding, Live, Observation, Severity, Wake};
@@ -713,15 +713,40 @@ fn first_checks_are_spread_and_later_ones_follow_their_plans() {
         server
     };
     let mut slower = at(3);
-    slower.check.as_mut().expect("there").interval = Duration::from_secs(60);
+    slower.check.as_mut().expect("there").interval = Duration::from_millis(6_000);
     let disabled = Backend { disabled: true, ..backend([at(9)]) };
     let (mut checks, live) = Virtual::start([backend([at(1), at(2)]), disabled, backend([slower])]);
     let times: Vec<_> = (0..6).map(|_| checks.next()).collect();
-    let expected = [(0, 1), (1_000, 2), (2_000, 3), (7_000, 1), (8_000, 2), (9_000, 3)];
+    let expected = [(0, 1), (1_000, 2), (4_000, 3), (7_000, 1), (8_000, 2), (11_000, 3)];
     assert_eq!(times, expected);
     let record = live.backends[0].group.members()[0].record();
     let downtime = record.downtime(checks.start + Duration::from_secs(5), true);
     assert_eq!((record.downs, record.checks_failed, downtime), (1, 1, Duration::from_secs(5)));
+}
+
+#[test]
+fn first_checks_begin_within_a_time_if_asked_for() {
+    let at = |port| checked(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let mut config = config(frontend(), [backend([at(1), at(2), at(3)])]);
+    config.global.first_checks_within = Some(Duration::from_millis(3));
+    let start = sys::now();
+    let checks = Checks::new(start, Arc::new(Live::new(config, 1)), Box::new(Book::default()));
+    let mut checks = Virtual { checks, now: start, start };
+    let times: Vec<_> = (0..3).map(|_| checks.next()).collect();
+    assert_eq!(times, [(0, 1), (1, 2), (2, 3)]);
+}
+
+#[test]
+fn a_protocol_is_spoken_with_a_server() {
+    let redis = || CheckKind::Protocol(CheckProtocol::Redis);
+    let (address, heard) = origin(14, b"+PONG\r\n");
+    assert_finds(with(redis(), checked(address)), "L7OK", 0, "Redis server is ok");
+    assert_eq!(heard.lock().expect("nobody panics")[0], b"*1\r\n$4\r\nPING\r\n");
+    let (address, _) = origin(14, b"-NOAUTH\r\n");
+    assert_finds(with(redis(), checked(address)), "L7STS", 0, "-NOAUTH");
+    let (address, _) = origin(0, b"554 not now\r\n");
+    let smtp = CheckKind::Protocol(CheckProtocol::Smtp { hello: "HELO h".to_owned() });
+    assert_finds(with(smtp, checked(address)), "L7STS", 554, "not now");
 }
 
 #[test]

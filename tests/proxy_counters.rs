@@ -420,8 +420,6 @@ fn is_other(row: &str, name: &str) -> bool {
         || (row.starts_with("retried/") && name == "wretr")
         // Those who have said nothing have no stream.
         || (row == "web/FRONTEND" && name == "h1_total_streams")
-        // HAProxy may still be about the one before.
-        || (row.starts_with("raw/") && name == "smax")
 }
 
 /// Counters of proxies and servers that do not depend on any of that.
@@ -440,6 +438,8 @@ const OTHERS: &[&str] = &[
     "lastchg",
     "lastsess",
     "last_chk",
+    // Who comes may meet the one before.
+    "smax",
     // How many idle connections are kept, and for how long.
     "h1_open_connections",
     "idle_conn_cur",

@@ -105,6 +105,7 @@ fn deaths() -> Vec<(&'static str, Death)> {
         ("closed within the body", || {
             vec![send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"), Step::Close]
         }),
+        ("reset within the status line", || vec![send("HTTP/1.1 20"), Step::Reset]),
     ]
 }
 

@@ -341,12 +341,12 @@ fn a_certificate_is_replaced_while_it_is_shown() {
         (format!("commit ssl cert {crt}\n"), true),
         (format!("set ssl cert /nowhere <<\n{renewed}\n"), true),
         (format!("set ssl cert {crt} <<\njunk\n\n"), false),
-        (format!("set ssl cert {crt} <<\n{mixed}\n"), false),
         (format!("set ssl cert {crt}\n"), true),
         ("show ssl cert /nowhere\n".to_owned(), true),
         (format!("set ssl cert {crt} <<\n{renewed}\n"), true),
         (format!("set ssl cert {crt} <<\n{renewed}\n"), true),
         (format!("commit ssl cert {crt}\n"), true),
+        (format!("set ssl cert {crt} <<\n{mixed}\n"), false),
     ];
     let answers = |process: Process| {
         eventually("it listens", || std::net::TcpStream::connect(site.address).is_ok());

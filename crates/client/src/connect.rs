@@ -272,6 +272,7 @@ fn endpoint(key: &Key, peer: Peer) -> Endpoint {
         local: key.local,
         interface: key.interface.clone(),
         keep_alive: key.keep_alive,
+        user_timeout: None,
     }
 }
 

@@ -85,6 +85,9 @@ fn connect_ip(fd: BorrowedFd<'_>, peer: SocketAddr, endpoint: &Endpoint) -> io::
     if let Some(keep_alive) = endpoint.keep_alive {
         set_keep_alive(fd, keep_alive)?;
     }
+    if let Some(limit) = endpoint.user_timeout {
+        optional(sys::set_user_timeout(fd, millis(limit)))?;
+    }
     sys::connect(fd, peer)
 }
 
@@ -96,11 +99,16 @@ fn connect_unix(fd: BorrowedFd<'_>, path: &Path) -> io::Result<Connect> {
     })
 }
 
-fn set_keep_alive(fd: BorrowedFd<'_>, wanted: KeepAlive) -> io::Result<()> {
+pub(crate) fn set_keep_alive(fd: BorrowedFd<'_>, wanted: KeepAlive) -> io::Result<()> {
     sys::set_keep_alive(fd)?;
     sys::set_keep_alive_idle(fd, seconds(wanted.idle))?;
     sys::set_keep_alive_interval(fd, seconds(wanted.interval))?;
     sys::set_keep_alive_count(fd, wanted.count.clamp(1, PROBES_MAX))
+}
+
+/// As tcp(7) takes it: at least one, as 0 is no limit.
+pub(crate) fn millis(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX).max(1)
 }
 
 /// Rounded up, and within what tcp(7) takes.

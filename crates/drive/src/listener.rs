@@ -2,11 +2,14 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fulmar_engine::KeepAlive;
 use fulmar_sys as sys;
+
+use crate::connect::{millis, set_keep_alive};
 
 /// How to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +26,14 @@ pub struct ListenOptions {
     pub v6_only: Option<bool>,
     /// The network interface that connections have to come in by.
     pub interface: Option<Box<str>>,
+    /// Probes on silent connections; what is accepted inherits them, as all that follows.
+    pub keep_alive: Option<KeepAlive>,
+    /// Connections fail when bytes have not been acknowledged for so long (`TCP_USER_TIMEOUT`).
+    pub user_timeout: Option<Duration>,
+    /// The largest segment that peers are told of (`TCP_MAXSEG`).
+    pub segment_size_max: Option<u16>,
+    /// Bytes may come with the first packet (`TCP_FASTOPEN`, RFC 7413).
+    pub fast_open: bool,
 }
 
 impl Default for ListenOptions {
@@ -33,6 +44,10 @@ impl Default for ListenOptions {
             defer_accept: false,
             v6_only: None,
             interface: None,
+            keep_alive: None,
+            user_timeout: None,
+            segment_size_max: None,
+            fast_open: false,
         }
     }
 }
@@ -58,11 +73,29 @@ pub fn listen(address: SocketAddr, options: ListenOptions) -> io::Result<(OwnedF
     if let Some(interface) = &options.interface {
         sys::set_interface(socket.as_fd(), interface)?;
     }
-    sys::set_nodelay(socket.as_fd())?;
+    set_inherited(socket.as_fd(), &options)?;
     sys::bind(socket.as_fd(), address)?;
     sys::listen(socket.as_fd(), options.backlog)?;
     let address = sys::local_address(socket.as_fd())?;
     Ok((socket, address))
+}
+
+/// What connections have from their listener, so that none of them pays for it.
+fn set_inherited(socket: BorrowedFd<'_>, options: &ListenOptions) -> io::Result<()> {
+    sys::set_nodelay(socket)?;
+    if let Some(keep_alive) = options.keep_alive {
+        set_keep_alive(socket, keep_alive)?;
+    }
+    if let Some(limit) = options.user_timeout {
+        optional(sys::set_user_timeout(socket, millis(limit)))?;
+    }
+    if let Some(size) = options.segment_size_max {
+        optional(sys::set_segment_size_max(socket, size))?;
+    }
+    if options.fast_open {
+        optional(sys::set_fast_open(socket, options.backlog))?;
+    }
+    Ok(())
 }
 
 /// What only saves calls is done where it can be.

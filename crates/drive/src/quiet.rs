@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use fulmar_engine::{Engine, SocketId};
 
 use crate::reactor::Reactor;
-use crate::selector::Selector;
-use crate::socket::{Known, Sockets};
+use crate::selector::{Interest, Selector};
+use crate::socket::{Birth, Known, Sockets};
 
 /// New sockets that nobody waits for.
 #[derive(Debug, Default)]
@@ -89,7 +89,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// False if it cannot be watched, which the engine hears.
     fn watch(&mut self, now: Instant, id: SocketId) -> bool {
         let Some(socket) = self.sockets.get_mut(id) else { return true };
-        socket.interest = socket.wants();
+        // That it can be sent on may be a guess, which nobody has tried.
+        let connecting = socket.birth == Birth::Connecting;
+        let wants = socket.wants();
+        socket.interest = Interest { write: wants.write || connecting, ..wants };
         socket.known = Known::Watched;
         match self.selector.watch(socket.fd.as_fd(), socket.tag(), socket.interest) {
             Ok(()) => true,

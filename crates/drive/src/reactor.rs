@@ -214,14 +214,16 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             return self.failed.push(id);
         }
         if ready.hangup && unread && !socket.hangup {
+            socket.parted = true;
             self.hung.push(id);
         }
-        if ready.write && !socket.writable {
+        socket.dead |= ready.failed;
+        if ready.write && connecting {
+            socket.writable = true; // no guess any more
+            self.stood.push(id);
+        } else if ready.write && !socket.writable {
             socket.writable = true;
-            match connecting {
-                true => self.stood.push(id),
-                false => self.sending.push(id),
-            }
+            self.sending.push(id);
         }
         socket.note(ready);
         socket.list(&mut self.due);
@@ -345,6 +347,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             }
             Action::Splice { socket } => self.set_splicing(socket),
             Action::Load { socket } => self.loads.push(socket),
+            Action::Silence { socket } => {
+                if let Some(socket) = self.sockets.get_mut(socket) {
+                    // Where nothing helps, the peer hears of a close.
+                    let _ = sys::silence(socket.fd.as_fd());
+                }
+            }
             Action::Close { socket } => {
                 if let Some(socket) = self.sockets.remove(socket) {
                     self.selector.retire(socket.fd);
@@ -377,6 +385,13 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.reading = on;
             socket.resumed = on;
+            // It ended or failed right behind what was read last, and there is no other edge.
+            if !on && socket.hangup && !socket.eof && !std::mem::replace(&mut socket.parted, true) {
+                match socket.dead {
+                    true => self.failed.push(id),
+                    false => self.hung.push(id),
+                }
+            }
             socket.update_interest(&mut self.selector);
             socket.list(&mut self.due);
         }
@@ -398,6 +413,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         !self.due.is_empty()
             || !self.later.is_empty()
             || !self.loads.is_empty()
+            || !self.hung.is_empty()
+            || !self.failed.is_empty()
             || !self.arrivals.is_empty()
     }
 

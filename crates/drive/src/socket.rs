@@ -18,6 +18,10 @@ pub(crate) struct Socket {
     pub(crate) readable: bool,
     pub(crate) writable: bool,
     pub(crate) hangup: bool,
+    /// The selector has said that it failed, while it was read from.
+    pub(crate) dead: bool,
+    /// The engine has been told that the peer ended while it was not read from.
+    pub(crate) parted: bool,
     pub(crate) reading: bool,
     pub(crate) eof: bool,
     /// The peer's end is in the kernel's queue, behind all that it said: a receive that falls
@@ -104,6 +108,8 @@ impl Socket {
             readable: false,
             writable: standing,
             hangup: false,
+            dead: false,
+            parted: false,
             reading: true,
             eof: false,
             ended: false,

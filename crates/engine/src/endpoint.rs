@@ -15,6 +15,9 @@ pub struct Endpoint {
     pub interface: Option<Box<str>>,
     /// Probes on a silent connection (`SO_KEEPALIVE`, tcp(7)).
     pub keep_alive: Option<KeepAlive>,
+    /// The connection fails when bytes have not been acknowledged for so long (`TCP_USER_TIMEOUT`,
+    /// tcp(7); where there is such an option).
+    pub user_timeout: Option<Duration>,
 }
 
 /// The other end of a connection.
@@ -48,6 +51,6 @@ impl Endpoint {
 
 impl From<Peer> for Endpoint {
     fn from(peer: Peer) -> Self {
-        Self { peer, local: None, interface: None, keep_alive: None }
+        Self { peer, local: None, interface: None, keep_alive: None, user_timeout: None }
     }
 }

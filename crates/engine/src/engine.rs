@@ -89,6 +89,11 @@ pub enum Action {
         /// On this socket.
         socket: SocketId,
     },
+    /// Nothing more is to be sent on it, no matter what: a `Close` follows.
+    Silence {
+        /// This socket.
+        socket: SocketId,
+    },
     /// Close it.
     Close {
         /// This socket.

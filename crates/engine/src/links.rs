@@ -509,6 +509,14 @@ impl<C: Connection, T> Links<C, T> {
         self.end(now, socket, End::Cut, on);
     }
 
+    /// As [`Links::cut`], and the peer is not told, as far as the system can keep silent.
+    pub fn vanish(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
+        if self.slots.get(socket).is_some() {
+            self.desk.actions.push_back(Action::Silence { socket });
+            self.cut(now, socket, on);
+        }
+    }
+
     /// Closes up to `max` connections on which nothing has happened for a while, and looks at no
     /// more than a bounded number: room for others, whenever it is asked for. Their peers have to
     /// expect that (RFC 9112 §9.5). How many there were.

@@ -8,7 +8,7 @@ use fulmar_haproxy::model::{BindAddress, BindCertificate, BindTls, ClientVerify,
 use fulmar_haproxy::{Bind, Frontend};
 use fulmar_host::{Address, Listen};
 use fulmar_proto::Layer;
-use fulmar_proxy::{BindId, MakeLayer};
+use fulmar_proxy::{BindId, MakeLayer, probes};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
 use fulmar_sys as sys;
 use fulmar_tls::{
@@ -72,11 +72,16 @@ pub(crate) fn listen(frontend: &Frontend, bind: &Bind) -> Result<Listen, Error> 
             sys::inherited(*number).map_err(|error| wrong(frontend, bind, error))?,
         ),
     };
+    let options = &frontend.options;
     let options = ListenOptions {
         reuse_port: true, // the next process may come to stand beside this one
         defer_accept: bind.defer_accept,
         v6_only: bind.v6only,
         interface: bind.interface.as_deref().map(Box::from),
+        keep_alive: options.client_probes.then(|| probes(options.client_probe_times)),
+        user_timeout: bind.user_timeout,
+        segment_size_max: bind.segment_size_max,
+        fast_open: bind.fast_open,
         ..ListenOptions::default()
     };
     let listen = listen.tcp_options(options).owner(bind.owner.0, bind.owner.1);

@@ -3,7 +3,7 @@
 
 use fulmar_rules::Format;
 
-use crate::model::{Check, CheckKind, CheckRequest, Expect, TcpStep};
+use crate::model::{Check, CheckKind, CheckProtocol, CheckRequest, Expect, TcpStep};
 
 /// What is known of a backend's checks.
 #[derive(Clone, Debug, Default)]
@@ -19,12 +19,13 @@ pub(crate) struct CheckDraft {
 }
 
 /// Which check it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Chosen {
     #[default]
     Connect,
     Http,
     Tcp,
+    Protocol(CheckProtocol),
 }
 
 /// A line of `http-check`.
@@ -61,8 +62,11 @@ impl CheckDraft {
     pub(crate) fn unused(&self) -> Option<&'static str> {
         match self.chosen {
             _ if self.inherited => None,
-            Chosen::Connect | Chosen::Tcp if !self.http.is_empty() => Some("http-check"),
-            Chosen::Connect | Chosen::Http if !self.tcp.is_empty() => Some("tcp-check"),
+            Chosen::Http if self.tcp.is_empty() => None,
+            Chosen::Http => Some("tcp-check"),
+            _ if !self.http.is_empty() => Some("http-check"),
+            Chosen::Tcp => None,
+            _ if !self.tcp.is_empty() => Some("tcp-check"),
             _ => None,
         }
     }
@@ -78,6 +82,7 @@ impl CheckDraft {
     pub(crate) fn finish(self) -> Check {
         let kind = match self.chosen {
             Chosen::Connect => CheckKind::Connect,
+            Chosen::Protocol(protocol) => CheckKind::Protocol(protocol),
             Chosen::Tcp => CheckKind::Tcp { steps: self.tcp },
             Chosen::Http => CheckKind::Http { steps: http(self.request, self.http) },
         };

@@ -356,6 +356,9 @@ fn binds(drafts: &[BindDraft]) -> Vec<Bind> {
                 interface: draft.interface.clone(),
                 permissions: draft.permissions,
                 owner: draft.owner,
+                user_timeout: draft.user_timeout,
+                segment_size_max: draft.segment_size_max,
+                fast_open: draft.fast_open,
                 tls: draft.is_tls.then(|| draft.tls.clone()),
             });
         }

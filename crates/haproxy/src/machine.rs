@@ -47,3 +47,10 @@ impl Machine for ThisMachine {
         (name, 0).to_socket_addrs().map(|found| found.map(|address| address.ip()).collect())
     }
 }
+
+/// What this machine calls itself.
+pub(crate) fn host_name(machine: &dyn Machine) -> String {
+    let read = machine.read("/proc/sys/kernel/hostname".as_ref());
+    let name = read.map(|name| String::from_utf8_lossy(&name).trim().to_owned());
+    name.unwrap_or_else(|_| "localhost".to_owned())
+}

@@ -12,7 +12,7 @@ use crate::draft::{Draft, Globals, Kind};
 use crate::keywords::{self, UserlistDraft, accepted};
 use crate::line::{Line, Said, Spot};
 use crate::load::{Environment, Options};
-use crate::machine::Machine;
+use crate::machine::{Machine, host_name};
 use crate::model::{Config, Place};
 use crate::table::{self, Keyword, Sections, Unsupported};
 use crate::text::{self, blocks};
@@ -61,6 +61,8 @@ impl<'a> Reader<'a> {
         let mut environment = environment.clone();
         let files: Vec<&str> = texts.iter().map(|(name, _)| &**name).collect();
         environment.0.insert("HAPROXY_CFGFILES".to_owned(), files.join(";"));
+        let peer = environment.0.entry("HAPROXY_LOCALPEER".to_owned());
+        peer.or_insert_with(|| host_name(machine));
         Self {
             machine,
             options,

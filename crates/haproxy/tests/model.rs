@@ -40,6 +40,20 @@ fn tcp(address: &str) -> BindAddress {
 }
 
 #[test]
+fn a_template_is_several_servers() {
+    let all = backend("    server-template app 2-4 127.0.0.1:81 weight 7");
+    let names: Vec<_> = all.servers.iter().map(|it| (&*it.name, it.id, it.weight)).collect();
+    assert_eq!(names, [("app2", 1, 7), ("app3", 2, 7), ("app4", 3, 7)]);
+    let here = ServerAddress::Tcp(([127, 0, 0, 1], 81).into());
+    assert!(all.servers.iter().all(|it| it.address == here));
+    // A name has each of its addresses once, and whoever is left is down.
+    let named = backend("    server-template app 2 app.example:81");
+    let addresses: Vec<_> = named.servers.iter().map(|it| it.address.clone()).collect();
+    assert!(matches!(addresses[0], ServerAddress::Tcp(_)), "{addresses:?}");
+    assert!(matches!(addresses[1], ServerAddress::Unresolved(_)), "{addresses:?}");
+}
+
+#[test]
 fn a_frontend_leads_to_its_backend() {
     let text = format!(
         "{DEFAULTS}frontend web\n bind *:80\n default_backend b\nbackend a\nbackend b\n \
@@ -432,4 +446,29 @@ fn several_files_are_one_text_and_directories_are_sorted() {
     let found = found.expect_err("a name with signs").0;
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].place.as_ref().map(|place| &*place.file), Some("/d/b.cfg"));
+}
+
+#[test]
+fn the_name_among_peers_is_a_variable() {
+    let text = format!("global\n localpeer me\n log-tag \"${{HAPROXY_LOCALPEER}}\"\n{DEFAULTS}");
+    let (config, _) = warned(&text);
+    assert_eq!(config.global.log_tag.as_deref(), Some("me"));
+    let (config, _) = warned("global\n log-tag \"${HAPROXY_LOCALPEER}\"\n");
+    assert_eq!(config.global.log_tag.as_deref(), Some("localhost")); // in memory nothing has a name
+}
+
+#[test]
+fn what_is_said_for_all_of_tls_counts_where_a_line_says_nothing() {
+    let text = format!(
+        "global\n ssl-default-server-options ssl-min-ver TLSv1.3\n ssl-default-server-ciphers \
+         PROFILE=SYSTEM\n{DEFAULTS}backend app\n server one 127.0.0.1:81 ssl verify none alpn \
+         http/1.1\n server two 127.0.0.1:82 ssl verify none force-tlsv12 ciphers ECDH+AESGCM\n"
+    );
+    let (config, _) = warned(&text);
+    let tls = |at: usize| config.backends[0].servers[at].tls.clone().expect("it speaks TLS");
+    assert_eq!((tls(0).version_min, tls(0).version_max), (Some(TlsVersion::Tls13), None));
+    assert!(tls(0).suites.is_empty());
+    assert_eq!(tls(0).alpn, ["http/1.1"]);
+    assert_eq!(tls(1).version_max, Some(TlsVersion::Tls12));
+    assert_eq!(tls(1).suites.iter().filter(|suite| suite.contains("GCM")).count(), 6);
 }

@@ -1,14 +1,15 @@
-//! Whether anybody asks what a client has connected to, where the listening address alone does not
-//! tell: it costs a system call for every connection (`getsockname(2)`).
+//! Whether anybody asks for what costs something to know: what a client has connected to, where the
+//! listening address alone does not tell, which is a system call for every connection
+//! (`getsockname(2)`); and the first line of a request as it arrived, which is kept for every one.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
 
 use fulmar_haproxy::model::{BindAddress, ServerAddress, ServerProxy};
 use fulmar_haproxy::{Backend, Config, Frontend};
-use fulmar_rules::http::{HttpAction, Value};
+use fulmar_rules::http::HttpRule;
 use fulmar_rules::subject::{Fact, LogField};
-use fulmar_rules::{Condition, Expression, Sample, Subject};
+use fulmar_rules::{Condition, Sample, Subject};
 
 use crate::shared::BindId;
 
@@ -23,12 +24,22 @@ pub(crate) fn asks_destination(config: &Config, bind: BindId) -> bool {
     !is_known && (of_frontend(frontend) || config.backends.iter().any(|it| of_backend(it)))
 }
 
+/// True if the first line of requests of this frontend is to be kept.
+pub(crate) fn asks_line(config: &Config, frontend: &Frontend) -> bool {
+    let probe = Probe::default();
+    probe.ask(&[&frontend.request_rules, &frontend.response_rules, &frontend.after_response_rules]);
+    for it in &config.backends {
+        probe.ask(&[&it.request_rules, &it.response_rules, &it.after_response_rules]);
+    }
+    if let Some((format, _)) = &frontend.unique_id {
+        format.render(&probe, &mut Vec::new());
+    }
+    !frontend.logs.is_empty() || probe.line.get()
+}
+
 fn of_frontend(frontend: &Frontend) -> bool {
     let tcp = [&frontend.connection_rules, &frontend.session_rules, &frontend.content_rules];
     let tcp = tcp.into_iter().flatten().filter_map(|rule| rule.condition.as_ref());
-    let http = [&frontend.request_rules, &frontend.response_rules, &frontend.after_response_rules];
-    let by_action = http.iter().any(|rules| rules.iter().any(|rule| of_action(&rule.action)));
-    let http = http.into_iter().flatten().filter_map(|rule| rule.condition.as_ref());
     let uses = frontend.use_backends.iter().filter_map(|rule| rule.condition.as_ref());
     let probe = Probe::default();
     if !frontend.logs.is_empty() {
@@ -37,10 +48,10 @@ fn of_frontend(frontend: &Frontend) -> bool {
     if let Some((format, _)) = &frontend.unique_id {
         format.render(&probe, &mut Vec::new());
     }
-    probe.0.get()
-        || by_action
+    probe.ask(&[&frontend.request_rules, &frontend.response_rules, &frontend.after_response_rules]);
+    probe.destination.get()
         || frontend.options.original_to.is_some()
-        || tcp.chain(http).chain(uses).any(of_condition)
+        || tcp.chain(uses).any(of_condition)
 }
 
 fn of_backend(backend: &Backend) -> bool {
@@ -48,51 +59,54 @@ fn of_backend(backend: &Backend) -> bool {
         it.send_proxy != ServerProxy::None || matches!(it.address, ServerAddress::Mapped { .. })
     };
     let rules = backend.content_rules.iter().filter_map(|rule| rule.condition.as_ref());
-    let http = backend.request_rules.iter().filter_map(|rule| rule.condition.as_ref());
     let uses = backend.use_servers.iter().map(|(_, condition)| condition);
-    backend.options.original_to.is_some()
-        || backend.request_rules.iter().any(|rule| of_action(&rule.action))
+    let probe = Probe::default();
+    probe.ask(&[&backend.request_rules, &backend.response_rules, &backend.after_response_rules]);
+    probe.destination.get()
+        || backend.options.original_to.is_some()
         || backend.servers.iter().any(|it| told(it))
-        || rules.chain(http).chain(uses).any(of_condition)
-}
-
-fn of_action(action: &HttpAction) -> bool {
-    match action {
-        HttpAction::AddField(_, format)
-        | HttpAction::SetField(_, format)
-        | HttpAction::ReplaceField { value: format, .. }
-        | HttpAction::SetTarget(_, format)
-        | HttpAction::ReplaceTarget(_, _, format) => format.expressions().any(of_expression),
-        HttpAction::SetVariable(assignment) => match &assignment.value {
-            Value::Expression(expression) => of_expression(expression),
-            Value::Format(format) => format.expressions().any(of_expression),
-        },
-        HttpAction::SetAddress(_, _, expression) => of_expression(expression),
-        _ => false,
-    }
-}
-
-fn of_expression(expression: &Expression) -> bool {
-    expression.name().starts_with("dst")
+        || rules.chain(uses).any(of_condition)
 }
 
 fn of_condition(condition: &Condition) -> bool {
-    condition.acls().any(|acl| of_expression(acl.expression()))
+    condition.acls().any(|acl| acl.expression().name().starts_with("dst"))
 }
 
-/// Notes whether it was asked.
+/// Notes what it was asked.
 #[derive(Debug, Default)]
-struct Probe(Cell<bool>);
+struct Probe {
+    destination: Cell<bool>,
+    line: Cell<bool>,
+}
+
+impl Probe {
+    /// Asks for all that rules ask for.
+    fn ask(&self, sets: &[&[HttpRule]]) {
+        for rule in sets.iter().copied().flatten() {
+            let acls = rule.condition.iter().flat_map(Condition::acls);
+            for expression in acls.map(|acl| acl.expression()).chain(rule.expressions()) {
+                expression.evaluate(self);
+            }
+            for format in rule.formats() {
+                format.render(self, &mut Vec::new());
+            }
+        }
+    }
+}
 
 impl Subject for Probe {
     fn destination(&self) -> Option<SocketAddr> {
-        self.0.set(true);
+        self.destination.set(true);
         None
     }
 
     fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
-        if let Fact::Log(LogField::FrontendAddress | LogField::FrontendPort) = fact {
-            self.0.set(true);
+        match fact {
+            Fact::Log(LogField::FrontendAddress | LogField::FrontendPort) => {
+                self.destination.set(true);
+            }
+            Fact::Log(LogField::RequestLine) => self.line.set(true),
+            _ => {}
         }
         None
     }

@@ -47,4 +47,5 @@ pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
 pub use orders::{Answer, Hearer, Order, Orders, PORTION, SessionView};
 pub use services::{Page, Services};
 pub use shared::BindId;
+pub use upstream::probes;
 pub use wakers::{Wake, Wakers};

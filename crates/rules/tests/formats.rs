@@ -155,7 +155,7 @@ fn formats_with_a_name() {
     let connect = "Connect from 192.0.2.7:443 to 2001:db8::1:- (fe/TCP)";
     assert_eq!(line(Standard::ConnectTcp), connect);
     assert!(line(Standard::ConnectHttp).ends_with("(fe/HTTP)"));
-    assert!(line(Standard::Error).ends_with("] fe/-: "), "{}", line(Standard::Error));
+    assert!(line(Standard::Error).ends_with("] fe/"), "{}", line(Standard::Error));
     assert!(Format::parse(Standard::Tcp.text(), 1, Options::TCP_LOG).is_ok());
     assert!(Format::parse(Standard::ConnectTcp.text(), 1, Options::TCP_LOG).is_ok());
 }

@@ -133,6 +133,7 @@ impl<A: Engine, B: Engine> Sim<A, B> {
             Action::Close { socket } => self.half(side, socket, |half| half.closed = true),
             Action::Splice { socket } => self.half(side, socket, |half| half.splicing = true),
             Action::Accept { .. }
+            | Action::Silence { .. }
             | Action::Unlisten { .. }
             | Action::Resolve { .. }
             | Action::Abandon { .. } => {}

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use rustls::RootCertStore;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 
+use crate::ciphers;
 use crate::error::{ConfigError, Flaw, TlsError};
 use crate::keylog::KeyLogFile;
-use crate::options::{ClientOptions, Roots, Verify, Version};
+use crate::options::{ClientOptions, Roots, Verify};
 use crate::pem;
 use crate::session::ClientSession;
 use crate::verify::Verifier;
@@ -37,10 +38,11 @@ impl ClientTls {
     /// # Errors
     /// One cannot be read or used; the error says which, and why.
     pub fn new(options: ClientOptions) -> Result<Self, ConfigError> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
+        let versions = options.version_min.up_to(options.version_max);
+        let provider = Arc::new(ciphers::provider(&options.ciphers, &versions)?);
         let verifier = Arc::new(verifier(&options, &provider)?);
         let builder = rustls::ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&options.version_min.up_to(Version::Tls13))
+            .with_protocol_versions(&versions)
             .map_err(|error| ConfigError::of_options(Flaw::Unfit(error)))?
             .dangerous() // rustls calls every verifier but its own so
             .with_custom_certificate_verifier(verifier);

@@ -25,6 +25,11 @@ pub struct ClientOptions {
     pub identity: Option<Identity>,
     /// The oldest version that is spoken.
     pub version_min: Version,
+    /// The newest.
+    pub version_max: Version,
+    /// The cipher suites that are offered, as IANA names them, the preferred one first; none: all
+    /// there are.
+    pub ciphers: Vec<String>,
     /// Protocols offered, the preferred one first (RFC 7301); none: nothing is said about it.
     pub alpn: Vec<Vec<u8>>,
     /// The name asked for and checked, instead of the host's.
@@ -45,6 +50,8 @@ impl Default for ClientOptions {
             pins: Vec::new(),
             identity: None,
             version_min: Version::Tls12,
+            version_max: Version::Tls13,
+            ciphers: Vec::new(),
             alpn: vec![HTTP1.to_vec()],
             server_name: None,
             resumption_len: 256,

@@ -30,7 +30,8 @@ impl Certificates {
         file: &'a Path,
         pem: &'a Bytes,
     ) -> impl Iterator<Item = (&'a ServerTls, ServerOptions)> {
-        let concerned = self.shown.iter().filter(|(_, files)| files.iter().any(|it| it == file));
+        let concerned =
+            self.shown.iter().filter(move |(_, files)| files.iter().any(|it| it == file));
         concerned.map(move |(tls, files)| {
             let mut options = tls.options();
             let places = files.iter().zip(&mut options.identities);

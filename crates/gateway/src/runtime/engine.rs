@@ -48,7 +48,7 @@ impl Runtime {
     /// True once a stop was asked for and nobody is connected any more: who watches how a soft stop
     /// goes stays until then, or until the hard one.
     pub fn is_done(&self) -> bool {
-        self.ending.is_some() && (self.links.len() == 0 || self.is_cut)
+        self.ending.is_some() && (self.links.is_empty() || self.is_cut)
     }
 
     /// From now on the sockets are those of the next process.

@@ -38,8 +38,8 @@ impl Lines {
         let Some(len) = end(rest) else {
             return if rest.len() > LINE_SIZE_MAX { Err(TooLong) } else { Ok(None) };
         };
-        let mut asked = Asked::default();
-        asked.words = words(&String::from_utf8_lossy(&rest[..len]));
+        let words = words(&String::from_utf8_lossy(&rest[..len]));
+        let mut asked = Asked { words, payload: None };
         let mut taken = len + 1;
         if rest[len] == b'\n' && asked.words.last().is_some_and(|word| word == PAYLOAD) {
             let behind = &rest[taken..];

@@ -64,14 +64,14 @@ fn balance(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
             let word = Word { text: draws.to_owned(), column: word.column };
             Algorithm::Random { draws: number(&word, "how many are drawn", 1, DRAWS_MAX)? }
         }
-        ("rdp-cookie", _) => {
-            let message = "'balance rdp-cookie' is not supported: RDP is not looked into";
-            return Err(Fault::unknown(word.column, message));
+        ("rdp-cookie", name) => {
+            let text = format!("req.rdp_cookie({})", name.unwrap_or(RDP_COOKIE));
+            Algorithm::Hash(rules::expression(&Word { text, column: word.column }, line)?)
         }
         _ => {
             let message = format!(
                 "'{}' is no way to choose a server; there are roundrobin, static-rr, leastconn, \
-                 first, source, uri, url_param, hdr(name), hash and random",
+                 first, source, uri, url_param, hdr(name), rdp-cookie(name), hash and random",
                 word.text
             );
             return Err(Fault::new(word.column, message));
@@ -138,6 +138,9 @@ fn balance_factor(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     draft.backend.hash.balance_factor = factor;
     Ok(())
 }
+
+/// The cookie that names the user (MS-RDPBCGR, §2.2.1.1).
+const RDP_COOKIE: &str = "mstshash";
 
 /// As HAProxy draws.
 const DRAWS: u32 = 2;

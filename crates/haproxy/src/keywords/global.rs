@@ -18,6 +18,7 @@ pub(super) const ROWS: &[Keyword<Globals>] = &[
     row("maxconn", 0, "<number>", "connections of clients at a time", maxconn),
     row("ulimit-n", 0, "<number>", "descriptors that the process needs", ulimit_n),
     row("strict-limits", NO, "", "it does not start with fewer: so it is", strict_limits),
+    row("localpeer", 0, "<name>", "what HAPROXY_LOCALPEER is from then on", localpeer),
     row("pidfile", 0, "<file>", "where the number of the process is written", pidfile),
     row("user", 0, "<name>", "whose rights it has", user),
     row("uid", 0, "<number>", "the same, by number", uid),
@@ -35,6 +36,7 @@ pub(super) const ROWS: &[Keyword<Globals>] = &[
     row("node", 0, "<name>", "what the statistics call this machine", node),
     row("description", 0, "<text>", "what the statistics say of it", description),
     row("spread-checks", 0, "<percent>", "checks come earlier or later by so much", spread_checks),
+    row("max-spread-checks", 0, "<time>", "in which first checks begin", max_spread_checks),
     row("tune.maxaccept", 0, "<number>", "connections accepted in a turn", accept_max),
     row("tune.bufsize", 0, "<bytes>", "what a message's head may take", head_size_max),
     row("tune.http.maxhdr", 0, "<number>", "fields that a head may have", fields_max),
@@ -86,6 +88,12 @@ fn ulimit_n(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
 
 fn strict_limits(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     globals.model.lenient_limits = line.said == Said::No;
+    Ok(())
+}
+
+fn localpeer(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let name = line.word("a name")?.text;
+    globals.variables.push(("HAPROXY_LOCALPEER".to_owned(), Some(name)));
     Ok(())
 }
 
@@ -161,6 +169,12 @@ fn description(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> 
 
 fn spread_checks(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     globals.model.spread_checks = number(&line.word("a number of percent")?, "it", 0, 50)?;
+    Ok(())
+}
+
+fn max_spread_checks(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let time = duration(&line.word("a time")?, "it", Unit::Millis)?;
+    globals.model.first_checks_within = (!time.is_zero()).then_some(time);
     Ok(())
 }
 

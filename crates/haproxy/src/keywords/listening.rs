@@ -7,7 +7,7 @@ use crate::line::Line;
 use crate::model::{Capture, Mode};
 use crate::parameters::bind;
 use crate::rules;
-use crate::table::{BACKEND, BOTH, DEFAULTS, FRONT, FRONTEND, HTTP, Keyword, STRICT, row};
+use crate::table::{BACKEND, BOTH, FRONT, FRONTEND, HTTP, Keyword, STRICT, row};
 use crate::values::{number, one_of};
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[
@@ -65,15 +65,6 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
         "<name> len <length>",
         "a cookie for the log",
         capture_cookie,
-    ),
-    row("clitcpka-cnt", DEFAULTS | FRONTEND, "<count>", "accepted: the system's is used", skip_one),
-    row("clitcpka-idle", DEFAULTS | FRONTEND, "<time>", "accepted: the system's is used", skip_one),
-    row(
-        "clitcpka-intvl",
-        DEFAULTS | FRONTEND,
-        "<time>",
-        "accepted: the system's is used",
-        skip_one,
     ),
 ];
 
@@ -202,10 +193,6 @@ fn capture_cookie(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let Capture { field, len } = capture(line)?;
     draft.frontend.cookie_capture = Some((field, len));
     Ok(())
-}
-
-fn skip_one(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    line.word("a value").map(drop)
 }
 
 /// `declare capture`: a slot that rules fill.

@@ -4,6 +4,7 @@ use fulmar_rules::{Fault, Word};
 
 use crate::draft::{Draft, Globals, LogFormat};
 use crate::line::{Line, Said};
+use crate::machine::host_name;
 use crate::model::{LogAddress, LogLine, LogTarget};
 use crate::rules;
 use crate::table::{BOTH, FRONT, Keyword, NO, row};
@@ -166,14 +167,9 @@ fn proxy_tag(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn send_hostname(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    let own = || {
-        let read = line.machine.read("/proc/sys/kernel/hostname".as_ref());
-        let name = read.map(|name| String::from_utf8_lossy(&name).trim().to_owned());
-        name.unwrap_or_else(|_| "localhost".to_owned())
-    };
     let name = match line.words.next() {
         Some(word) => word.text.clone(),
-        None => own(),
+        None => host_name(line.machine),
     };
     globals.model.log_hostname = Some(name);
     Ok(())

@@ -10,6 +10,8 @@ mod known;
 mod listening;
 mod log;
 mod option;
+mod probes;
+mod protocols;
 mod rules;
 mod serving;
 mod sparing;
@@ -26,7 +28,7 @@ pub(crate) use known::{
     ACCEPTED_GLOBAL, ACCEPTED_PROXY, UNSUPPORTED_GLOBAL, UNSUPPORTED_PROXY, accepted,
 };
 pub(crate) use listening::backlog_of;
-pub(crate) use serving::source_address;
+pub(crate) use serving::{interface, source_address};
 pub(crate) use stats::level as socket_level;
 pub(crate) use tls::{suites12, suites13, version as tls_version};
 pub(crate) use userlist::{ROWS as USERLIST, UserlistDraft};
@@ -42,10 +44,12 @@ pub(crate) const PROXY: &[&[Keyword<Draft>]] = &[
     sparing::ROWS,
     timeout::ROWS,
     option::ROWS,
+    probes::ROWS,
     rules::ROWS,
     balance::ROWS,
     cookie::ROWS,
     check::ROWS,
+    protocols::ROWS,
     log::PROXY,
     errors::ROWS,
     stats::PROXY,

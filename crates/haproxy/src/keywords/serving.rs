@@ -7,7 +7,7 @@ use fulmar_rules::{Fault, Point, Word};
 use crate::draft::{Draft, Reference};
 use crate::line::Line;
 use crate::model::{RetryOn, Reuse};
-use crate::parameters::server;
+use crate::parameters::server::{self, ServerDraft};
 use crate::rules;
 use crate::table::{BACK, BACKEND, HTTP, Keyword, STRICT, row};
 use crate::values::address::{Ports, Written};
@@ -20,6 +20,13 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
         "<name> <address>[:<port>] [<parameter>...]",
         "where requests go",
         server_line,
+    ),
+    row(
+        "server-template",
+        BACKEND | STRICT,
+        "<prefix> <number> | <first>-<last> <address>[:<port>] [<parameter>...]",
+        "several servers, each at the next address of a name",
+        server_template,
     ),
     row("default-server", BACK | STRICT, "<parameter>...", "what its servers say", default_server),
     row(
@@ -43,13 +50,19 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
         ignore_persist,
     ),
     row("max-keep-alive-queue", BACK, "<number>", "accepted: queues are short", skip_one),
-    row("srvtcpka-cnt", BACK, "<count>", "accepted: the system's is used", skip_one),
-    row("srvtcpka-idle", BACK, "<time>", "accepted: the system's is used", skip_one),
-    row("srvtcpka-intvl", BACK, "<time>", "accepted: the system's is used", skip_one),
 ];
 
 fn server_line(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let server = server::parse(draft, line)?;
+    add(draft, server)
+}
+
+fn server_template(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let servers = server::parse_template(draft, line)?;
+    servers.into_iter().try_for_each(|server| add(draft, server))
+}
+
+fn add(draft: &mut Draft, server: ServerDraft) -> Result<(), Fault> {
     let twin = draft.servers.iter().find(|other| other.model.name == server.model.name);
     if let Some(twin) = twin {
         let name = &server.model.name;
@@ -136,11 +149,22 @@ fn reuse(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 
 fn source(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     draft.backend.source = Some(source_address(line)?);
-    if let Some(word) = line.words.next() {
-        let message = format!("'{}' is not supported behind the address of 'source'", word.text);
-        return Err(Fault::unknown(word.column, message));
+    draft.backend.interface = interface(line)?;
+    match line.words.next() {
+        Some(word) => Err(Fault::unknown(word.column, format!("'{}': {NO_USESRC}", word.text))),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// `interface` behind the address of `source`.
+pub(crate) fn interface(line: &mut Line<'_>) -> Result<Option<String>, Fault> {
+    if let Some(word) = line.words.peek().filter(|word| word.text == "usesrc") {
+        return Err(Fault::unknown(word.column, format!("'usesrc': {NO_USESRC}")));
+    }
+    match line.words.take("interface") {
+        true => Ok(Some(line.word("the name of an interface")?.text)),
+        false => Ok(None),
+    }
 }
 
 /// The address that connections come from; port 0 is any.
@@ -177,3 +201,6 @@ const RETRIES_MAX: u32 = 1000;
 
 /// Statuses that can be tried again.
 const RETRIED: [u16; 10] = [401, 403, 404, 408, 425, 500, 501, 502, 503, 504];
+
+const NO_USESRC: &str = "connections do not come from addresses of others, which needs privileges \
+                         while they are made; 'send-proxy' tells the client's address";

@@ -32,7 +32,7 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
         "tcp-response inspect-delay",
         BACK | NAMED,
         "<time>",
-        "accepted: content rules of responses wait as long as the response",
+        "how long those of responses do",
         response_inspect_delay,
     ),
 ];
@@ -110,6 +110,7 @@ fn inspect_delay(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn response_inspect_delay(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    time(line).map(drop)
+fn response_inspect_delay(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.backend.response_inspect_delay = time(line)?;
+    Ok(())
 }

@@ -47,6 +47,8 @@ pub struct Backend {
     pub inspect_delay: Option<Duration>,
     /// `tcp-response content`.
     pub response_content_rules: Vec<TcpRule>,
+    /// `tcp-response inspect-delay`.
+    pub response_inspect_delay: Option<Duration>,
     /// `http-request`. Those of a `listen` section are its frontend's.
     pub request_rules: Vec<HttpRule>,
     /// `http-response`. Those of a `listen` section are its frontend's.
@@ -84,6 +86,8 @@ pub struct Backend {
     pub stats: Option<Arc<StatsPage>>,
     /// `source`: the address that connections come from, unless a server says otherwise.
     pub source: Option<std::net::SocketAddr>,
+    /// And the network interface that they leave by.
+    pub interface: Option<String>,
 }
 
 /// Stick tables are rarer, and not there yet; no value of this type exists.

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::Place;
 
@@ -32,6 +33,12 @@ pub struct Bind {
     pub permissions: Option<u32>,
     /// See above.
     pub owner: (Option<u32>, Option<u32>),
+    /// `tcp-ut`: how long bytes may stay unacknowledged.
+    pub user_timeout: Option<Duration>,
+    /// `mss`: the largest segment that clients are told of.
+    pub segment_size_max: Option<u16>,
+    /// `tfo`: TCP Fast Open.
+    pub fast_open: bool,
     /// `ssl`.
     pub tls: Option<BindTls>,
 }

@@ -49,6 +49,8 @@ pub struct Global {
     pub description: Option<String>,
     /// `spread-checks`: checks come up to so many percent earlier or later.
     pub spread_checks: u8,
+    /// `max-spread-checks`: the first checks of all servers begin within so long.
+    pub first_checks_within: Option<Duration>,
     /// `tune.` settings that mean something here.
     pub tune: Tune,
     /// Variables of the process, set at the start (`set-var`, `set-var-fmt`): name and value.

@@ -20,10 +20,10 @@ pub use frontend::{
     LogTarget, StatsPage, Target, UseBackend,
 };
 pub use global::{Global, Level, StatsSocket, Tune};
-pub use options::{ForwardFor, HttpMode, Options, Splice};
+pub use options::{ForwardFor, HttpMode, Options, ProbeTimes, Splice};
 pub use server::{
-    Check, CheckKind, CheckRequest, Expect, Expected, Observe, OnError, Resolve, RetryOn, Reuse,
-    Server, ServerAddress, ServerCheck, ServerProxy, ServerTls, TcpStep,
+    Check, CheckKind, CheckProtocol, CheckRequest, Expect, Expected, MySqlLogin, Observe, OnError,
+    Resolve, RetryOn, Reuse, Server, ServerAddress, ServerCheck, ServerProxy, ServerTls, TcpStep,
 };
 
 /// A configuration that was read without an error.

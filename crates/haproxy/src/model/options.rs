@@ -1,6 +1,7 @@
 //! What `option` lines and their relatives say to both sides.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// Options that frontends and backends have alike. What a frontend does not say may be said by the
 /// backend that an exchange ends up in: `None` is "not said".
@@ -26,6 +27,10 @@ pub struct Options {
     pub client_probes: bool,
     /// `option srvtcpka`, `tcpka`.
     pub server_probes: bool,
+    /// `clitcpka-cnt`, `-idle`, `-intvl`.
+    pub client_probe_times: ProbeTimes,
+    /// `srvtcpka-cnt`, `-idle`, `-intvl`.
+    pub server_probe_times: ProbeTimes,
     /// `option http-no-delay`, `tcp-smart-accept`, `tcp-smart-connect`, `nolinger`,
     /// `http-use-htx` and their like: accepted, and always so or without meaning here.
     pub contstats: bool,
@@ -38,6 +43,17 @@ pub struct Options {
     pub independent_streams: bool,
     /// `option socket-stats`: listeners are counted, and shown, one by one.
     pub socket_stats: bool,
+}
+
+/// TCP's probes on a silent connection (tcp(7)); `None`: as the kernel has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProbeTimes {
+    /// Probes without an answer.
+    pub count: Option<u8>,
+    /// Silence before the first.
+    pub idle: Option<Duration>,
+    /// Between two.
+    pub interval: Option<Duration>,
 }
 
 /// What becomes of connections between exchanges.

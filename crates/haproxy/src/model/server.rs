@@ -56,6 +56,8 @@ pub struct Server {
     pub tls: Option<ServerTls>,
     /// `source`.
     pub source: Option<SocketAddr>,
+    /// `source ... interface`.
+    pub interface: Option<String>,
     /// `pool-max-conn`: idle connections that are kept; `None`: no limit of its own.
     pub idle_max: Option<usize>,
     /// `pool-purge-delay`: idle for so long; 5 s.
@@ -143,11 +145,49 @@ pub enum CheckKind {
         /// Requests, one after the other, each with what is expected.
         steps: Vec<CheckRequest>,
     },
+    /// `option smtpchk` and its like.
+    Protocol(CheckProtocol),
     /// `option tcp-check`: bytes sent, and bytes expected, in order.
     Tcp {
         /// Steps.
         steps: Vec<TcpStep>,
     },
+}
+
+/// A protocol that checks speak a little of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CheckProtocol {
+    /// `option smtpchk`.
+    Smtp {
+        /// `HELO localhost`, or what is said instead.
+        hello: String,
+    },
+    /// `option redis-check`.
+    Redis,
+    /// `option pgsql-check`.
+    PostgreSql {
+        /// Who logs in; no password is sent.
+        user: String,
+    },
+    /// `option mysql-check`.
+    MySql {
+        /// If nobody logs in, the greeting is enough.
+        login: Option<MySqlLogin>,
+    },
+    /// `option ldap-check`.
+    Ldap,
+    /// `option ssl-hello-chk`.
+    SslHello,
+}
+
+/// Who logs in, without a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MySqlLogin {
+    /// The name.
+    pub user: String,
+    /// As before version 4.1.
+    pub is_old: bool,
 }
 
 /// A request of a check, and what is expected.
@@ -286,6 +326,10 @@ pub struct ServerTls {
     pub version_min: Option<TlsVersion>,
     /// `ssl-max-ver`.
     pub version_max: Option<TlsVersion>,
+    /// `no-ssl-reuse`: every handshake is a full one.
+    pub always_anew: bool,
+    /// `crl-file`: certificates that have been revoked.
+    pub crl_file: Option<PathBuf>,
     /// `ciphers` and `ciphersuites`, as rustls names what is left of them; empty: its defaults.
     pub suites: Vec<String>,
 }

@@ -1,6 +1,7 @@
 //! `bind` lines (HAProxy's configuration manual, §5.1).
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use fulmar_rules::{Fault, Word};
 
@@ -12,7 +13,7 @@ use crate::line::Line;
 use crate::model::{BindAddress, BindTls, ClientVerify, Level, Place};
 use crate::table::{Keyword, Unsupported, row};
 use crate::values::address::{Ports, Written};
-use crate::values::{number, one_of};
+use crate::values::{Unit, duration, number, one_of};
 
 /// A `bind` line, or one of its addresses: several ports of it are several of `bound`.
 #[derive(Clone, Debug)]
@@ -27,6 +28,9 @@ pub(crate) struct BindDraft {
     pub(crate) defer_accept: bool,
     pub(crate) v6only: Option<bool>,
     pub(crate) interface: Option<String>,
+    pub(crate) user_timeout: Option<Duration>,
+    pub(crate) segment_size_max: Option<u16>,
+    pub(crate) fast_open: bool,
     pub(crate) permissions: Option<u32>,
     pub(crate) owner: (Option<u32>, Option<u32>),
     /// Of a runtime socket.
@@ -52,6 +56,9 @@ const ROWS: &[Keyword<BindDraft>] = &[
     row("v4v6", 0, "", "an address of IPv6 takes connections of IPv4, too", v4v6),
     row("v6only", 0, "", "it does not", v6only),
     row("interface", 0, "<name>", "only what arrives there", interface),
+    row("mss", 0, "<bytes>", "the largest segment that clients are told of", mss),
+    row("tcp-ut", 0, "<time>", "how long bytes may stay unacknowledged", user_timeout),
+    row("tfo", 0, "", "bytes may come with the first packet (TCP Fast Open)", fast_open),
     row("mode", 0, "<octal>", "permissions of a Unix socket", mode),
     row("user", 0, "<name>", "its owner", user),
     row("uid", 0, "<number>", "the same, by number", uid),
@@ -77,7 +84,6 @@ pub(crate) const ACCEPTED: &[(&str, usize)] = &[
     ("crt-ignore-err", 1),
     ("curves", 1),
     ("ecdhe", 1),
-    ("mss", 1),
     ("nice", 1),
     ("no-ca-names", 0),
     ("no-sslv3", 0),
@@ -88,8 +94,6 @@ pub(crate) const ACCEPTED: &[(&str, usize)] = &[
     ("process", 1),
     ("severity-output", 1),
     ("shards", 1),
-    ("tcp-ut", 1),
-    ("tfo", 0),
     ("thread", 1),
 ];
 
@@ -130,6 +134,9 @@ pub(crate) fn parse(line: &mut Line<'_>) -> Result<Vec<BindDraft>, Fault> {
         defer_accept: false,
         v6only: None,
         interface: None,
+        user_timeout: None,
+        segment_size_max: None,
+        fast_open: false,
         permissions: None,
         owner: (None, None),
         level: None,
@@ -231,6 +238,21 @@ fn v6only(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
 
 fn interface(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     bind.interface = Some(line.word("an interface")?.text);
+    Ok(())
+}
+
+fn mss(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.segment_size_max = Some(number(&line.word("a number of bytes")?, "it", 1, u16::MAX)?);
+    Ok(())
+}
+
+fn user_timeout(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.user_timeout = Some(duration(&line.word("a time")?, "it", Unit::Millis)?);
+    Ok(())
+}
+
+fn fast_open(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    bind.fast_open = true;
     Ok(())
 }
 

@@ -98,6 +98,7 @@ fn unsaid() -> Server {
         send_proxy: ServerProxy::None,
         tls: None,
         source: None,
+        interface: None,
         idle_max: None,
         idle_timeout: IDLE,
         reuse_max: None,
@@ -153,6 +154,9 @@ const ROWS: &[Keyword<ServerDraft>] = &[
     row("verifyhost", 0, "<name>", "the name that has to be in it", verifyhost),
     row("ca-file", 0, "<file> | @system-ca", "who signs it", ca_file),
     row("crt", 0, "<file>", "our own certificate", crt),
+    row("crl-file", 0, "<file>", "certificates that have been revoked", crl_file),
+    row("no-ssl-reuse", 0, "", "every handshake is a full one", no_ssl_reuse),
+    row("ssl-reuse", 0, "", "sessions are resumed, which is the default", ssl_reuse),
     row("sni", 0, "<expression>", "the name that is asked for", sni),
     row("source", 0, "<address>", "where connections come from", source),
     row("pool-max-conn", 0, "<number>", "idle connections that are kept", idle_max),
@@ -177,7 +181,6 @@ pub(crate) const ACCEPTED: &[(&str, usize)] = &[
     ("check-alpn", 1),
     ("no-agent-check", 0),
     ("no-sslv3", 0),
-    ("no-ssl-reuse", 0),
     ("no-tfo", 0),
     ("no-tls-tickets", 0),
     ("no-tlsv10", 0),
@@ -189,7 +192,6 @@ pub(crate) const ACCEPTED: &[(&str, usize)] = &[
     ("resolve-net", 1),
     ("resolve-opts", 1),
     ("resolve-prefer", 1),
-    ("ssl-reuse", 0),
     ("stick", 0),
     ("tfo", 0),
     ("tls-tickets", 0),
@@ -203,7 +205,6 @@ pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
     (("agent-port", "agents are not asked"), 1),
     (("agent-send", "agents are not asked"), 1),
     (("check-via-socks4", "SOCKS is not spoken"), 0),
-    (("crl-file", "lists of revoked certificates are not looked at"), 1),
     (("force-sslv3", "1.2 is the oldest version"), 0),
     (("force-tlsv10", "1.2 is the oldest version"), 0),
     (("force-tlsv11", "1.2 is the oldest version"), 0),
@@ -218,12 +219,54 @@ pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
 
 /// Reads a `server` line.
 pub(crate) fn parse(draft: &Draft, line: &mut Line<'_>) -> Result<ServerDraft, Fault> {
+    let name = name(line)?;
+    let (mut server, address) = unplaced(draft, name, line)?;
+    server.model.address = resolved(&server, &address, line, 0)?;
+    server.finish(&address, line)?;
+    Ok(server)
+}
+
+/// Reads a `server-template` line: as many servers as it says, and each has the next address of the
+/// name. Those beyond the last one are down.
+pub(crate) fn parse_template(
+    draft: &Draft,
+    line: &mut Line<'_>,
+) -> Result<Vec<ServerDraft>, Fault> {
+    let prefix = name(line)?;
+    let range = line.word("how many there are")?;
+    let (first, last) = range.text.split_once('-').unwrap_or(("1", &range.text));
+    let bound = |text: &str| {
+        let word = Word { text: text.to_owned(), column: range.column };
+        number(&word, "the number of a server", 1, SERVERS_MAX)
+    };
+    let numbers = bound(first)?..=bound(last)?;
+    let (template, address) = unplaced(draft, prefix, line)?;
+    let mut servers = Vec::new();
+    for (at, number) in numbers.enumerate() {
+        let mut server = template.clone();
+        server.id = None;
+        server.model.name = format!("{}{number}", template.model.name);
+        server.model.address = resolved(&server, &address, line, at)?;
+        server.finish(&address, line)?;
+        servers.push(server);
+    }
+    Ok(servers)
+}
+
+fn name(line: &mut Line<'_>) -> Result<Word, Fault> {
     let name = line.word("the name of a server")?;
     let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
-    if let Some(c) = name.text.chars().find(|&c| !is_known(c)) {
-        let message = format!("'{c}' may not stand in a name: letters, digits, - _ . : may");
-        return Err(Fault::new(name.column, message));
+    match name.text.chars().find(|&c| !is_known(c)) {
+        None => Ok(name),
+        Some(c) => {
+            let message = format!("'{c}' may not stand in a name: letters, digits, - _ . : may");
+            Err(Fault::new(name.column, message))
+        }
     }
+}
+
+/// Everything but where it is, and the word that says that.
+fn unplaced(draft: &Draft, name: Word, line: &mut Line<'_>) -> Result<(ServerDraft, Word), Fault> {
     let address = line.word("the address of a server")?;
     let mut server = draft.default_server.clone();
     server.column = name.column;
@@ -231,9 +274,7 @@ pub(crate) fn parse(draft: &Draft, line: &mut Line<'_>) -> Result<ServerDraft, F
     server.model.place = line.spot.place.clone();
     server.model.written_address = line.expanded(&address)?;
     parameters(&mut server, line)?;
-    server.model.address = resolved(&server, &address, line)?;
-    server.finish(&address, line)?;
-    Ok(server)
+    Ok((server, address))
 }
 
 /// Reads a `default-server` line.
@@ -254,10 +295,12 @@ fn parameters(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault
     super::read(server, line, TABLES, ACCEPTED, UNSUPPORTED, what)
 }
 
+/// `nth`: which address of a name, from 0.
 fn resolved(
     server: &ServerDraft,
     word: &Word,
     line: &mut Line<'_>,
+    nth: usize,
 ) -> Result<ServerAddress, Fault> {
     let wrong = |message| Fault::new(word.column, message);
     let text = &server.model.written_address;
@@ -269,7 +312,12 @@ fn resolved(
         }
         Written::Ip(host, ports) => (host, ports),
     };
-    let ip = match host.resolve(line.machine).or_else(|wrong| server.fallback.ok_or(wrong)) {
+    let found = match host.resolve_nth(line.machine, nth) {
+        Ok(None) => return Ok(ServerAddress::Unresolved(text.clone())),
+        Ok(Some(ip)) => Ok(ip),
+        Err(why) => Err(why),
+    };
+    let ip = match found.or_else(|wrong| server.fallback.ok_or(wrong)) {
         Ok(ip) => ip,
         Err(_) if server.resolve == Resolve::None => {
             return Ok(ServerAddress::Unresolved(text.clone()));
@@ -588,6 +636,24 @@ fn crt(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
+fn crl_file(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let column = line.words.column();
+    let path = line.path("a file with revoked certificates", line.globals.ca_base.as_ref())?;
+    readable(&path, column, line)?;
+    server.tls.crl_file = Some(path);
+    Ok(())
+}
+
+fn no_ssl_reuse(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.tls.always_anew = true;
+    Ok(())
+}
+
+fn ssl_reuse(server: &mut ServerDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    server.tls.always_anew = false;
+    Ok(())
+}
+
 fn readable(path: &std::path::Path, column: u32, line: &Line<'_>) -> Result<(), Fault> {
     let read = line.machine.read(path);
     read.map(drop).map_err(|error| {
@@ -603,6 +669,7 @@ fn sni(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
 
 fn source(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     server.model.source = Some(keywords::source_address(line)?);
+    server.model.interface = keywords::interface(line)?;
     Ok(())
 }
 
@@ -652,6 +719,9 @@ fn init_addr(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault>
     }
     Ok(())
 }
+
+/// Of one `server-template`.
+const SERVERS_MAX: u32 = 10_000;
 
 /// `inter`, where it is not said.
 const INTERVAL: Duration = Duration::from_secs(2);

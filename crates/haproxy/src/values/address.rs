@@ -125,8 +125,22 @@ impl Host {
     /// # Errors
     /// There is none.
     pub(crate) fn resolve(&self, machine: &dyn Machine) -> Result<IpAddr, String> {
+        let first = self.resolve_nth(machine, 0)?;
+        Ok(first.expect("there is a first one, or an error"))
+    }
+
+    /// One of a name's addresses, from 0, of which each counts once; `None`: there are fewer. An
+    /// address is itself, whichever is asked for.
+    ///
+    /// # Errors
+    /// There is none at all.
+    pub(crate) fn resolve_nth(
+        &self,
+        machine: &dyn Machine,
+        nth: usize,
+    ) -> Result<Option<IpAddr>, String> {
         let (name, family) = match self {
-            Self::Known(ip) => return Ok(*ip),
+            Self::Known(ip) => return Ok(Some(*ip)),
             Self::Name(name, family) => (name, family),
         };
         let wanted = |ip: &IpAddr| match family {
@@ -136,8 +150,16 @@ impl Host {
         };
         let found = machine.resolve(name);
         let found = found.map_err(|error| format!("'{name}' cannot be resolved: {error}"))?;
-        let first = found.into_iter().find(wanted);
-        first.ok_or_else(|| format!("'{name}' has no address of this kind"))
+        let mut all: Vec<IpAddr> = Vec::new();
+        for ip in found.into_iter().filter(wanted) {
+            if !all.contains(&ip) {
+                all.push(ip);
+            }
+        }
+        match all.is_empty() {
+            true => Err(format!("'{name}' has no address of this kind")),
+            false => Ok(all.get(nth).copied()),
+        }
     }
 }
 

@@ -213,7 +213,8 @@ impl Checks {
     }
 }
 
-/// All servers with `check`, by backend, then by server: their first checks are spread over the shortest interval.
+/// All servers with `check`, by backend, then by server: their first checks are spread over their
+/// intervals, or within `max-spread-checks`.
 fn targets(now: Instant, live: &Live) -> Vec<Target> {
     let mut found = Vec::new();
     let works = |it: &(usize, &LiveBackend)| !it.1.config.disabled;
@@ -222,14 +223,14 @@ fn targets(now: Instant, live: &Live) -> Vec<Target> {
         let checked = servers.filter_map(|(server, it)| Some((server, it.check.as_ref()?)));
         found.extend(checked.map(|(server, check)| (BackendId(at), server, check)));
     }
-    let shortest = found.iter().map(|it| it.2.interval).min().unwrap_or_default();
+    let within = live.config.global.first_checks_within.unwrap_or(Duration::MAX);
     let count = u32::try_from(found.len()).unwrap_or(u32::MAX).max(1);
-    let first = |at: usize| {
+    let first = |at: usize, check: &ServerCheck| {
         let at = u32::try_from(at).unwrap_or(u32::MAX);
-        now + shortest.mul_f64(f64::from(at) / f64::from(count))
+        now + check.interval.min(within).mul_f64(f64::from(at) / f64::from(count))
     };
     let new = |(at, (backend, server, check)): (usize, (BackendId, usize, &ServerCheck))| {
-        Target::new(live, backend, server, check, first(at))
+        Target::new(live, backend, server, check, first(at, check))
     };
     found.into_iter().enumerate().map(new).collect()
 }

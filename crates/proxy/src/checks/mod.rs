@@ -20,6 +20,7 @@ mod talk;
 
 mod dialogue;
 mod http;
+mod protocol;
 mod reply;
 mod subject;
 

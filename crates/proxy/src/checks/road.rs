@@ -13,7 +13,7 @@ use fulmar_tls::{ClientOptions, ClientTls, ConfigError, Verify};
 
 use super::subject::Checked;
 use super::talk::Way;
-use crate::upstream::Opening;
+use crate::upstream::{Opening, endpoint};
 
 /// How a check gets to its server.
 #[derive(Debug)]
@@ -67,8 +67,7 @@ impl Road {
                 Some(Box::new(session) as Box<dyn Layer>)
             }
         };
-        let local = live.config.source.or(checked.backend.config.source);
-        let endpoint = Endpoint { peer, local, interface: None, keep_alive: None };
+        let endpoint = endpoint(&checked.backend.config, &live.config, peer);
         let header =
             (check.send_proxy && way == Way::Usual).then(|| header(live.config.send_proxy));
         let (endpoint, layer) =

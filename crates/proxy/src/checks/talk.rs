@@ -5,6 +5,7 @@ use fulmar_haproxy::model::{CheckKind, TcpStep};
 
 use super::dialogue::Dialogue;
 use super::http::Http;
+use super::protocol::Speech;
 use super::status::{CheckStatus, Finding};
 use super::subject::Checked;
 
@@ -41,6 +42,7 @@ pub(super) enum Talk {
     Connect,
     Http(Box<Http>),
     Tcp(Dialogue),
+    Protocol(Speech),
 }
 
 impl Talk {
@@ -50,6 +52,7 @@ impl Talk {
             CheckKind::Http { steps } if !steps.is_empty() => {
                 (Self::Http(Box::default()), Way::Usual)
             }
+            CheckKind::Protocol(_) => (Self::Protocol(Speech::default()), Way::Usual),
             CheckKind::Tcp { steps } => match steps.first() {
                 Some(&TcpStep::Connect { port, tls }) => {
                     (Self::Tcp(Dialogue::at(1)), Way::Said { port, tls })
@@ -65,6 +68,7 @@ impl Talk {
         match (self, &server.backend.config.check.kind) {
             (Self::Http(http), CheckKind::Http { steps }) => Step::Say(http.begin(steps, server)),
             (Self::Tcp(dialogue), CheckKind::Tcp { steps }) => dialogue.begin(steps, tls),
+            (Self::Protocol(_), CheckKind::Protocol(protocol)) => Speech::begin(protocol),
             _ => Step::Done(Vec::new(), stood(tls)),
         }
     }
@@ -74,6 +78,9 @@ impl Talk {
         match (self, &server.backend.config.check.kind) {
             (Self::Http(http), CheckKind::Http { steps }) => http.hear(steps, server, bytes, end),
             (Self::Tcp(dialogue), CheckKind::Tcp { steps }) => dialogue.hear(steps, bytes, end),
+            (Self::Protocol(speech), CheckKind::Protocol(protocol)) => {
+                speech.hear(protocol, bytes, end)
+            }
             _ => Step::Say(Vec::new()),
         }
     }

@@ -4,9 +4,10 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{Exchange as Asked, Links, SocketId, Timeouts, TimeoutsId};
-use fulmar_haproxy::{Backend, Frontend, Mode, Server};
+use fulmar_haproxy::{Backend, Config, Frontend, Mode, Server};
 use fulmar_proto::{ClientConnection, ServerConnection};
 
+use crate::asks::asks_line;
 use crate::http::exchange::Exchange;
 use crate::http::pool::Pool;
 use crate::http::seat::Seat;
@@ -43,6 +44,8 @@ pub(super) struct Entrance {
     pub(super) kept: TimeoutsId,
     /// The same at the end of the proxy: who has been idle for a while is not about to ask.
     pub(super) parting: TimeoutsId,
+    /// The first line of requests is kept, as somebody asks for it.
+    pub(super) keeps_line: bool,
 }
 
 /// The connections of a server.
@@ -82,7 +85,8 @@ impl Desk {
         servers: &mut Links<ClientConnection, Seat>,
     ) -> Self {
         let mut pool = Pool::default();
-        let frontends = live.frontends.iter().map(|it| entrance(&it.config, clients)).collect();
+        let frontends = live.frontends.iter();
+        let frontends = frontends.map(|it| entrance(&live.config, &it.config, clients)).collect();
         let mut exit = |backend: &LiveBackend, server: &LiveServer| Exit {
             timeouts: servers.add_timeouts(server_timeouts(&backend.config, &server.config)),
             shelf: pool.add(),
@@ -143,7 +147,11 @@ impl Desk {
     }
 }
 
-fn entrance(frontend: &Frontend, clients: &mut Links<ServerConnection, Session>) -> Entrance {
+fn entrance(
+    config: &Config,
+    frontend: &Frontend,
+    clients: &mut Links<ServerConnection, Session>,
+) -> Entrance {
     let kept = client_timeouts(frontend);
     let times = &frontend.timeouts;
     let fresh = Timeouts { idle: times.http_request.or(times.client), ..kept };
@@ -153,6 +161,7 @@ fn entrance(frontend: &Frontend, clients: &mut Links<ServerConnection, Session>)
         fresh: clients.add_timeouts(fresh),
         kept: clients.add_timeouts(kept),
         parting: clients.add_timeouts(parting),
+        keeps_line: asks_line(config, frontend),
     }
 }
 

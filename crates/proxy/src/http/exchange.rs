@@ -179,8 +179,10 @@ pub(super) struct Body {
     pub(super) owed: usize,
     /// All of it so far, to be sent again.
     pub(super) replay: Vec<u8>,
-    /// It has grown beyond what is kept, and some of it was passed on: it cannot be sent again.
+    /// It has grown beyond what is kept: once some of it was passed on, it cannot be sent again.
     pub(super) gone: bool,
+    /// Some of it was passed on.
+    pub(super) passed: bool,
     /// All of it has been received.
     pub(super) ended: bool,
     pub(super) trailers: HeaderBuf,
@@ -204,6 +206,9 @@ impl Body {
 
     /// All of it is to be passed on again. False if it cannot be.
     pub(super) fn rewind(&mut self) -> bool {
+        if !std::mem::take(&mut self.passed) {
+            return true; // all of it still waits
+        }
         if self.gone {
             return false;
         }

@@ -186,15 +186,15 @@ fn again(
     failure: &Failure,
 ) -> Result<Again, GivenUp> {
     let harmless = !seat.sent || exchange.is_idempotent();
-    let stale = matches!(failure, Failure::Empty | Failure::Reset(_))
-        && seat.uses > 1
-        && !exchange.was_stale;
+    let silent = matches!(failure, Failure::Empty | Failure::Reset(_)) && !seat.heard;
+    let stale = silent && seat.uses > 1 && !exchange.was_stale;
     let on = &backend.retry_on;
     let wanted = match failure {
         Failure::Refused(_) | Failure::ConnectTimeout | Failure::Layer(_) => on.connection_failure,
-        Failure::Empty | Failure::Reset(_) => on.empty_response,
+        Failure::Empty | Failure::Reset(_) if silent => on.empty_response,
         Failure::Silent => on.response_timeout,
-        Failure::Junk(_) => on.junk_response,
+        // The beginning of an answer is no answer either.
+        Failure::Empty | Failure::Reset(_) | Failure::Junk(_) => on.junk_response,
         Failure::Status(status) => on.statuses.contains(status),
     };
     match () {
@@ -260,7 +260,10 @@ fn told(failure: &Failure) -> (u16, Ended) {
         Failure::Refused(_) | Failure::Layer(_) => (503, Ended(b'S', b'C')),
         Failure::ConnectTimeout => (503, Ended(b's', b'C')),
         Failure::Silent => (504, Ended(b's', b'H')),
-        Failure::Empty | Failure::Reset(_) | Failure::Status(_) => (502, Ended(b'S', b'H')),
+        Failure::Empty
+        | Failure::Reset(_)
+        | Failure::Status(_)
+        | Failure::Junk(PeerError::UnexpectedEof) => (502, Ended(b'S', b'H')),
         Failure::Junk(_) => (502, Ended(b'P', b'H')),
     }
 }

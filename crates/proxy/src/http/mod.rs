@@ -28,6 +28,7 @@ mod seat;
 mod session;
 
 mod desk;
+mod errands;
 mod pool;
 
 mod door;
@@ -80,90 +81,6 @@ impl Http {
         Self { clients, servers, desk }
     }
 
-    /// Does what had to wait.
-    fn settle(&mut self, now: Instant, shared: &mut Shared) {
-        while let Some(errand) = self.desk.next() {
-            self.run(now, shared, errand);
-        }
-    }
-
-    fn run(&mut self, now: Instant, shared: &mut Shared, errand: Errand) {
-        let Self { clients, servers, desk, .. } = self;
-        match errand {
-            Errand::Touch(socket) if clients.owns(socket) => {
-                clients.touch(now, socket, &mut Requests { servers, desk, shared });
-            }
-            Errand::Touch(socket) => {
-                servers.touch(now, socket, &mut Replies { clients, desk, shared });
-            }
-            Errand::GoOn(asked) => {
-                let mut requests = Requests { servers, desk, shared };
-                if let Some(client) = clients.get_mut(asked.socket) {
-                    requests.go_on(now, asked, client);
-                    clients.touch(now, asked.socket, &mut requests);
-                }
-            }
-            Errand::Serve(backend, server) => {
-                let mut requests = Requests { servers, desk, shared };
-                while let Some((asked, server)) = requests.next(backend, server) {
-                    match clients.get_mut(asked.socket) {
-                        Some(client) => requests.admit(now, asked, client, server),
-                        None => requests.shared.live.backends[backend].group.leave(server),
-                    }
-                    clients.touch(now, asked.socket, &mut requests);
-                }
-            }
-            Errand::Free(socket) => self.free(now, shared, socket),
-            Errand::Close(socket) if clients.owns(socket) => {
-                clients.cut(now, socket, &mut Requests { servers, desk, shared });
-            }
-            Errand::Close(socket) => {
-                servers.cut(now, socket, &mut Replies { clients, desk, shared });
-            }
-            Errand::Limit(socket, time) => {
-                let Some((_, seat)) = servers.get(socket) else { return };
-                let (backend, server) = seat.place();
-                let live = &shared.live.backends[backend];
-                let usual = desk::server_timeouts(&live.config, &live.servers[server].config);
-                if servers.timeouts_len() < LIMITS_LEN_MAX {
-                    let limit = Some(time);
-                    let own = Timeouts { answer: limit, body: limit, send: limit, ..usual };
-                    let own = servers.add_timeouts(own);
-                    servers.set_timeouts(socket, own);
-                }
-            }
-            Errand::Timer(socket, deadline) => clients.set_timer(socket, deadline),
-            Errand::Deadlines(socket, timeouts) => clients.set_timeouts(socket, timeouts),
-        }
-    }
-
-    /// The connection of a server has ended an exchange: it is kept, if it may be.
-    fn free(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
-        let at = self.servers.position(socket);
-        let Some((connection, seat)) = self.servers.get_mut(socket) else { return };
-        if seat.client.is_some() {
-            return;
-        }
-        let (backend, server) = seat.place();
-        let live = &shared.live.backends[backend];
-        let (config, member) = (&live.servers[server].config, &live.group.members()[server]);
-        let counters = &live.servers[server].counters[shared.thread];
-        let used_up = config.reuse_max.is_some_and(|max| seat.uses > max);
-        let full = config.idle_max.is_some_and(|max| self.desk.pool.idle(seat.shelf) >= max);
-        let shed = seat.sheds != member.sheds() || seat.moved != member.moved();
-        let ends = used_up || shed || shared.ending || (full && !seat.private);
-        if ends {
-            connection.close_after();
-        } else if connection.vacancy() > 0 && !seat.private {
-            self.desk.pool.park(seat.shelf, at, seat.is_proven());
-            counters.add(Counter::IdleConnections, 1);
-        }
-        let usual = self.desk.servers[backend][server].timeouts;
-        self.servers.set_timeouts(socket, usual);
-        let Self { clients, servers, desk, .. } = self;
-        servers.touch(now, socket, &mut Replies { clients, desk, shared });
-    }
-
     /// A client has sent something: a part of a head, or something that is none.
     fn look(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
         let Self { clients, servers, desk } = self;
@@ -183,18 +100,6 @@ impl Http {
         let Some((connection, session)) = clients.get_mut(socket) else { return };
         let queued = connection.queued().max(u64::from(sends)); // a layer may hold the last of it
         Requests { servers, desk, shared }.depart(now, session, queued);
-    }
-
-    /// Ends exchanges with servers whose sessions were to be shut down.
-    fn shed(&mut self, now: Instant, shared: &mut Shared) {
-        for socket in self.servers.sockets() {
-            let Some((_, seat)) = self.servers.get(socket) else { continue };
-            let (backend, server) = seat.place();
-            if shared.live.backends[backend].group.members()[server].sheds() != seat.sheds {
-                let Self { clients, servers, desk, .. } = self;
-                servers.cut(now, socket, &mut Replies { clients, desk, shared });
-            }
-        }
     }
 }
 

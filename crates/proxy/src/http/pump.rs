@@ -20,6 +20,7 @@ pub(super) fn up(
         && let Some(bytes) = body.waiting.pop_front()
     {
         let size = bytes.len();
+        body.passed = true;
         if server.send_data(stream, Segment::Bytes(bytes)).is_err() {
             return server.reset(stream, 0); // the client says more than it declared: never so
         }

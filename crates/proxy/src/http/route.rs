@@ -189,7 +189,7 @@ impl Requests<'_> {
     fn arrive(&self, now: Instant, session: &mut Session, exchange: &mut Exchange) -> Decision {
         let frontend = &self.shared.live.frontends[session.bind().frontend].config;
         exchange.capture_request(frontend);
-        if !frontend.logs.is_empty() {
+        if self.desk.frontends[session.bind().frontend].keeps_line {
             exchange.keep_line();
         }
         if let Some((format, _)) = &frontend.unique_id {

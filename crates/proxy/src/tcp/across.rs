@@ -12,7 +12,7 @@ use fulmar_engine::{End, Handler, Links, SocketId};
 use fulmar_proto::{Connection, Event, Raw, RawConnection, Segment};
 use fulmar_semantics::proxy_protocol;
 
-use super::session::{Sessions, Stage, Tls};
+use super::session::{Introduction, Sessions, Stage, Tls};
 
 /// Connections of clients, or of servers.
 pub(super) type Side = Links<RawConnection, Seat>;
@@ -51,6 +51,8 @@ pub(super) enum Work {
     Heard(u32),
     /// The server's connection stands.
     Reached(u32),
+    /// The server has said something, or that it says no more, and rules wait for it.
+    Answered(u32),
     /// This side says nothing more, or is not heard any more.
     Ended(u32, Way),
     /// There is room on this side again.
@@ -105,6 +107,14 @@ impl Across<'_> {
             }
             Way::Server => {
                 session.answered += size as u64;
+                if let Some(answer) = &mut session.answer {
+                    answer.pending.push(bytes);
+                    match answer.pending.is_full() {
+                        true => seat.owe(size),
+                        false => from.release(RawConnection::STREAM, size),
+                    }
+                    return self.desk.work.push_back(Work::Answered(seat.session));
+                }
                 session.client
             }
         };
@@ -138,6 +148,10 @@ impl Across<'_> {
 
     fn handle_end(&mut self, now: Instant, seat: &Seat) {
         let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
+        if let (Way::Server, Some(answer)) = (self.from, &mut session.answer) {
+            answer.pending.ended = true;
+            return self.desk.work.push_back(Work::Answered(seat.session));
+        }
         self.desk.work.push_back(match (self.from, session.stage) {
             (Way::Client, Stage::Relaying) | (Way::Server, _) => {
                 Work::Ended(seat.session, self.from)
@@ -204,7 +218,7 @@ impl Handler<RawConnection, Seat> for Across<'_> {
         if self.from == Way::Client
             && let Some(header) = info.downcast_ref::<proxy_protocol::Header>()
         {
-            session.told_by_proxy = true;
+            session.introduction = Introduction::Heard;
             if header.addresses.is_some() {
                 session.set_source(header.source());
                 session.set_destination(header.destination());

@@ -7,9 +7,10 @@ use std::time::Instant;
 use fulmar_engine::SocketId;
 use fulmar_proto::{Layer, RawConnection};
 use fulmar_rules::tcp::{TcpRule, TcpVerdict, run_tcp};
+use fulmar_semantics::proxy_protocol::ProxyProtocol;
 
 use super::across::{Seat, Way};
-use super::session::{Session, Stage};
+use super::session::{Introduction, Session, Stage};
 use super::subject::Visit;
 use super::{Tcp, Work};
 use crate::counters::Counter;
@@ -35,10 +36,24 @@ impl Tcp {
         if shared.local.is_some() {
             session.set_destination(shared.local);
         }
-        if refuses(now, &frontend.config.connection_rules, shared, &mut session) {
-            count(frontend, bind, shared.thread, Counter::DeniedConnections);
-            return None;
+        let binds = &frontend.config.binds;
+        if binds.get(bind.bind).is_some_and(|it| it.accepts_proxy) {
+            session.introduction = Introduction::Awaited;
         }
+        let before = session.introduction;
+        let refusal = refuses(now, &frontend.config.connection_rules, shared, &mut session);
+        if refusal.is_some() {
+            count(frontend, bind, shared.thread, Counter::DeniedConnections);
+        }
+        match refusal {
+            Some(Refusal::Closed) => return None,
+            Some(Refusal::Silent) => return Some(self.vanish_at_once(now)),
+            None => {}
+        }
+        let layer = match session.introduction == before {
+            true => layer,
+            false => Some(Box::new(ProxyProtocol::new(layer)) as Box<dyn Layer>),
+        };
         count(frontend, bind, shared.thread, Counter::SessionsTotal);
         count(frontend, bind, shared.thread, Counter::Sessions);
         let number = self.desk.sessions.insert(session);
@@ -66,21 +81,32 @@ impl Tcp {
                 count(frontend, bind, shared.thread, Counter::TlsResumed);
             }
         }
-        if refuses(now, &frontend.config.session_rules, shared, session) {
+        let refusal = refuses(now, &frontend.config.session_rules, shared, session);
+        if let Some(refusal) = refusal {
+            session.stage = Stage::Opening; // nothing is told of it
             count(frontend, bind, shared.thread, Counter::DeniedSessions);
-            return self.drop_client(now, number);
+            return match refusal {
+                Refusal::Closed => self.cut_client(now, number),
+                Refusal::Silent => self.vanish(now, number),
+            };
         }
         self.begin_to_inspect(now, shared, number);
     }
 
-    /// The client is closed without a word, and nothing is told of it.
-    fn drop_client(&mut self, now: Instant, number: u32) {
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
-        session.stage = Stage::Opening;
-        if let Some(socket) = session.client {
-            let (clients, mut across) = self.side_of(Way::Client);
-            clients.cut(now, socket, &mut across);
-        }
+    /// A client is forgotten before anything is known of it, and does not hear of it.
+    fn vanish_at_once(&mut self, now: Instant) -> SocketId {
+        let (clients, mut across) = self.side_of(Way::Client);
+        let connection = RawConnection::default();
+        let socket = clients.insert(now, None, connection, Seat::new(u32::MAX), &mut across);
+        clients.vanish(now, socket, &mut across);
+        socket
+    }
+
+    /// The client is forgotten, and does not hear of it; why has been noted.
+    pub(super) fn vanish(&mut self, now: Instant, number: u32) {
+        let Some(client) = self.desk.sessions.get(number).and_then(|it| it.client) else { return };
+        let (clients, mut across) = self.side_of(Way::Client);
+        clients.vanish(now, client, &mut across);
     }
 
     /// A client ended its side while nobody was reading: with `abortonclose`, it takes back what
@@ -105,11 +131,23 @@ pub(super) fn count(frontend: &LiveFrontend, bind: BindId, thread: usize, counte
     frontend.listeners[bind.bind][thread].add(counter, 1);
 }
 
-/// True if rules that cannot wait are against a session.
-fn refuses(now: Instant, rules: &[TcpRule], shared: &Shared, session: &mut Session) -> bool {
-    !rules.is_empty()
-        && match run_tcp(rules, &mut Visit { shared, session, now, complete: true }) {
-            TcpVerdict::Accept | TcpVerdict::Wait => false,
-            TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::SilentDrop => true,
-        }
+/// What becomes of a client that is not wanted.
+#[derive(Clone, Copy, Debug)]
+enum Refusal {
+    Closed,
+    Silent,
+}
+
+/// What rules that cannot wait have against a session.
+fn refuses(
+    now: Instant,
+    rules: &[TcpRule],
+    shared: &Shared,
+    session: &mut Session,
+) -> Option<Refusal> {
+    match run_tcp(rules, &mut Visit { shared, session, now, complete: true }) {
+        TcpVerdict::Accept | TcpVerdict::Wait => None,
+        TcpVerdict::Reject | TcpVerdict::Close => Some(Refusal::Closed),
+        TcpVerdict::SilentDrop => Some(Refusal::Silent),
+    }
 }

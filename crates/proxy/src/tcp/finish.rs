@@ -7,7 +7,6 @@ use std::time::Instant;
 use fulmar_balance::Health;
 use fulmar_engine::End;
 use fulmar_haproxy::{BackendId, Mode, ServerId};
-use fulmar_tls::TlsError;
 
 use super::Tcp;
 use super::across::Way;
@@ -34,11 +33,13 @@ impl Tcp {
             Way::Client => session.client = None,
             Way::Server => session.server = None,
         }
-        if let (Way::Client, Stage::Opening, End::Layer(error)) = (way, session.stage, &end)
-            && error.is::<TlsError>()
-        {
-            let frontend = &shared.live.frontends[session.bind.frontend];
-            super::admit::count(frontend, session.bind, shared.thread, Counter::TlsFailures);
+        if let (Way::Server, Some(answer)) = (way, &mut session.answer) {
+            answer.pending.ended = true;
+            self.judge(now, shared, number);
+        }
+        let Some(session) = self.desk.sessions.get(number) else { return };
+        if (way, session.stage) == (Way::Client, Stage::Opening) {
+            self.handle_unborn(now, shared, session, &end);
         }
         match (way, session.stage) {
             (Way::Server, Stage::Connecting) if session.ending.is_none() => {
@@ -166,7 +167,8 @@ impl Tcp {
             return;
         }
         let known = session.stage != Stage::Opening;
-        let as_soon = session.stage == Stage::Relaying;
+        let told = session.times.connected.is_some() && self.early_lines[session.bind.frontend];
+        let says_nothing = session.received == 0;
         session.end(Ending::NORMAL);
         self.leave(now, shared, number);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
@@ -174,8 +176,8 @@ impl Tcp {
         count(now, shared, session);
         let bind = session.bind;
         let frontend = &shared.live.frontends[bind.frontend].config;
-        let told = as_soon && frontend.log_options.as_soon_as_possible;
-        if known && !told {
+        let is_null = says_nothing && frontend.log_options.dont_log_null;
+        if known && !told && !is_null {
             self.log(now, shared, number);
         }
         self.desk.sessions.remove(number);
@@ -191,10 +193,7 @@ impl Tcp {
         let failed = session.redispatched
             || session.retries > 0
             || session.ending.is_some_and(|it| it.by != By::Nobody);
-        if frontend.logs.is_empty()
-            || (options.dont_log_null && session.received == 0)
-            || (options.dont_log_normal && !failed)
-        {
+        if frontend.logs.is_empty() || (options.dont_log_normal && !failed) {
             return;
         }
         let severity = match (session.log_level, failed && options.separate_errors) {

@@ -52,8 +52,13 @@ impl Tcp {
                 let until = until.map(|ms| session.accepted + Duration::from_millis(ms.into()));
                 self.set_timer(number, until);
             }
-            TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::SilentDrop => {
-                self.deny(now, shared, number);
+            TcpVerdict::Reject | TcpVerdict::Close => {
+                self.note_denied(shared, number);
+                self.cut_client(now, number);
+            }
+            TcpVerdict::SilentDrop => {
+                self.note_denied(shared, number);
+                self.vanish(now, number);
             }
             TcpVerdict::Accept | TcpVerdict::Wait => {
                 if waits {
@@ -68,13 +73,12 @@ impl Tcp {
     }
 
     /// A rule has rejected the session.
-    fn deny(&mut self, now: Instant, shared: &Shared, number: u32) {
+    fn note_denied(&mut self, shared: &Shared, number: u32) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         session.end(Ending { by: By::Proxy, when: When::Request });
         let bind = session.bind;
         let frontend = &shared.live.frontends[bind.frontend];
         super::admit::count(frontend, bind, shared.thread, Counter::DeniedRequests);
-        self.cut_client(now, number);
     }
 
     /// Chooses the backend.

@@ -20,10 +20,13 @@ mod admit;
 mod inspect;
 mod reach;
 
+mod answer;
+
 mod finish;
 mod late;
 mod record;
 mod subject;
+mod unborn;
 
 use std::io;
 use std::net::SocketAddr;
@@ -50,6 +53,8 @@ pub(crate) struct Tcp {
     limits: Limits,
     /// Sessions that wait for a place.
     queues: Queues<u32>,
+    /// By frontend: a line of its log is complete once the server's connection stands.
+    early_lines: Box<[bool]>,
     /// How often each server's sessions were to be shut down, by backend.
     sheds: Vec<Box<[u32]>>,
 }
@@ -64,7 +69,9 @@ impl Tcp {
         let sheds = shared.live.backends.iter();
         let sheds = sheds.map(|it| it.group.members().iter().map(Member::sheds).collect());
         let (desk, sheds) = (Desk::default(), sheds.collect());
-        Self { clients, servers, desk, limits, queues, sheds }
+        let frontends = shared.live.frontends.iter();
+        let early_lines = frontends.map(|it| record::is_early(&it.config)).collect();
+        Self { clients, servers, desk, limits, queues, early_lines, sheds }
     }
 
     /// The side that a socket belongs to, and who hears of it.
@@ -88,6 +95,7 @@ impl Tcp {
                 Work::Opened(session) => self.handle_opened(now, shared, session),
                 Work::Heard(session) => self.handle_heard(now, shared, session),
                 Work::Reached(session) => self.handle_reached(now, shared, session),
+                Work::Answered(session) => self.judge(now, shared, session),
                 Work::Ended(session, way) => self.handle_ended(now, shared, session, way),
                 Work::Left(session) => self.handle_left(now, shared, session),
                 Work::Timer(session) => self.handle_session_timer(now, shared, session),

@@ -16,6 +16,7 @@ use super::ending::{By, Ending, When};
 use super::session::{Session, Stage};
 use super::subject::View;
 use crate::balancing::hasher;
+use crate::checks::Observation;
 use crate::counters::Counter;
 use crate::queues::Queues;
 use crate::shared::Shared;
@@ -155,6 +156,8 @@ impl Tcp {
         let (Some(backend), Some(target)) = (session.backend, session.target) else { return };
         session.stage = Stage::Connecting;
         let pending = session.pending.share();
+        let is_judged = !live.backends[backend.0].config.response_content_rules.is_empty();
+        session.answer = is_judged.then(Box::default);
         let there = &live.backends[backend.0];
         let server = &there.servers[target.0];
         server.counters[shared.thread].add(Counter::SessionsTotal, 1);
@@ -202,6 +205,7 @@ impl Tcp {
         if let (Some(backend), Some(target)) = (session.backend, session.target) {
             let there = &shared.live.backends[backend.0];
             there.servers[target.0].counters[shared.thread].add(Counter::Connections, 1);
+            shared.live.observe(backend, target.0, Observation::Connected);
         }
         self.begin_to_relay(shared, number);
         let Some(server) = server else { return };
@@ -217,13 +221,11 @@ impl Tcp {
             let (clients, mut across) = self.side_of(Way::Client);
             release(now, clients, client, &mut across);
         }
-        if shared.live.frontends[self.frontend_of(number)].config.log_options.as_soon_as_possible {
+        let frontend = self.desk.sessions.get(number).map(|session| session.bind.frontend);
+        if frontend.is_some_and(|frontend| self.early_lines[frontend]) {
             self.log(now, shared, number);
         }
-    }
-
-    fn frontend_of(&self, number: u32) -> usize {
-        self.desk.sessions.get(number).map_or(0, |session| session.bind.frontend)
+        self.begin_to_judge(now, shared, number);
     }
 
     /// The server could not be reached: perhaps again, perhaps another one (HAProxy's manual,
@@ -243,6 +245,9 @@ impl Tcp {
         let counters =
             [&there.counters[shared.thread], &there.servers[target.0].counters[shared.thread]];
         let late = error.kind() == io::ErrorKind::TimedOut;
+        if !is_exhaustion(error) {
+            live.observe(backend, target.0, Observation::Unconnected);
+        }
         if session.retries >= there.config.retries {
             counters.iter().for_each(|it| it.add(Counter::ConnectErrors, 1));
             let by = match late {
@@ -282,7 +287,8 @@ impl Tcp {
                 self.fail(now, shared, number, By::ServerTimeout, When::Queue);
             }
             Stage::Pausing => self.connect(now, shared, number),
-            Stage::Opening | Stage::Connecting | Stage::Relaying | Stage::Over => {}
+            Stage::Relaying => self.judge(now, shared, number),
+            Stage::Opening | Stage::Connecting | Stage::Over => {}
         }
     }
 

@@ -1,9 +1,12 @@
 //! What a line of the log tells of a session (HAProxy's manual, §8.2.2 and §8.2.6).
 
 use std::borrow::Cow;
+use std::cell::Cell;
+use std::net::SocketAddr;
 
-use fulmar_rules::Sample;
-use fulmar_rules::subject::LogField;
+use fulmar_haproxy::Frontend;
+use fulmar_rules::subject::{Fact, LogField, Payload, Variable};
+use fulmar_rules::{RequestHead, ResponseHead, Sample, Subject};
 
 use super::ending::Ending;
 use super::subject::{View, text};
@@ -107,7 +110,7 @@ impl<'a> View<'a> {
     }
 
     /// Where the server is.
-    fn server(self) -> Option<std::net::SocketAddr> {
+    fn server(self) -> Option<SocketAddr> {
         let (backend, target) = (self.here().backend()?, self.session.target?);
         backend.group.members()[target.0].address().or_else(|| {
             match backend.servers[target.0].config.address {
@@ -120,4 +123,72 @@ impl<'a> View<'a> {
 
 fn owned(text: String) -> Option<Sample<'static>> {
     Some(Sample::Text(Cow::Owned(text.into_bytes())))
+}
+
+/// True if a frontend's lines tell nothing that is not known once the server's connection stands,
+/// or are not to wait for it (`option logasap`).
+pub(super) fn is_early(frontend: &Frontend) -> bool {
+    let ends = Ends::default();
+    frontend.log_format.render(&ends, &mut Vec::new());
+    frontend.log_options.as_soon_as_possible || !ends.0.get()
+}
+
+/// Notes whether anything was asked that only the end of a session tells.
+#[derive(Debug, Default)]
+struct Ends(Cell<bool>);
+
+impl Subject for Ends {
+    fn request(&self) -> Option<&RequestHead> {
+        None
+    }
+
+    fn response(&self) -> Option<&ResponseHead> {
+        None
+    }
+
+    fn source(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    fn destination(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    fn payload(&self) -> Payload<'_> {
+        Payload { bytes: &[], complete: true }
+    }
+
+    fn variable(&self, _: &Variable) -> Option<Sample<'_>> {
+        None
+    }
+
+    fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
+        let early = match fact {
+            Fact::Log(field) => matches!(
+                field,
+                LogField::Accepted
+                    | LogField::RequestBegan
+                    | LogField::Frontend
+                    | LogField::FrontendTransport
+                    | LogField::FrontendAddress
+                    | LogField::FrontendPort
+                    | LogField::ClientAddress
+                    | LogField::ClientPort
+                    | LogField::Backend
+                    | LogField::Server
+                    | LogField::ServerAddress
+                    | LogField::ServerPort
+                    | LogField::ServerLocalAddress
+                    | LogField::ServerLocalPort
+                    | LogField::RequestCounter
+                    | LogField::LogCounter
+                    | LogField::RequestCaptures
+                    | LogField::TlsCipher
+                    | LogField::TlsVersion
+            ),
+            _ => true,
+        };
+        self.0.set(self.0.get() || !early);
+        None
+    }
 }

@@ -14,6 +14,7 @@ use fulmar_rules::subject::Variable;
 use fulmar_semantics::proxy_protocol;
 use fulmar_tls::{Info, Version};
 
+use super::answer::Answer;
 use super::ending::Ending;
 use crate::shared::BindId;
 
@@ -26,8 +27,7 @@ pub(super) struct Session {
     pub(super) client: Option<SocketId>,
     /// `None` before there is one, and when it is gone.
     pub(super) server: Option<SocketId>,
-    /// There was such a header.
-    pub(super) told_by_proxy: bool,
+    pub(super) introduction: Introduction,
     /// Where the client connects from, as far as it is believed.
     pub(super) source: Option<SocketAddr>,
     pub(super) backend: Option<BackendId>,
@@ -42,6 +42,8 @@ pub(super) struct Session {
     pub(super) redispatched: bool,
     /// What the client said before there was a server.
     pub(super) pending: Pending,
+    /// What the server has said, while rules have not let it pass.
+    pub(super) answer: Option<Box<Answer>>,
     /// Its place among those who waited, when it began to; from 1.
     pub(super) queue_position: u32,
     /// What only some sessions have.
@@ -145,6 +147,17 @@ pub(super) enum Rules {
     Backend,
 }
 
+/// The PROXY header in front of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Introduction {
+    /// Nobody asks for one.
+    None,
+    /// It has to come first.
+    Awaited,
+    /// It has come.
+    Heard,
+}
+
 /// When things happened; `None`: never.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Times {
@@ -210,7 +223,7 @@ impl Session {
             stage: Stage::Opening,
             client: None,
             server: None,
-            told_by_proxy: false,
+            introduction: Introduction::None,
             source: peer,
             backend: None,
             target: None,
@@ -219,6 +232,7 @@ impl Session {
             retries: 0,
             redispatched: false,
             pending: Pending::default(),
+            answer: None,
             queue_position: 0,
             traits: None,
             log_level: None,

@@ -9,7 +9,7 @@ use fulmar_rules::exchange::{Effect, Exchange, Slot};
 use fulmar_rules::subject::{Fact, Payload, Scope, Variable};
 use fulmar_rules::{RequestHead, ResponseHead, Sample, Subject};
 
-use super::session::{Session, Traits};
+use super::session::{Introduction, Session, Traits};
 use crate::facts::{Here, number};
 use crate::shared::Shared;
 
@@ -69,6 +69,13 @@ impl<'a> View<'a> {
         Payload { bytes: self.session.pending.bytes(), complete: self.complete }
     }
 
+    /// What the server has said, while rules look at it.
+    fn answered(self) -> Payload<'a> {
+        let answer = self.session.answer.as_ref();
+        let bytes = answer.map_or(&[][..], |answer| answer.pending.bytes());
+        Payload { bytes, complete: self.complete }
+    }
+
     fn variable_of(self, variable: &Variable) -> Option<Sample<'a>> {
         let found = self.session.traits.as_ref()?.variables.iter();
         found.into_iter().find(|(name, _)| name == variable).map(|(_, value)| borrowed(value))
@@ -78,7 +85,7 @@ impl<'a> View<'a> {
         let session = self.session;
         match fact {
             Fact::Log(field) => self.field(*field),
-            Fact::ReceivedProxy => Some(Sample::Bool(session.told_by_proxy)),
+            Fact::ReceivedProxy => Some(Sample::Bool(session.introduction == Introduction::Heard)),
             Fact::ConnectionSource => session.peer().map(|it| Sample::Address(it.ip())),
             Fact::Tls => Some(Sample::Bool(self.tls().is_some())),
             Fact::TlsServerName => text(self.tls()?.server_name.as_deref()?),
@@ -132,6 +139,10 @@ impl Subject for View<'_> {
         self.seen()
     }
 
+    fn response_payload(&self) -> Payload<'_> {
+        self.answered()
+    }
+
     fn variable(&self, variable: &Variable) -> Option<Sample<'_>> {
         self.variable_of(variable)
     }
@@ -162,6 +173,10 @@ impl Subject for Visit<'_> {
 
     fn payload(&self) -> Payload<'_> {
         self.view().seen()
+    }
+
+    fn response_payload(&self) -> Payload<'_> {
+        self.view().answered()
     }
 
     fn variable(&self, variable: &Variable) -> Option<Sample<'_>> {
@@ -198,6 +213,7 @@ impl Exchange for Visit<'_> {
                 captures.retain(|(slot, _)| *slot != at);
                 captures.push((at, value));
             }
+            Effect::ExpectProxy => self.session.introduction = Introduction::Awaited,
             Effect::LogLevel(level) => self.session.log_level = Some(level),
             Effect::Source(address) => self.session.set_source(Some(address)),
             Effect::Destination(address) => self.session.set_destination(Some(address)),

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use fulmar_engine::{Endpoint, KeepAlive, Peer};
-use fulmar_haproxy::model::{ServerAddress, ServerProxy};
+use fulmar_haproxy::model::{ProbeTimes, ServerAddress, ServerProxy};
 use fulmar_haproxy::{Backend, Server};
 use fulmar_proto::Layer;
 use fulmar_semantics::proxy_protocol::{self, Addresses, Extras, Header, Transport};
@@ -73,8 +73,8 @@ impl Destination<'_> {
             Some(moved) => Peer::Ip(moved),
             None => peer(&server.address, client.destination)?,
         };
-        let keep_alive = self.backend.options.server_probes.then_some(PROBES);
-        let local = server.source.or(self.backend.source);
+        let options = &self.backend.options;
+        let keep_alive = options.server_probes.then(|| probes(options.server_probe_times));
         let tls = match &self.server.tls {
             None => None,
             Some(Err(error)) => return Err(io::Error::other(error.to_string())),
@@ -89,10 +89,30 @@ impl Destination<'_> {
             }
         };
         Ok(Opening {
-            endpoint: Endpoint { peer, local, interface: None, keep_alive },
+            endpoint: Endpoint { keep_alive, ..endpoint(self.backend, server, peer) },
             header: header(server.send_proxy, client),
             tls,
         })
+    }
+}
+
+/// How every socket toward a server is made, those of checks too.
+pub(crate) fn endpoint(backend: &Backend, server: &Server, peer: Peer) -> Endpoint {
+    let interface = server.interface.as_ref().or(backend.interface.as_ref());
+    Endpoint {
+        local: server.source.or(backend.source),
+        interface: interface.map(|name| name.as_str().into()),
+        user_timeout: server.user_timeout,
+        ..peer.into()
+    }
+}
+
+/// TCP's probes: what a configuration does not say is as the kernel has it (tcp(7)).
+pub fn probes(times: ProbeTimes) -> KeepAlive {
+    KeepAlive {
+        idle: times.idle.unwrap_or(PROBES.idle),
+        interval: times.interval.unwrap_or(PROBES.interval),
+        count: times.count.unwrap_or(PROBES.count),
     }
 }
 
@@ -160,7 +180,7 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// As `option srvtcpka`: the kernel's own figures (tcp(7)).
+/// The kernel's own figures (tcp(7)).
 const PROBES: KeepAlive = KeepAlive {
     idle: std::time::Duration::from_secs(7_200),
     interval: std::time::Duration::from_secs(75),

@@ -4,5 +4,6 @@ mod destination;
 mod header;
 mod tls;
 
-pub(crate) use destination::{Client, Destination, Opening};
+pub use destination::probes;
+pub(crate) use destination::{Client, Destination, Opening, endpoint};
 pub(crate) use tls::client_tls;

@@ -21,6 +21,13 @@ pub(crate) fn client_tls(tls: &ServerTls) -> Result<ClientTls, ConfigError> {
             Some(TlsVersion::Tls13) => Version::Tls13,
             _ => Version::Tls12,
         },
+        version_max: match tls.version_max {
+            Some(TlsVersion::Tls12) => Version::Tls12,
+            _ => Version::Tls13,
+        },
+        ciphers: tls.suites.clone(),
+        revoked: tls.crl_file.iter().cloned().collect(),
+        resumption_len: if tls.always_anew { 0 } else { ClientOptions::default().resumption_len },
         alpn: tls.alpn.iter().map(|name| name.as_bytes().to_vec()).collect(),
         server_name: tls.verify_host.clone(),
         ..ClientOptions::default()

@@ -17,8 +17,8 @@ pub enum Standard {
     ConnectHttp,
     /// The same in mode `tcp`.
     ConnectTcp,
-    /// Without an `error-log-format`, what stands in front of the text that says why a connection
-    /// failed before there was anything else to tell.
+    /// Without an `error-log-format`, what stands in front of the name or number of the listener and
+    /// the text that says why a connection failed before there was anything else to tell.
     Error,
 }
 
@@ -43,7 +43,7 @@ impl Standard {
             Self::Tcp => "%ci:%cp [%t] %ft %b/%s %Tw/%Tc/%Tt %B %ts %ac/%fc/%bc/%sc/%rc %sq/%bq",
             Self::ConnectHttp => "Connect from %ci:%cp to %fi:%fp (%f/HTTP)",
             Self::ConnectTcp => "Connect from %ci:%cp to %fi:%fp (%f/TCP)",
-            Self::Error => "%ci:%cp [%t] %f/%[so_name]: ",
+            Self::Error => "%ci:%cp [%t] %f/",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a rule asks beside its condition: the expressions in it.
+//! What a rule asks beside its condition: the formats and the expressions of its action.
 
 use super::{HttpAction, HttpRule, RedirectTo, TimeoutValue, Value};
 use crate::expression::Expression;
@@ -6,8 +6,8 @@ use crate::format::Format;
 use crate::reply::{Reply, ReplyBody};
 
 impl HttpRule {
-    /// The expressions that its action evaluates.
-    pub fn expressions(&self) -> Vec<&Expression> {
+    /// The formats that its action renders.
+    pub fn formats(&self) -> Vec<&Format> {
         match &self.action {
             HttpAction::Deny(reply) | HttpAction::Tarpit(reply) | HttpAction::Return(reply) => {
                 of_reply(reply)
@@ -15,7 +15,7 @@ impl HttpRule {
             HttpAction::Redirect(redirect) => match &redirect.to {
                 RedirectTo::Location(format)
                 | RedirectTo::Prefix(format)
-                | RedirectTo::Scheme(format) => of_format(format),
+                | RedirectTo::Scheme(format) => vec![format],
             },
             HttpAction::Auth { realm: Some(format) }
             | HttpAction::AddField(_, format)
@@ -24,12 +24,23 @@ impl HttpRule {
             | HttpAction::SetTarget(_, format)
             | HttpAction::ReplaceTarget(_, _, format)
             | HttpAction::SetMethod(format)
-            | HttpAction::EarlyHint(_, format) => of_format(format),
+            | HttpAction::EarlyHint(_, format) => vec![format],
+            HttpAction::SetVariable(assignment) => match &assignment.value {
+                Value::Format(format) => vec![format],
+                Value::Expression(_) => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
+    }
+
+    /// The expressions that its action evaluates, those in its formats too.
+    pub fn expressions(&self) -> Vec<&Expression> {
+        match &self.action {
             HttpAction::SetVariable(assignment) => of_value(&assignment.value),
             HttpAction::Capture(capture) => vec![&capture.value],
             HttpAction::SetAddress(_, _, expression)
             | HttpAction::Timeout(_, TimeoutValue::Expression(expression)) => vec![expression],
-            _ => Vec::new(),
+            _ => self.formats().into_iter().flat_map(Format::expressions).collect(),
         }
     }
 }
@@ -38,18 +49,14 @@ impl HttpRule {
 pub(crate) fn of_value(value: &Value) -> Vec<&Expression> {
     match value {
         Value::Expression(expression) => vec![expression],
-        Value::Format(format) => of_format(format),
+        Value::Format(format) => format.expressions().collect(),
     }
 }
 
-fn of_format(format: &Format) -> Vec<&Expression> {
-    format.expressions().collect()
-}
-
-fn of_reply(reply: &Reply) -> Vec<&Expression> {
-    let fields = reply.fields.iter().flat_map(|(_, format)| format.expressions());
-    match &reply.body {
-        ReplyBody::Format(body) => fields.chain(body.expressions()).collect(),
-        _ => fields.collect(),
-    }
+fn of_reply(reply: &Reply) -> Vec<&Format> {
+    let body = match &reply.body {
+        ReplyBody::Format(body) => Some(body),
+        _ => None,
+    };
+    reply.fields.iter().map(|(_, format)| format).chain(body).collect()
 }

@@ -44,6 +44,7 @@ impl ProxyProtocol {
                 self.header = Some(header);
                 Ok(Opened::Replaced(self.next.take()))
             }
+            None if input.at_eof() => Err(HeaderError::Nothing),
             None if input.has_eof() => Err(HeaderError::UnexpectedEof),
             None => Ok(Opened::Blocked),
         }

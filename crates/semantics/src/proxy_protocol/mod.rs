@@ -127,6 +127,8 @@ pub enum HeaderError {
     BadExtra(u8),
     /// The checksum is another one.
     BadChecksum,
+    /// The connection ended in front of its first byte.
+    Nothing,
     /// The connection ended in front of its last byte.
     UnexpectedEof,
 }
@@ -148,6 +150,7 @@ impl fmt::Display for HeaderError {
                 write!(f, "the field {kind:#04x} of the PROXY header is malformed or repeated")
             }
             Self::BadChecksum => f.write_str("the checksum of the PROXY header is wrong"),
+            Self::Nothing => f.write_str("the connection ended before there was a PROXY header"),
             Self::UnexpectedEof => f.write_str("the connection ended inside the PROXY header"),
         }
     }

@@ -37,7 +37,8 @@ pub use process::{
     trim_memory,
 };
 pub use sockets::{
-    peer_process, peer_user, set_bind_address_no_port, set_defer_accept, set_interface, tcp_info,
+    peer_process, peer_user, set_bind_address_no_port, set_defer_accept, set_fast_open,
+    set_interface, set_segment_size_max, set_user_timeout, silence, tcp_info,
 };
 pub use temporary::{create_unnamed, link_unnamed, rename};
 pub use wake::Wakeup;

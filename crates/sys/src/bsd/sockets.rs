@@ -23,6 +23,38 @@ pub fn set_defer_accept(_: BorrowedFd<'_>, _: u8) -> io::Result<()> {
     Err(unsupported("TCP_DEFER_ACCEPT"))
 }
 
+/// Linux's `TCP_REPAIR`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn silence(_: BorrowedFd<'_>) -> io::Result<()> {
+    Err(unsupported("TCP_REPAIR"))
+}
+
+/// Linux's `TCP_USER_TIMEOUT`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn set_user_timeout(_: BorrowedFd<'_>, _: u32) -> io::Result<()> {
+    Err(unsupported("TCP_USER_TIMEOUT"))
+}
+
+/// Linux's `TCP_MAXSEG` of listeners.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn set_segment_size_max(_: BorrowedFd<'_>, _: u16) -> io::Result<()> {
+    Err(unsupported("TCP_MAXSEG"))
+}
+
+/// Linux's `TCP_FASTOPEN`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn set_fast_open(_: BorrowedFd<'_>, _: u16) -> io::Result<()> {
+    Err(unsupported("TCP_FASTOPEN"))
+}
+
 /// Linux's `SO_BINDTODEVICE`.
 ///
 /// # Errors

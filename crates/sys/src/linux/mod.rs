@@ -21,7 +21,8 @@ pub use process::{
 pub(crate) use sockets::{accept_into, socket_of};
 pub use sockets::{
     peer_process, peer_user, send_file, send_file_with_head, set_bind_address_no_port,
-    set_defer_accept, set_interface, set_no_signal, tcp_info,
+    set_defer_accept, set_fast_open, set_interface, set_no_signal, set_segment_size_max,
+    set_user_timeout, silence, tcp_info,
 };
 pub use temporary::{create_unnamed, link_unnamed, rename};
 pub use wake::Wakeup;

@@ -57,6 +57,44 @@ pub fn set_no_signal(_fd: BorrowedFd<'_>) -> io::Result<()> {
     Err(unsupported("SO_NOSIGPIPE"))
 }
 
+/// What is closed next says nothing to its peer: `TCP_REPAIR`, or, without `CAP_NET_ADMIN`, a hop
+/// limit of 1 (`IP_TTL`, `IPV6_UNICAST_HOPS`), so that whatever is sent ends at the first router.
+///
+/// # Errors
+/// As the manual page says: it is no TCP socket.
+pub fn silence(fd: BorrowedFd<'_>) -> io::Result<()> {
+    switch_on(fd, libc::IPPROTO_TCP, libc::TCP_REPAIR)
+        .or_else(|_| switch_on(fd, libc::IPPROTO_IP, libc::IP_TTL))
+        .or_else(|_| switch_on(fd, libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS))
+}
+
+/// `TCP_USER_TIMEOUT`: the connection fails when bytes have not been acknowledged for so long. What
+/// a listener accepts inherits it.
+///
+/// # Errors
+/// As the manual page says.
+pub fn set_user_timeout(fd: BorrowedFd<'_>, millis: u32) -> io::Result<()> {
+    let millis = libc::c_int::try_from(millis).unwrap_or(libc::c_int::MAX);
+    set_int(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, millis)
+}
+
+/// `TCP_MAXSEG`: the largest segment that is told to peers. What a listener accepts inherits it.
+///
+/// # Errors
+/// As the manual page says; `EINVAL` if the size is none.
+pub fn set_segment_size_max(fd: BorrowedFd<'_>, bytes: u16) -> io::Result<()> {
+    set_int(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, bytes.into())
+}
+
+/// `TCP_FASTOPEN`: a listener takes bytes along with the first packet (RFC 7413), of so many
+/// connections at a time that do not stand yet. Both ends must allow it (`net.ipv4.tcp_fastopen`).
+///
+/// # Errors
+/// As the manual page says.
+pub fn set_fast_open(fd: BorrowedFd<'_>, pending_max: u16) -> io::Result<()> {
+    set_int(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, pending_max.into())
+}
+
 /// `SO_BINDTODEVICE`: only through this network interface.
 ///
 /// # Errors

@@ -1,0 +1,61 @@
+//! TCP's probes on silent connections (`clitcpka-*`, `srvtcpka-*`).
+
+use std::time::Duration;
+
+use fulmar_rules::Fault;
+
+use crate::draft::Draft;
+use crate::line::Line;
+use crate::table::{BACK, FRONT, Keyword, row};
+use crate::values::{Unit, duration, number};
+
+pub(super) const ROWS: &[Keyword<Draft>] = &[
+    row("clitcpka-cnt", FRONT, "<count>", "probes of 'option clitcpka'", client_count),
+    row("clitcpka-idle", FRONT, "<time>", "silence before the first", client_idle),
+    row("clitcpka-intvl", FRONT, "<time>", "between two of them", client_interval),
+    row("srvtcpka-cnt", BACK, "<count>", "probes of 'option srvtcpka'", server_count),
+    row("srvtcpka-idle", BACK, "<time>", "silence before the first", server_idle),
+    row("srvtcpka-intvl", BACK, "<time>", "between two of them", server_interval),
+];
+
+fn count(line: &mut Line<'_>) -> Result<Option<u8>, Fault> {
+    Ok(Some(number(&line.word("a number")?, "it", 1, PROBES_MAX)?))
+}
+
+/// Seconds, where no unit is said.
+fn time(line: &mut Line<'_>) -> Result<Option<Duration>, Fault> {
+    Ok(Some(duration(&line.word("a time")?, "it", Unit::Seconds)?))
+}
+
+fn client_count(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.client_probe_times.count = count(line)?;
+    Ok(())
+}
+
+fn client_idle(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.client_probe_times.idle = time(line)?;
+    Ok(())
+}
+
+fn client_interval(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.client_probe_times.interval = time(line)?;
+    Ok(())
+}
+
+fn server_count(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.server_probe_times.count = count(line)?;
+    Ok(())
+}
+
+fn server_idle(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.server_probe_times.idle = time(line)?;
+    Ok(())
+}
+
+fn server_interval(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    draft.options.server_probe_times.interval = time(line)?;
+    Ok(())
+}
+
+/// `MAX_TCP_KEEPCNT` of Linux.
+const PROBES_MAX: u8 = 127;

@@ -1,0 +1,86 @@
+//! Checks that speak a little of a protocol: `option smtpchk` and its like.
+
+use fulmar_rules::Fault;
+
+use crate::checks::Chosen;
+use crate::draft::Draft;
+use crate::line::Line;
+use crate::model::{CheckProtocol, MySqlLogin};
+use crate::table::{BACK, Keyword, row};
+use crate::values::one_of;
+
+pub(super) const ROWS: &[Keyword<Draft>] = &[
+    row("option smtpchk", BACK, "[HELO | EHLO <name>]", "checks greet a mail server", smtp),
+    row("option redis-check", BACK, "", "checks say PING to a Redis server", redis),
+    row("option pgsql-check", BACK, "user <name>", "checks ask a PostgreSQL server in", pgsql),
+    row(
+        "option mysql-check",
+        BACK,
+        "[user <name> [pre-41 | post-41]]",
+        "checks hear a MySQL server's greeting, and log in",
+        mysql,
+    ),
+    row("option ldap-check", BACK, "", "checks bind to an LDAPv3 server, as nobody", ldap),
+    row("option ssl-hello-chk", BACK, "", "checks say hello as SSLv3 did", ssl_hello),
+];
+
+fn choose(draft: &mut Draft, protocol: CheckProtocol) {
+    draft.check.chosen = Chosen::Protocol(protocol);
+}
+
+fn smtp(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let words = line.words.rest();
+    let hello = match words {
+        [how, name, ..] if ["HELO", "EHLO"].contains(&&*how.text) => {
+            format!("{} {}", how.text, name.text)
+        }
+        _ => "HELO localhost".to_owned(),
+    };
+    choose(draft, CheckProtocol::Smtp { hello });
+    Ok(())
+}
+
+fn redis(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    choose(draft, CheckProtocol::Redis);
+    Ok(())
+}
+
+/// The name behind `user`.
+fn user(line: &mut Line<'_>) -> Result<String, Fault> {
+    let word = line.word("'user' and a name")?;
+    if word.text != "user" {
+        let message = format!("'{}': 'user' and a name are wanted here", word.text);
+        return Err(Fault::new(word.column, message));
+    }
+    Ok(line.word("the name of a user")?.text)
+}
+
+fn pgsql(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let user = user(line)?;
+    choose(draft, CheckProtocol::PostgreSql { user });
+    Ok(())
+}
+
+fn mysql(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let mut login = None;
+    if !line.words.is_empty() {
+        let user = user(line)?;
+        let is_old = match line.words.next().cloned() {
+            Some(word) => one_of(&word, "way to log in", &[("pre-41", true), ("post-41", false)])?,
+            None => false,
+        };
+        login = Some(MySqlLogin { user, is_old });
+    }
+    choose(draft, CheckProtocol::MySql { login });
+    Ok(())
+}
+
+fn ldap(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    choose(draft, CheckProtocol::Ldap);
+    Ok(())
+}
+
+fn ssl_hello(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
+    choose(draft, CheckProtocol::SslHello);
+    Ok(())
+}

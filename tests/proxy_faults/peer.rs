@@ -1,0 +1,191 @@
+//! One end of a connection, which does what a script says.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use rustix::net::sockopt::set_socket_linger;
+
+/// One thing that it does.
+pub(crate) enum Step {
+    Send(Vec<u8>),
+    /// Waits for what is to come.
+    Until(Box<dyn Fn(&[u8]) -> bool>),
+    /// Goes on as what has come says.
+    Then(Box<dyn FnOnce(&[u8]) -> Vec<Self>>),
+    /// Ends its side.
+    Fin,
+    /// Closes both sides.
+    Close,
+    Reset,
+    /// Reads nothing any more.
+    Deaf,
+    /// Does nothing any more, not even when the other side has ended.
+    Hold,
+}
+
+impl fmt::Debug for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Send(bytes) => write!(f, "Send({})", bytes.len()),
+            Self::Until(_) => f.write_str("Until"),
+            Self::Then(_) => f.write_str("Then"),
+            Self::Fin => f.write_str("Fin"),
+            Self::Close => f.write_str("Close"),
+            Self::Reset => f.write_str("Reset"),
+            Self::Deaf => f.write_str("Deaf"),
+            Self::Hold => f.write_str("Hold"),
+        }
+    }
+}
+
+impl Step {
+    /// Waits for ever: until the other side ends.
+    pub(crate) fn never() -> Self {
+        Self::Until(Box::new(|_| false))
+    }
+}
+
+/// How the other side has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Fin,
+    Reset,
+}
+
+#[derive(Debug)]
+pub(crate) struct Peer {
+    stream: Option<TcpStream>,
+    /// All that came.
+    pub(crate) got: Vec<u8>,
+    pub(crate) end: Option<End>,
+    pub(crate) steps: VecDeque<Step>,
+    pub(crate) is_deaf: bool,
+    /// Wants to send, and cannot.
+    pub(crate) is_stuck: bool,
+    /// Sends piece by piece.
+    dribbles: bool,
+}
+
+impl Peer {
+    pub(crate) fn new(stream: TcpStream, dribbles: bool) -> Self {
+        stream.set_nonblocking(true).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self {
+            stream: Some(stream),
+            got: Vec::new(),
+            end: None,
+            steps: VecDeque::new(),
+            is_deaf: false,
+            is_stuck: false,
+            dribbles,
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// Closes it, whatever it was about to do.
+    pub(crate) fn close(&mut self) {
+        self.stream = None;
+    }
+
+    /// The port of its own side.
+    pub(crate) fn port(&self) -> u16 {
+        self.stream.as_ref().unwrap().local_addr().unwrap().port()
+    }
+
+    /// Does what can be done; false if that is nothing.
+    pub(crate) fn turn(&mut self) -> bool {
+        let mut moved = self.read();
+        self.is_stuck = false;
+        while let Some(step) = self.steps.pop_front() {
+            if self.stream.is_none() {
+                self.steps.clear();
+                return moved;
+            }
+            match self.perform(step) {
+                Ok(()) => moved = true,
+                Err((waits, some)) => {
+                    moved |= some;
+                    match self.end {
+                        // What is waited for will not come any more.
+                        Some(_) if matches!(waits, Step::Until(_)) => self.close(),
+                        _ => self.steps.push_front(waits),
+                    }
+                    break;
+                }
+            }
+        }
+        if self.steps.is_empty() && self.end.is_some() && self.is_open() {
+            self.close();
+            moved = true;
+        }
+        moved
+    }
+
+    fn read(&mut self) -> bool {
+        let before = (self.got.len(), self.end);
+        let mut bytes = [0; 64 * 1024];
+        while !self.is_deaf
+            && self.end.is_none()
+            && let Some(stream) = &mut self.stream
+        {
+            match stream.read(&mut bytes) {
+                Ok(0) => self.end = Some(End::Fin),
+                Ok(n) => self.got.extend_from_slice(&bytes[..n]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => self.end = Some(End::Reset),
+            }
+        }
+        before != (self.got.len(), self.end)
+    }
+
+    /// The step again if it is not done yet, and whether some of it is.
+    fn perform(&mut self, step: Step) -> Result<(), (Step, bool)> {
+        let stream = self.stream.as_mut().expect("it is open");
+        match step {
+            Step::Send(mut bytes) => {
+                let some = match self.dribbles {
+                    true => bytes.len().min(500.max(bytes.len() / 10)),
+                    false => bytes.len(),
+                };
+                match stream.write(&bytes[..some]) {
+                    Ok(n) if n == bytes.len() => return Ok(()),
+                    Ok(n) => {
+                        bytes.drain(..n);
+                        return Err((Step::Send(bytes), n > 0));
+                    }
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                        self.is_stuck = true;
+                        return Err((Step::Send(bytes), false));
+                    }
+                    // What came before that can still be read.
+                    Err(_) => {
+                        self.steps.clear();
+                        self.read();
+                        self.end = Some(End::Reset);
+                    }
+                }
+            }
+            Step::Until(done) if done(&self.got) => {}
+            Step::Until(_) | Step::Hold => return Err((step, false)),
+            Step::Then(next) => {
+                for step in next(&self.got).into_iter().rev() {
+                    self.steps.push_front(step);
+                }
+            }
+            Step::Fin => stream.shutdown(Shutdown::Write).unwrap_or_default(), // it may be gone
+            Step::Close => self.close(),
+            Step::Reset => {
+                set_socket_linger(&*stream, Some(Duration::ZERO)).unwrap();
+                self.close();
+            }
+            Step::Deaf => self.is_deaf = true,
+        }
+        Ok(())
+    }
+}
