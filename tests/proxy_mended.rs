@@ -114,18 +114,23 @@ fn answering() -> Scripted {
 /// Rules decided where a client had connected to, and the connection went elsewhere.
 #[test]
 fn a_server_without_an_address_is_where_rules_say() {
-    let text = format!(
-        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
-         \x20 http-request set-dst req.hdr(x-to)\n  http-request set-dst-port req.hdr(x-port)\n\
-         \x20 default_backend be\n\
-         backend be\n  mode http\n  server s 0.0.0.0:0\n"
-    );
-    let origin = answering();
-    let port = origin.address().port();
-    let mut table = Table::new(&text, vec![origin]);
-    let answer = get(&mut table, "/", &format!("X-To: 127.0.0.1\r\nX-Port: {port}\r\n"));
-    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    assert_eq!(table.origins[0].requests.len(), 1);
+    for (server, port) in [("0.0.0.0:0", None), ("0.0.0.0", None), ("0.0.0.0:ORIGIN", Some(1))] {
+        let origin = answering();
+        let its = origin.address().port();
+        let server = server.replace("ORIGIN", &its.to_string());
+        let text = format!(
+            "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
+             \x20 http-request set-dst req.hdr(x-to)\n\
+             \x20 http-request set-dst-port req.hdr(x-port)\n\
+             \x20 default_backend be\n\
+             backend be\n  mode http\n  server s {server}\n"
+        );
+        let mut table = Table::new(&text, vec![origin]);
+        let port = port.unwrap_or(its);
+        let answer = get(&mut table, "/", &format!("X-To: 127.0.0.1\r\nX-Port: {port}\r\n"));
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{server}: {answer}");
+        assert_eq!(table.origins[0].requests.len(), 1);
+    }
 }
 
 /// All clients behind another proxy went to one server.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fulmar_engine::{Exchange as Asked, SocketId};
-use fulmar_haproxy::model::{Reuse, ServerAddress, ServerProxy};
+use fulmar_haproxy::model::{Reuse, ServerProxy};
 use fulmar_haproxy::{Backend, BackendId};
 use fulmar_proto::{ClientConnection, Connection};
 use fulmar_rules::{ResponseHead, Sample, path_and_query_of};
@@ -45,8 +45,7 @@ impl Requests<'_> {
         let wanted = wanted(&live.config, is_first, exchange);
         let named = config.tls.as_ref().is_some_and(|tls| tls.sni.is_some());
         let name = if named { self.server_name(now, session, (backend, server)) } else { None };
-        let mapped = matches!(config.address, ServerAddress::Mapped { .. });
-        let shelf = match mapped {
+        let shelf = match upstream::is_mapped(&config.address) {
             true => None,
             false => self.desk.shelf(backend, server, name.as_deref()),
         };
