@@ -150,3 +150,27 @@ fn balance_source_goes_by_the_address_that_rules_say() {
     assert_eq!(each.collect::<Vec<_>>(), [4, 4], "by the last number of the address");
     assert!(table.lines.borrow()[0].1.contains("192.0.2.1"), "{:?}", table.lines);
 }
+
+/// While the form came in, the rules ran a second time, and the request was counted twice.
+#[test]
+fn a_form_that_is_waited_for_is_one_request() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n  log stdout format raw local0\n\
+         \x20 log-format \"n=%[var(txn.n)]\"\n  stats uri /s\n  stats admin if TRUE\n\
+         \x20 http-request add-header X a\n  http-request set-var(txn.n) req.hdr_cnt(x)\n"
+    );
+    let mut table = Table::new(&text, Vec::new());
+    let answer = table.ask("POST /s HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\ns=one");
+    assert_eq!(body(&answer), "stats /s true s=one");
+    let counters = &table.live.frontends[0].counters[0];
+    assert_eq!(counters.get(Counter::Intercepted), 1);
+    // A form that is longer than what is kept of a body is no form.
+    let long = "s".repeat(1 << 20);
+    let answer = table.ask(format!(
+        "POST /s HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n{long}",
+        long.len()
+    ));
+    assert_eq!(body(&answer), "stats /s true cut");
+    let lines = table.lines.borrow();
+    assert!(lines.iter().all(|line| line.1 == "n=1"), "{lines:?}");
+}

@@ -5,5 +5,5 @@ mod header;
 mod tls;
 
 pub use destination::probes;
-pub(crate) use destination::{is_mapped, Client, Destination, Opening, endpoint};
+pub(crate) use destination::{Client, Destination, Opening, endpoint, is_mapped};
 pub(crate) use tls::client_tls;
