@@ -1,12 +1,17 @@
 //! Faults of the proxy that were found by reading it, each with what showed it.
 #![forbid(unsafe_code)]
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
 
 use fulmar_haproxy::{Environment, Options, Source, ThisMachine, load};
 use fulmar_proxy::Counter;
+use fulmar_tests::gateway::{Place, command};
+use fulmar_tests::process::{PATIENCE, eventually};
 use fulmar_tests::relay::Table;
 use fulmar_tests::scripted::{Scripted, Step};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Timeouts that no test reaches.
 const DEFAULTS: &str =
@@ -46,17 +51,22 @@ fn a_name_from_a_request_leads_to_no_backend_of_the_other_mode() {
 
 /// The rules of the backend were skipped without a word.
 #[test]
-fn mode_tcp_does_not_lead_to_mode_http() {
-    for lead in ["default_backend web", "use_backend web if { src 10.0.0.1 }"] {
+fn mode_tcp_does_not_lead_to_mode_http_beside_others() {
+    for lead in [
+        "use_backend raw if { src 10.0.0.1 }\n  default_backend web",
+        "use_backend web if { src 10.0.0.1 }\n  default_backend raw",
+        "use_backend %[src] if { src 10.0.0.1 }\n  default_backend web",
+    ] {
         let text = format!(
             "{DEFAULTS}frontend fe\n  mode tcp\n  bind 127.0.0.1:0\n  {lead}\n\
-             backend web\n  mode http\n  http-request deny\n  server s 127.0.0.1:1\n"
+             backend web\n  mode http\n  http-request deny\n  server s 127.0.0.1:1\n\
+             backend raw\n  mode tcp\n  server s 127.0.0.1:1\n"
         );
         let source = Source::Text { name: "test.cfg".to_owned(), text };
         let (environment, options) = (Environment::default(), Options::default());
         let wrong = load(&[source], &environment, &ThisMachine, &options).expect_err("refused");
         let wrong = format!("{wrong}");
-        assert!(wrong.contains("'fe' has mode tcp, and the backend 'web' mode http"), "{wrong}");
+        assert!(wrong.contains("of its backends 'web' has mode http, but not all"), "{wrong}");
     }
 }
 
@@ -173,4 +183,44 @@ fn a_form_that_is_waited_for_is_one_request() {
     assert_eq!(body(&answer), "stats /s true cut");
     let lines = table.lines.borrow();
     assert!(lines.iter().all(|line| line.1 == "n=1"), "{lines:?}");
+}
+
+/// Ends with the test, however that ends.
+struct Guarded(Child);
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The first thread that wrote waited for the reader with a lock in its hand, the others for the
+/// lock, and SIGTERM for them.
+#[test]
+fn a_stuck_reader_of_standard_output_stops_nothing() {
+    let place = Place::new();
+    let front = format!(" log stdout format raw local0\n log-format \"{}\"", "x".repeat(1000));
+    let path = place.configure("", &front);
+    let mut command = command();
+    command.arg("-db").arg("-f").arg(path);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut process = Guarded(command.spawn().expect("it starts"));
+    place.wait();
+    // Each line is a thousand letters: more than a pipe and our own memory take.
+    for _ in 0..4 {
+        let mut stream = TcpStream::connect(place.address).expect("it accepts");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        for _ in 0..100 {
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").expect("room");
+            let mut heard = Vec::new();
+            while !heard.ends_with(b"\r\n\r\norigin") {
+                let mut bytes = [0; 4096];
+                let len = stream.read(&mut bytes).expect("an answer in time");
+                heard.extend_from_slice(&bytes[..len]);
+            }
+        }
+    }
+    kill_process(Pid::from_child(&process.0), Signal::TERM).expect("it is there");
+    eventually("it ends", || process.0.try_wait().expect("ours").is_some());
 }

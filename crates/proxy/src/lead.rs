@@ -1,7 +1,7 @@
 //! Where a frontend leads: `use_backend` and `default_backend`.
 
 use fulmar_haproxy::model::Target;
-use fulmar_haproxy::{BackendId, Frontend};
+use fulmar_haproxy::{BackendId, Frontend, Mode};
 use fulmar_rules::Subject;
 
 use crate::live::Live;
@@ -9,11 +9,16 @@ use crate::live::Live;
 impl Live {
     /// The backend that deals with a session or a request of this frontend.
     ///
-    /// The first rule that holds decides. A name that is made of what a client says may be that of
+    /// `spoken`: what is spoken with its clients. The first rule that holds decides. A name that is made of what a client says may be that of
     /// no backend, or of one that speaks otherwise than the frontend does: the engines of the two
     /// modes have nothing in common, so that this is no name either. Then it is the default one's
     /// turn (HAProxy's manual, `use_backend`).
-    pub(crate) fn lead(&self, frontend: &Frontend, subject: &dyn Subject) -> Option<BackendId> {
+    pub(crate) fn lead(
+        &self,
+        frontend: &Frontend,
+        spoken: Mode,
+        subject: &dyn Subject,
+    ) -> Option<BackendId> {
         let holds = |condition: &Option<fulmar_rules::Condition>| {
             condition.as_ref().is_none_or(|condition| condition.holds(subject))
         };
@@ -26,7 +31,7 @@ impl Live {
                 self.backend_named(&name)
             }
         });
-        let speaks_so = |id: &BackendId| self.backends[id.0].config.mode == frontend.mode;
+        let speaks_so = |id: &BackendId| self.backends[id.0].config.mode == spoken;
         chosen.filter(speaks_so).or(frontend.default_backend.filter(speaks_so))
     }
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fulmar_engine::Exchange as Asked;
-use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::StatsPage;
+use fulmar_haproxy::{BackendId, Mode};
 use fulmar_proto::{BodyLen, Connection, Headers, Response, ServerConnection};
 use fulmar_rules::http::Progress;
 use fulmar_rules::{Reply, ResponseHead, path_and_query_of};
@@ -253,7 +253,8 @@ impl Requests<'_> {
     fn choose(&self, now: Instant, session: &mut Session, exchange: &mut Exchange) -> Decision {
         let live = &self.shared.live;
         let frontend = &live.frontends[session.bind().frontend].config;
-        let backend = live.lead(frontend, &View { now, shared: self.shared, session, exchange });
+        let backend =
+            live.lead(frontend, Mode::Http, &View { now, shared: self.shared, session, exchange });
         exchange.backend = backend;
         let Some(BackendId(at)) = exchange.backend else {
             let reply = Reply::error_page(503);

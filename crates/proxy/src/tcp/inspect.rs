@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fulmar_haproxy::Mode;
 use fulmar_rules::tcp::{TcpVerdict, run_tcp};
 
 use super::Tcp;
@@ -86,7 +87,7 @@ impl Tcp {
         let live = Arc::clone(&shared.live);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let frontend = &live.frontends[session.bind.frontend].config;
-        let Some(backend) = live.lead(frontend, &View::new(shared, session, now)) else {
+        let Some(backend) = live.lead(frontend, Mode::Tcp, &View::new(shared, session, now)) else {
             session.end(Ending { by: By::Server, when: When::Connect });
             return self.cut_client(now, number);
         };
