@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fulmar_engine::{
-    Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
+    Action, End, Endpoint, Engine, Handler, Links, ListenerId, Passage, SocketId, Timeouts,
 };
 use fulmar_proto::{
     BodyLen, Client, ClientConnection, Connection, Event, FileRange, HeaderBuf, Headers, Input,
@@ -215,11 +215,11 @@ impl Engine for Fetch {
         self.links.poll_transmit(socket)
     }
 
-    fn poll_splice(&mut self, socket: SocketId) -> Option<FileRange> {
+    fn poll_splice(&mut self, socket: SocketId) -> Option<Passage> {
         let len = self.links.direct(socket);
         let (_, job) = self.links.get(socket)?;
         let file = job.into.clone()?;
-        (len > 0).then(|| FileRange { file, offset: job.received, len })
+        (len > 0).then(|| Passage::File(FileRange { file, offset: job.received, len }))
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -351,3 +351,16 @@ fn a_half_closed_client_that_is_gone_is_noticed() {
     let after = table.stream.read(&mut rest).map_err(|error| error.kind());
     assert!(matches!(after, Ok(0) | Err(ErrorKind::WouldBlock)), "{after:?}");
 }
+
+/// What `send-proxy-v2-ssl-cn` tells.
+#[test]
+fn the_common_name_of_a_certificate_is_found() {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let mut asked = rcgen::CertificateParams::default();
+    asked.distinguished_name.push(rcgen::DnType::OrganizationName, "Example");
+    asked.distinguished_name.push(rcgen::DnType::CommonName, "client");
+    let certificate = asked.self_signed(&key).expect("a certificate");
+    let name = fulmar_rules::fetch::common_name(certificate.der());
+    assert_eq!(name.as_deref(), Some("client"));
+    assert_eq!(fulmar_rules::fetch::common_name(b"none"), None);
+}

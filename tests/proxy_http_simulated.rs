@@ -17,8 +17,8 @@ use fulmar_engine::{
 };
 use fulmar_haproxy::{Environment, Options, Source, ThisMachine, load};
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, FileRange, HeaderBuf, Headers, Input,
-    Request, Response, Segment, Server, ServerConnection, StreamId, Transmit,
+    BodyLen, Client, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Request,
+    Response, Segment, Server, ServerConnection, StreamId, Transmit,
 };
 use fulmar_proxy::{BindId, Live, Proxy, Stop};
 use fulmar_sys as sys;
@@ -253,7 +253,7 @@ fn flatten(transmit: Transmit<'_>) -> Vec<u8> {
     for segment in transmit.segments {
         match segment {
             Segment::Bytes(bytes) => all.extend_from_slice(bytes),
-            Segment::File(FileRange { .. }) => panic!("nobody sends files"),
+            Segment::File(_) | Segment::Pipe(_) => panic!("nobody sends files"),
         }
     }
     all

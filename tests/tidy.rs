@@ -721,6 +721,7 @@ const PURE: &[(&str, &str, &str)] = &[
     ("events", "is_writable", "looks at bits"),
     ("events", "is_hangup", "looks at bits"),
     ("events", "is_ended", "looks at bits"),
+    ("events", "is_urgent", "looks at bits"),
     ("events", "is_dead", "looks at bits"),
     ("epoll", "tag", "a field"),
     ("epoll", "events", "a field"),

@@ -283,6 +283,14 @@ class Load:
             raise Failed(f"no report: {self.process.line}\n{self.process.errors()}") from None
 
 
+def strace_calls(text: str, name: str) -> int:
+    """Calls of one kind that succeeded, in the table of `strace -c`."""
+    found = re.search(rf"^\s*[\d.]+\s+\S+\s+\S+\s+(\d+)\s+(\d+)?\s*{name}$", text, re.MULTILINE)
+    if found is None:
+        raise Failed(f"strace has seen no {name}: {text[-300:]}")
+    return int(found.group(1)) - int(found.group(2) or 0)
+
+
 def strace_total(text: str) -> int:
     """All calls in the table of `strace -c`."""
     found = re.search(r"^\s*100\.00\s+\S+\s+\S*\s+(\d+)\s.*total$", text, re.MULTILINE)

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, Endpoint, Engine, ListenerId, SocketId};
-use fulmar_proto::{FileRange, Input, Transmit};
+use fulmar_engine::{Action, Endpoint, Engine, ListenerId, Passage, SocketId};
+use fulmar_proto::{FileRange, Input, Piped, Transmit};
 use fulmar_proxy::{Counter, Live, Proxy};
 use fulmar_sys as sys;
 use fulmar_tests::loops::{Loop, OwnLoop};
@@ -191,8 +191,21 @@ impl Engine for Timed {
         self.proxy.poll_load(socket)
     }
 
-    fn poll_splice(&mut self, socket: SocketId) -> Option<FileRange> {
+    fn poll_splice(&mut self, socket: SocketId) -> Option<Passage> {
         self.proxy.poll_splice(socket)
+    }
+
+    fn handle_piped(&mut self, _: Instant, socket: SocketId, piped: Piped) {
+        self.news += 1;
+        self.proxy.handle_piped(self.now, socket, piped);
+    }
+
+    fn receive_max(&self, socket: SocketId) -> usize {
+        self.proxy.receive_max(socket)
+    }
+
+    fn pipes_max(&self) -> usize {
+        self.proxy.pipes_max()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
 
 use fulmar_engine::{
-    Action, End, Endpoint, Engine, Links, ListenerId, LookupId, Resolved, SocketId, Timeouts,
+    Action, End, Endpoint, Engine, Links, ListenerId, LookupId, Passage, Resolved, SocketId,
+    Timeouts,
 };
 use fulmar_proto::{Abilities, ClientConnection, Connection, FileRange, Input, Segment, Transmit};
 
@@ -573,12 +574,13 @@ impl<A: Application> Engine for Client<A> {
         self.links.poll_load(socket)
     }
 
-    fn poll_splice(&mut self, socket: SocketId) -> Option<FileRange> {
+    fn poll_splice(&mut self, socket: SocketId) -> Option<Passage> {
         let (_, seat) = self.links.get(socket)?;
         let transfer = self.core.state.transfers.get(seat.owners.first()?.0)?;
         let place = transfer.extra.as_ref()?.file.clone()?;
         let len = place.len.min(self.links.direct(socket));
-        (transfer.body == BodyUse::Splice && len > 0).then_some(FileRange { len, ..place })
+        let place = Passage::File(FileRange { len, ..place });
+        (transfer.body == BodyUse::Splice && len > 0).then_some(place)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

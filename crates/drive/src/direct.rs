@@ -12,6 +12,7 @@ use fulmar_proto::{Abilities, Part, Run, Step, Transmit};
 use fulmar_sys as sys;
 use fulmar_sys::errno::EIO;
 
+use crate::pipe;
 use crate::portions::{Throttle, Way, portion};
 use crate::socket::Sockets;
 
@@ -140,6 +141,9 @@ fn send_whole(fd: BorrowedFd<'_>, step: Step<'_>, memory: &mut Vec<u8>) -> io::R
                 false => sys::send_vectored(fd, run.slices().chain([bytes]), more)?,
             }
         }
+        Step::Pipe { pipe, len, more } => {
+            pipe::send(pipe, fd, usize::try_from(len).unwrap_or(usize::MAX), more)?
+        }
     };
     Ok(n as u64)
 }
@@ -182,6 +186,7 @@ fn send_some(
         Step::Gather { .. } => return Ok(0), // nothing to send
         Step::File { part, .. } => Step::File { run, part: shorter(part) },
         Step::Read { part, .. } => Step::Read { run, part: shorter(part), more: false },
+        Step::Pipe { pipe, .. } => Step::Pipe { pipe, len: n as u64, more: false },
     };
     send_whole(fd, step, memory)
 }

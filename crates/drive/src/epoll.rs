@@ -8,7 +8,7 @@ use std::time::Instant;
 use fulmar_engine::{ListenerId, SocketId};
 use fulmar_sys::{self as sys, EpollEvent, Events};
 
-use crate::selector::{Interest, Ready, Selector, Tag, Until, Waiter};
+use crate::selector::{Interest, Ready, Selector, Tag, Tail, Until, Waiter};
 
 /// Edge-triggered epoll for connections, level-triggered for listeners and foreign descriptors.
 #[derive(Debug)]
@@ -44,8 +44,12 @@ impl Waiter for Epoll {
         (from_bits(event.tag()), event.events().into())
     }
 
-    fn has_ended(&self, at: usize) -> bool {
-        self.events[at].events().is_ended()
+    fn tail(&self, at: usize) -> Tail {
+        match self.events[at].events() {
+            events if events.is_urgent() => Tail::Marked,
+            events if events.is_ended() => Tail::Ended,
+            _ => Tail::Open,
+        }
     }
 }
 

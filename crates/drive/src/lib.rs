@@ -39,6 +39,6 @@ pub use listener::{ListenOptions, UnixListenOptions, listen, listen_unix};
 pub use poll::Poll;
 pub use portions::Portions;
 pub use reactor::{Reactor, Stats};
-pub use selector::{Interest, Ready, Selector, Tag, Until, Waiter};
+pub use selector::{Interest, Ready, Selector, Tag, Tail, Until, Waiter};
 pub use waker::Waker;
 pub use watch::{Answer, Resolver, Watch};

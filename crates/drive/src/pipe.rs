@@ -1,56 +1,143 @@
-//! A pipe between sockets and files: bytes pass through it without being copied (splice(2)).
+//! Pipes, through which bytes pass without being copied (splice(2)): from a socket into a file,
+//! or on to another socket.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use fulmar_proto::FileRange;
+use fulmar_proto::{FileRange, Pipe};
 use fulmar_sys as sys;
 
-/// Empty between two uses; one that could not be emptied is closed, so that nothing of one socket
-/// ever reaches the file of another.
-#[derive(Debug)]
-pub(crate) struct Pipe {
-    reader: OwnedFd,
-    writer: OwnedFd,
+/// The pipes of a reactor. Each is lent to one transfer at a time; one that comes back with bytes
+/// in it is closed, so that nothing of one socket ever reaches where it does not belong.
+#[derive(Debug, Default)]
+pub(crate) struct Pipes {
+    all: Vec<Arc<Pipe>>,
+    /// There is none to be had before.
+    rest_until: Option<Instant>,
 }
 
-impl Pipe {
-    pub(crate) fn open() -> io::Result<Self> {
-        let (reader, writer) = sys::pipe()?;
-        match sys::set_pipe_size(writer.as_fd(), PIPE_SIZE) {
-            // A system without this has no `splice` either.
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => return Err(error),
-            // Refused to users whose pipes have much memory already: a smaller one does as well.
-            _ => {}
+impl Pipes {
+    /// An empty one that nobody uses, of at most `max`; `None`: bytes have to be received as usual.
+    pub(crate) fn take(&mut self, now: Instant, max: usize) -> Option<Arc<Pipe>> {
+        if let Some(free) = self.all.iter().find(|pipe| is_free(pipe) && pipe.is_empty()) {
+            return Some(Arc::clone(free));
         }
-        Ok(Self { reader, writer })
-    }
-
-    /// Takes at most `len` bytes from a socket; 0 at its end.
-    pub(crate) fn fill(&self, socket: BorrowedFd<'_>, len: usize) -> io::Result<usize> {
-        sys::splice_in(socket, self.writer.as_fd(), len)
-    }
-
-    /// Gives `len` bytes to a file: how many it took, and why not all of them.
-    pub(crate) fn empty(&self, range: &FileRange, len: usize) -> (usize, io::Result<()>) {
-        let mut moved = 0;
-        while moved < len {
-            let offset = range.offset + moved as u64;
-            match sys::splice_out(self.reader.as_fd(), range.file.as_fd(), offset, len - moved) {
-                Ok(0) => return (moved, Err(io::ErrorKind::WriteZero.into())),
-                Ok(n) => moved += n,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return (moved, Err(error)),
+        if self.all.len() >= max || self.rest_until.is_some_and(|time| now < time) {
+            return None;
+        }
+        match open() {
+            Ok(pipe) => {
+                let pipe = Arc::new(pipe);
+                self.all.push(Arc::clone(&pipe));
+                Some(pipe)
+            }
+            Err(_) => {
+                self.rest_until = Some(now + REST);
+                None
             }
         }
-        (moved, Ok(()))
     }
 
-    pub(crate) fn close(self) {
-        sys::close(self.reader);
-        sys::close(self.writer);
+    /// Closes those that came back with bytes in them, and most of those that nobody uses.
+    pub(crate) fn sweep(&mut self) {
+        let mut idle = 0;
+        for at in (0..self.all.len()).rev() {
+            let pipe = &self.all[at];
+            idle += usize::from(is_free(pipe));
+            if is_free(pipe) && (!pipe.is_empty() || idle > KEPT_LEN) {
+                close(self.all.swap_remove(at));
+            }
+        }
     }
+
+    /// The reactor ends: all that are left are closed, or by whoever still holds their bytes.
+    pub(crate) fn close(&mut self) {
+        self.all.drain(..).for_each(close);
+    }
+}
+
+/// Nobody else holds a part of it.
+fn is_free(pipe: &Arc<Pipe>) -> bool {
+    Arc::strong_count(pipe) == 1
+}
+
+fn open() -> io::Result<Pipe> {
+    let (reader, writer) = sys::pipe()?;
+    match sys::set_pipe_size(writer.as_fd(), PIPE_SIZE) {
+        // A system without this has no `splice` either.
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            close(Arc::new(Pipe::new(reader, writer)));
+            Err(error)
+        }
+        // Refused to users whose pipes have much memory already: a smaller one does as well.
+        _ => Ok(Pipe::new(reader, writer)),
+    }
+}
+
+fn close(pipe: Arc<Pipe>) {
+    if let Ok(pipe) = Arc::try_unwrap(pipe) {
+        let (reader, writer) = pipe.into_ends();
+        sys::close(reader);
+        sys::close(writer);
+    }
+}
+
+/// Takes at most `len` bytes from a socket; 0 at its end.
+pub(crate) fn fill(pipe: &Pipe, socket: BorrowedFd<'_>, len: usize) -> io::Result<usize> {
+    let n = sys::splice_in(socket, pipe.writer(), len)?;
+    pipe.handle_filled(n as u64);
+    Ok(n)
+}
+
+/// Gives `len` bytes to a file: how many it took, and why not all of them.
+pub(crate) fn store(pipe: &Pipe, range: &FileRange, len: usize) -> (usize, io::Result<()>) {
+    let mut moved = 0;
+    while moved < len {
+        let offset = range.offset + moved as u64;
+        match sys::splice_out(pipe.reader(), range.file.as_fd(), offset, len - moved) {
+            Ok(0) => return (moved, Err(io::ErrorKind::WriteZero.into())),
+            Ok(n) => {
+                pipe.handle_emptied(n as u64);
+                moved += n;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (moved, Err(error)),
+        }
+    }
+    (moved, Ok(()))
+}
+
+/// Gives `len` bytes to a socket, or as many as it takes: it has no room left if that is fewer.
+///
+/// `splice(2)` stops early when a signal has come, although the socket has room, and no edge would
+/// tell of that later. So it is asked until it says that there is none.
+pub(crate) fn send(
+    pipe: &Pipe,
+    socket: BorrowedFd<'_>,
+    len: usize,
+    more: bool,
+) -> io::Result<usize> {
+    let mut sent = 0;
+    while sent < len {
+        match sys::splice_on(pipe.reader(), socket, len - sent, more) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()), // it holds them: never so
+            Ok(n) => {
+                pipe.handle_emptied(n as u64);
+                sent += n;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if sent == 0 => return Err(error),
+            Err(_) => break, // it will say so again
+        }
+    }
+    Ok(sent)
 }
 
 /// What the kernel lets anybody have (`/proc/sys/fs/pipe-max-size`).
 pub(crate) const PIPE_SIZE: u32 = 1024 * 1024;
+/// Pipes that nobody uses are two descriptors each, and some kilobytes in the kernel.
+const KEPT_LEN: usize = 16;
+/// When none could be opened, nobody tries again before this is over.
+const REST: Duration = Duration::from_secs(1);

@@ -17,12 +17,12 @@ use crate::changes::{Change, Changes};
 use crate::direct::Op;
 use crate::epoll::Epoll;
 use crate::listener::{Listener, Prediction};
-use crate::pipe::Pipe;
+use crate::pipe::Pipes;
 use crate::poll::Poll;
 use crate::portions::{Portions, Throttle};
 use crate::quiet::Quiet;
 use crate::receive::BLOCK_SIZE;
-use crate::selector::{Interest, Ready, Selector, Tag, Until, Waiter};
+use crate::selector::{Interest, Ready, Selector, Tag, Tail, Until, Waiter};
 use crate::socket::{Birth, Socket, Sockets};
 use crate::waker::Waker;
 use crate::watch::Foreign;
@@ -57,7 +57,8 @@ pub struct Reactor<E, S> {
     pub(crate) sends: Vec<Op>,
     pub(crate) block: Block, // every receive of a turn goes here; idle sockets keep nothing
     pub(crate) buffer: Vec<u8>, // short transmits, side by side
-    pub(crate) pipe: Option<Pipe>, // made when the first bytes go into a file
+    pub(crate) pipes: Pipes, // for bytes that the engine does not want to see
+    pub(crate) pipes_to_sweep: bool, // some may have come back with bytes in them
     pub(crate) throttle: Option<Box<Throttle>>,
     pub(crate) abilities: Abilities,
     pub(crate) loaded: Vec<u8>, // of a file, for a layer or where there is no sendfile
@@ -112,7 +113,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             sends: Vec::new(),
             block: Block::new(BLOCK_SIZE),
             buffer: Vec::new(),
-            pipe: None,
+            pipes: Pipes::default(),
+            pipes_to_sweep: false,
             throttle: None,
             abilities: Abilities::NATIVE,
             loaded: Vec::new(),
@@ -259,6 +261,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.flush(now);
         self.act(now); // what sending led to; what it wants sent waits for the next turn
         self.watch_fresh(now);
+        if std::mem::take(&mut self.pipes_to_sweep) {
+            self.pipes.sweep();
+        }
         if self.trim_at.is_some_and(|time| time <= now) {
             self.give_memory_back();
         }
@@ -355,6 +360,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             }
             Action::Close { socket } => {
                 if let Some(socket) = self.sockets.remove(socket) {
+                    self.pipes_to_sweep = true;
                     self.selector.retire(socket.fd);
                     if self.sockets.shrink() && self.trim_at.is_none() {
                         self.trim_at = Some(now + TRIM_AFTER);
@@ -486,19 +492,18 @@ impl<E: Engine, W: Waiter> Reactor<E, W> {
         for at in 0..n {
             let (tag, ready) = self.selector.event(at);
             self.note(tag, ready);
-            if self.selector.has_ended(at) {
-                self.note_end(tag);
-            }
+            self.note_tail(tag, self.selector.tail(at));
         }
         self.perform(now);
         Ok(())
     }
 
-    fn note_end(&mut self, tag: Tag) {
+    fn note_tail(&mut self, tag: Tag, tail: Tail) {
         if let Tag::Socket(id) = tag
+            && tail != Tail::Open
             && let Some(socket) = self.sockets.get_mut(id)
         {
-            socket.ended = true;
+            socket.tail = tail;
         }
     }
 }
@@ -564,7 +569,7 @@ impl<E, S> Drop for Reactor<E, S> {
     fn drop(&mut self) {
         self.sockets.drain().for_each(|socket| sys::close(socket.fd));
         self.listeners.drain(..).flatten().for_each(|listener| sys::close(listener.fd));
-        self.pipe.take().into_iter().for_each(Pipe::close);
+        self.pipes.close();
         self.foreign.close();
     }
 }

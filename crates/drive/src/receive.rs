@@ -9,7 +9,7 @@ use fulmar_proto::{Block, Input};
 
 use crate::direct::{self, Op};
 use crate::reactor::Reactor;
-use crate::selector::Selector;
+use crate::selector::{Selector, Tail};
 use crate::socket::{Birth, Known, Socket};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
@@ -37,7 +37,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             if splices {
                 self.splices.push(id);
             } else if receives {
-                self.receives.push(Op::new(id, wanted));
+                self.receives.push(Op::new(id, wanted.min(self.engine.receive_max(id))));
             }
             if resumed && (splices || !receives) {
                 self.resumed.push(id);
@@ -88,10 +88,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
         match result {
             Ok(n) => {
-                socket.eof = n == 0 || n < op.len && socket.ended;
+                socket.eof = n == 0 || n < op.len && socket.tail == Tail::Ended;
                 // A short read means that the queue is empty and the next edge will tell, unless
-                // the edge of the FIN has been seen already: there is no other.
-                socket.readable = n == op.len || socket.hangup;
+                // the edge of the FIN has been seen already, or that of what is behind a mark:
+                // there is no other.
+                socket.readable = n == op.len || socket.hangup || socket.tail.pass_mark();
                 socket.deliver(now, engine, block, n);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -145,11 +145,34 @@ pub trait Waiter: Selector {
     /// One event of the last wait.
     fn event(&self, at: usize) -> (Tag, Ready);
 
-    /// True if that event says that the peer has ended its side in order, and that this is not
-    /// about an earlier tenant of a descriptor: then a receive that falls short has all there is,
-    /// and none is needed that finds the end.
-    fn has_ended(&self, _at: usize) -> bool {
-        false
+    /// What that event says about the end of what the kernel holds.
+    fn tail(&self, _at: usize) -> Tail {
+        Tail::Open
+    }
+}
+
+/// What stands behind a receive that falls short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tail {
+    /// Nothing yet: an event tells when there is more. Or it is not known.
+    #[default]
+    Open,
+    /// The mark of urgent data, in front of which a receive stops (tcp(7)): more may be behind it
+    /// that no event tells of.
+    Marked,
+    /// The peer's end, in order, and this is not about an earlier tenant of a descriptor: no
+    /// receive is needed that finds it.
+    Ended,
+}
+
+impl Tail {
+    /// A receive has fallen short. True if that was at a mark: the next one goes on behind it.
+    pub(crate) fn pass_mark(&mut self) -> bool {
+        let is_mark = *self == Self::Marked;
+        if is_mark {
+            *self = Self::Open;
+        }
+        is_mark
     }
 }
 

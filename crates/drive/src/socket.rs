@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use fulmar_engine::{ListenerId, SocketId};
 use fulmar_sys as sys;
 
-use crate::selector::{Interest, Ready, Selector, Tag};
+use crate::selector::{Interest, Ready, Selector, Tag, Tail};
 
 /// One connection as the kernel and the engine see it.
 #[derive(Debug)]
@@ -24,9 +24,8 @@ pub(crate) struct Socket {
     pub(crate) parted: bool,
     pub(crate) reading: bool,
     pub(crate) eof: bool,
-    /// The peer's end is in the kernel's queue, behind all that it said: a receive that falls
-    /// short has come upon it.
-    pub(crate) ended: bool,
+    /// What a receive that falls short has come upon.
+    pub(crate) tail: Tail,
     /// We have ended our side: once the peer has ended its own too, the kernel says that the
     /// connection is dead (`POLLHUP`), whatever is left to be read from it.
     pub(crate) shut: bool,
@@ -34,7 +33,7 @@ pub(crate) struct Socket {
     pub(crate) resumed: bool,
     /// Nothing can be sent any more, for this reason; what the peer said before is being read.
     pub(crate) broken: Option<io::ErrorKind>,
-    /// What arrives may go straight into a file.
+    /// What arrives may go past the engine.
     pub(crate) splicing: bool,
     /// It stands on a list of sockets to be read.
     pub(crate) listed: bool,
@@ -112,7 +111,7 @@ impl Socket {
             parted: false,
             reading: true,
             eof: false,
-            ended: false,
+            tail: Tail::Open,
             shut: false,
             resumed: false,
             broken: None,

@@ -1,19 +1,20 @@
-//! The receiving side of a turn, for bytes that go straight into files.
+//! The receiving side of a turn, for bytes that the engine does not want to see.
 
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Instant;
 
-use fulmar_engine::{Engine, SocketId};
-use fulmar_proto::FileRange;
+use fulmar_engine::{Engine, Passage, SocketId};
+use fulmar_proto::{FileRange, Pipe, Piped};
 
-use crate::pipe::{PIPE_SIZE, Pipe};
+use crate::pipe::{self, PIPE_SIZE};
 use crate::portions::{Way, portion};
 use crate::reactor::Reactor;
 use crate::selector::Selector;
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
-    /// From now on what arrives may go into a file; what has arrived goes the usual way first.
+    /// From now on what arrives may go past the engine; what has arrived goes the usual way first.
     pub(crate) fn set_splicing(&mut self, id: SocketId) {
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.splicing = true;
@@ -22,69 +23,98 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
-    /// True if what the kernel holds of a socket goes into a file next.
+    /// True if what the kernel holds of a socket goes past the engine next.
     pub(crate) fn is_splicing(&mut self, id: SocketId) -> bool {
         let Some(socket) = self.sockets.get_mut(id) else { return false };
-        if socket.splicing && self.engine.poll_splice(id).is_none_or(|range| range.len == 0) {
+        if socket.splicing && self.engine.poll_splice(id).is_none_or(|to| to.is_empty()) {
             socket.splicing = false; // the body is complete
         }
-        socket.splicing && socket.unread.is_empty()
+        socket.splicing && socket.unread.is_empty() && socket.broken.is_none()
     }
 
-    /// Moves what a socket has into its file, at most a pipe full of it in one turn. How much
-    /// there is nobody tells: a pipe is full after so many pieces, not bytes, so a short splice
-    /// says nothing and only `EAGAIN` ends it.
+    /// Moves what a socket has to where it belongs. If there is no pipe to be had, it is received
+    /// as usual in the next turn, and the engine may ask again.
     pub(crate) fn splice(&mut self, now: Instant, id: SocketId) {
+        let to = self.engine.poll_splice(id);
+        let pipe = to.as_ref().and_then(|_| self.pipes.take(now, self.engine.pipes_max()));
+        match (to, pipe) {
+            (Some(Passage::File(_)), Some(pipe)) => self.splice_into_file(now, id, &pipe),
+            (Some(Passage::Pipe { len }), Some(pipe)) => {
+                let len = usize::try_from(len).unwrap_or(usize::MAX).min(FILLED_SIZE);
+                self.splice_into_pipe(now, id, pipe, len);
+            }
+            _ => self.stop_splicing(id),
+        }
+    }
+
+    /// At most a pipe full of it in one turn. How much there is nobody tells: a pipe is full after
+    /// so many pieces, not bytes, so a short splice says nothing and only `EAGAIN` ends it.
+    fn splice_into_file(&mut self, now: Instant, id: SocketId, pipe: &Pipe) {
         let mut left = PIPE_SIZE as usize;
         while left > 0 {
-            let Some(range) = self.engine.poll_splice(id).filter(|range| range.len > 0) else {
+            let Some(Passage::File(range)) =
+                self.engine.poll_splice(id).filter(|to| !to.is_empty())
+            else {
                 break;
             };
             let len = usize::try_from(range.len).unwrap_or(usize::MAX).min(left);
-            let portion = portion(&mut self.throttle, Way::Receive, len);
-            let refused = portion.is_err();
-            match portion.and_then(|len| self.fill(id, len)) {
-                Ok(Some(0)) => return self.end_splice(now, id),
-                Ok(Some(n)) if self.empty(now, id, &range, n) => left -= n,
-                Ok(_) => break,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if let Some(socket) = self.sockets.get_mut(id) {
-                        socket.readable = refused;
-                    }
-                    break;
-                }
-                Err(error) => return self.engine.handle_failed(now, id, error),
+            match self.fill(now, id, pipe, len) {
+                Some(n) if self.store(now, id, pipe, &range, n) => left -= n,
+                Some(_) => break,
+                None => return,
             }
         }
         self.relist(id);
     }
 
-    /// From the socket into the pipe; nothing if there is no pipe to be had: then the bytes are
-    /// received as usual.
-    fn fill(&mut self, id: SocketId, len: usize) -> io::Result<Option<usize>> {
-        let Some(socket) = self.sockets.get_mut(id) else { return Ok(None) };
-        if self.pipe.is_none() {
-            self.pipe = Pipe::open().ok();
-        }
-        let Some(pipe) = &self.pipe else {
+    /// Once in a turn, so that the pipe is emptied before it is filled again. A short splice says
+    /// nothing here either; but if it brought little, reading is cheaper.
+    fn splice_into_pipe(&mut self, now: Instant, id: SocketId, pipe: Arc<Pipe>, len: usize) {
+        let Some(n) = self.fill(now, id, &pipe, len) else { return };
+        if n < FILLED_SIZE_MIN
+            && self.throttle.is_none()
+            && let Some(socket) = self.sockets.get_mut(id)
+        {
             socket.splicing = false;
-            return Ok(None);
-        };
-        pipe.fill(socket.fd.as_fd(), len).map(Some)
+        }
+        self.engine.handle_piped(now, id, Piped { pipe, len: n as u64 });
+        self.relist(id);
+    }
+
+    /// From the socket into the pipe: how much; `None` if that was nothing, and all there is to be
+    /// done about it is done.
+    fn fill(&mut self, now: Instant, id: SocketId, pipe: &Pipe, len: usize) -> Option<usize> {
+        let socket = self.sockets.get_mut(id)?;
+        let portion = portion(&mut self.throttle, Way::Receive, len);
+        let refused = portion.is_err();
+        match portion.and_then(|len| pipe::fill(pipe, socket.fd.as_fd(), len)) {
+            Ok(0) => self.end_splice(now, id),
+            Ok(n) => return Some(n),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                socket.readable = refused;
+                self.relist(id);
+            }
+            Err(error) if cannot_splice(&error) => self.stop_splicing(id),
+            Err(error) => self.engine.handle_failed(now, id, error),
+        }
+        None
     }
 
     /// From the pipe into the file; false if the file failed.
-    fn empty(&mut self, now: Instant, id: SocketId, range: &FileRange, len: usize) -> bool {
-        let Some(pipe) = self.pipe.take() else { return false };
-        let (moved, result) = pipe.empty(range, len);
+    fn store(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        pipe: &Pipe,
+        range: &FileRange,
+        len: usize,
+    ) -> bool {
+        let (moved, result) = pipe::store(pipe, range, len);
         if moved > 0 {
             self.engine.handle_spliced(now, id, moved as u64);
         }
-        let Err(error) = result else {
-            self.pipe = Some(pipe);
-            return true;
-        };
-        pipe.close(); // with what it holds of this socket
+        let Err(error) = result else { return true };
+        self.pipes_to_sweep = true; // it holds bytes of this socket
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.splicing = false;
             socket.reading = false; // bytes are missing from here on
@@ -94,6 +124,14 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         false
     }
 
+    /// What comes is received as usual from now on.
+    fn stop_splicing(&mut self, id: SocketId) {
+        if let Some(socket) = self.sockets.get_mut(id) {
+            socket.splicing = false;
+        }
+        self.relist(id);
+    }
+
     fn end_splice(&mut self, now: Instant, id: SocketId) {
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.eof = true;
@@ -101,3 +139,15 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.redeliver(now, id);
     }
 }
+
+/// True if it is not the socket that failed: it is of a kind that cannot do this, or the kernel or
+/// a filter of system calls does not let it.
+fn cannot_splice(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, OutOfMemory, PermissionDenied, Unsupported};
+    matches!(error.kind(), InvalidInput | OutOfMemory | PermissionDenied | Unsupported)
+}
+
+/// Bytes of a socket that pass through a pipe in one turn.
+const FILLED_SIZE: usize = 256 * 1024;
+/// If fewer have come than this, it was not worth it.
+const FILLED_SIZE_MIN: usize = 8 * 1024;

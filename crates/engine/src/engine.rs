@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_proto::{FileRange, Input, Transmit};
+use fulmar_proto::{FileRange, Input, Piped, Transmit};
 
 use crate::endpoint::Endpoint;
 use crate::resolve::{LookupId, Resolved};
@@ -64,9 +64,11 @@ pub enum Action {
         /// For this socket.
         socket: SocketId,
     },
-    /// From now on, and as long as [`Engine::poll_splice`] tells a place, move what arrives
-    /// straight into a file; each time `handle_spliced` or `handle_splice_failed` follows. What
-    /// has been received already, and everything if it cannot be done, comes as input as usual.
+    /// From now on, and as long as [`Engine::poll_splice`] tells a place, move what arrives past
+    /// the engine: straight into a file, and each time `handle_spliced` or `handle_splice_failed`
+    /// follows, or into a pipe, and each time `handle_piped` follows. What has been received
+    /// already, what is not worth it, and everything if it cannot be done, comes as input as
+    /// usual.
     Splice {
         /// From this socket.
         socket: SocketId,
@@ -111,6 +113,33 @@ pub enum Action {
         /// This listener.
         listener: ListenerId,
     },
+}
+
+/// Where bytes of a socket go that the engine does not want to see.
+#[derive(Clone, Debug)]
+pub enum Passage {
+    /// Into a file that is open for writing, and not for appending (splice(2)).
+    File(FileRange),
+    /// Into a pipe, on their way to another socket.
+    Pipe {
+        /// At most so many.
+        len: u64,
+    },
+}
+
+impl Passage {
+    /// At most so many bytes go there.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::File(range) => range.len,
+            Self::Pipe { len } => *len,
+        }
+    }
+
+    /// True if none do.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// Many connections behind one face: what a driver drives.
@@ -159,6 +188,12 @@ pub trait Engine {
         usize::MAX
     }
 
+    /// So many bytes are received from a socket at once, at most: few where a head is expected whose
+    /// body is not to be seen, and would come along with it.
+    fn receive_max(&self, _socket: SocketId) -> usize {
+        usize::MAX
+    }
+
     /// A transmit was attempted and `bytes` of it have left: also told when that is 0.
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64);
 
@@ -172,6 +207,10 @@ pub trait Engine {
 
     /// So many bytes went from the socket into the file.
     fn handle_spliced(&mut self, _now: Instant, _socket: SocketId, _bytes: u64) {}
+
+    /// Bytes of the socket are in a pipe: they go wherever they are queued
+    /// ([`fulmar_proto::Segment::Pipe`]), or are lost if that is nowhere.
+    fn handle_piped(&mut self, _now: Instant, _socket: SocketId, _piped: Piped) {}
 
     /// The file that bytes of the socket were going to failed (`ENOSPC`, `EFBIG`, `EIO`), and
     /// those bytes are lost: a `Close` for the socket has to be asked for. Those that reached the
@@ -225,11 +264,19 @@ pub trait Engine {
     }
 
     /// Where the next bytes from this socket go, and at most how many; `None`: they are received
-    /// as usual. The file is open for writing, and not for appending (splice(2)).
-    fn poll_splice(&mut self, _socket: SocketId) -> Option<FileRange> {
+    /// as usual, and so is what follows until it is asked for again.
+    fn poll_splice(&mut self, _socket: SocketId) -> Option<Passage> {
         None
+    }
+
+    /// How many pipes may be open at a time; asked before another one is.
+    fn pipes_max(&self) -> usize {
+        PIPES_MAX
     }
 
     /// When [`Engine::handle_timeout`] is due.
     fn poll_timeout(&self) -> Option<Instant>;
 }
+
+/// More of them than this are for those who know how many descriptors they have.
+const PIPES_MAX: usize = 64;

@@ -18,7 +18,7 @@ mod stop;
 mod timeouts;
 
 pub use endpoint::{Endpoint, KeepAlive, Peer};
-pub use engine::{Action, Engine, ListenerId, SocketId};
+pub use engine::{Action, Engine, ListenerId, Passage, SocketId};
 pub use links::{End, Exchange, Handler, Links};
 pub use resolve::{LookupId, ResolveError, Resolved};
 pub use slots::Slots;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use fulmar_proto::{
-    Block, Connection, Event, FileRange, Input, Layer, LayerError, PeerError, Phase, Scratch,
-    StreamId, Transmit, Wishes,
+    Block, Connection, Event, FileRange, Input, Layer, LayerError, PeerError, Phase, Piped,
+    Scratch, StreamId, Transmit, Wishes,
 };
 
 use crate::between::{Between, OPENED_SIZE};
@@ -58,6 +58,18 @@ pub trait Handler<C: Connection, T> {
         link: (&mut C, &mut T),
         event: Event<'_, C::Role>,
     );
+
+    /// The next bytes of a body or a tunnel have come in a pipe: only to who has asked for that
+    /// with [`Links::pass`]. They have to be released, as `Data`.
+    fn handle_piped(
+        &mut self,
+        _now: Instant,
+        _socket: SocketId,
+        _link: (&mut C, &mut T),
+        _piped: Piped,
+    ) {
+        unreachable!("who asks for pipes takes them");
+    }
 
     /// The moment that [`Links::set_timer`] named has come.
     fn handle_timer(&mut self, _now: Instant, _socket: SocketId, _link: (&mut C, &mut T)) {}

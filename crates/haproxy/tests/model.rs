@@ -317,7 +317,7 @@ fn backends_balance_and_reuse() {
     assert_eq!((back.reuse, back.retries), (Reuse::Always, 4));
     assert!(back.retry_on.empty_response && !back.retry_on.connection_failure);
     assert_eq!(back.retry_on.statuses, [503]);
-    let splice = Splice { auto: true, request: false, response: false };
+    let splice = Splice { auto: Some(true), request: None, response: None };
     assert_eq!((back.options.splice, back.full_connections), (splice, Some(9)));
     assert!(matches!(
         backend(" balance hdr(host) use_domain_only").algorithm,

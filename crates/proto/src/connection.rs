@@ -48,6 +48,21 @@ pub trait Connection {
         assert_eq!(bytes, 0, "nothing may pass by this connection");
     }
 
+    /// Bytes that may be passed on unseen: as [`Connection::direct`], and also those whose number is
+    /// not known, up to the end of the connection.
+    fn passing(&self) -> u64 {
+        0
+    }
+
+    /// So many of them were taken, past [`Connection::poll_event`], which says `End` after the
+    /// last. They have to be released, as `Data`.
+    ///
+    /// # Panics
+    /// If they are more than [`Connection::passing`] told.
+    fn handle_passed(&mut self, bytes: u64) {
+        assert_eq!(bytes, 0, "nothing may pass by this connection");
+    }
+
     /// Gives back `bytes` of received body. HTTP/2 widens the window; HTTP/1 reads on.
     fn release(&mut self, stream: StreamId, bytes: usize);
 

@@ -13,6 +13,7 @@ mod fields;
 pub mod head;
 pub mod input;
 pub mod layer;
+pub mod pipe;
 pub mod transmit;
 
 pub mod plan;
@@ -34,6 +35,7 @@ pub use head::{Added, Headers, Request, Response, Scratch, Version, is_token};
 pub use input::Input;
 pub use layer::{Layer, LayerError, Opened, Sealed};
 pub use outbox::Outbox;
+pub use pipe::{Pipe, Piped};
 pub use plan::{Abilities, Files, Part, Run, Signals, Step};
 pub use raw::RawConnection;
 pub use transmit::{FileRange, Segment, Transmit};

@@ -11,6 +11,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use crate::pipe::Pipe;
 use crate::transmit::{FileRange, Segment, Transmit};
 
 /// What a platform's calls can do. Data, so that the plan of each is tested on every other.
@@ -100,7 +101,7 @@ impl<'a> Run<'a> {
     pub fn slices(self) -> impl Iterator<Item = &'a [u8]> {
         let bytes = |segment: &'a Segment| match segment {
             Segment::Bytes(bytes) => Some(&bytes[..]),
-            Segment::File(_) => None,
+            Segment::File(_) | Segment::Pipe(_) => None,
         };
         std::iter::once(self.inline).chain(self.buffers.iter().filter_map(bytes))
     }
@@ -143,12 +144,24 @@ pub enum Step<'a> {
         /// As above.
         more: bool,
     },
+    /// One `splice`.
+    Pipe {
+        /// Where the bytes are.
+        pipe: &'a Pipe,
+        /// How many there are.
+        len: u64,
+        /// `SPLICE_F_MORE`: another step follows.
+        more: bool,
+    },
 }
 
 impl<'a> Step<'a> {
     /// How many bytes it sends if nothing falls short.
     pub fn len(&self) -> u64 {
-        self.run().len() + self.part().map_or(0, |part| part.len)
+        match self {
+            Self::Pipe { len, .. } => *len,
+            _ => self.run().len() + self.part().map_or(0, |part| part.len),
+        }
     }
 
     /// True if it sends nothing; no step of a transmit does.
@@ -160,13 +173,14 @@ impl<'a> Step<'a> {
     pub fn run(&self) -> Run<'a> {
         match self {
             Self::Gather { run, .. } | Self::File { run, .. } | Self::Read { run, .. } => *run,
+            Self::Pipe { .. } => Run::default(),
         }
     }
 
     /// Its bytes in a file, which follow those in memory.
     pub fn part(&self) -> Option<Part<'a>> {
         match self {
-            Self::Gather { .. } => None,
+            Self::Gather { .. } | Self::Pipe { .. } => None,
             Self::File { part, .. } | Self::Read { part, .. } => Some(*part),
         }
     }
@@ -209,6 +223,11 @@ impl<'a> Rest<'a> {
                 self.segments = later;
                 Some(Step::File { run, part: part_of(range) })
             }
+            Some((Segment::Pipe(piped), later)) if run.is_empty() => {
+                self.segments = later;
+                let more = on.more && !later.is_empty();
+                Some(Step::Pipe { pipe: &piped.pipe, len: piped.len, more })
+            }
             _ if run.is_empty() => None,
             _ => Some(Step::Gather { run, more: on.more && !later.is_empty() }),
         }
@@ -247,6 +266,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::pipe::Piped;
 
     const PLATFORMS: [Abilities; 5] = [
         Abilities::LINUX,
@@ -259,6 +279,12 @@ mod tests {
     fn file(len: u64) -> Segment {
         let file = Arc::new(OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
         Segment::File(FileRange { file, offset: 0, len })
+    }
+
+    /// Nothing is read from it.
+    fn pipe(len: u64) -> Segment {
+        let end = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        Segment::Pipe(Piped { pipe: Arc::new(Pipe::new(end(), end())), len })
     }
 
     fn bytes() -> Segment {
@@ -275,6 +301,7 @@ mod tests {
             Step::File { run, .. } if run.is_empty() => "f".to_owned(),
             Step::File { run, .. } => format!("f{}", count(run)),
             Step::Read { run, more, .. } => format!("r{}{}", count(run), mark(more)),
+            Step::Pipe { more, .. } => format!("p{}", mark(more)),
         };
         let steps: Vec<_> = Transmit { inline, segments }.steps(on).map(show).collect();
         steps.join(" ")
@@ -292,6 +319,7 @@ mod tests {
             (b"head", &[file(large)], "g1+ f", "f1", "r1 r0 r0"),
             (b"head", &[file(10), bytes()], "g1+ f g1", "f1 g1", "r1 g1"),
             (b"", &[file(10), bytes(), file(1)], "f g1+ f", "f f1", "r0 r1"),
+            (b"head", &[pipe(10), bytes()], "g1+ p+ g1", "g1 p g1", "g1 p g1"),
             (b"head", &more_than_full, "g32+ g1", "g32 g1", "g32 g1"),
             (b"head", &full_and_file, "g32+ f", "g32 f", "g32 r0"),
         ] {
@@ -309,7 +337,8 @@ mod tests {
     fn segments() -> impl Strategy<Value = Vec<Segment>> {
         let memory = (1..9_usize).prop_map(|len| Segment::Bytes(Bytes::from(vec![b'x'; len])));
         let disk = (1..3 * READ_SIZE_MAX).prop_map(file);
-        prop::collection::vec(prop_oneof![8 => memory, 1 => disk], 0..80)
+        let pipe = (1..3 * READ_SIZE_MAX).prop_map(pipe);
+        prop::collection::vec(prop_oneof![8 => memory, 1 => disk, 1 => pipe], 0..80)
     }
 
     /// The places of all bytes, in order: in memory by address, in a file by offset.
@@ -317,6 +346,7 @@ mod tests {
         let whole = |segment: &Segment| match segment {
             Segment::Bytes(bytes) => (bytes.as_ptr() as usize, bytes.len() as u64),
             Segment::File(range) => (range.file.as_raw_fd() as usize, range.len),
+            Segment::Pipe(piped) => (Arc::as_ptr(&piped.pipe).addr(), piped.len),
         };
         let inline = (transmit.inline.as_ptr() as usize, transmit.inline.len() as u64);
         let all = std::iter::once(inline).chain(transmit.segments.iter().map(whole));
@@ -328,6 +358,9 @@ mod tests {
         for step in steps {
             for slice in step.run().slices().filter(|slice| !slice.is_empty()) {
                 places.push((slice.as_ptr() as usize, slice.len() as u64));
+            }
+            if let Step::Pipe { pipe, len, .. } = step {
+                places.push((std::ptr::from_ref(*pipe).addr(), *len));
             }
             if let Some(range) = step.part() {
                 let at = range.file.as_raw_fd() as usize;
@@ -341,7 +374,11 @@ mod tests {
     }
 
     fn says_more(step: &Step<'_>) -> bool {
-        matches!(step, Step::Gather { more: true, .. } | Step::Read { more: true, .. })
+        let (Step::Gather { more, .. } | Step::Read { more, .. } | Step::Pipe { more, .. }) = step
+        else {
+            return false;
+        };
+        *more
     }
 
     proptest! {
@@ -359,7 +396,10 @@ mod tests {
                 prop_assert!(on.more || !steps.iter().any(says_more), "nobody would hear it");
                 if let [first, _, ..] = &steps[..] {
                     let alone = first.run().buffers.is_empty() && first.part().is_none();
-                    prop_assert!(!alone || says_more(first), "a head alone");
+                    // Who has pipes has `MSG_MORE`.
+                    let piped = steps.iter().any(|step| matches!(step, Step::Pipe { .. }));
+                    let cannot = piped && !on.more;
+                    prop_assert!(!alone || cannot || says_more(first), "a head alone");
                 }
                 if on.files == Files::SendfileHead {
                     prop_assert!(steps.len() <= most);

@@ -97,6 +97,12 @@ impl RawConnection {
             self.send = Way::Over;
         }
     }
+
+    /// The owner has been given so many bytes.
+    fn hold(&mut self, bytes: u64) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.unreleased = self.unreleased.saturating_add(bytes);
+    }
 }
 
 impl Connection for RawConnection {
@@ -123,8 +129,7 @@ impl Connection for RawConnection {
         if !input.is_empty() {
             let bytes = input.take(input.len());
             self.heard = true;
-            let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-            self.unreleased = self.unreleased.saturating_add(size);
+            self.hold(bytes.len() as u64);
             return Ok(Some(Event::Data { stream, bytes }));
         }
         if input.at_eof() {
@@ -136,6 +141,15 @@ impl Connection for RawConnection {
 
     fn has_event(&self) -> bool {
         self.room == Room::Reopened
+    }
+
+    fn passing(&self) -> u64 {
+        if self.receive == Way::Open && !self.held { u64::MAX } else { 0 }
+    }
+
+    fn handle_passed(&mut self, bytes: u64) {
+        self.heard |= bytes > 0;
+        self.hold(bytes);
     }
 
     fn release(&mut self, _: StreamId, bytes: usize) {

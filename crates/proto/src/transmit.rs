@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 
+use crate::pipe::Piped;
+
 /// A run of outgoing bytes and where the kernel finds them. Cheap to clone; never copied.
 #[derive(Clone, Debug)]
 pub enum Segment {
@@ -13,6 +15,8 @@ pub enum Segment {
     Bytes(Bytes),
     /// Bytes of an open file.
     File(FileRange),
+    /// Bytes in a pipe.
+    Pipe(Piped),
 }
 
 /// Bytes of an open file, to be sent with `sendfile(2)`. The core never reads them.
@@ -38,6 +42,7 @@ impl Segment {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::File(range) => range.len,
+            Self::Pipe(piped) => piped.len,
         }
     }
 
@@ -54,6 +59,7 @@ impl Segment {
                 range.offset += n;
                 range.len -= n;
             }
+            Self::Pipe(piped) => piped.len -= n,
         }
     }
 }
@@ -67,6 +73,12 @@ impl From<Bytes> for Segment {
 impl From<&'static [u8]> for Segment {
     fn from(bytes: &'static [u8]) -> Self {
         Self::Bytes(Bytes::from_static(bytes))
+    }
+}
+
+impl From<Piped> for Segment {
+    fn from(piped: Piped) -> Self {
+        Self::Pipe(piped)
     }
 }
 

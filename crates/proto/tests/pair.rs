@@ -134,7 +134,7 @@ fn send<C: Connection>(connection: &mut C, pipe: &mut VecDeque<u8>, n: usize) ->
     if let Some(transmit) = connection.poll_transmit() {
         let segments = transmit.segments.iter().flat_map(|segment| match segment {
             Segment::Bytes(bytes) => &bytes[..],
-            Segment::File(_) => panic!("no file was sent"),
+            Segment::File(_) | Segment::Pipe(_) => panic!("all of it is in memory"),
         });
         pipe.extend(transmit.inline.iter().chain(segments).take(n));
     }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, Endpoint, Engine, ListenerId, SocketId, Stop};
+use fulmar_engine::{Action, Endpoint, Engine, ListenerId, Passage, SocketId, Stop};
 use fulmar_haproxy::model::Target;
 use fulmar_haproxy::{BackendId, Config, Mode};
-use fulmar_proto::{FileRange, Input, Layer, Transmit};
+use fulmar_proto::{FileRange, Input, Layer, Piped, Transmit};
 
 use crate::asks::asks_destination;
 use crate::gate::{self, Gate};
@@ -19,6 +19,7 @@ use crate::http::Http;
 use crate::journal::Journal;
 use crate::live::Live;
 use crate::orders::{Answer, Order, PORTION, SessionView};
+use crate::passing::pipes_max;
 use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, LANES, Relay};
 use crate::services::Services;
 use crate::shared::{BindId, Shared};
@@ -245,10 +246,23 @@ impl Engine for Proxy {
         relay.handle_input(now, shared, socket, input);
     }
 
+    fn receive_max(&self, socket: SocketId) -> usize {
+        match socket.index % LANES {
+            HTTP_SERVERS => self.http.receive_max(socket),
+            _ => usize::MAX,
+        }
+    }
+
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
         let (relay, shared) = self.relay(socket);
         shared.tell(now);
         relay.handle_sent(now, shared, socket, bytes);
+    }
+
+    fn handle_piped(&mut self, now: Instant, socket: SocketId, piped: Piped) {
+        let (relay, shared) = self.relay(socket);
+        shared.tell(now);
+        relay.handle_piped(now, shared, socket, piped);
     }
 
     fn handle_loaded(&mut self, now: Instant, socket: SocketId, bytes: &[u8]) {
@@ -336,6 +350,17 @@ impl Engine for Proxy {
             true => self.http.poll_load(socket),
             false => self.tcp.poll_load(socket),
         }
+    }
+
+    fn poll_splice(&mut self, socket: SocketId) -> Option<Passage> {
+        match is_http(socket) {
+            true => self.http.poll_splice(socket),
+            false => self.tcp.poll_splice(socket),
+        }
+    }
+
+    fn pipes_max(&self) -> usize {
+        pipes_max(&self.shared.live)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -19,6 +19,7 @@ mod engine;
 mod facts;
 mod gate;
 mod lead;
+mod passing;
 mod queues;
 mod relay;
 mod shared;

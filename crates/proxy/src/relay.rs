@@ -4,8 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_engine::{Action, Endpoint, SocketId};
-use fulmar_proto::{FileRange, Input, Layer, Transmit};
+use fulmar_engine::{Action, Endpoint, Passage, SocketId};
+use fulmar_proto::{FileRange, Input, Layer, Piped, Transmit};
 
 use crate::orders::SessionView;
 use crate::shared::{BindId, Shared};
@@ -32,6 +32,7 @@ pub(crate) trait Relay {
         input: &mut Input<'_>,
     );
     fn handle_sent(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: u64);
+    fn handle_piped(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, piped: Piped);
     fn handle_loaded(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: &[u8]);
     fn handle_hangup(&mut self, now: Instant, shared: &mut Shared, socket: SocketId);
     fn handle_failed(
@@ -62,6 +63,7 @@ pub(crate) trait Relay {
     fn is_last(&self, socket: SocketId) -> bool;
     fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint>;
     fn poll_load(&mut self, socket: SocketId) -> Option<FileRange>;
+    fn poll_splice(&mut self, socket: SocketId) -> Option<Passage>;
     fn poll_timeout(&self) -> Option<Instant>;
 }
 

@@ -31,6 +31,7 @@ fn wire(form: &Form) -> Vec<u8> {
                 file.seek(SeekFrom::Start(range.offset)).expect("a file");
                 file.take(range.len).read_to_end(&mut out).expect("a file");
             }
+            Segment::Pipe(_) => unreachable!("a form is made of bytes and files"),
         }
     }
     assert_eq!(out.len() as u64, form.len);

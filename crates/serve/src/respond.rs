@@ -265,6 +265,7 @@ impl<'a> Answer<'a> {
         let body = match body {
             Segment::Bytes(bytes) => Body::Bytes(bytes),
             Segment::File(range) => Body::File(range),
+            Segment::Pipe(_) => unreachable!("a site has bytes and files"),
         };
         Self { body, len, ..Self::empty(status, headers) }
     }

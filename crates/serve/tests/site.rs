@@ -128,6 +128,7 @@ fn read(segment: &Segment) -> Vec<u8> {
             file.read_exact_at(&mut bytes, range.offset).unwrap();
             bytes
         }
+        Segment::Pipe(_) => unreachable!("nothing here comes in a pipe"),
     }
 }
 

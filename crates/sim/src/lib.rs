@@ -11,7 +11,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, Engine, ListenerId, SocketId};
+use fulmar_engine::{Action, Engine, ListenerId, Passage, SocketId};
 use fulmar_proto::Input;
 
 use crate::wire::{Half, Side, Wire};
@@ -212,7 +212,8 @@ impl<A: Engine, B: Engine> Sim<A, B> {
             Side::Client => self.client.poll_splice(id),
             Side::Server => self.server.poll_splice(id),
         };
-        let Some(range) = range else {
+        // This network has no pipes.
+        let Some(Passage::File(range)) = range else {
             wire.half_mut(side).splicing = false;
             return false;
         };

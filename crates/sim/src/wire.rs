@@ -136,6 +136,7 @@ pub(crate) fn flatten(transmit: Transmit<'_>) -> Vec<u8> {
         match segment {
             Segment::Bytes(run) => bytes.extend_from_slice(run),
             Segment::File(range) => bytes.extend(read(range)),
+            Segment::Pipe(_) => unreachable!("this network has no pipes"),
         }
     }
     bytes

@@ -44,9 +44,13 @@ impl Events {
         self.has(RDHUP | libc::POLLHUP | libc::POLLERR)
     }
 
+    /// Urgent data have arrived; a receive stops in front of them (tcp(7)).
+    pub fn is_urgent(self) -> bool {
+        self.has(libc::POLLPRI)
+    }
+
     /// The peer has closed its side, and nothing else is special: all that it said before has
-    /// arrived, and a receive that falls short has all of it. Urgent data, in front of which a
-    /// receive stops (tcp(7)), would be told too.
+    /// arrived, and a receive that falls short has all of it.
     pub fn is_ended(self) -> bool {
         let special = libc::POLLPRI | libc::POLLHUP | libc::POLLERR;
         RDHUP != 0 && self.has(RDHUP) && !self.has(special)

@@ -43,7 +43,7 @@ pub use platform::{
     pipe, raise_descriptors, read_dir, release_code, rename, rename_new, resident_bytes,
     run_on_cpus, send_file, send_file_with_head, set_bind_address_no_port, set_defer_accept,
     set_fast_open, set_interface, set_no_signal, set_pipe_size, set_segment_size_max,
-    set_user_timeout, silence, splice_in, splice_out, tcp_info, thread_cpu, trim_memory,
+    set_user_timeout, silence, splice_in, splice_on, splice_out, tcp_info, thread_cpu, trim_memory,
 };
 pub use poll::{PollEntry, PollSet, poll, poll_now};
 pub use process::{CpuTimes, Descriptors, duplicate, process_cpu};

@@ -168,6 +168,7 @@ impl<'a> Representation<'a> {
                 offset: range.offset + span.start,
                 len: span.len,
             }),
+            Segment::Pipe(_) => panic!("bytes in a pipe can be sent once, and not in parts"),
         }
     }
 }

@@ -44,6 +44,8 @@ pub(super) struct Arguments {
     pub(super) previous: Previous,
     /// `-x`.
     pub(super) socket: Option<PathBuf>,
+    /// `-dS`.
+    pub(super) copies: bool,
     /// `-dV`.
     pub(super) trusts_servers: bool,
     /// `-dW`.
@@ -142,10 +144,11 @@ impl Arguments {
             "-Ws" => (self.master, self.notifies, self.foreground) = (true, true, true),
             "-q" => self.quiet = true,
             "-V" => self.verbose = true,
+            "-dS" => self.copies = true,
             "-dV" => self.trusts_servers = true,
             "-dW" => self.fails_on_warnings = true,
             "-dr" => self.lenient.names = true,
-            "-de" | "-dp" | "-dS" | "-dG" | "-dR" | "-dD" => {}
+            "-de" | "-dp" | "-dG" | "-dR" | "-dD" => {}
             _ if flag.starts_with("-dM") => {}
             _ if DUMPS.iter().any(|dump| flag.starts_with(dump)) => {
                 return Err(format!("{flag}: what HAProxy would print of itself is not there"));
@@ -215,6 +218,7 @@ const FLAGS: &[Flag] = &[
     Flag("-st", "PID...", "The same, but they end at once"),
     Flag("-x", "SOCKET", "Take the listeners over from the process at this stats socket"),
     Flag("-dr", "", "Servers whose names have no address are down, not an error"),
+    Flag("-dS", "", "No bodies pass through pipes (splice(2))"),
     Flag("-dV", "", "Believe servers' certificates"),
     Flag("-dW", "", "Warnings are errors"),
     Flag(
@@ -226,7 +230,7 @@ const FLAGS: &[Flag] = &[
     Flag("-S", "BIND", "Left out with a warning: there is no socket of the master"),
     Flag("-m", "N", "Left out with a warning: memory is not limited"),
     Flag("-L", "NAME", "Accepted, without effect: there are no peers"),
-    Flag("-dM", "", "Accepted, without effect; so are -de, -dp, -dS, -dG, -dR, -dD"),
+    Flag("-dM", "", "Accepted, without effect; so are -de, -dp, -dG, -dR, -dD"),
     Flag("-v", "", "Print the version"),
     Flag("-vv", "", "Print the version, and what is built in"),
     Flag("-h", "", "Print this"),

@@ -102,6 +102,7 @@ fn read(arguments: &Arguments, messages: Messages) -> Result<Config, Failed> {
         return Err(Failed);
     }
     let mut config = loaded.config;
+    config.global.no_splice |= arguments.copies;
     if arguments.trusts_servers {
         trust_servers(&mut config);
     }

@@ -1,10 +1,11 @@
-//! Bodies that go straight from a socket into a file, past their connection.
+//! Bytes that go past their connection: straight from a socket into a file, or through a pipe to
+//! another socket.
 
 use std::io;
 use std::time::Instant;
 
 use bytes::BytesMut;
-use fulmar_proto::{Connection, Input};
+use fulmar_proto::{Connection, Input, Piped};
 
 use crate::links::{End, Handler, Links};
 use crate::{Action, SocketId};
@@ -29,6 +30,44 @@ impl<C: Connection, T> Links<C, T> {
         }
     }
 
+    /// How many of the next bytes on `socket` may come in a pipe: none if a layer has to open them
+    /// first. Bounds what [`crate::Engine::poll_splice`] answers.
+    pub fn passing(&self, socket: SocketId) -> u64 {
+        match self.slots.get(socket) {
+            Some(link) if link.between.is_none() => link.connection.passing(),
+            _ => 0,
+        }
+    }
+
+    /// True if what is sent on `socket` may be in a pipe: nothing has to see it first.
+    pub fn takes_pipes(&self, socket: SocketId) -> bool {
+        self.slots.get(socket).is_some_and(|link| link.between.is_none())
+    }
+
+    /// Asks the driver for what comes next in pipes, if it may come so. It may come as `Data` all
+    /// the same, at any time, and does from the moment on that too little comes at a time to be
+    /// worth it: then it can be asked for again.
+    pub fn pass(&mut self, socket: SocketId) {
+        if self.passing(socket) > 0 {
+            self.desk.actions.push_back(Action::Splice { socket });
+        }
+    }
+
+    /// Bytes have come in a pipe: as good as `Data`, which has to be released.
+    pub fn handle_piped(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        piped: Piped,
+        on: &mut impl Handler<C, T>,
+    ) {
+        let Some(link) = self.slots.get_mut(socket) else { return };
+        let bytes = piped.len;
+        link.connection.handle_passed(bytes);
+        on.handle_piped(now, socket, (&mut link.connection, &mut link.data), piped);
+        self.end_passage(now, socket, bytes, on);
+    }
+
     /// So many bytes of the body went into the file: as good as `Data` that was released.
     pub fn handle_spliced(
         &mut self,
@@ -39,6 +78,18 @@ impl<C: Connection, T> Links<C, T> {
     ) {
         let Some(link) = self.slots.get_mut(socket) else { return };
         link.connection.handle_direct(bytes);
+        self.end_passage(now, socket, bytes, on);
+    }
+
+    /// The connection has been told of bytes that it has not seen: perhaps they were the last.
+    fn end_passage(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        bytes: u64,
+        on: &mut impl Handler<C, T>,
+    ) {
+        let Some(link) = self.slots.get_mut(socket) else { return };
         let mut nothing = BytesMut::new();
         let mut nothing = Input::all(&mut nothing, false);
         while let Ok(Some(event)) = link.connection.poll_event(&mut nothing, &mut self.scratch) {

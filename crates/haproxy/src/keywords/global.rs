@@ -16,6 +16,8 @@ pub(super) const ROWS: &[Keyword<Globals>] = &[
     row("nbthread", 0, "<number>", "how many threads work", nbthread),
     row("nbproc", 0, "1", "one process works", nbproc),
     row("maxconn", 0, "<number>", "connections of clients at a time", maxconn),
+    row("maxpipes", 0, "<number>", "pipes that bodies pass through, at a time", maxpipes),
+    row("nosplice", 0, "", "no bodies pass through pipes", nosplice),
     row("ulimit-n", 0, "<number>", "descriptors that the process needs", ulimit_n),
     row("strict-limits", NO, "", "it does not start with fewer: so it is", strict_limits),
     row("localpeer", 0, "<name>", "what HAPROXY_LOCALPEER is from then on", localpeer),
@@ -77,6 +79,17 @@ fn nbproc(_globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
 fn maxconn(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     let most = number(&line.word("a number")?, "it", 0, usize::MAX / 2)?;
     globals.model.connections_max = (most > 0).then_some(most);
+    Ok(())
+}
+
+fn maxpipes(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let most = number(&line.word("a number")?, "it", 0, usize::MAX / 2)?;
+    globals.model.pipes_max = (most > 0).then_some(most);
+    Ok(())
+}
+
+fn nosplice(globals: &mut Globals, _line: &mut Line<'_>) -> Result<(), Fault> {
+    globals.model.no_splice = true;
     Ok(())
 }
 

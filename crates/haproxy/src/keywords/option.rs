@@ -48,7 +48,12 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     ),
     option("option prefer-last-server", BACK, "the last server, if it is usable", prefer_last),
     option("option allbackups", BACK, "all backup servers are used, not the first only", backups),
-    option("option splice-auto", BOTH, "bytes may pass by in the kernel, where it pays", auto),
+    option(
+        "option splice-auto",
+        BOTH,
+        "bytes may pass by in the kernel, where it pays (they may unless it says no)",
+        auto,
+    ),
     option("option splice-request", BOTH, "the same for what clients send", splice_request),
     option("option splice-response", BOTH, "the same for what servers send", splice_response),
     option("option clitcpka", FRONT, "TCP's probes on clients' connections", client_probes),
@@ -201,17 +206,17 @@ fn backups(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn auto(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    draft.options.splice.auto = line.said.is_on();
+    draft.options.splice.auto = Some(line.said.is_on());
     Ok(())
 }
 
 fn splice_request(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    draft.options.splice.request = line.said.is_on();
+    draft.options.splice.request = Some(line.said.is_on());
     Ok(())
 }
 
 fn splice_response(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    draft.options.splice.response = line.said.is_on();
+    draft.options.splice.response = Some(line.said.is_on());
     Ok(())
 }
 

@@ -19,6 +19,10 @@ pub struct Global {
     pub threads: Option<usize>,
     /// `maxconn`: connections of clients in this process.
     pub connections_max: Option<usize>,
+    /// `maxpipes`: pipes that bodies pass through, at a time.
+    pub pipes_max: Option<usize>,
+    /// `nosplice`: no bodies pass through pipes.
+    pub no_splice: bool,
     /// `ulimit-n`: descriptors that the process is to have at least.
     pub descriptors: Option<u64>,
     /// `no strict-limits`: fewer of them will do.

@@ -78,13 +78,25 @@ pub struct ForwardFor {
     pub if_none: bool,
 }
 
-/// Where bytes may pass by without being seen.
+/// Where bytes may pass by without being seen; `None`: it is not said, and they may.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Splice {
-    /// As the engine thinks best.
-    pub auto: bool,
-    /// From clients to servers.
-    pub request: bool,
-    /// From servers to clients.
-    pub response: bool,
+    /// Both ways.
+    pub auto: Option<bool>,
+    /// From clients to servers; counts more than `auto`.
+    pub request: Option<bool>,
+    /// From servers to clients; counts more than `auto`.
+    pub response: Option<bool>,
+}
+
+impl Splice {
+    /// Bytes from clients to servers may.
+    pub fn allows_request(&self) -> bool {
+        self.request.or(self.auto).unwrap_or(true)
+    }
+
+    /// Bytes from servers to clients may.
+    pub fn allows_response(&self) -> bool {
+        self.response.or(self.auto).unwrap_or(true)
+    }
 }

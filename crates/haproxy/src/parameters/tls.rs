@@ -135,7 +135,7 @@ fn alpn<T: SaysTls>(draft: &mut T, line: &mut Line<'_>) -> Result<(), Fault> {
 
 /// What rustls has itself, for the version of which nothing is said.
 const OWN13: &[&str] =
-    &["TLS13_AES_256_GCM_SHA384", "TLS13_AES_128_GCM_SHA256", "TLS13_CHACHA20_POLY1305_SHA256"];
+    &["TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256"];
 const OWN12: &[&str] = &[
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",

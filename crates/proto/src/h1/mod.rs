@@ -476,6 +476,22 @@ impl<S: Side> Connection for H1<S> {
         self.exchange.waiting &= bytes == 0;
     }
 
+    fn passing(&self) -> u64 {
+        match self.recv {
+            Recv::Tunnel => u64::MAX,
+            Recv::Body(Body::UntilEof) if !self.is_answered() => u64::MAX,
+            _ => self.direct(),
+        }
+    }
+
+    fn handle_passed(&mut self, bytes: u64) {
+        match self.recv {
+            Recv::Tunnel | Recv::Body(Body::UntilEof) => {}
+            _ => self.handle_direct(bytes),
+        }
+        self.hold(bytes);
+    }
+
     fn release(&mut self, stream: StreamId, bytes: usize) {
         // What a server was given of an earlier request was written off when it was answered.
         if !S::SERVER || stream == self.stream {

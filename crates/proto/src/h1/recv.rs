@@ -271,11 +271,11 @@ impl<S: Side> H1<S> {
 
     fn data<'a>(&mut self, n: usize, input: &mut Input<'_>) -> Event<'a, S> {
         self.exchange.waiting = false;
-        self.hold(n);
+        self.hold(n as u64);
         Event::Data { stream: self.stream, bytes: input.take(n) }
     }
 
-    fn hold(&mut self, n: usize) {
+    pub(super) fn hold(&mut self, n: u64) {
         let n = u32::try_from(n).unwrap_or(u32::MAX);
         self.unreleased = self.unreleased.saturating_add(n);
     }

@@ -95,7 +95,8 @@ impl Speech {
         let lines = self.heard.split_inclusive(|byte| *byte == b'\n');
         let mut final_lines = lines.filter(|line| line.get(3) != Some(&b'-'));
         let is_whole = |line: &&[u8]| last || line.ends_with(b"\n");
-        let Some(reply) = final_lines.next().filter(is_whole).or(last.then_some(&self.heard[..]))
+        let Some(reply) =
+            final_lines.next().filter(is_whole).or_else(|| last.then_some(&self.heard[..]))
         else {
             return Wait;
         };
@@ -152,7 +153,7 @@ impl Speech {
         let packet = match &self.heard[..] {
             [a, b, c, _, rest @ ..] => {
                 let size = u32::from_le_bytes([*a, *b, *c, 0]) as usize;
-                rest.get(..size).or(last.then_some(rest))
+                rest.get(..size).or_else(|| last.then_some(rest))
             }
             _ => None,
         };

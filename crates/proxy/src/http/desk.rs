@@ -54,6 +54,8 @@ pub(super) struct Exit {
     pub(super) timeouts: TimeoutsId,
     /// Where its idle connections are.
     pub(super) shelf: u32,
+    /// The body of its last response was one that passes unseen: so may that of the next be.
+    pub(super) passes: bool,
 }
 
 /// Something to be done on a connection that is not at hand.
@@ -65,6 +67,9 @@ pub(super) enum Errand {
     GoOn(Asked),
     /// Places have become free in a backend, at one server or at any.
     Serve(usize, Option<usize>),
+    /// What comes next on the connection of a client, or of a server, may come in pipes, if it is
+    /// much.
+    Pass(SocketId),
     /// The connection of a server is free.
     Free(SocketId),
     /// The connection of a server is of no more use, or that of a client is not wanted.
@@ -90,6 +95,7 @@ impl Desk {
         let mut exit = |backend: &LiveBackend, server: &LiveServer| Exit {
             timeouts: servers.add_timeouts(server_timeouts(&backend.config, &server.config)),
             shelf: pool.add(),
+            passes: false,
         };
         let exits = |backend: &LiveBackend| -> Vec<_> {
             backend.servers.iter().map(|it| exit(backend, it)).collect()

@@ -10,6 +10,7 @@ use crate::http::desk::{self, Errand};
 use crate::http::replies::Replies;
 use crate::http::requests::Requests;
 use crate::http::{Http, LIMITS_LEN_MAX};
+use crate::passing::PASSED_FROM;
 use crate::shared::Shared;
 
 impl Http {
@@ -28,6 +29,16 @@ impl Http {
             }
             Errand::Touch(socket) => {
                 servers.touch(now, socket, &mut Replies { clients, desk, shared });
+            }
+            Errand::Pass(socket) if clients.owns(socket) => {
+                if clients.passing(socket) >= PASSED_FROM {
+                    clients.pass(socket);
+                }
+            }
+            Errand::Pass(socket) => {
+                if servers.passing(socket) >= PASSED_FROM {
+                    servers.pass(socket);
+                }
             }
             Errand::GoOn(asked) => {
                 let mut requests = Requests { servers, desk, shared };

@@ -9,7 +9,7 @@ use fulmar_balance::{Ticket, Wants};
 use fulmar_engine::SocketId;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
-use fulmar_proto::{BodyLen, HeaderBuf, Request, StreamId, Version};
+use fulmar_proto::{BodyLen, HeaderBuf, Request, Segment, StreamId, Version};
 use fulmar_rules::subject::{Scope, Variable};
 use fulmar_rules::{RequestHead, ResponseHead, Sample};
 use smallvec::SmallVec;
@@ -117,7 +117,7 @@ pub(super) struct Exchange {
     /// Its line of the log has been written before its end.
     pub(super) is_logged: bool,
     /// The exchange before it, if the client has not taken all of that answer either.
-    pub(super) before: Option<Box<Exchange>>,
+    pub(super) before: Option<Box<Self>>,
 }
 
 /// Where an exchange stands.
@@ -174,7 +174,7 @@ impl Stage {
 #[derive(Debug, Default)]
 pub(super) struct Body {
     /// Received, and not passed on: there is nobody to pass it to yet.
-    pub(super) waiting: VecDeque<Bytes>,
+    pub(super) waiting: VecDeque<Segment>,
     /// Passed on, and not given back to the client: the server is full.
     pub(super) owed: usize,
     /// All of it so far, to be sent again.
@@ -219,7 +219,7 @@ impl Body {
         }
         self.waiting.clear();
         if !self.replay.is_empty() {
-            self.waiting.push_back(Bytes::copy_from_slice(&self.replay));
+            self.waiting.push_back(Bytes::copy_from_slice(&self.replay).into());
         }
         true
     }
@@ -364,6 +364,16 @@ impl Exchange {
             body,
             ..Self::default()
         };
+    }
+
+    /// True if what comes next of the request can be passed on at once, and will not be needed
+    /// again.
+    pub(super) fn passes_request(&self) -> bool {
+        match self.stage {
+            Stage::Waiting(_) | Stage::Answering(_) => self.body.gone,
+            Stage::Tunnel(_) => true,
+            _ => false,
+        }
     }
 
     /// True if its memory is not worth keeping.

@@ -12,9 +12,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
+use fulmar_engine::{Action, Endpoint, Links, Passage, SocketId, Timeouts};
 use fulmar_proto::{
-    ClientConnection, Connection, FileRange, Input, Layer, Phase, ServerConnection, Transmit,
+    ClientConnection, Connection, FileRange, Input, Layer, Phase, Piped, ServerConnection, Transmit,
 };
 
 use crate::counters::Counter;
@@ -79,6 +79,18 @@ impl Http {
         let mut servers = Links::new(now, Timeouts::default(), HTTP_SERVERS, LANES);
         let desk = Desk::new(&shared.live, shared.thread, &mut clients, &mut servers);
         Self { clients, servers, desk }
+    }
+
+    /// Of a response that may pass unseen, only the head, and what of its body cannot be told from
+    /// it.
+    pub(crate) fn receive_max(&self, socket: SocketId) -> usize {
+        let Some((_, seat)) = self.servers.get(socket) else { return usize::MAX };
+        let (backend, server) = seat.place();
+        let waits = self.desk.servers[backend][server].passes && seat.client.is_some();
+        match waits && self.servers.passing(socket) == 0 {
+            true => HEAD_SIZE,
+            false => usize::MAX,
+        }
     }
 
     /// A client has sent something: a part of a head, or something that is none.
@@ -175,6 +187,16 @@ impl Relay for Http {
                 seat.sent |= bytes > 0 && seat.stands;
             }
             servers.handle_sent(now, socket, bytes, &mut Replies { clients, desk, shared });
+        }
+        self.settle(now, shared);
+    }
+
+    fn handle_piped(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, piped: Piped) {
+        let Self { clients, servers, desk, .. } = self;
+        if clients.owns(socket) {
+            clients.handle_piped(now, socket, piped, &mut Requests { servers, desk, shared });
+        } else {
+            servers.handle_piped(now, socket, piped, &mut Replies { clients, desk, shared });
         }
         self.settle(now, shared);
     }
@@ -337,6 +359,18 @@ impl Relay for Http {
         self.clients.owns(socket) && self.clients.is_last(socket)
     }
 
+    /// As long as there is somebody to pass it to.
+    fn poll_splice(&mut self, socket: SocketId) -> Option<Passage> {
+        let len = if self.clients.owns(socket) {
+            let (_, session) = self.clients.get(socket)?;
+            session.exchange.as_ref()?.passes_request().then(|| self.clients.passing(socket))?
+        } else {
+            let (_, seat) = self.servers.get(socket)?;
+            seat.client.map(|_| self.servers.passing(socket))?
+        };
+        (len > 0).then_some(Passage::Pipe { len })
+    }
+
     fn poll_endpoint(&mut self, socket: SocketId) -> Option<Endpoint> {
         self.servers.poll_endpoint(socket)
     }
@@ -355,3 +389,5 @@ impl Relay for Http {
 
 /// Sets of deadlines that rules may make: theirs are few, unless they take them from requests.
 const LIMITS_LEN_MAX: usize = 4096;
+/// Most heads are shorter; what comes with them is copied.
+const HEAD_SIZE: usize = 8 * 1024;

@@ -1,7 +1,7 @@
 //! Bodies between a client and a server: pieces are shared, not copied, and whoever is full makes
-//! the other side wait.
+//! the other side wait. Of long bodies nothing is seen at all: they pass through pipes, unless
+//! there is a layer on either side.
 
-use bytes::Bytes;
 use fulmar_proto::{ClientConnection, Connection, Segment, ServerConnection, StreamId};
 
 use crate::http::exchange::Exchange;
@@ -17,11 +17,11 @@ pub(super) fn up(
 ) {
     let body = &mut exchange.body;
     while server.room(stream) > 0
-        && let Some(bytes) = body.waiting.pop_front()
+        && let Some(piece) = body.waiting.pop_front()
     {
-        let size = bytes.len();
+        let size = size_of(&piece);
         body.passed = true;
-        if server.send_data(stream, Segment::Bytes(bytes)).is_err() {
+        if server.send_data(stream, piece).is_err() {
             return server.reset(stream, 0); // the client says more than it declared: never so
         }
         match server.room(stream) {
@@ -38,9 +38,14 @@ pub(super) fn up(
 }
 
 /// A piece of a response goes to the client. True if it wants more now.
-pub(super) fn down(client: &mut ServerConnection, asked: StreamId, bytes: Bytes) -> bool {
-    if client.send_data(asked, Segment::Bytes(bytes)).is_err() {
+pub(super) fn down(client: &mut ServerConnection, asked: StreamId, piece: Segment) -> bool {
+    if client.send_data(asked, piece).is_err() {
         client.reset(asked, 0); // the server says more than it declared: never so
     }
     client.room(asked) > 0
+}
+
+/// How much of a body there is in a piece of it.
+pub(super) fn size_of(piece: &Segment) -> usize {
+    usize::try_from(piece.len()).expect("it was received")
 }

@@ -3,13 +3,12 @@
 use std::any::Any;
 use std::time::Instant;
 
-use bytes::Bytes;
 use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, Headers, Misuse, Response,
-    ServerConnection,
+    BodyLen, Client, ClientConnection, Connection, Event, Headers, Misuse, Piped, Response,
+    Segment, ServerConnection,
 };
 
 use crate::checks::Observation;
@@ -26,6 +25,7 @@ use crate::http::seat::Seat;
 use crate::http::send;
 use crate::http::session::Session;
 use crate::http::tally;
+use crate::passing::{PASSED_FROM, PIECE_SIZE_MIN, Toward, may_pass};
 use crate::shared::Shared;
 
 /// Hears what servers say; the clients' side is at hand.
@@ -94,8 +94,30 @@ impl Replies<'_> {
             server.reset(up.stream, 0);
         }
         exchange.bytes_out += client.queued().saturating_sub(before);
+        let backend = exchange.backend;
+        let frontend = session.bind().frontend;
         log::write_early(now, self.shared, self.desk, session, &mut exchange);
         session.exchange = Some(exchange);
+        let is_long = server.passing() >= PASSED_FROM && matches!(len, BodyLen::Exact(_));
+        let (at, server) = seat.place();
+        let asks = is_long && self.ask_pipes(socket, asked, frontend, backend);
+        self.desk.servers[at][server].passes = asks;
+    }
+
+    /// More may come in pipes; false: the configuration or a layer is against it.
+    fn ask_pipes(
+        &mut self,
+        socket: SocketId,
+        asked: Asked,
+        frontend: usize,
+        backend: Option<BackendId>,
+    ) -> bool {
+        let may = self.clients.takes_pipes(asked.socket)
+            && may_pass(&self.shared.live, frontend, backend, Toward::Client);
+        if may {
+            self.desk.ask(Errand::Pass(socket));
+        }
+        may
     }
 
     fn interim(&mut self, asked: Asked, head: &Response<'_>) {
@@ -110,19 +132,32 @@ impl Replies<'_> {
         }
     }
 
-    fn data(&mut self, asked: Asked, server: &mut ClientConnection, bytes: Bytes) {
-        let size = bytes.len();
+    /// A piece of a response, or of a tunnel.
+    fn data(
+        &mut self,
+        socket: SocketId,
+        asked: Asked,
+        server: &mut ClientConnection,
+        piece: Segment,
+    ) {
+        let is_seen = matches!(piece, Segment::Bytes(_));
+        let size = pump::size_of(&piece);
         let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
         let Some(exchange) = of(session, asked.stream) else { return };
         let Some(up) = exchange.stage.up() else { return };
         let before = client.queued();
-        let wants_more = pump::down(client, asked.stream, bytes);
+        let wants_more = pump::down(client, asked.stream, piece);
         exchange.bytes_out += client.queued().saturating_sub(before);
         match wants_more {
             true => server.release(up.stream, size),
             false => exchange.owed += size,
         }
+        let backend = exchange.backend;
+        let frontend = session.bind().frontend;
         self.desk.ask(Errand::Touch(asked.socket));
+        if is_seen && size >= PIECE_SIZE_MIN {
+            self.ask_pipes(socket, asked, frontend, backend);
+        }
     }
 
     /// The response is complete, or the server's side of a tunnel has ended.
@@ -266,11 +301,25 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
                 self.head(now, socket, (server, seat), asked, &head, len);
             }
             Event::Informational { head, .. } => self.interim(asked, &head),
-            Event::Data { bytes, .. } => self.data(asked, server, bytes),
+            Event::Data { bytes, .. } => {
+                self.data(socket, asked, server, bytes.into());
+            }
             Event::End { trailers, .. } => self.end(now, socket, seat, asked, trailers),
             Event::Writable { .. } => self.writable(asked, server),
             Event::Upgraded { .. } => self.upgraded(asked, (server, seat)),
             Event::Reset { .. } => {} // HTTP/1 has none
+        }
+    }
+
+    fn handle_piped(
+        &mut self,
+        _: Instant,
+        socket: SocketId,
+        (server, seat): (&mut ClientConnection, &mut Seat),
+        piped: Piped,
+    ) {
+        if let Some(asked) = seat.client {
+            self.data(socket, asked, server, piped.into());
         }
     }
 

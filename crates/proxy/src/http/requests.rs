@@ -7,8 +7,8 @@ use bytes::Bytes;
 use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
 use fulmar_haproxy::BackendId;
 use fulmar_proto::{
-    BodyLen, ClientConnection, Connection, Event, Headers, Request, Server, ServerConnection,
-    StreamId,
+    BodyLen, ClientConnection, Connection, Event, Headers, Piped, Request, Server,
+    ServerConnection, StreamId,
 };
 use fulmar_semantics::proxy_protocol::Header;
 use fulmar_tls::Info;
@@ -21,6 +21,7 @@ use crate::http::exchange::{Exchange, Stage};
 use crate::http::pump;
 use crate::http::seat::Seat;
 use crate::http::session::{Session, Tls};
+use crate::passing::{PIECE_SIZE_MIN, Toward, may_pass};
 use crate::shared::Shared;
 
 /// Hears what clients say; the servers' side is at hand.
@@ -78,8 +79,38 @@ impl Requests<'_> {
         if !matches!(exchange.stage, Stage::Tunnel(_)) {
             exchange.body.keep(&bytes);
         }
-        exchange.body.waiting.push_back(bytes);
+        let size = bytes.len();
+        exchange.body.waiting.push_back(bytes.into());
         self.grown(now, asked, (connection, session));
+        let frontend = session.bind().frontend;
+        if let Some(exchange) = of(session, asked.stream)
+            && size >= PIECE_SIZE_MIN
+        {
+            self.ask_pipes(asked, frontend, exchange);
+        }
+    }
+
+    /// More may come in pipes.
+    fn ask_pipes(&mut self, asked: Asked, frontend: usize, exchange: &Exchange) {
+        let live = &self.shared.live;
+        if exchange.passes_request()
+            && let Some(up) = exchange.stage.up()
+            && self.servers.takes_pipes(up.socket)
+            && may_pass(live, frontend, exchange.backend, Toward::Server)
+        {
+            self.desk.ask(Errand::Pass(asked.socket));
+        }
+    }
+
+    /// The same, in a pipe: it cannot be sent again.
+    fn piped(&mut self, socket: SocketId, (connection, session): Client<'_>, piped: Piped) {
+        // There is one, or nobody would have asked for pipes.
+        let Some(exchange) = session.exchange.as_deref_mut() else { return };
+        exchange.bytes_in += piped.len;
+        exchange.body.gone = true;
+        exchange.body.waiting.push_back(piped.into());
+        let asked = Asked { socket, stream: exchange.stream };
+        self.pump(asked, connection, exchange);
     }
 
     /// More of a request has come: it goes on, if that was waited for.
@@ -229,6 +260,10 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
             // The server's side tells when the tunnel begins; no client sends the others.
             Event::Upgraded { .. } | Event::Informational { .. } | Event::Reset { .. } => {}
         }
+    }
+
+    fn handle_piped(&mut self, _: Instant, socket: SocketId, client: Client<'_>, piped: Piped) {
+        self.piped(socket, client, piped);
     }
 
     fn handle_timer(&mut self, now: Instant, socket: SocketId, client: Client<'_>) {

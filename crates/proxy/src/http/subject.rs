@@ -107,19 +107,6 @@ impl View<'_> {
             LogField::CapturedResponseCookie => captured(&exchange.cookie_captures, 1),
             LogField::Status if exchange.status == 0 => Some(Sample::Int(-1)),
             LogField::Status => number(exchange.status),
-            LogField::ProcessConnections => {
-                let all = live.frontends.iter().map(|it| sum(&it.counters, Counter::Sessions));
-                number(all.sum::<u64>())
-            }
-            LogField::FrontendConnections => number(sum(&frontend.counters, Counter::Sessions)),
-            LogField::BackendConnections => match backend {
-                Some(backend) => number(sum(&backend.counters, Counter::Sessions)),
-                None => number(0_u64),
-            },
-            LogField::ServerConnections => match (backend, exchange.server) {
-                (Some(backend), Some(at)) => number(backend.group.members()[at].sessions()),
-                _ => number(0_u64),
-            },
             LogField::Retries if exchange.redispatched => {
                 Some(Sample::Text(format!("+{}", exchange.tried).into_bytes().into()))
             }
@@ -171,7 +158,30 @@ impl View<'_> {
             LogField::Accepted => {
                 number(self.millis_of(exchange.times.since.unwrap_or(self.session.since)))
             }
-            field => self.time(field),
+            field => self.load(field).or_else(|| self.time(field)),
+        }
+    }
+
+    /// How many there are at this moment.
+    fn load(&self, field: LogField) -> Option<Sample<'_>> {
+        let (exchange, live) = (&*self.exchange, &self.shared.live);
+        let frontend = &live.frontends[self.session.bind().frontend];
+        let backend = exchange.backend.map(|BackendId(at)| &live.backends[at]);
+        match field {
+            LogField::ProcessConnections => {
+                let all = live.frontends.iter().map(|it| sum(&it.counters, Counter::Sessions));
+                number(all.sum::<u64>())
+            }
+            LogField::FrontendConnections => number(sum(&frontend.counters, Counter::Sessions)),
+            LogField::BackendConnections => match backend {
+                Some(backend) => number(sum(&backend.counters, Counter::Sessions)),
+                None => number(0_u64),
+            },
+            LogField::ServerConnections => match (backend, exchange.server) {
+                (Some(backend), Some(at)) => number(backend.group.members()[at].sessions()),
+                _ => number(0_u64),
+            },
+            _ => None,
         }
     }
 

@@ -9,10 +9,11 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use fulmar_engine::{End, Handler, Links, SocketId};
-use fulmar_proto::{Connection, Event, Raw, RawConnection, Segment};
+use fulmar_proto::{Connection, Event, Piped, Raw, RawConnection, Segment};
 use fulmar_semantics::proxy_protocol;
 
-use super::session::{Introduction, Sessions, Stage, Tls};
+use super::session::{Introduction, Session, Sessions, Stage, Tls};
+use crate::passing::PIECE_SIZE_MIN;
 
 /// Connections of clients, or of servers.
 pub(super) type Side = Links<RawConnection, Seat>;
@@ -53,6 +54,8 @@ pub(super) enum Work {
     Reached(u32),
     /// The server has said something, or that it says no more, and rules wait for it.
     Answered(u32),
+    /// Much comes from this side: more of it may come in pipes.
+    Streams(u32, Way),
     /// This side says nothing more, or is not heard any more.
     Ended(u32, Way),
     /// There is room on this side again.
@@ -100,25 +103,18 @@ impl Across<'_> {
     ) {
         let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
         let size = bytes.len();
-        let other = match self.from {
-            Way::Client => {
-                session.received += size as u64;
-                session.server.filter(|_| session.stage == Stage::Relaying)
+        if self.from == Way::Server
+            && let Some(answer) = &mut session.answer
+        {
+            session.answered += size as u64;
+            answer.pending.push(bytes);
+            match answer.pending.is_full() {
+                true => seat.owe(size),
+                false => from.release(RawConnection::STREAM, size),
             }
-            Way::Server => {
-                session.answered += size as u64;
-                if let Some(answer) = &mut session.answer {
-                    answer.pending.push(bytes);
-                    match answer.pending.is_full() {
-                        true => seat.owe(size),
-                        false => from.release(RawConnection::STREAM, size),
-                    }
-                    return self.desk.work.push_back(Work::Answered(seat.session));
-                }
-                session.client
-            }
-        };
-        let Some(other) = other else {
+            return self.desk.work.push_back(Work::Answered(seat.session));
+        }
+        let Some(other) = self.from.note(session, size as u64) else {
             if self.from == Way::Client {
                 // It is kept until the connection stands, which may be another one then.
                 let asked = session.server.filter(|_| session.stage == Stage::Connecting);
@@ -136,9 +132,37 @@ impl Across<'_> {
             }
             return;
         };
+        if size >= PIECE_SIZE_MIN && self.to.takes_pipes(other) {
+            self.desk.work.push_back(Work::Streams(seat.session, self.from));
+        }
+        self.say(now, (from, seat), other, bytes.into());
+    }
+
+    /// The same, in a pipe; it goes nowhere if nobody is there any more.
+    fn handle_passed(
+        &mut self,
+        now: Instant,
+        (from, seat): (&mut RawConnection, &mut Seat),
+        piped: Piped,
+    ) {
+        let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
+        if let Some(other) = self.from.note(session, piped.len) {
+            self.say(now, (from, seat), other, piped.into());
+        }
+    }
+
+    /// What was heard is said on the other side.
+    fn say(
+        &mut self,
+        now: Instant,
+        (from, seat): (&mut RawConnection, &mut Seat),
+        other: SocketId,
+        piece: Segment,
+    ) {
         let Some((to, _)) = self.to.get_mut(other) else { return };
+        let size = usize::try_from(piece.len()).expect("it was received");
         // Refused only if nothing more may be said: then it has nowhere to go.
-        let _ = to.send_data(RawConnection::STREAM, Segment::Bytes(bytes));
+        let _ = to.send_data(RawConnection::STREAM, piece);
         match to.room(RawConnection::STREAM) {
             0 => seat.owe(size),
             _ => from.release(RawConnection::STREAM, size),
@@ -241,6 +265,16 @@ impl Handler<RawConnection, Seat> for Across<'_> {
         }
     }
 
+    fn handle_piped(
+        &mut self,
+        now: Instant,
+        _: SocketId,
+        link: (&mut RawConnection, &mut Seat),
+        piped: Piped,
+    ) {
+        self.handle_passed(now, link, piped);
+    }
+
     fn handle_late(
         &mut self,
         now: Instant,
@@ -260,6 +294,20 @@ impl Handler<RawConnection, Seat> for Across<'_> {
 }
 
 impl Way {
+    /// So many bytes have come from this side: counted, and who they go to, if they can go on.
+    fn note(self, session: &mut Session, bytes: u64) -> Option<SocketId> {
+        match self {
+            Self::Client => {
+                session.received += bytes;
+                session.server.filter(|_| session.stage == Stage::Relaying)
+            }
+            Self::Server => {
+                session.answered += bytes;
+                session.client
+            }
+        }
+    }
+
     pub(super) fn other(self) -> Self {
         match self {
             Self::Client => Self::Server,

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! What passes is never copied but by the kernel: a share of the block that it arrived in is queued
-//! on the other side. `option splice-auto` and its like are accepted, and change nothing.
+//! on the other side. Where much comes, and neither side has a layer, it is not even seen: it passes
+//! through pipes.
 //!
 //! The way of the bytes is `across`; everything that has to be decided about a session is decided
 //! here and in the modules below, one piece of work after the other, when neither side is lent.
@@ -33,13 +34,14 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_balance::Member;
-use fulmar_engine::{Action, Endpoint, Links, SocketId, Timeouts};
+use fulmar_engine::{Action, Endpoint, Links, Passage, SocketId, Timeouts};
 use fulmar_haproxy::Mode;
-use fulmar_proto::{FileRange, Input, Layer, Transmit};
+use fulmar_proto::{FileRange, Input, Layer, Piped, Transmit};
 
 use self::across::{Across, Desk, Side, Way, Work};
 use self::limits::Limits;
 use crate::orders::{PORTION, SessionView, after};
+use crate::passing::{Toward, may_pass};
 use crate::queues::Queues;
 use crate::relay::{LANES, Relay, TCP_CLIENTS, TCP_SERVERS};
 use crate::shared::{BindId, Shared};
@@ -101,8 +103,23 @@ impl Tcp {
                 Work::Timer(session) => self.handle_session_timer(now, shared, session),
                 Work::Free(backend) => self.serve_queue(now, shared, backend),
                 Work::Gone(session, way, end) => self.handle_gone(now, shared, session, way, end),
+                Work::Streams(session, way) => self.pass(shared, session, way),
                 Work::Room(session, way) => self.handle_room(now, session, way),
             }
+        }
+    }
+
+    /// What comes next from this side may come in pipes, unless the configuration says no.
+    fn pass(&mut self, shared: &Shared, session: u32, way: Way) {
+        let Some(it) = self.desk.sessions.get(session) else { return };
+        let (from, toward) = match way {
+            Way::Client => (it.client, Toward::Server),
+            Way::Server => (it.server, Toward::Client),
+        };
+        if let Some(from) = from
+            && may_pass(&shared.live, it.bind.frontend, it.backend, toward)
+        {
+            self.side_of(way).0.pass(from);
         }
     }
 
@@ -152,6 +169,12 @@ impl Relay for Tcp {
     fn handle_sent(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: u64) {
         let (side, mut across) = self.side(socket);
         side.handle_sent(now, socket, bytes, &mut across);
+        self.work(now, shared);
+    }
+
+    fn handle_piped(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, piped: Piped) {
+        let (side, mut across) = self.side(socket);
+        side.handle_piped(now, socket, piped, &mut across);
         self.work(now, shared);
     }
 
@@ -261,6 +284,15 @@ impl Relay for Tcp {
 
     fn poll_load(&mut self, socket: SocketId) -> Option<FileRange> {
         self.side(socket).0.poll_load(socket)
+    }
+
+    /// As long as there is somebody to pass it to.
+    fn poll_splice(&mut self, socket: SocketId) -> Option<Passage> {
+        let (side, across) = self.side(socket);
+        let (_, seat) = side.get(socket)?;
+        across.other(seat.session)?;
+        let len = side.passing(socket);
+        (len > 0).then_some(Passage::Pipe { len })
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

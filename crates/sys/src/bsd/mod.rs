@@ -2,6 +2,7 @@
 //!
 //! Each has a file of what is its own; the others are for all three.
 
+mod code;
 mod epoll;
 mod files;
 mod pipes;
@@ -24,6 +25,7 @@ mod own;
 #[cfg(not(any(target_os = "freebsd", target_os = "macos", target_os = "netbsd")))]
 compile_error!("fulmar knows Linux, FreeBSD, NetBSD and macOS; see docs/platforms.md");
 
+pub use code::release_code;
 pub use epoll::{EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_modify, epoll_wait};
 pub use files::{open_beneath, read_dir, rename_new};
 pub(crate) use own::{
@@ -31,10 +33,9 @@ pub(crate) use own::{
     modified_nanos, socket_of,
 };
 pub use own::{pipe, send_file, send_file_with_head, set_no_signal, thread_cpu};
-pub use pipes::{set_pipe_size, splice_in, splice_out};
+pub use pipes::{set_pipe_size, splice_in, splice_on, splice_out};
 pub use process::{
-    allow_descriptors, allowed_cpus, raise_descriptors, release_code, resident_bytes, run_on_cpus,
-    trim_memory,
+    allow_descriptors, allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus, trim_memory,
 };
 pub use sockets::{
     peer_process, peer_user, set_bind_address_no_port, set_defer_accept, set_fast_open,

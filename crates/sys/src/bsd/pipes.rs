@@ -28,3 +28,11 @@ pub fn splice_in(_: BorrowedFd<'_>, _: BorrowedFd<'_>, _: usize) -> io::Result<u
 pub fn splice_out(_: BorrowedFd<'_>, _: BorrowedFd<'_>, _: u64, _: usize) -> io::Result<usize> {
     Err(unsupported("splice"))
 }
+
+/// Linux's `splice(2)`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn splice_on(_: BorrowedFd<'_>, _: BorrowedFd<'_>, _: usize, _: bool) -> io::Result<usize> {
+    Err(unsupported("splice"))
+}

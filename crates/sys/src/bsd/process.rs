@@ -65,9 +65,6 @@ fn count(limit: libc::rlim_t) -> u64 {
 /// Linux's `malloc_trim(3)`: here the allocators give memory back themselves.
 pub fn trim_memory() {}
 
-/// Linux's `madvise(2)` for code: here nobody counts it.
-pub fn release_code() {}
-
 /// Memory of this process that is resident: Linux's `/proc/self/statm`.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! Memory that code takes.
 
 use std::ffi::c_void;
+use std::ops::Range;
 use std::ptr;
 
 use crate::ledger::syscall;
@@ -11,48 +12,68 @@ use crate::ledger::syscall;
 ///
 /// A debugger's breakpoints are changes of code, and are gone too.
 pub fn release_code() {
-    // SAFETY: dl_iterate_phdr(3) calls `release_object`, which has the type that it asks for, with
-    // objects that stay loaded meanwhile; the data pointer is not used.
-    unsafe { libc::dl_iterate_phdr(Some(release_object), ptr::null_mut()) };
+    let mut found: Vec<Range<usize>> = Vec::new();
+    // SAFETY: dl_iterate_phdr(3) calls `find`, which has the type that it asks for, with the pointer
+    // to `found`, which is nobody else's meanwhile.
+    unsafe { libc::dl_iterate_phdr(Some(find), (&raw mut found).cast()) };
+    // SAFETY: sysconf(3) takes no pointers.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    for segment in found {
+        let from = segment.start.next_multiple_of(page);
+        let len = segment.end.saturating_sub(from) / page * page;
+        let from = ptr::with_exposed_provenance_mut(from);
+        // SAFETY: madvise(2): unchanged pages of a private mapping of a file have the same content
+        // when they are touched next; a segment that is not writable has no others.
+        let result = unsafe { libc::madvise(from, len, libc::MADV_DONTNEED) };
+        let _ = syscall!(madvise, result); // what cannot be let go of stays
+    }
 }
 
-/// Lets go of those segments of a loaded object that are not writable.
-unsafe extern "C" fn release_object(
-    info: *mut libc::dl_phdr_info,
+/// Puts the segments of a loaded object that are not writable into `found`.
+unsafe extern "C" fn find(
+    object: *mut libc::dl_phdr_info,
     _: libc::size_t,
-    _: *mut c_void,
+    found: *mut c_void,
 ) -> libc::c_int {
     // SAFETY: dl_iterate_phdr(3) lends a whole `dl_phdr_info` for this call.
-    let object = unsafe { &*info };
+    let object = unsafe { &*object };
+    // SAFETY: the vector of `release_code`, which waits for this call.
+    let found = unsafe { &mut *found.cast::<Vec<Range<usize>>>() };
     if object.dlpi_phdr.is_null() {
         return 0;
     }
     // SAFETY: dl_iterate_phdr(3): an array of so many program headers, which stays.
     let headers = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()) };
-    let constant =
-        headers.iter().filter(|it| it.p_type == libc::PT_LOAD && it.p_flags & WRITABLE == 0);
-    for header in constant {
-        let at = usize::try_from(object.dlpi_addr + header.p_vaddr);
-        if let (Ok(at), Ok(len)) = (at, usize::try_from(header.p_memsz)) {
-            release(at, len);
+    for header in headers.iter().filter(|it| it.p_type == libc::PT_LOAD) {
+        let from = usize::try_from(object.dlpi_addr.wrapping_add(header.p_vaddr));
+        if header.p_flags & WRITABLE == 0
+            && let (Ok(from), Ok(len)) = (from, usize::try_from(header.p_memsz))
+        {
+            found.push(from..from + len);
         }
     }
     0
 }
 
-/// The whole pages of `len` bytes from `at` on, which come from a file and are not writable.
-fn release(at: usize, len: usize) {
-    // SAFETY: sysconf(3) takes no pointers.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    let Ok(page) = usize::try_from(page) else { return };
-    let from = at.next_multiple_of(page);
-    let len = (at + len).saturating_sub(from) / page * page;
-    let from = ptr::with_exposed_provenance_mut(from);
-    // SAFETY: madvise(2): unchanged pages of a private mapping of a file have the same content when
-    // they are touched next; a segment that is not writable has no others.
-    let result = unsafe { libc::madvise(from, len, libc::MADV_DONTNEED) };
-    let _ = syscall!(madvise, result); // what cannot be let go of stays
-}
-
 /// `PF_W` (elf(5)).
 const WRITABLE: u32 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Call, Ledger, resident_bytes};
+
+    #[test]
+    fn code_goes_and_comes_back() {
+        let sum = || TABLE.iter().map(|n| u64::from(*n)).sum::<u64>();
+        let before = (sum(), Ledger::here(), resident_bytes().unwrap());
+        release_code();
+        let after = resident_bytes().unwrap();
+        let spent = (Ledger::here() - before.1).count(Call::madvise);
+        assert!(spent.calls > 0, "some segments are only read");
+        assert!(after < before.2, "{after} of {} bytes are left", before.2);
+        assert_eq!(sum(), before.0);
+    }
+
+    static TABLE: [u8; 1 << 20] = [1; 1 << 20];
+}

@@ -13,7 +13,7 @@ pub use code::release_code;
 pub use epoll::{EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_modify, epoll_wait};
 pub(crate) use files::{device, modified_nanos};
 pub use files::{open_beneath, read_dir, rename_new};
-pub use pipes::{pipe, set_pipe_size, splice_in, splice_out};
+pub use pipes::{pipe, set_pipe_size, splice_in, splice_on, splice_out};
 pub use process::{
     allow_descriptors, allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus, thread_cpu,
     trim_memory,

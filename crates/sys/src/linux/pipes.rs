@@ -36,7 +36,7 @@ pub fn set_pipe_size(pipe: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
 /// # Errors
 /// As the manual page says; `EAGAIN` when there is nothing, or the pipe is full.
 pub fn splice_in(socket: BorrowedFd<'_>, pipe: BorrowedFd<'_>, len: usize) -> io::Result<usize> {
-    splice(socket, pipe, None, len)
+    splice(socket, pipe, None, len, false)
 }
 
 /// `splice(2)` from a pipe into a file, from `offset` on: at most `len` bytes.
@@ -51,7 +51,21 @@ pub fn splice_out(
     len: usize,
 ) -> io::Result<usize> {
     let offset = libc::loff_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
-    splice(pipe, file, Some(offset), len)
+    splice(pipe, file, Some(offset), len, false)
+}
+
+/// `splice(2)` from a pipe into a socket: at most `len` bytes. `more`: others follow at once, and
+/// a packet that is not full waits for them (`SPLICE_F_MORE`).
+///
+/// # Errors
+/// As the manual page says; `EAGAIN` when the socket has no room.
+pub fn splice_on(
+    pipe: BorrowedFd<'_>,
+    socket: BorrowedFd<'_>,
+    len: usize,
+    more: bool,
+) -> io::Result<usize> {
+    splice(pipe, socket, None, len, more)
 }
 
 fn splice(
@@ -59,10 +73,12 @@ fn splice(
     to: BorrowedFd<'_>,
     mut offset: Option<libc::loff_t>,
     len: usize,
+    more: bool,
 ) -> io::Result<usize> {
     let none = std::ptr::null_mut();
     let offset = offset.as_mut().map_or(none, std::ptr::from_mut);
-    let flags = libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK;
+    let more = if more { libc::SPLICE_F_MORE } else { 0 };
+    let flags = libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK | more;
     // SAFETY: `offset` is null or a live loff_t that the kernel may read and write.
     let result =
         unsafe { libc::splice(from.as_raw_fd(), none, to.as_raw_fd(), offset, len, flags) };
