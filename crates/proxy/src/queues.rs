@@ -4,6 +4,7 @@ use fulmar_balance::Queue;
 use fulmar_haproxy::Mode;
 
 use crate::live::Live;
+use crate::shared::Shared;
 
 /// A queue for each backend of one mode. What threads tell each other of a backend's waiters has
 /// room for one queue of each thread, so the backends of the other mode have none here.
@@ -24,9 +25,13 @@ impl<T> Queues<T> {
         self.0[backend].as_mut()
     }
 
-    /// All that there are, with their backends.
-    pub(crate) fn each(&mut self) -> impl Iterator<Item = (usize, &mut Queue<T>)> {
-        let each = self.0.iter_mut().enumerate();
-        each.filter_map(|(backend, queue)| Some((backend, queue.as_mut()?)))
+    /// The backends of this mode that the thread was woken for. The alarms are taken even if nobody
+    /// waits here any more: then it is passed on who has to be served.
+    pub(crate) fn woken(&self, shared: &Shared) -> Vec<usize> {
+        let is_ours = |at: &usize| {
+            let queue = self.0[*at].as_ref();
+            queue.is_some_and(|queue| queue.take_wake(&shared.live.backends[*at].group))
+        };
+        shared.woken.iter().copied().filter(is_ours).collect()
     }
 }

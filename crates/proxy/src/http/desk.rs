@@ -104,7 +104,7 @@ impl Desk {
         let queues = Queues::new(live, thread, Mode::Http);
         let (errands, spare) = (VecDeque::new(), Vec::new());
         let (named, line) = (HashMap::new(), Vec::new());
-        Self { pool, frontends, servers, named, queues, sheds: 0, line, errands, spare }
+        Self { pool, frontends, servers, named, queues, sheds: live.sheds(), line, errands, spare }
     }
 
     /// Where idle connections are that ask a server for this name; `None`: there are too many.

@@ -18,6 +18,7 @@ use fulmar_proto::{
 };
 
 use crate::counters::Counter;
+use crate::gate;
 use crate::orders::{PORTION, SessionView, after};
 use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, LANES, Relay};
 use crate::shared::{BindId, Shared};
@@ -129,12 +130,11 @@ impl Relay for Http {
         if let Some(local) = shared.local {
             session.keep().destination = Some(local);
         }
-        let doors = tally::front(shared, &session);
-        doors.iter().for_each(|counters| counters.add(Counter::Connections, 1));
+        gate::counters(shared, bind).iter().for_each(|it| it.add(Counter::Connections, 1));
         if !door::admits(now, shared, desk, &mut session, Door::Connection) {
             return None;
         }
-        for counters in tally::front(shared, &session) {
+        for counters in gate::counters(shared, bind) {
             counters.add(Counter::SessionsTotal, 1);
             counters.add(Counter::Sessions, 1);
         }
@@ -250,14 +250,7 @@ impl Relay for Http {
     }
 
     fn handle_wake(&mut self, now: Instant, shared: &mut Shared) {
-        let mut woken = Vec::new();
-        for (at, queue) in self.desk.queues.each() {
-            // Taken even if nobody waits here any more: then it is passed on.
-            if queue.take_wake(&shared.live.backends[at].group) {
-                woken.push(at);
-            }
-        }
-        for at in woken {
+        for at in self.desk.queues.woken(shared) {
             let group = &shared.live.backends[at].group;
             let unreachable = |desk: &mut Desk| desk.queues.of(at)?.take_unreachable(group);
             while let Some(asked) = unreachable(&mut self.desk) {
@@ -272,8 +265,7 @@ impl Relay for Http {
             }
             self.desk.ask(Errand::Serve(at, None));
         }
-        let sheds = shared.live.backends.iter().flat_map(|it| it.group.members());
-        let sheds = sheds.map(|member| u64::from(member.sheds())).sum();
+        let sheds = shared.live.sheds();
         if std::mem::replace(&mut self.desk.sheds, sheds) != sheds {
             self.shed(now, shared);
         }

@@ -127,7 +127,7 @@ impl Requests<'_> {
             };
             match next {
                 Next::Place { token, server } => return Some((token, server)),
-                Next::Wake(thread) => self.shared.live.wakers.wake(thread),
+                Next::Wake(thread) => self.shared.live.rouse(thread, BackendId(backend)),
                 Next::Nobody => return None,
             }
         }

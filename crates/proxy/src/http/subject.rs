@@ -168,10 +168,7 @@ impl View<'_> {
         let frontend = &live.frontends[self.session.bind().frontend];
         let backend = exchange.backend.map(|BackendId(at)| &live.backends[at]);
         match field {
-            LogField::ProcessConnections => {
-                let all = live.frontends.iter().map(|it| sum(&it.counters, Counter::Sessions));
-                number(all.sum::<u64>())
-            }
+            LogField::ProcessConnections => number(sum(&live.totals, Counter::Sessions)),
             LogField::FrontendConnections => number(sum(&frontend.counters, Counter::Sessions)),
             LogField::BackendConnections => match backend {
                 Some(backend) => number(sum(&backend.counters, Counter::Sessions)),

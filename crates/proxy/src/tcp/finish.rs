@@ -106,6 +106,10 @@ impl Tcp {
     /// configuration says so or an operator does.
     pub(super) fn shed(&mut self, now: Instant, shared: &mut Shared) {
         let live = Arc::clone(&shared.live);
+        let sheds = live.sheds();
+        if std::mem::replace(&mut self.sheds_seen, sheds) == sheds {
+            return;
+        }
         for (backend, there) in live.backends.iter().enumerate() {
             for (server, member) in there.group.members().iter().enumerate() {
                 let seen = &mut self.sheds[backend][server];

@@ -59,6 +59,8 @@ pub(crate) struct Tcp {
     early_lines: Box<[bool]>,
     /// How often each server's sessions were to be shut down, by backend.
     sheds: Vec<Box<[u32]>>,
+    /// The same of all together: nobody is looked at if none was.
+    sheds_seen: u64,
 }
 
 impl Tcp {
@@ -71,9 +73,10 @@ impl Tcp {
         let sheds = shared.live.backends.iter();
         let sheds = sheds.map(|it| it.group.members().iter().map(Member::sheds).collect());
         let (desk, sheds) = (Desk::default(), sheds.collect());
+        let sheds_seen = shared.live.sheds();
         let frontends = shared.live.frontends.iter();
         let early_lines = frontends.map(|it| record::is_early(&it.config)).collect();
-        Self { clients, servers, desk, limits, queues, early_lines, sheds }
+        Self { clients, servers, desk, limits, queues, early_lines, sheds, sheds_seen }
     }
 
     /// The side that a socket belongs to, and who hears of it.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fulmar_balance::{Next, Placement, Wants};
 use fulmar_haproxy::model::Algorithm;
-use fulmar_haproxy::{Backend, ServerId};
+use fulmar_haproxy::{Backend, BackendId, ServerId};
 use fulmar_proto::{Connection, Headers, RawConnection, Segment};
 use fulmar_rules::{Sample, Subject};
 
@@ -114,7 +114,7 @@ impl Tcp {
                     self.unqueue(shared, token);
                     self.handle_placed(now, shared, token, ServerId(server));
                 }
-                Next::Wake(thread) => live.wakers.wake(thread),
+                Next::Wake(thread) => live.rouse(thread, BackendId(backend)),
                 Next::Nobody => return,
             }
         }
@@ -123,9 +123,7 @@ impl Tcp {
     /// Another thread has made room, or a server was taken from those who wait for it.
     pub(super) fn serve_all_queues(&mut self, now: Instant, shared: &mut Shared) {
         let live = Arc::clone(&shared.live);
-        let each = self.queues.each();
-        let woken = each.filter(|(backend, queue)| queue.take_wake(&live.backends[*backend].group));
-        for backend in woken.map(|(backend, _)| backend).collect::<Vec<_>>() {
+        for backend in self.queues.woken(shared) {
             let group = &live.backends[backend].group;
             let unreachable =
                 |queues: &mut Queues<u32>| queues.of(backend)?.take_unreachable(group);
