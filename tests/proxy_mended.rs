@@ -4,10 +4,13 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
+use std::sync::Arc;
 
-use fulmar_haproxy::{Environment, Options, Source, ThisMachine, load};
+use fulmar_balance::{Placement, Weight};
+use fulmar_haproxy::{BackendId, Environment, Options, Source, ThisMachine, load};
 use fulmar_proxy::Counter;
 use fulmar_tests::gateway::{Place, command};
+use fulmar_tests::loops::Loop;
 use fulmar_tests::process::{PATIENCE, eventually};
 use fulmar_tests::relay::Table;
 use fulmar_tests::scripted::{Scripted, Step};
@@ -223,4 +226,33 @@ fn a_stuck_reader_of_standard_output_stops_nothing() {
     }
     kill_process(Pid::from_child(&process.0), Signal::TERM).expect("it is there");
     eventually("it ends", || process.0.try_wait().expect("ours").is_some());
+}
+
+/// Each one that could not be served gave its place to the next from within its own failure: a
+/// stack as deep as the queue.
+#[test]
+fn a_queue_of_clients_that_nobody_can_serve_is_no_stack() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode tcp\n  bind 127.0.0.1:0\n  default_backend be\n\
+         backend be\n  mode tcp\n  option redispatch\n  timeout queue 60s\n\
+         \x20 server a 127.0.0.1:+65000 maxconn 1\n  server b 127.0.0.1:+65000 maxconn 1\n"
+    );
+    let little = std::thread::Builder::new().stack_size(1 << 20);
+    let body = move || {
+        let mut table = Table::new(&text, Vec::new());
+        let live = Arc::clone(&table.live);
+        let group = &live.backends[0].group;
+        for server in 0..2 {
+            assert_eq!(group.try_place_at(server), Placement::Placed(server));
+        }
+        let _clients: Vec<_> =
+            (0..300).map(|_| TcpStream::connect(table.address).expect("it listens")).collect();
+        table.turn_until(|_, _| group.queued() == 301);
+        (0..2).for_each(|server| group.leave(server));
+        live.set_weight(BackendId(0), 0, Weight::Absolute(1)); // looks after waiters
+        table.proxy.waker().wake();
+        table.turn_until(|proxy, _| proxy.clients() == 0);
+        assert_eq!(group.queued(), 0);
+    };
+    little.spawn(body).expect("a thread").join().expect("its stack is large enough");
 }

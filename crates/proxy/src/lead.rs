@@ -32,6 +32,7 @@ impl Live {
             }
         });
         let speaks_so = |id: &BackendId| self.backends[id.0].config.mode == spoken;
-        chosen.filter(speaks_so).or(frontend.default_backend.filter(speaks_so))
+        let usual = frontend.default_backend.filter(speaks_so);
+        chosen.filter(speaks_so).or(usual)
     }
 }

@@ -50,7 +50,7 @@ impl Tcp {
             (Way::Server, _) => {}
         }
         if way == Way::Server {
-            self.leave(now, shared, number);
+            self.leave(shared, number);
         }
         self.finish(now, shared, number);
     }
@@ -174,7 +174,7 @@ impl Tcp {
         let told = session.times.connected.is_some() && self.early_lines[session.bind.frontend];
         let says_nothing = session.received == 0;
         session.end(Ending::NORMAL);
-        self.leave(now, shared, number);
+        self.leave(shared, number);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         session.stage = Stage::Over;
         count(now, shared, session);

@@ -87,7 +87,7 @@ impl Tcp {
         let timeouts = &there.config.timeouts;
         let deadline = timeouts.queue.or(timeouts.connect).map(|after| now + after);
         self.set_timer(number, deadline);
-        self.serve_queue(now, shared, backend.0); // a place may have become free meanwhile
+        self.desk.work.push_back(Work::Free(backend.0)); // a place may have become free meanwhile
     }
 
     /// It does not wait any more: it has a place, or has given up.
@@ -135,16 +135,16 @@ impl Tcp {
         }
     }
 
-    /// Gives the place at the server back.
-    pub(super) fn leave(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+    /// Gives the place at the server back. Who waits for one has it a little later: whoever cannot
+    /// go there either gives it back in turn, and a queue is not a stack.
+    pub(super) fn leave(&mut self, shared: &Shared, number: u32) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let (Some(backend), Some(target)) = (session.backend, session.target) else { return };
         if std::mem::take(&mut session.seated) {
-            let live = Arc::clone(&shared.live);
-            let there = &live.backends[backend.0];
+            let there = &shared.live.backends[backend.0];
             there.group.leave(target.0);
             there.servers[target.0].counters[shared.thread].subtract(Counter::Sessions, 1);
-            self.serve_queue(now, shared, backend.0);
+            self.desk.work.push_back(Work::Free(backend.0));
         }
     }
 
@@ -259,7 +259,7 @@ impl Tcp {
         if there.group.active() > 1 && redispatches(&there.config, session) {
             session.redispatched = true;
             counters.iter().for_each(|it| it.add(Counter::Redispatches, 1));
-            self.leave(now, shared, number);
+            self.leave(shared, number);
             return self.choose(now, shared, number, Some(target));
         }
         counters.iter().for_each(|it| it.add(Counter::Retries, 1));
