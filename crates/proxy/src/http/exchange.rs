@@ -226,6 +226,11 @@ impl Body {
         some || self.ended || self.gone
     }
 
+    /// All of it, if it has been received and kept.
+    pub(super) fn whole(&self) -> Option<&[u8]> {
+        (self.ended && !self.gone).then_some(&self.replay)
+    }
+
     /// All of it is to be passed on again. False if it cannot be.
     pub(super) fn rewind(&mut self) -> bool {
         if !std::mem::take(&mut self.passed) {

@@ -8,7 +8,7 @@ use fulmar_balance::{Next, Placement, Wants};
 use fulmar_engine::Exchange as Asked;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::Algorithm;
-use fulmar_rules::Sample;
+use fulmar_rules::{Sample, path_and_query_of};
 
 use crate::balancing::hasher;
 use crate::counters::{Counter, Counters};
@@ -88,8 +88,8 @@ impl Requests<'_> {
     fn wait(&mut self, now: Instant, asked: Asked, exchange: &mut Exchange, wants: Wants) {
         let Some(BackendId(backend)) = exchange.backend else { return };
         let live = &self.shared.live.backends[backend];
+        let Some(queue) = self.desk.queues.of(backend) else { return };
         exchange.stage = Stage::Queued;
-        let queue = &mut self.desk.queues[backend];
         exchange.ticket = Some(queue.push(&live.group, wants, asked));
         exchange.line = Some((wants, live.served(wants).load(Ordering::Relaxed)));
         counters(self.shared, live, wants).for_each(|it| it.add(Counter::Queued, 1));
@@ -133,7 +133,7 @@ impl Requests<'_> {
     /// Whose turn it is, at one server or at any.
     pub(super) fn next(&mut self, backend: usize, server: Option<usize>) -> Option<(Asked, usize)> {
         let group = &self.shared.live.backends[backend].group;
-        let queue = &mut self.desk.queues[backend];
+        let queue = self.desk.queues.of(backend)?;
         loop {
             let next = match server {
                 Some(server) => queue.next_for(group, server),
@@ -141,7 +141,7 @@ impl Requests<'_> {
             };
             match next {
                 Next::Place { token, server } => return Some((token, server)),
-                Next::Wake(thread) => self.shared.live.wakers.wake(thread),
+                Next::Wake(thread) => self.shared.live.rouse(thread, BackendId(backend)),
                 Next::Nobody => return None,
             }
         }
@@ -168,9 +168,13 @@ impl Requests<'_> {
         let hash = |key: &[u8]| Some(hasher(backend).key(key));
         let target = &exchange.request.target[..];
         match &backend.algorithm {
-            Algorithm::Source => Some(hasher(backend).address(session.peer.ip())),
+            Algorithm::Source => {
+                let source = exchange.source.or_else(|| session.source());
+                source.map(|source| hasher(backend).address(source.ip()))
+            }
             Algorithm::Uri { whole, len, depth, path_only } => {
-                let target = if *path_only { path_of(target) } else { target };
+                let path = path_and_query_of(target).filter(|_| *path_only);
+                let target = path.unwrap_or(target);
                 hash(uri_part(target, *whole, *len, *depth))
             }
             Algorithm::UrlParameter(name) => hash(parameter(target, name.as_bytes())?),
@@ -219,16 +223,6 @@ fn counters<'a>(
     };
     let thread = shared.thread;
     [Some(&backend.counters), server].into_iter().flatten().map(move |all| &all[thread])
-}
-
-/// A target without scheme and authority.
-pub(super) fn path_of(target: &[u8]) -> &[u8] {
-    if target.starts_with(b"/") {
-        return target;
-    }
-    let scheme = target.windows(3).position(|it| it == b"://");
-    let rest = scheme.map_or(target, |at| &target[at + 3..]);
-    rest.iter().position(|b| *b == b'/').map_or(&b"/"[..], |at| &rest[at..])
 }
 
 /// The first value of a parameter of the query.
