@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use fulmar_proto::{
-    Block, Connection, Event, FileRange, Input, Layer, LayerError, PeerError, Phase, Piped,
-    Scratch, StreamId, Transmit, Wishes,
+    Block, Connection, FileRange, Input, Layer, LayerError, PeerError, Phase, Scratch, StreamId,
+    Transmit, Wishes,
 };
 
 use crate::between::{Between, OPENED_SIZE};
@@ -23,69 +23,12 @@ use crate::timeouts::{Pace, Sets, Spans, Timeouts, TimeoutsId, begins_again, is_
 use crate::timers::{Span, Tick, Wheel};
 use crate::{Action, Endpoint, SocketId};
 
+mod handler;
+
 mod deadlines;
 mod splice;
 
-/// Who hears of events.
-pub trait Handler<C: Connection, T> {
-    /// The connection stands and every layer below it is open: told once, before anything is
-    /// sent. `info` is what [`fulmar_proto::Layer::info`] tells of the layer, if there is one.
-    fn handle_established(
-        &mut self,
-        _now: Instant,
-        _socket: SocketId,
-        _link: (&mut C, &mut T),
-        _info: Option<&dyn Any>,
-    ) {
-    }
-
-    /// A layer of the connection has done its work and is about to go; told before the connection
-    /// stands, and only if [`fulmar_proto::Layer::info`] tells something of it: `info`.
-    fn handle_replaced(
-        &mut self,
-        _now: Instant,
-        _socket: SocketId,
-        _link: (&mut C, &mut T),
-        _info: &dyn Any,
-    ) {
-    }
-
-    /// Bytes have arrived for the connection, above all layers: told before its events.
-    fn handle_heard(&mut self, _data: &mut T) {}
-
-    /// Something arrived on `socket`; it may be answered on `connection` at once.
-    fn handle(
-        &mut self,
-        now: Instant,
-        socket: SocketId,
-        link: (&mut C, &mut T),
-        event: Event<'_, C::Role>,
-    );
-
-    /// The next bytes of a body or a tunnel have come in a pipe: only to who has asked for that
-    /// with [`Links::pass`]. They have to be released, as `Data`.
-    fn handle_piped(
-        &mut self,
-        _now: Instant,
-        _socket: SocketId,
-        _link: (&mut C, &mut T),
-        _piped: Piped,
-    ) {
-        unreachable!("who asks for pipes takes them");
-    }
-
-    /// The moment that [`Links::set_timer`] named has come.
-    fn handle_timer(&mut self, _now: Instant, _socket: SocketId, _link: (&mut C, &mut T)) {}
-
-    /// Its deadline has passed. True: it goes on all the same, and the deadline begins again.
-    /// False: it ends, with [`End::TimedOut`].
-    fn handle_late(&mut self, _now: Instant, _socket: SocketId, _link: (&mut C, &mut T)) -> bool {
-        false
-    }
-
-    /// The connection is gone; its name is stale from now on.
-    fn handle_gone(&mut self, now: Instant, socket: SocketId, data: T, end: End);
-}
+pub use handler::Handler;
 
 /// Why a connection is gone.
 #[derive(Debug)]

@@ -118,8 +118,12 @@ impl Requests<'_> {
                 Decision::Statistics(page) => {
                     exchange.service = Some("<STATS>");
                     let may = self.may_change(now, &page, session, &mut exchange);
-                    let Exchange { request, body, .. } = &*exchange;
-                    let page = self.shared.services.statistics(&page, request, body.whole(), may);
+                    let Exchange { request, body, len, .. } = &*exchange;
+                    let form = match len {
+                        BodyLen::Empty => Some(&[][..]), // whose end has not been told yet
+                        _ => body.whole(),
+                    };
+                    let page = self.shared.services.statistics(&page, request, form, may);
                     let client = (&mut *connection, &mut *session);
                     answer::page(now, self.shared, client, &mut exchange, page);
                     return self.answered(now, (connection, session), exchange);
