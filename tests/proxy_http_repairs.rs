@@ -310,6 +310,6 @@ fn a_rule_that_would_wait_for_a_response_is_refused() {
                 backend be\n  http-response wait-for-body time 1s\n  server s 127.0.0.1:1\n";
     let source = Source::Text { name: "test.cfg".to_owned(), text: text.to_owned() };
     let wrong = load(&[source], &Environment::default(), &ThisMachine, &Options::default());
-    let wrong = format!("{:?}", wrong.err().expect("nobody waits there"));
+    let wrong = format!("{:?}", wrong.expect_err("nobody waits there"));
     assert!(wrong.contains("'wait-for-body' cannot stand here"), "{wrong}");
 }
