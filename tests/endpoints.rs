@@ -276,11 +276,16 @@ fn a_stale_socket_is_replaced_and_nothing_else_is() {
     assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     UnixStream::connect(&path).expect("the first is still there");
     drop(first);
-    let options = UnixListenOptions { permissions: 0o666, ..options };
+    let options = UnixListenOptions { permissions: Some(0o666), ..options };
     let second = listen_unix(&path, options).expect("nobody answers any more");
     assert_eq!(mode(&path), 0o666, "whatever the umask");
     UnixStream::connect(&path).expect("the second");
     drop(second);
+    let options = UnixListenOptions { permissions: None, ..options };
+    let _third = listen_unix(&path, options).expect("nobody answers any more");
+    let folder = dir.path().join("folder");
+    fs::create_dir(&folder).expect("room");
+    assert_eq!(mode(&path), mode(&folder), "what the umask leaves of all");
     let file = dir.path().join("file");
     fs::write(&file, "precious").expect("room");
     let error = listen_unix(&file, options).expect_err("it is no socket");

@@ -61,13 +61,22 @@ const REQUESTS: &[(&str, usize)] = &[
 ];
 
 fn text(side: &Side, origin: SocketAddr, nobody: SocketAddr) -> String {
-    let Side { web, raw, socket, .. } = side;
-    let socket = socket.display();
-    format!(
-        "global
+    let places = [
+        ("WEB", side.web),
+        ("RAW", side.raw),
+        ("GONE", side.gone),
+        ("ORIGIN", origin),
+        ("NOBODY", nobody),
+    ];
+    let text = TEXT.replace("SOCKET", &side.socket.display().to_string());
+    places.iter().fold(text, |text, (name, place)| text.replace(name, &place.to_string()))
+}
+
+/// What both are told; the words in capitals are places.
+const TEXT: &str = "global
   nbthread 1
   maxconn 2000
-  stats socket unix@{socket} level admin
+  stats socket unix@SOCKET level admin
 defaults
   mode http
   timeout connect 1s
@@ -79,74 +88,71 @@ defaults
 userlist people
   user me insecure-password secret
 frontend web
-  bind {web} name w
+  bind WEB name w
   option socket-stats
   monitor-uri /alive
   stats enable
   stats uri /stats
-  http-request deny if {{ path /denied }}
-  http-request deny deny_status 429 if {{ path /denied429 }}
-  http-request return status 200 content-type text/plain string hello if {{ path /own }}
-  http-request redirect location /elsewhere if {{ path /moved }}
-  http-request tarpit if {{ path /tarpit }}
-  http-request reject if {{ path /rejected }}
-  http-request auth if {{ path /login }} !{{ http_auth(people) }}
-  http-request use-service prometheus-exporter if {{ path /metrics }}
-  http-response deny if {{ res.hdr(secret) -m found }} {{ be_name shop }}
-  use_backend back if {{ path_beg /back }}
-  use_backend down if {{ path /down }}
-  use_backend nobody if {{ path /nobody }}
-  use_backend refused if {{ path /refused }}
-  use_backend again if {{ path /again }}
-  use_backend retried if {{ path_beg /retried }}
+  http-request deny if { path /denied }
+  http-request deny deny_status 429 if { path /denied429 }
+  http-request return status 200 content-type text/plain string hello if { path /own }
+  http-request redirect location /elsewhere if { path /moved }
+  http-request tarpit if { path /tarpit }
+  http-request reject if { path /rejected }
+  http-request auth if { path /login } !{ http_auth(people) }
+  http-request use-service prometheus-exporter if { path /metrics }
+  http-response deny if { res.hdr(secret) -m found } { be_name shop }
+  use_backend back if { path_beg /back }
+  use_backend down if { path /down }
+  use_backend nobody if { path /nobody }
+  use_backend refused if { path /refused }
+  use_backend again if { path /again }
+  use_backend retried if { path_beg /retried }
   default_backend shop
 backend shop
-  server s1 {origin}
+  server s1 ORIGIN
 backend back
-  http-request deny if {{ path /backdeny }}
-  http-request redirect location /elsewhere if {{ path /backmove }}
-  http-response deny if {{ res.hdr(secret) -m found }}
-  server b1 {origin}
+  http-request deny if { path /backdeny }
+  http-request redirect location /elsewhere if { path /backmove }
+  http-response deny if { res.hdr(secret) -m found }
+  server b1 ORIGIN
 backend down
-  server d1 {origin} disabled
+  server d1 ORIGIN disabled
 backend nobody
 backend refused
   timeout connect 200ms
-  server r1 {nobody}
+  server r1 NOBODY
 backend again
   option redispatch 1
   retries 2
   timeout connect 200ms
   balance first
-  server a1 {nobody}
-  server a2 {origin}
+  server a1 NOBODY
+  server a2 ORIGIN
 backend retried
   retries 2
   retry-on empty-response 500
   http-request set-path %[path,regsub(^/retried,)]
-  server t1 {origin}
+  server t1 ORIGIN
 listen raw
   mode tcp
-  bind {raw}
+  bind RAW
   option socket-stats
-  tcp-request connection reject if {{ src 127.0.0.2 }}
+  tcp-request connection reject if { src 127.0.0.2 }
   tcp-request inspect-delay 1s
-  tcp-request content reject if {{ req.payload(0,2) -m str NO }}
-  tcp-request content accept if {{ req.len gt 0 }}
-  server w1 {origin}
+  tcp-request content reject if { req.payload(0,2) -m str NO }
+  tcp-request content accept if { req.len gt 0 }
+  server w1 ORIGIN
 frontend gone
   mode tcp
-  bind {} name g
+  bind GONE name g
   timeout client 2s
   default_backend gone
 backend gone
   mode tcp
   timeout connect 200ms
-  server g1 {nobody}
-",
-        side.gone
-    )
-}
+  server g1 NOBODY
+";
 
 /// One of the two.
 struct Side {

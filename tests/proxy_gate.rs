@@ -80,7 +80,7 @@ fn a_full_frontend_costs_nothing_while_nobody_leaves() {
         let spent = Ledger::here() - before;
         assert_eq!(spent.total(), 1, "a wait: {spent:?}");
         first.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").expect("room");
-        bench.turn_until(|bench| first_has_left(bench));
+        bench.turn_until(first_has_left);
         first.read_to_end(&mut Vec::new()).expect("an answer");
     }
 }

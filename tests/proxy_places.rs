@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use fulmar_balance::{Next, Placement, Queue, Wants};
-use fulmar_haproxy::{Backend, Mode, Server};
+use fulmar_haproxy::{Backend, BackendId, Mode, Server};
 use fulmar_proxy::{BindId, Live, Proxy, Stop, Wake};
 use fulmar_sys as sys;
 use fulmar_tests::http::Client;
@@ -135,6 +135,7 @@ fn a_wake_for_somebody_who_has_given_up_is_passed_on() {
         driver.turn_until(|_| group.queued() == 1);
         group.leave(0);
         assert_eq!(other.next_for(group, 0), Next::Wake(0));
+        live.rouse(0, BackendId(0));
         driver.turn_until(|_| group.queued() == 0); // it has waited for long enough
         let ticket = other.push(group, Wants::Any, ());
         waker.wake();

@@ -106,6 +106,22 @@ fn what_is_hidden_is_not_there() {
     );
 }
 
+/// The page showed one backend, and its form changed any.
+#[test]
+fn nobody_changes_what_is_not_shown() {
+    let live = live();
+    let page = StatsPage { scope: vec!["shop".into()], ..page() };
+    let mut post = |backend: &str| {
+        let body = format!("s=web1&b={backend}&action=maint");
+        let asked = Asked { body: &body, may_change: true, ..Asked::default() };
+        let answer = ask(&mut reports(&live), &page, "POST", "/stats", &asked);
+        let place = answer.fields.as_headers().get("location").expect("where to go").to_vec();
+        String::from_utf8(place).expect("text")
+    };
+    assert_eq!(post("database"), "/stats;st=ERRP");
+    assert_eq!(post("shop"), "/stats;st=DONE");
+}
+
 #[test]
 fn metrics_have_scopes() {
     let servers = get("/metrics?scope=server");

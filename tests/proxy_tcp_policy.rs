@@ -473,7 +473,7 @@ fn sessions_of_a_server_that_is_down_can_be_shut_down() {
     }
     let group = &hand.live.backends[0].group;
     group.set_health(0, fulmar_balance::Health::Down, sys::now());
-    group.members()[0].shed();
+    hand.live.shed(BackendId(0), 0);
     hand.driver.waker().wake();
     let line = hand.line();
     assert_eq!((&line[1][..], &line[4][..]), ("back/one", "DD"));

@@ -37,7 +37,14 @@ impl Journal for Book {
 pub struct Pages;
 
 impl Services for Pages {
-    fn statistics(&mut self, _: &StatsPage, head: &RequestHead, body: &[u8], may: bool) -> Page {
+    fn statistics(
+        &mut self,
+        _: &StatsPage,
+        head: &RequestHead,
+        body: Option<&[u8]>,
+        may: bool,
+    ) -> Page {
+        let body = body.unwrap_or(b"cut");
         let target = String::from_utf8_lossy(&head.target);
         let body = format!("stats {target} {may} {}", String::from_utf8_lossy(body));
         Page { status: 200, fields: HeaderBuf::new(), body: body.into_bytes() }

@@ -172,7 +172,7 @@ pub fn ask(
     };
     match target.starts_with("/metrics") {
         true => reports.metrics(&request),
-        false => reports.statistics(page, &request, more.body.as_bytes(), more.may_change),
+        false => reports.statistics(page, &request, Some(more.body.as_bytes()), more.may_change),
     }
 }
 

@@ -118,7 +118,7 @@ impl Message {
         } else {
             let len = message.field("content-length").map_or(0, |len| len.parse().unwrap());
             let end: usize = start + len;
-            message.content = vec![start..end.min(bytes.len())];
+            message.content.push(start..end.min(bytes.len()));
             message.end = (bytes.len() >= end).then_some(end);
         }
         Some(message)

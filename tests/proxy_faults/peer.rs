@@ -8,13 +8,18 @@ use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
 
+/// Whether what has come is enough.
+pub(crate) type Judge = Box<dyn Fn(&[u8]) -> bool>;
+/// What is done about what has come.
+pub(crate) type Answer = Box<dyn FnOnce(&[u8]) -> Vec<Step>>;
+
 /// One thing that it does.
 pub(crate) enum Step {
     Send(Vec<u8>),
     /// Waits for what is to come.
-    Until(Box<dyn Fn(&[u8]) -> bool>),
+    Until(Judge),
     /// Goes on as what has come says.
-    Then(Box<dyn FnOnce(&[u8]) -> Vec<Self>>),
+    Then(Answer),
     /// Ends its side.
     Fin,
     /// Closes both sides.

@@ -4,6 +4,7 @@
 //! waits in its thread's [`crate::Queue`], and nobody comes first who came later: as long as
 //! somebody waits for a place, a newcomer waits too.
 
+use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -129,27 +130,17 @@ impl Group {
 
     /// How many places a server has now (`maxconn`, `minconn`, `slowstart`); 0: without limit.
     pub fn limit(&self, server: usize) -> u32 {
-        let member = &self.members[server];
-        let max = member.connections_max();
-        if max == 0 {
-            return 0;
-        }
-        let min = member.settings().connections_min;
-        let full = self.policy.connections_full;
-        let limit = match min == 0 || min >= max || full == 0 {
-            true => max,
-            false => dynamic(min, max, self.load(), full),
-        };
-        match member.throttle() {
-            100 => limit,
-            percent => (limit * percent / 100).max(1),
-        }
+        self.room().limit(server)
     }
 
     /// True if the server has a free place.
     pub fn has_room(&self, server: usize) -> bool {
-        let limit = self.limit(server);
-        limit == 0 || self.members[server].sessions() < limit
+        self.room().is_at(server)
+    }
+
+    /// To ask about many servers: their load together is looked at once, and only if one asks.
+    pub(crate) fn room(&self) -> Room<'_> {
+        Room { group: self, load: OnceCell::new() }
     }
 
     /// A place where the picker's rule leads: by the hash of a key, where it asks for one, and not
@@ -263,9 +254,7 @@ impl Group {
 
     /// How often slow starts take a step, if one is going on: the shortest in twenty.
     pub fn warms_every(&self) -> Option<Duration> {
-        let starting = self.members.iter().filter(|member| member.is_starting());
-        let whole = starting.filter_map(|member| member.settings().slow_start).min();
-        whole.map(|whole| (whole / WARM_STEPS).max(WARM_MIN))
+        self.members.iter().filter_map(Member::warms_every).min()
     }
 
     /// Does what changes somebody's place in the rotation, and finds out who is used now.
@@ -285,6 +274,46 @@ impl Group {
         self.in_use.store(in_use, Ordering::SeqCst);
         self.epoch.fetch_add(1, Ordering::Release);
     }
+}
+
+/// Who has a free place.
+#[derive(Debug)]
+pub(crate) struct Room<'g> {
+    group: &'g Group,
+    load: OnceCell<u32>,
+}
+
+impl Room<'_> {
+    /// See [`Group::limit`].
+    pub(crate) fn limit(&self, server: usize) -> u32 {
+        let member = &self.group.members[server];
+        let max = member.connections_max();
+        if max == 0 {
+            return 0;
+        }
+        let min = member.settings().connections_min;
+        let full = self.group.policy.connections_full;
+        let limit = match min == 0 || min >= max || full == 0 {
+            true => max,
+            false => dynamic(min, max, *self.load.get_or_init(|| self.group.load()), full),
+        };
+        match member.throttle() {
+            100 => limit,
+            percent => share(limit, percent).max(1),
+        }
+    }
+
+    /// See [`Group::has_room`].
+    pub(crate) fn is_at(&self, server: usize) -> bool {
+        let limit = self.limit(server);
+        limit == 0 || self.group.members[server].sessions() < limit
+    }
+}
+
+/// So many percent of a limit, at most all of it.
+fn share(limit: u32, percent: u32) -> u32 {
+    let share = u64::from(limit) * u64::from(percent) / 100;
+    u32::try_from(share).map_or(limit, |share| share.min(limit))
 }
 
 /// What statistics tell of a change, and the beginning of a slow start.
@@ -312,7 +341,38 @@ fn dynamic(min: u32, max: u32, load: u32, full: u32) -> u32 {
 const ACTIVE: u32 = u32::MAX;
 /// In use: all backups.
 const BACKUPS: u32 = u32::MAX - 1;
-/// Steps of a slow start: weights have sixteen.
-const WARM_STEPS: u32 = 20;
-/// More often would only cost pickers their tables.
-const WARM_MIN: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It was summed up over all servers for each server that was asked about: a pick among a
+    /// thousand took a million looks.
+    #[test]
+    fn the_load_of_all_is_looked_at_once_for_all() {
+        let settings =
+            Settings { weight: 1, connections_max: 10, connections_min: 1, ..Settings::default() };
+        let policy = Policy { connections_full: 10, ..Policy::default() };
+        let group = Group::new(policy, [settings; 3]);
+        let room = group.room();
+        assert_eq!(room.limit(0), 1);
+        (0..5).for_each(|_| assert!(group.members[2].enter(0)));
+        assert_eq!(room.limit(1), 1, "what was seen once holds");
+        assert_eq!(group.limit(1), 5, "who asks anew looks anew");
+    }
+
+    /// A hundred times a limit did not fit into 32 bits: a panic, or no place at all.
+    #[test]
+    fn a_large_limit_grows_like_others() {
+        let settings = Settings {
+            weight: 1,
+            connections_max: u32::MAX,
+            slow_start: Some(Duration::from_secs(10)),
+            ..Settings::default()
+        };
+        let group = Group::new(Policy::default(), [settings]);
+        let member = &group.members[0];
+        member.put_warmth(Duration::from_secs(5), Duration::from_secs(10));
+        assert_eq!(group.limit(0), u32::MAX / 2);
+    }
+}

@@ -191,6 +191,12 @@ impl Member {
         self.steps.load(Ordering::Relaxed) < SCALE || self.throttle() < 100
     }
 
+    /// How often its slow start takes a step, while it has one.
+    pub fn warms_every(&self) -> Option<Duration> {
+        let whole = self.settings.slow_start.filter(|_| self.is_starting())?;
+        Some((whole / WARM_STEPS).max(WARM_MIN))
+    }
+
     /// Percent of its limit that a slow start allows.
     pub fn throttle(&self) -> u32 {
         self.warmth.load(Ordering::Relaxed)
@@ -316,5 +322,9 @@ impl Member {
 
 /// Steps in which a slow start reaches its weight, and nodes that a weight of one has in a ring.
 pub(crate) const SCALE: u32 = 16;
+/// Steps of a slow start: weights have sixteen.
+const WARM_STEPS: u32 = 20;
+/// More often would only cost pickers their tables.
+const WARM_MIN: Duration = Duration::from_millis(50);
 /// The largest weight.
 pub(crate) const WEIGHT_MAX: u32 = 256;

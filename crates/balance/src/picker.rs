@@ -135,7 +135,8 @@ impl Picker {
     }
 
     fn in_turn(&mut self, group: &Group, wanted: impl Fn(usize) -> bool) -> Option<usize> {
-        let fits = |server| wanted(server) && group.has_room(server);
+        let room = group.room();
+        let fits = |server| wanted(server) && room.is_at(server);
         match self.rule {
             Rule::RoundRobin | Rule::ConsistentHash { .. } => self.smooth(fits),
             Rule::StaticRoundRobin | Rule::MapHash => self.along_map(fits),
@@ -231,7 +232,9 @@ impl Picker {
 impl Candidate {
     fn new(group: &Group, server: usize, old: &[Self]) -> Self {
         let member = &group.members()[server];
-        let before = old.iter().find(|old| old.server == server);
+        // `Rule::First` has them in another order, and earns nothing.
+        let before = old.binary_search_by_key(&server, |old| old.server);
+        let before = before.ok().map(|at| old[at]);
         let share = member.share();
         // What was earned by another share is not what it earns now.
         let credit = before.filter(|old| old.share == share).map_or(0, |old| old.credit);

@@ -13,9 +13,9 @@
 //! Next::Place ──▶ go on with it there     Next::Wake(thread) ──▶ W, and ask again
 //! ```
 
-use crate::group::{Group, Wants};
+use crate::group::{Group, Room, Wants};
 use crate::lines::{Entry, Lines};
-use crate::waiting::Line;
+use crate::waiting::{Line, Waiter};
 
 /// Who waits for a place.
 #[derive(Debug)]
@@ -45,8 +45,10 @@ pub enum Next<T> {
 }
 
 impl<T> Queue<T> {
-    /// An empty one, of this thread.
+    /// An empty one, of this thread, which has no other for this group: what one tells of its
+    /// lines, others take for so. A second one is a broken promise, and panics.
     pub fn new(thread: usize, group: &Group) -> Self {
+        assert!(group.waiting.take(thread), "a thread has one queue for each group");
         Self { thread, lines: Lines::new(group.members().len()) }
     }
 
@@ -85,10 +87,18 @@ impl<T> Queue<T> {
 
     /// Whose turn it is at this server, if it has a free place.
     pub fn next_for(&mut self, group: &Group, server: usize) -> Next<T> {
-        if !group.members()[server].is_reachable() || !group.has_room(server) {
+        self.next_in(&Look::at(group), server)
+    }
+
+    fn next_in(&mut self, look: &Look<'_>, server: usize) -> Next<T> {
+        let Look { group, room, any } = look;
+        let member = &group.members()[server];
+        if !member.is_reachable() || !room.is_at(server) {
             return Next::Nobody;
         }
-        let Some((thread, line)) = group.waiting.oldest(server, group.is_in_use(server)) else {
+        let bound = (member.queued() > 0).then(|| group.waiting.first(Some(server))).flatten();
+        let any = any.filter(|_| group.is_in_use(server));
+        let Some(Waiter { thread, line, .. }) = bound.into_iter().chain(any).min() else {
             return Next::Nobody;
         };
         if thread != self.thread {
@@ -105,8 +115,12 @@ impl<T> Queue<T> {
 
     /// Whose turn it is at any server.
     pub fn next(&mut self, group: &Group) -> Next<T> {
+        if !group.waiting.is_anybody() {
+            return Next::Nobody;
+        }
+        let look = Look::at(group);
         for server in 0..group.members().len() {
-            match self.next_for(group, server) {
+            match self.next_in(&look, server) {
                 Next::Nobody => {}
                 found => return found,
             }
@@ -138,6 +152,21 @@ impl<T> Queue<T> {
         if let Some(server) = line {
             group.members()[server].count_waiting(more);
         }
+    }
+}
+
+/// What is the same for all servers, looked at once: a turn costs one look at each server and at
+/// each thread.
+struct Look<'g> {
+    group: &'g Group,
+    room: Room<'g>,
+    /// Who has waited longest of those who take any server.
+    any: Option<Waiter>,
+}
+
+impl<'g> Look<'g> {
+    fn at(group: &'g Group) -> Self {
+        Self { group, room: group.room(), any: group.waiting.first(None) }
     }
 }
 

@@ -1,5 +1,8 @@
 //! Tables that a hash is looked up in, laid out as HAProxy lays them out.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
 use crate::group::Group;
 use crate::hash::avalanche;
 use crate::member::SCALE;
@@ -14,22 +17,8 @@ impl Map {
         let common =
             group.members().iter().fold(0, |common, member| gcd(common, member.settings().weight));
         let weight = |server: &usize| group.members()[*server].weight().div_ceil(common.max(1));
-        let weights: Vec<i64> = servers.iter().map(weight).map(i64::from).collect();
-        let total: i64 = weights.iter().sum();
-        let mut scores = vec![0; servers.len()];
-        let next = |_| {
-            let mut best = (0, 0);
-            for (at, score) in scores.iter_mut().enumerate() {
-                *score += weights[at];
-                let turns = (*score + total) / total;
-                if at == 0 || turns > best.1 {
-                    best = (at, turns);
-                }
-            }
-            scores[best.0] -= total;
-            servers[best.0]
-        };
-        Self((0..total).map(next).collect())
+        let weights: Vec<u64> = servers.iter().map(weight).map(u64::from).collect();
+        Self(turns(&weights).into_iter().map(|at| servers[at]).collect())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -41,6 +30,41 @@ impl Map {
         let place = place.checked_rem(self.0.len())?;
         Some(self.0[place])
     }
+}
+
+/// Each place of a table: who has it, as often as weights say.
+///
+/// With every place, all earn their weight, and who has it pays what all have earned together. It
+/// goes to whoever could pay the most whole sums, the first of equals. What can be paid grows by one
+/// at places that are known beforehand, so that they are sorted once; who can pay the most is kept
+/// in order. A place costs a logarithm, not a look at all.
+fn turns(weights: &[u64]) -> Vec<usize> {
+    let total: u64 = weights.iter().sum();
+    let grows = |(at, weight): (usize, &u64)| {
+        let weight = *weight;
+        (1..=weight).map(move |sums| ((sums * total).div_ceil(weight), at))
+    };
+    let mut grows: Vec<(u64, usize)> = weights.iter().enumerate().flat_map(grows).collect();
+    grows.sort_unstable();
+    let mut grows = grows.into_iter().peekable();
+    let mut sums = vec![0_i64; weights.len()];
+    let mut order: BTreeSet<(Reverse<i64>, usize)> =
+        weights.iter().enumerate().map(|(at, _)| (Reverse(0), at)).collect();
+    let mut change = |order: &mut BTreeSet<_>, at: usize, by: i64| {
+        order.remove(&(Reverse(sums[at]), at));
+        sums[at] += by;
+        order.insert((Reverse(sums[at]), at));
+    };
+    let mut places = Vec::new();
+    for place in 1..=total {
+        while let Some((_, at)) = grows.next_if(|(when, _)| *when <= place) {
+            change(&mut order, at, 1);
+        }
+        let Some(&(_, best)) = order.first() else { break };
+        change(&mut order, best, -1);
+        places.push(best);
+    }
+    places
 }
 
 /// `hash-type consistent`: each server has places on a ring, and a key belongs to the nearest.
@@ -89,3 +113,49 @@ fn gcd(a: u32, b: u32) -> u32 {
 
 /// Places that a server has at most: those of the next begin there.
 const NODES_MAX: u32 = crate::member::WEIGHT_MAX * SCALE;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rule as it is said, one look at all for each place.
+    fn plainly(weights: &[u64]) -> Vec<usize> {
+        let weights: Vec<i64> = weights.iter().map(|weight| *weight as i64).collect();
+        let total: i64 = weights.iter().sum();
+        let mut scores = vec![0; weights.len()];
+        let next = |_| {
+            let mut best = (0, 0);
+            for (at, score) in scores.iter_mut().enumerate() {
+                *score += weights[at];
+                let turns = (*score + total) / total;
+                if at == 0 || turns > best.1 {
+                    best = (at, turns);
+                }
+            }
+            scores[best.0] -= total;
+            best.0
+        };
+        (0..total).map(next).collect()
+    }
+
+    #[test]
+    fn turns_are_those_of_the_rule() {
+        let mut seed = 1_u64;
+        for len in 0..40 {
+            let draw = |_| {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (seed >> 33) % 257
+            };
+            let weights: Vec<u64> = (0..len).map(draw).collect();
+            assert_eq!(turns(&weights), plainly(&weights), "{weights:?}");
+        }
+        assert_eq!(turns(&[0, 0]), []);
+    }
+
+    /// It took a look at every server for each of up to 256,000 places, on each thread and for each
+    /// change.
+    #[test]
+    fn a_thousand_servers_are_laid_out_at_once() {
+        assert_eq!(turns(&[64; 1000]).len(), 64_000);
+    }
+}

@@ -23,10 +23,19 @@ struct Lines {
     bound: Box<[AtomicU64]>, // one for each server
     count: AtomicU32,
     alarm: AtomicBool,
+    taken: AtomicBool, // a queue tells of its lines here
 }
 
 /// A line of a thread's queue: for any server, or for one.
 pub(crate) type Line = Option<usize>;
+
+/// The first of a line; who came earlier is less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Waiter {
+    ticket: u64,
+    pub(crate) thread: usize,
+    pub(crate) line: Line,
+}
 
 impl Waiting {
     pub(crate) fn new(threads: usize, servers: usize) -> Self {
@@ -36,6 +45,7 @@ impl Waiting {
             bound: (0..servers).map(|_| nobody()).collect(),
             count: AtomicU32::new(0),
             alarm: AtomicBool::new(false),
+            taken: AtomicBool::new(false),
         };
         Self {
             threads: (0..threads).map(lines).collect(),
@@ -43,6 +53,11 @@ impl Waiting {
             any: AtomicU32::new(0),
             tickets: AtomicU64::new(0),
         }
+    }
+
+    /// A queue is going to tell of its lines as this thread's; false: another one does.
+    pub(crate) fn take(&self, thread: usize) -> bool {
+        !self.threads[thread].taken.swap(true, Ordering::Relaxed)
     }
 
     /// How many wait for any server.
@@ -76,20 +91,21 @@ impl Waiting {
         }
     }
 
-    /// Who has waited longest for this server: the thread, and in which line. `any`: those who
-    /// take any server may have it.
-    pub(crate) fn oldest(&self, server: usize, any: bool) -> Option<(usize, Line)> {
-        if self.all.load(Ordering::SeqCst) == 0 {
+    /// True if anybody waits.
+    pub(crate) fn is_anybody(&self) -> bool {
+        self.all.load(Ordering::SeqCst) > 0
+    }
+
+    /// Who has waited longest in a line, of all threads.
+    pub(crate) fn first(&self, line: Line) -> Option<Waiter> {
+        if !self.is_anybody() {
             return None;
         }
-        let lines = [Some(Some(server)), any.then_some(None)];
-        let each = (0..self.threads.len()).flat_map(|thread| lines.map(|line| (thread, line)));
-        let each = each.filter_map(|(thread, line)| Some((thread, line?)));
-        let first = |(thread, line)| {
+        let first = |thread| {
             let ticket = self.cell(thread, line).load(Ordering::SeqCst);
-            (ticket != NOBODY).then_some((ticket, thread, line))
+            (ticket != NOBODY).then_some(Waiter { ticket, thread, line })
         };
-        each.filter_map(first).min_by_key(|found| found.0).map(|(_, thread, line)| (thread, line))
+        (0..self.threads.len()).filter_map(first).min()
     }
 
     /// Sets a thread's alarm; false: it was set, and the thread is on its way.

@@ -112,13 +112,14 @@ pub struct UnixListenOptions {
     /// Connections that may wait to be accepted; more are told to try again.
     pub backlog: u16,
     /// Who may connect: those who may write to the file. At no moment does it allow more; it
-    /// means nothing for an abstract name, to which everybody may connect.
-    pub permissions: u32,
+    /// means nothing for an abstract name, to which everybody may connect. `None`: as of every file
+    /// that we make, what the umask leaves of all.
+    pub permissions: Option<u32>,
 }
 
 impl Default for UnixListenOptions {
     fn default() -> Self {
-        Self { backlog: 4_096, permissions: 0o600 }
+        Self { backlog: 4_096, permissions: Some(0o600) }
     }
 }
 
@@ -133,8 +134,9 @@ impl Default for UnixListenOptions {
 pub fn listen_unix(path: &Path, options: UnixListenOptions) -> io::Result<OwnedFd> {
     let socket = sys::unix_socket()?;
     let is_file = !path.as_os_str().as_encoded_bytes().starts_with(b"@");
-    if is_file {
-        sys::fchmod(socket.as_fd(), options.permissions)?;
+    let permissions = options.permissions.filter(|_| is_file);
+    if let Some(permissions) = permissions {
+        sys::fchmod(socket.as_fd(), permissions)?;
     }
     match sys::bind_unix(socket.as_fd(), path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_file => {
@@ -143,8 +145,8 @@ pub fn listen_unix(path: &Path, options: UnixListenOptions) -> io::Result<OwnedF
         }
         result => result?,
     }
-    if is_file {
-        sys::chmod(path, options.permissions)?; // what the umask took away
+    if let Some(permissions) = permissions {
+        sys::chmod(path, permissions)?; // what the umask took away
     }
     sys::listen(socket.as_fd(), options.backlog)?;
     Ok(socket)

@@ -124,8 +124,15 @@ impl<T> Slots<T> {
 
     /// The keys of all values. Walks the slab: for ends and reports, not for a turn.
     pub fn keys(&self) -> impl Iterator<Item = SocketId> {
-        let alive = self.entries.iter().zip(0_u32..).filter(|(entry, _)| entry.value.is_some());
-        alive.map(|(_, at)| self.key(at))
+        self.keys_from(0)
+    }
+
+    /// The same, from an index of a [`SocketId`] on, whosever it is: in the order of indices. Who
+    /// has walked some of it can go on where they stopped.
+    pub fn keys_from(&self, index: u32) -> impl Iterator<Item = SocketId> {
+        let first = index.saturating_sub(self.lane).div_ceil(self.lanes);
+        let alive = self.entries.iter().zip(0_u32..).skip(first as usize);
+        alive.filter(|(entry, _)| entry.value.is_some()).map(|(_, at)| self.key(at))
     }
 
     /// How many values there are.
@@ -168,6 +175,17 @@ mod tests {
         assert!(late.iter().all(|key| slots.get(*key).is_some()));
         assert_eq!(slots.get(first), Some(&0));
         assert!(slots.get(slots.key(1_000_000)).is_none());
+    }
+
+    #[test]
+    fn a_walk_goes_on_where_it_stopped() {
+        let mut slots = Slots::new(1, 4);
+        let keys: Vec<_> = (0..100).map(|n| slots.insert(n)).collect();
+        slots.remove(keys[50]);
+        for from in 0..=402 {
+            let expected = keys.iter().filter(|key| key.index >= from && **key != keys[50]);
+            assert!(slots.keys_from(from).eq(expected.copied()), "{from}");
+        }
     }
 
     #[test]

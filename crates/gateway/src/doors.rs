@@ -85,7 +85,10 @@ pub(crate) fn listen(frontend: &Frontend, bind: &Bind) -> Result<Listen, Error> 
         ..ListenOptions::default()
     };
     let listen = listen.tcp_options(options).owner(bind.owner.0, bind.owner.1);
-    let listen = listen.permissions(bind.permissions.unwrap_or(PERMISSIONS));
+    let listen = match bind.permissions {
+        Some(permissions) => listen.permissions(permissions),
+        None => listen.usual_permissions(), // as with HAProxy
+    };
     Ok(match bind.backlog.or(frontend.backlog) {
         Some(backlog) => listen.backlog(backlog),
         None => listen,
@@ -169,6 +172,3 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 
 /// In the line that a private key in PEM begins with (RFC 7468 §10, §11).
 const KEY_MARK: &[u8] = b"PRIVATE KEY-----";
-/// Who may connect to a Unix socket for which no `mode` is said: everybody, as with HAProxy, where
-/// the folder does not keep them away.
-const PERMISSIONS: u32 = 0o777;

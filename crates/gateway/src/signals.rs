@@ -59,7 +59,7 @@ fn pause(live: &Live, on: bool, tell: impl Fn(&str)) {
             tell(&format!("{what} {kind} {}.", frontend.config.name));
         }
     }
-    live.wakers.wake_all();
+    live.announce();
 }
 
 const HEARD: [i32; 8] = [SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGTTOU, SIGTTIN];

@@ -309,7 +309,32 @@ impl Finisher<'_> {
             );
             self.say(Severity::Alert, spot, name.column, message);
         }
+        if draft.mode == Mode::Tcp && mode == Mode::Http && !self.speaks_http(draft) {
+            let message = format!(
+                "'{}' has mode tcp, and of its backends '{}' has mode http, but not all: its rules \
+                 would have nothing to look at; give them one mode",
+                draft.name, name.text
+            );
+            self.say(Severity::Alert, spot, name.column, message);
+        }
         Some(id)
+    }
+
+    /// True if a frontend of mode tcp speaks HTTP all the same: all of its backends do, and are known
+    /// (HAProxy's manual, `mode`).
+    fn speaks_http(&self, draft: &Draft) -> bool {
+        let of_rule = |choice: &Choice| match choice {
+            Choice::Named(reference) => Some(reference.name.text.clone()),
+            Choice::Computed(_) => None,
+        };
+        let ruled = draft.use_backends.iter().map(|(choice, _)| of_rule(choice));
+        let usual = draft.default_backend.as_ref().map(|usual| usual.name.text.clone());
+        let own = (draft.kind == Kind::Listen).then(|| draft.name.clone());
+        let usual = usual.or(own).map(Some);
+        ruled.chain(usual).all(|name| {
+            let found = name.and_then(|name| self.backends.get(&name));
+            found.is_some_and(|(_, mode, _)| *mode == Mode::Http)
+        })
     }
 
     fn use_servers(&mut self, draft: &mut Draft) -> Vec<(ServerId, fulmar_rules::Condition)> {

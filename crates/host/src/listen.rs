@@ -26,7 +26,7 @@ pub struct Listen {
     source: Source,
     pub(crate) layers: Option<Layers>,
     backlog: Option<u16>,
-    permissions: u32,
+    permissions: Option<u32>,
     owner: (Option<u32>, Option<u32>),
     /// Of a TCP socket; its backlog stands above.
     tcp: ListenOptions,
@@ -84,7 +84,13 @@ impl Listen {
     /// nothing else is said.
     #[must_use]
     pub fn permissions(self, permissions: u32) -> Self {
-        Self { permissions, ..self }
+        Self { permissions: Some(permissions), ..self }
+    }
+
+    /// The same as of every file that we make: what the umask leaves of all.
+    #[must_use]
+    pub fn usual_permissions(self) -> Self {
+        Self { permissions: None, ..self }
     }
 
     /// Whose the file of a Unix socket is: numbers of a user and a group; whoever starts us, as far

@@ -5,13 +5,14 @@
 use std::cell::Cell;
 use std::net::SocketAddr;
 
-use fulmar_haproxy::model::{BindAddress, ServerAddress, ServerProxy};
+use fulmar_haproxy::model::{BindAddress, ServerProxy};
 use fulmar_haproxy::{Backend, Config, Frontend};
 use fulmar_rules::http::HttpRule;
 use fulmar_rules::subject::{Fact, LogField};
 use fulmar_rules::{Condition, Sample, Subject};
 
 use crate::shared::BindId;
+use crate::upstream::is_mapped;
 
 /// True if it is to be asked for every client of this listener.
 pub(crate) fn asks_destination(config: &Config, bind: BindId) -> bool {
@@ -55,9 +56,8 @@ fn of_frontend(frontend: &Frontend) -> bool {
 }
 
 fn of_backend(backend: &Backend) -> bool {
-    let told = |it: &fulmar_haproxy::Server| {
-        it.send_proxy != ServerProxy::None || matches!(it.address, ServerAddress::Mapped { .. })
-    };
+    let told =
+        |it: &fulmar_haproxy::Server| it.send_proxy != ServerProxy::None || is_mapped(&it.address);
     let rules = backend.content_rules.iter().filter_map(|rule| rule.condition.as_ref());
     let uses = backend.use_servers.iter().map(|(_, condition)| condition);
     let probe = Probe::default();

@@ -79,7 +79,7 @@ impl Live {
     /// they have there ([`fulmar_balance::Member::sheds`] tells them).
     pub fn shed(&self, backend: BackendId, server: usize) {
         self.backends[backend.0].group.members()[server].shed();
-        self.wakers.wake_all();
+        self.announce_shed();
     }
 
     /// A session has seen this of its server. What nobody observes (`observe`) costs nothing.
@@ -136,6 +136,7 @@ impl Live {
 
     /// Wakes the threads whose sessions wait for a place in this backend.
     pub(crate) fn tell_waiters(&self, backend: BackendId) {
-        self.backends[backend.0].group.waiters().for_each(|thread| self.wakers.wake(thread));
+        let waiters = self.backends[backend.0].group.waiters();
+        waiters.for_each(|thread| self.rouse(thread, backend));
     }
 }

@@ -35,6 +35,7 @@ pub struct Proxy {
     stop: Stop,
     ending: Option<Option<Instant>>, // a soft stop has begun; when it becomes a hard one
     closed: bool,                    // some listeners are, for want of room
+    revision: u64,                   // of what operators have decided about who may come in
     calm_at: Option<Instant>,        // some are, and may open then: too many came
     actions: VecDeque<Action>,
 }
@@ -79,6 +80,7 @@ impl Proxy {
             stop,
             ending: None,
             closed: false,
+            revision: 0,
             calm_at: None,
             actions: VecDeque::new(),
         }
@@ -302,10 +304,16 @@ impl Engine for Proxy {
             self.begin_to_end(now);
         }
         self.follow_orders(now);
-        self.close_stopped();
+        self.shared.woken = self.shared.live.take_woken(self.shared.thread);
         self.http.handle_wake(now, &mut self.shared);
         self.tcp.handle_wake(now, &mut self.shared);
-        self.regulate(now);
+        let revision = self.shared.live.revision();
+        if std::mem::replace(&mut self.revision, revision) != revision {
+            self.close_stopped();
+            self.regulate(now);
+        } else if self.closed {
+            self.regulate(now); // who has left has made room
+        }
     }
 
     fn poll_action(&mut self) -> Option<Action> {
@@ -313,6 +321,7 @@ impl Engine for Proxy {
         let action = own.or_else(|| self.http.poll_action()).or_else(|| self.tcp.poll_action());
         if action.is_none()
             && self.closed
+            && self.shared.left.take()
             && let Some(now) = self.shared.told()
         {
             self.regulate(now); // who has left has made room

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-use crate::counters::{Counter, Rate, sum};
+use crate::counters::{Counter, Counters, Rate, sum};
 use crate::live::Live;
 use crate::shared::{BindId, Shared};
 
@@ -30,12 +30,12 @@ pub(crate) enum Gate {
 pub(crate) fn look(shared: &Shared, bind: BindId) -> Gate {
     let Shared { live, thread, .. } = shared;
     let gate = glance(shared, bind);
-    let makes_room = match gate {
+    let wanting = match gate {
         Gate::Open | Gate::Paused | Gate::Busy(_) => return gate,
-        Gate::Full => std::slice::from_ref(&live.frontends[bind.frontend]),
-        Gate::Crowded => &live.frontends,
+        Gate::Full => &live.frontends[bind.frontend].wanting,
+        Gate::Crowded => &live.wanting,
     };
-    makes_room.iter().for_each(|it| it.wanting.tell(*thread));
+    wanting.tell(*thread);
     glance(shared, bind) // who has left since then may not have known
 }
 
@@ -53,8 +53,7 @@ pub(crate) fn glance(shared: &Shared, bind: BindId) -> Gate {
     {
         return Gate::Full;
     }
-    let all = || live.frontends.iter().map(|it| sessions(it.counters.iter())).sum();
-    if !below(live.connections_max.get(), all) {
+    if !below(live.connections_max.get(), || sessions(live.totals.iter())) {
         return Gate::Crowded;
     }
     let millis = live.clocks[shared.thread].millis();
@@ -64,16 +63,24 @@ pub(crate) fn glance(shared: &Shared, bind: BindId) -> Gate {
     }
 }
 
+/// Where clients of a listener are counted that come in: in three places, so that no limit and no
+/// rate has to be summed up over listeners or frontends.
+pub(crate) fn counters(shared: &Shared, bind: BindId) -> [&Counters; 3] {
+    let Shared { live, thread, .. } = shared;
+    let there = &live.frontends[bind.frontend];
+    [&there.counters, &there.listeners[bind.bind], &live.totals].map(|it| &it[*thread])
+}
+
 /// A client of this listener is gone. Its place is given back first, then those are looked for who
 /// want it; who wants one says so and then looks for a place. So one of them sees the other.
 pub(crate) fn leave(shared: &Shared, bind: BindId) {
     let Shared { live, thread, .. } = shared;
     let there = &live.frontends[bind.frontend];
-    for counters in [&there.counters, &there.listeners[bind.bind]] {
-        counters[*thread].subtract(Counter::Sessions, 1);
-    }
+    counters(shared, bind).iter().for_each(|it| it.subtract(Counter::Sessions, 1));
+    shared.left.set(true);
     if live.threads > 1 {
         there.wanting.wake_others(live, *thread);
+        live.wanting.wake_others(live, *thread);
     }
 }
 
@@ -110,10 +117,7 @@ impl Wanting {
 fn is_calm(shared: &Shared, bind: BindId, millis: u64) -> bool {
     let live = &shared.live;
     let frontend = &live.frontends[bind.frontend];
-    let total = |rate| {
-        let all = live.frontends.iter().flat_map(|it| it.counters.iter());
-        all.map(|it| it.rate(rate, millis)).sum::<u64>()
-    };
+    let total = |rate| live.totals.iter().map(|it| it.rate(rate, millis)).sum::<u64>();
     let own = || frontend.counters.iter().map(|it| it.rate(Rate::Sessions, millis)).sum::<u64>();
     let own_max = frontend.config.sessions_per_second_max;
     below(live.connections_per_second_max.get(), || total(Rate::Connections))

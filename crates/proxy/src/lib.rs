@@ -18,7 +18,9 @@ mod asks;
 mod engine;
 mod facts;
 mod gate;
+mod lead;
 mod passing;
+mod queues;
 mod relay;
 mod shared;
 

@@ -1,7 +1,7 @@
 //! What threads share: the configuration, the state of servers, and counters.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
 use fulmar_balance::{Group, Wants};
@@ -42,8 +42,16 @@ pub struct Live {
     pub orders: Box<[Orders]>,
     began: OnceLock<Instant>, // when the first thread did
     variables: RwLock<Vec<(String, Sample<'static>)>>, // of the process
+    /// One for each thread: clients of all frontends together, as far as limits and rates of the
+    /// process ask (`Connections`, `SessionsTotal`, `Sessions`).
+    pub totals: Box<[Counters]>,
     /// How they rouse each other.
     pub wakers: Wakers,
+    /// Who wants to hear of any client that leaves.
+    pub(crate) wanting: Wanting,
+    woken: Box<[Mutex<Vec<usize>>]>, // by thread: backends whose waiters it is to look after
+    revision: AtomicU64,             // of what operators decide about who may come in
+    sheds: AtomicU64,                // how often sessions of a server were to be shut down
     /// What they tell the thread that checks.
     pub checks: Mailbox,
 }
@@ -122,13 +130,18 @@ impl Live {
             threads,
             wakers,
             checks,
-            clocks,
             connections_max,
             connections_per_second_max,
             sessions_per_second_max,
             orders,
             began,
             variables,
+            totals: counters(&clocks),
+            wanting: Wanting::new(threads),
+            woken: (0..threads).map(|_| Mutex::default()).collect(),
+            revision: AtomicU64::new(0),
+            sheds: AtomicU64::new(0),
+            clocks,
         }
     }
 
@@ -154,6 +167,44 @@ impl Live {
         all.extend(value.map(|value| (name.to_owned(), value)));
     }
 
+    /// Wakes a thread that is to look after waiters of a backend: its alarm has been set
+    /// ([`fulmar_balance::Group::waiters`], [`fulmar_balance::Next::Wake`]).
+    pub fn rouse(&self, thread: usize, backend: BackendId) {
+        if let Some(woken) = self.woken.get(thread) {
+            woken.lock().unwrap_or_else(PoisonError::into_inner).push(backend.0);
+            self.wakers.wake(thread);
+        }
+    }
+
+    /// The backends that a thread was woken for. Each stands there once for each alarm that was
+    /// set, so not more often than the thread has lines.
+    pub(crate) fn take_woken(&self, thread: usize) -> Vec<usize> {
+        let mut woken = self.woken[thread].lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *woken)
+    }
+
+    /// Wakes all threads, because an operator has decided who may come in: limits, frontends.
+    pub fn announce(&self) {
+        self.revision.fetch_add(1, Ordering::Release);
+        self.wakers.wake_all();
+    }
+
+    /// Grows with every [`Live::announce`].
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Acquire)
+    }
+
+    /// Wakes all threads, because sessions of some server are to be shut down.
+    pub(crate) fn announce_shed(&self) {
+        self.sheds.fetch_add(1, Ordering::Release);
+        self.wakers.wake_all();
+    }
+
+    /// How often that was.
+    pub(crate) fn sheds(&self) -> u64 {
+        self.sheds.load(Ordering::Acquire)
+    }
+
     /// Asks something of a thread.
     pub fn order(&self, thread: usize, order: Order) {
         if let Some(orders) = self.orders.get(thread) {
@@ -164,6 +215,7 @@ impl Live {
 
     /// Every counter of one thread.
     pub fn counters(&self, thread: usize, mut each: impl FnMut(&Counters)) {
+        each(&self.totals[thread]);
         for frontend in &self.frontends {
             let listeners = frontend.listeners.iter().map(|it| &it[thread]);
             listeners.chain([&frontend.counters[thread]]).for_each(&mut each);

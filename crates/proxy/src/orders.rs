@@ -99,12 +99,10 @@ impl Orders {
     }
 }
 
-/// The next ones of those that a relay has, behind `from`: what a thread tells at once.
-pub(crate) fn portion(mut sockets: Vec<SocketId>, from: Option<u64>) -> Vec<SocketId> {
-    sockets.retain(|socket| from.is_none_or(|from| u64::from(socket.index) > from));
-    sockets.sort_unstable_by_key(|socket| socket.index);
-    sockets.truncate(PORTION);
-    sockets
+/// The index that a walk goes on from, when place `last` was the last one of a portion; `None`: it
+/// was the last of all.
+pub(crate) fn after(last: Option<u64>) -> Option<u32> {
+    last.map_or(Some(0), |last| u32::try_from(last).ok()?.checked_add(1))
 }
 
 /// Sessions that are told at a time: a few milliseconds of a thread, and little memory.

@@ -11,12 +11,13 @@ use fulmar_semantics::auth::is_same_secret;
 /// Makes pages. Called on the thread that serves them.
 pub trait Services: fmt::Debug {
     /// The statistics page, in the form that the request asks for, or what came of the change that
-    /// it asks for: `body` is that of a POST. `may_change`: `stats admin` allows it.
+    /// it asks for: `body` is that of a POST; `None`: it was too long, or has not come in time.
+    /// `may_change`: `stats admin` allows it.
     fn statistics(
         &mut self,
         page: &StatsPage,
         request: &RequestHead,
-        body: &[u8],
+        body: Option<&[u8]>,
         may_change: bool,
     ) -> Page;
 

@@ -36,6 +36,10 @@ pub(crate) struct Shared {
     pub(crate) ending: bool,
     /// What the client that comes next has connected to, where that was asked for.
     pub(crate) local: Option<SocketAddr>,
+    /// Backends whose waiters this thread was woken for.
+    pub(crate) woken: Vec<usize>,
+    /// A client has left since this was taken back.
+    pub(crate) left: Cell<bool>,
     told: Option<Instant>, // the moment that this thread's clock shows
     wall: Cell<Option<(Instant, Duration)>>, // when the time of day was asked for, and what it was
 }
@@ -57,6 +61,8 @@ impl Shared {
             services,
             ending: false,
             local: None,
+            woken: Vec::new(),
+            left: Cell::new(false),
             told: None,
             wall: Cell::new(None),
         }

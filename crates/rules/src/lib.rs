@@ -51,5 +51,6 @@ pub use head::{RequestHead, ResponseHead};
 pub use reply::Reply;
 pub use sample::{Sample, Type};
 pub use subject::Subject;
+pub use target::path_and_query_of;
 pub use when::{Phase, Point};
 pub use words::{Fault, Word, Words};

@@ -2,10 +2,12 @@
 //!
 //! [`Logs`] is one for all threads, and opened while paths are still what they are and privileges
 //! are there. Each thread has a [`LineWriter`]. To a socket, a line is a call that never waits: what
-//! finds no room is lost, and counted. To a descriptor, the lines of a turn are one call.
+//! finds no room is lost, and counted. To a descriptor, the lines of a turn are one call,
+//! which does not wait either.
 
 mod frame;
 mod outlet;
+mod stream;
 
 use std::fmt;
 use std::sync::Arc;
@@ -104,7 +106,7 @@ impl Journal for LineWriter {
             self.line.clear();
             let level = level.max(target.level_min);
             shared.frame.begin(&mut self.line, target, level, tag, self.process);
-            self.line.extend(line.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }));
+            append(&mut self.line, line);
             self.line.truncate(target.line_size_max);
             self.line.push(b'\n');
             shared.lose(outlet.send(&self.line));
@@ -118,6 +120,26 @@ impl Journal for LineWriter {
         }
     }
 }
+
+/// What is said stays in its line, and does nothing to a terminal that it is read on: a control
+/// character is written as its code, as HAProxy writes those in fields of a request (`#1B`), but
+/// for tabs, and for ends of lines, which are blanks. Most of what others say was escaped where a
+/// format asked for it; errors of systems and peers were not.
+fn append(out: &mut Vec<u8>, line: &[u8]) {
+    for byte in line {
+        match *byte {
+            b'\n' => out.push(b' '),
+            b'\t' => out.push(b'\t'),
+            0..=0x1f | 0x7f => {
+                let digit = |value: u8| HEX[usize::from(value)];
+                out.extend([b'#', digit(byte >> 4), digit(byte & 0xf)]);
+            }
+            byte => out.push(byte),
+        }
+    }
+}
+
+const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 impl Drop for LineWriter {
     fn drop(&mut self) {
@@ -140,5 +162,17 @@ impl Shared {
         };
         let number = count.fetch_add(1, Ordering::Relaxed) % (*of).max(1) + 1;
         ranges.iter().any(|(first, last)| (*first..=*last).contains(&number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_cannot_speak_to_a_terminal() {
+        let mut out = b"<6>".to_vec();
+        append(&mut out, b"name \x1b[2Ja\r\nb\tc\x00\x7f \xc3\xa4");
+        assert_eq!(out, b"<6>name #1B[2Ja#0D b\tc#00#7F \xc3\xa4");
     }
 }

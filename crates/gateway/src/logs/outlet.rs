@@ -2,10 +2,11 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
 
 use fulmar_haproxy::model::LogAddress;
 use fulmar_sys as sys;
+
+use super::stream::Stream;
 
 /// One place that lines go to, for all threads.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ enum Sink {
     /// A datagram a line.
     Socket(OwnedFd),
     /// Whatever it is: lines wait for the end of a thread's turn, and go with one call.
-    File(OwnedFd, Mutex<Vec<u8>>),
+    Stream(Stream),
 }
 
 /// How many lines were lost.
@@ -33,7 +34,7 @@ impl Outlet {
             LogAddress::Udp(peer) => Sink::Socket(sys::udp_socket(*peer)?),
             LogAddress::Unix(_) => Sink::Socket(sys::unix_datagram_socket()?),
             LogAddress::Descriptor(number) => {
-                Sink::File(sys::duplicate(*number)?, Mutex::default())
+                Sink::Stream(Stream::new(sys::duplicate(*number)?.into()))
             }
         };
         let outlet = Self { address, sink };
@@ -63,37 +64,15 @@ impl Outlet {
                     Lost::from(sent.is_err())
                 }
             },
-            Sink::File(file, waiting) => {
-                let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
-                waiting.extend_from_slice(line);
-                if waiting.len() < WAITING_SIZE_MAX { 0 } else { write(file, &mut waiting) }
-            }
+            Sink::Stream(stream) => stream.push(line),
         }
     }
 
     /// Writes what waits.
     pub(super) fn flush(&self) -> Lost {
-        let Sink::File(file, waiting) = &self.sink else { return 0 };
-        let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        write(file, &mut waiting)
-    }
-}
-
-/// All of it, as far as it is taken: what is left is lost.
-fn write(file: &OwnedFd, waiting: &mut Vec<u8>) -> Lost {
-    let mut rest = &waiting[..];
-    while !rest.is_empty() {
-        match sys::write(file.as_fd(), rest) {
-            Ok(0) => break,
-            Ok(written) => rest = &rest[written..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => break,
+        match &self.sink {
+            Sink::Socket(_) => 0,
+            Sink::Stream(stream) => stream.flush(),
         }
     }
-    let lost = rest.iter().filter(|byte| **byte == b'\n').count() as u64;
-    waiting.clear();
-    lost
 }
-
-/// What a turn writes is far less; more goes in several calls.
-const WAITING_SIZE_MAX: usize = 64 * 1024;

@@ -41,7 +41,7 @@ pub(super) fn set_maxconn(call: &mut Call<'_>) -> Reply {
         (Ok(it), Some(text)) => {
             // As with HAProxy, what is no number is 0: nobody comes in.
             it.connections_max.set(Some(text.parse().unwrap_or(0)));
-            call.world.live.wakers.wake_all();
+            call.world.live.announce();
             Reply::done()
         }
     }
@@ -51,7 +51,7 @@ fn with(call: &Call<'_>, act: impl Fn(&LiveFrontend) -> Result<(), &'static str>
     match find(call).and_then(act) {
         Err(text) => text.into(),
         Ok(()) => {
-            call.world.live.wakers.wake_all();
+            call.world.live.announce();
             Reply::done()
         }
     }

@@ -30,7 +30,7 @@ pub(super) fn set_maxconn(call: &mut Call<'_>) -> Reply {
             }
             let max = if max == 0 { most } else { max };
             call.world.live.connections_max.set(Some(max));
-            call.world.live.wakers.wake_all();
+            call.world.live.announce();
             Reply::done()
         }
     }
@@ -45,7 +45,7 @@ pub(super) fn set_rate_limit(call: &mut Call<'_>) -> Reply {
     };
     let Some(text) = call.word(2) else { return "Expects an integer value.\n".into() };
     limit.set(text.parse().ok().filter(|max| *max > 0));
-    live.wakers.wake_all();
+    live.announce();
     Reply::done()
 }
 

@@ -82,6 +82,18 @@ impl Facts {
     ) {
         self.put(at, name, tags, text, Value::U32(u32::try_from(value).unwrap_or(u32::MAX)));
     }
+
+    /// What only grows: 32 bits are full after some hours, and would then stand still.
+    fn count(
+        &mut self,
+        at: usize,
+        name: &'static str,
+        tags: [u8; 3],
+        text: &'static str,
+        value: u64,
+    ) {
+        self.put(at, name, tags, text, Value::U64(value));
+    }
 }
 
 fn put_product(facts: &mut Facts, live: &Live, process: &Process, moment: Moment) {
@@ -108,9 +120,9 @@ fn put_limits(facts: &mut Facts, live: &Live, process: &Process) {
     let current = frontends(live, Counter::Sessions);
     facts.number(17, "CurrConns", *b"MGP", "Clients' connections now", current);
     let total = frontends(live, Counter::Connections);
-    facts.number(18, "CumConns", *b"MCP", "Clients' connections since the start", total);
+    facts.count(18, "CumConns", *b"MCP", "Clients' connections since the start", total);
     let requests = frontends(live, Counter::Requests);
-    facts.number(19, "CumReq", *b"MCP", "Requests since the start", requests);
+    facts.count(19, "CumReq", *b"MCP", "Requests since the start", requests);
 }
 
 fn put_rates(facts: &mut Facts, live: &Live, moment: Moment) {
@@ -135,7 +147,7 @@ fn put_tls(facts: &mut Facts, live: &Live) {
     let resumed = frontends(live, Counter::TlsResumed);
     let back = live.backends.iter().map(|it| Total(&it.counters).get(Counter::TlsHandshakes));
     let total = front + back.sum::<u64>();
-    facts.number(22, "CumSslConns", *b"MCP", "Connections with TLS since the start", total);
+    facts.count(22, "CumSslConns", *b"MCP", "Connections with TLS since the start", total);
     let percent = resumed * 100 / front.max(1);
     let text = "Percentage of clients' handshakes that resumed a session";
     facts.number(37, "SslFrontendSessionReuse_pct", *b"MGP", text, percent);
@@ -155,7 +167,7 @@ fn put_state(facts: &mut Facts, live: &Live, process: &Process) {
     facts.number(54, "Unstoppable Jobs", *b"MGP", "Of these, those that do not end", 0);
     facts.number(55, "Listeners", *b"MGP", "Listeners", listeners);
     let text = "Lines of logs that found no room, or no reader";
-    facts.number(58, "DroppedLogs", *b"MGP", text, process.lines_lost());
+    facts.count(58, "DroppedLogs", *b"MGP", text, process.lines_lost());
 }
 
 fn put_rest(facts: &mut Facts, live: &Live, process: &Process) {

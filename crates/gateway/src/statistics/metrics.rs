@@ -2,6 +2,7 @@
 
 mod families;
 
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use fulmar_proxy::{Counter, Live};
@@ -70,22 +71,47 @@ pub fn write(live: &Live, process: &Process, moment: Moment, choice: &Choice) ->
         write_process(&mut out, &facts(live, process, moment));
         write_calls(&mut out, live, process);
     }
-    let wish = Wish { no_maintenance: choice.no_maintenance, ..Wish::default() };
-    let rows = rows(live, process, moment, &wish);
+    if choice.kinds.is_empty() {
+        return out;
+    }
+    let rows = rows(live, process, moment, &Wish::default());
+    let servers = Servers::of(&rows);
     for kind in ALL.iter().filter(|kind| choice.kinds.contains(kind)) {
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.kind == *kind).collect();
+        let is_shown = |row: &&Row| {
+            let hidden = choice.no_maintenance && row.kind == Kind::Server && is_maintained(row);
+            row.kind == *kind && !hidden
+        };
+        let rows: Vec<&Row> = rows.iter().filter(is_shown).collect();
         for family in FAMILIES.iter().filter(|it| it.kinds.contains(kind) && !rows.is_empty()) {
-            write_family(&mut out, family, *kind, &rows, &live_rows(&rows, live, process, moment));
+            write_family(&mut out, family, *kind, &rows, &servers);
         }
     }
     out
 }
 
-/// The servers of the backends in hand, for those families that sum them up.
-fn live_rows(rows: &[&Row], live: &Live, process: &Process, moment: Moment) -> Vec<Row> {
-    let is_backend = rows.first().is_some_and(|row| row.kind == Kind::Backend);
-    let wish = Wish { kinds: Some(4), ..Wish::default() };
-    if is_backend { self::rows(live, process, moment, &wish) } else { Vec::new() }
+fn is_maintained(server: &Row) -> bool {
+    server.word(Column::status).starts_with("MAINT")
+}
+
+/// How many servers of each backend are in a state, and how many checks of theirs ended in a way:
+/// counted once for all backends.
+struct Servers<'r>(HashMap<(u32, &'r str), u64>);
+
+impl<'r> Servers<'r> {
+    fn of(rows: &'r [Row]) -> Self {
+        let mut counts = HashMap::new();
+        for server in rows.iter().filter(|row| row.kind == Kind::Server) {
+            // No check ends in a word that is a state.
+            for word in [state_of(server), server.word(Column::check_status)] {
+                *counts.entry((server.proxy, word)).or_default() += 1;
+            }
+        }
+        Self(counts)
+    }
+
+    fn count(&self, backend: &Row, word: &str) -> u64 {
+        self.0.get(&(backend.proxy, word)).copied().unwrap_or(0)
+    }
 }
 
 fn write_process(out: &mut String, facts: &[Fact]) {
@@ -119,7 +145,13 @@ fn write_calls(out: &mut String, live: &Live, process: &Process) {
     line(out, format_args!("{name} {:.6}", ratio(ledger.total(), connections)));
 }
 
-fn write_family(out: &mut String, family: &Family, kind: Kind, rows: &[&Row], servers: &[Row]) {
+fn write_family(
+    out: &mut String,
+    family: &Family,
+    kind: Kind,
+    rows: &[&Row],
+    servers: &Servers<'_>,
+) {
     let name = format!("haproxy_{}_{}", kind.name().to_ascii_lowercase(), family.name);
     let before = out.len();
     head(out, &name, family.kind, family.column.text());
@@ -147,15 +179,15 @@ fn write_family(out: &mut String, family: &Family, kind: Kind, rows: &[&Row], se
                 u64::from(state == state_of(row))
             }),
             Shape::Servers => write_states(out, &name, &labels, states(Kind::Server), |state| {
-                count(servers, row, |server| state_of(server) == state)
+                servers.count(row, state)
             }),
             Shape::Check if row.get(Column::check_status).is_none() => {}
             Shape::Check => write_states(out, &name, &labels, CHECKS, |state| {
                 u64::from(row.word(Column::check_status) == state)
             }),
-            Shape::Checks => write_states(out, &name, &labels, CHECKS, |state| {
-                count(servers, row, |server| server.word(Column::check_status) == state)
-            }),
+            Shape::Checks => {
+                write_states(out, &name, &labels, CHECKS, |state| servers.count(row, state))
+            }
         }
     }
     if out.len() == begin {
@@ -188,10 +220,6 @@ fn write_states(
         let value = value(state);
         line(out, format_args!("{name}{{{labels},state=\"{state}\"}} {value}"));
     }
-}
-
-fn count(servers: &[Row], backend: &Row, is: impl Fn(&Row) -> bool) -> u64 {
-    servers.iter().filter(|it| it.proxy == backend.proxy && is(it)).count() as u64
 }
 
 fn states(kind: Kind) -> &'static [&'static str] {

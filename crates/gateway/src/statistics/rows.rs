@@ -8,6 +8,8 @@ mod frontend;
 mod server;
 mod total;
 
+use std::collections::{HashMap, HashSet};
+
 use fulmar_haproxy::Mode;
 use fulmar_haproxy::model::BindAddress;
 use fulmar_proxy::{Live, LiveBackend, LiveFrontend, LiveServer};
@@ -76,15 +78,17 @@ impl Listed {
 
 /// All proxies, in the order of their numbers, which is that of the text.
 pub fn proxies(live: &Live) -> Vec<Listed> {
-    let frontends = live.frontends.iter().enumerate().map(|(at, it)| {
-        let half = live.backends.iter().position(|half| half.config.id == it.config.id);
-        Listed { id: it.config.id, frontend: Some(at), backend: half }
+    let ids = live.backends.iter().map(|it| it.config.id).zip(0..);
+    let halves: HashMap<u32, usize> = ids.collect();
+    let frontends = live.frontends.iter().zip(0..).map(|(it, at)| {
+        let id = it.config.id;
+        Listed { id, frontend: Some(at), backend: halves.get(&id).copied() }
     });
-    let lone = |it: &LiveBackend| live.frontends.iter().all(|half| half.config.id != it.config.id);
-    let backends = live.backends.iter().enumerate().filter(|(_, it)| lone(it));
-    let backends =
-        backends.map(|(at, it)| Listed { id: it.config.id, frontend: None, backend: Some(at) });
-    let mut all: Vec<Listed> = frontends.chain(backends).collect();
+    let frontends: Vec<Listed> = frontends.collect();
+    let taken: HashSet<u32> = frontends.iter().map(|it| it.id).collect();
+    let lone = live.backends.iter().zip(0..).filter(|(it, _)| !taken.contains(&it.config.id));
+    let lone = lone.map(|(it, at)| Listed { id: it.config.id, frontend: None, backend: Some(at) });
+    let mut all: Vec<Listed> = lone.chain(frontends).collect();
     all.sort_by_key(|it| it.id);
     all
 }
@@ -96,7 +100,8 @@ pub struct Walk {
     wish: Wish,
     proxies: Vec<Listed>,
     at: usize,
-    item: usize, // of the proxy: frontend, listeners, servers, backend
+    item: usize,                  // of the proxy: frontend, listeners, servers, backend
+    connections_full: Vec<usize>, // of each backend, once one was asked for
 }
 
 impl Walk {
@@ -104,7 +109,7 @@ impl Walk {
     pub fn new(live: &Live, wish: Wish) -> Self {
         let mut proxies = proxies(live);
         proxies.retain(|it| wish.wants_proxy(it.name(live), it.id));
-        Self { wish, proxies, at: 0, item: 0 }
+        Self { wish, proxies, at: 0, item: 0, connections_full: Vec::new() }
     }
 
     /// The next row.
@@ -124,7 +129,7 @@ impl Walk {
                 backend.and_then(|it| self.server(it, item - listeners - 1, moment))
             } else {
                 (self.at, self.item) = (self.at + 1, 0);
-                backend.and_then(|it| self.backend(it, (live, process), moment))
+                proxy.backend.and_then(|at| self.backend(at, (live, process), moment))
             };
             if row.is_some() {
                 return row;
@@ -156,9 +161,15 @@ impl Walk {
         wanted.then(|| server::server_row(it, server, member, &state, moment))
     }
 
-    fn backend(&self, it: &LiveBackend, whole: (&Live, &Process), moment: Moment) -> Option<Row> {
-        let wanted = self.wish.wants(BACKENDS) && self.wish.wants_id(0);
-        wanted.then(|| backend::backend_row(it, whole, moment))
+    fn backend(&mut self, at: usize, whole: (&Live, &Process), moment: Moment) -> Option<Row> {
+        let (live, process) = whole;
+        if !self.wish.wants(BACKENDS) || !self.wish.wants_id(0) {
+            return None;
+        }
+        if self.connections_full.is_empty() {
+            self.connections_full = backend::connections_full(live, process);
+        }
+        Some(backend::backend_row(&live.backends[at], self.connections_full[at], moment))
     }
 }
 

@@ -38,14 +38,14 @@ impl Services for Reports {
         &mut self,
         page: &StatsPage,
         request: &RequestHead,
-        body: &[u8],
+        body: Option<&[u8]>,
         may_change: bool,
     ) -> Page {
         let query = Query::parse(page, &request.target);
         let now = fulmar_sys::now();
         if request.method == b"POST" {
             let outcome = match may_change && is_same_origin(request.fields.as_headers()) {
-                true => change(&self.live, body, now),
+                true => change(&self.live, page, body, now),
                 false => "DENY",
             };
             return redirect(page, &query, outcome);
@@ -138,10 +138,8 @@ fn typed(rows: &[super::value::Row]) -> String {
 
 /// Makes the changes that a form asks for (`s`, any number of them, `b` and `action`), and says
 /// what came of it in HAProxy's words.
-fn change(live: &Live, body: &[u8], now: Instant) -> &'static str {
-    if body.len() > FORM_SIZE_MAX {
-        return "EXCD";
-    }
+fn change(live: &Live, page: &StatsPage, body: Option<&[u8]>, now: Instant) -> &'static str {
+    let Some(body) = body.filter(|body| body.len() <= FORM_SIZE_MAX) else { return "EXCD" };
     let all: Vec<(String, String)> = fields(body)
         .map(|(name, value)| {
             (
@@ -152,9 +150,11 @@ fn change(live: &Live, body: &[u8], now: Instant) -> &'static str {
         .collect();
     let last = |name| all.iter().rev().find(|field| field.0 == name).map(|field| &*field.1);
     let (Some(action), Some(backend)) = (last("action"), last("b")) else { return "NONE" };
-    let (Some(change), Some(backend)) = (Change::named(action), find_backend(live, backend)) else {
-        return "ERRP";
-    };
+    let backend = find_backend(live, backend).filter(|at| {
+        let name = &live.backends[at.0].config.name;
+        page.scope.is_empty() || page.scope.contains(name) // nobody changes what is not shown
+    });
+    let (Some(change), Some(backend)) = (Change::named(action), backend) else { return "ERRP" };
     let (mut done, mut failed) = (0, 0);
     for (_, server) in all.iter().filter(|field| field.0 == "s") {
         match find_server(&live.backends[backend.0], server) {

@@ -329,6 +329,7 @@ fn resolved(
         Err(message) => return Err(wrong(message)),
     };
     match ports {
+        Ports::Range(0, 0) => Ok(ServerAddress::Mapped { address: ip, offset: 0 }),
         Ports::Range(first, last) if first == last => Ok(ServerAddress::Tcp((ip, first).into())),
         Ports::Range(..) => Err(wrong(format!("'{text}': one port is wanted here"))),
         Ports::None => Ok(ServerAddress::Mapped { address: ip, offset: 0 }),

@@ -32,7 +32,8 @@ pub struct Checks {
     due: BTreeSet<(Instant, usize)>, // when each is to be looked at, unless a check is under way
     links: Links<RawConnection, Job>,
     done: Vec<Done>,
-    warms: Option<Instant>, // when slow starts take their next step
+    warms: Option<Instant>,   // when slow starts take their next step
+    warming: BTreeSet<usize>, // backends with servers that start slowly
     plain_tls: Result<ClientTls, ConfigError>,
     dice: u32,
 }
@@ -49,6 +50,7 @@ impl Checks {
             links: Links::new(now, Timeouts::default(), 0, 1),
             done: Vec::new(),
             warms: None,
+            warming: BTreeSet::new(),
             plain_tls: plain_tls(),
             dice: std::process::id(),
             live,
@@ -68,7 +70,6 @@ impl Checks {
                 self.due.insert((target.monitor.next_check(), at));
                 continue;
             }
-            target.busy = true;
             target.live(&self.live).check.lock().running = true;
             let (talk, way) = Talk::new(&target.checked(&self.live).backend.config.check.kind);
             self.open(now, Job::new(at, talk, now, false), way);
@@ -117,22 +118,22 @@ impl Checks {
         finding.duration = Some(now.saturating_duration_since(job.began));
         let dice = self.roll();
         let target = &mut self.targets[job.target];
-        target.busy = false;
         target.live(&self.live).check.lock().running = false;
         if target.rests(&self.live) {
             target.monitor.skip(now); // an operator was faster
         } else {
             target.handle_found(now, &self.live, finding, dice, &mut *self.journal);
         }
+        let place = (target.backend, target.server);
         self.due.insert((target.monitor.next_check(), job.target));
-        self.plan_warming(now);
+        self.plan_warming(now, place);
     }
 
     /// What other threads have told of a server.
     fn handle_told(&mut self, now: Instant, told: Told) {
         let Told { backend: id, server, news } = told;
-        let owns = |target: &Target| target.backend == id && target.server == server;
-        let at = self.targets.iter().position(owns);
+        let place = |target: &Target| (target.backend.0, target.server);
+        let at = self.targets.binary_search_by_key(&(id.0, server), place).ok();
         let live = Arc::clone(&self.live);
         let before = at.map(|at| self.targets[at].monitor.next_check());
         match (news, at.map(|at| &mut self.targets[at])) {
@@ -165,7 +166,7 @@ impl Checks {
         if let (Some(at), Some(before)) = (at, before) {
             self.replan(at, before);
         }
-        self.plan_warming(now);
+        self.plan_warming(now, (id, server));
     }
 
     /// The next check of a target comes at another time than `before`.
@@ -176,20 +177,33 @@ impl Checks {
         }
     }
 
-    fn plan_warming(&mut self, now: Instant) {
-        let every = self.live.backends.iter().filter_map(|backend| backend.group.warms_every());
-        self.warms = self.warms.or_else(|| every.min().map(|every| now + every));
+    /// This server may have begun to start slowly: then its backend is looked at every so often.
+    fn plan_warming(&mut self, now: Instant, (backend, server): (BackendId, usize)) {
+        let member = &self.live.backends[backend.0].group.members()[server];
+        if let Some(every) = member.warms_every() {
+            self.warming.insert(backend.0);
+            self.warm_after(now, every);
+        }
+    }
+
+    fn warm_after(&mut self, now: Instant, every: Duration) {
+        let next = now + every;
+        self.warms = Some(self.warms.map_or(next, |known| known.min(next)));
     }
 
     /// Slow starts take a step.
     fn warm(&mut self, now: Instant) {
         self.warms = None;
-        for (at, backend) in self.live.backends.iter().enumerate() {
-            if backend.group.warm(now) {
+        for at in std::mem::take(&mut self.warming) {
+            let group = &Arc::clone(&self.live).backends[at].group;
+            if group.warm(now) {
                 self.live.tell_waiters(BackendId(at));
             }
+            if let Some(every) = group.warms_every() {
+                self.warming.insert(at);
+                self.warm_after(now, every);
+            }
         }
-        self.plan_warming(now);
     }
 
     /// The next number of a sequence without a pattern.
@@ -199,8 +213,8 @@ impl Checks {
     }
 }
 
-/// All servers with `check`: their first checks are spread over their intervals, or within
-/// `max-spread-checks`.
+/// All servers with `check`, by backend, then by server: their first checks are spread over their
+/// intervals, or within `max-spread-checks`.
 fn targets(now: Instant, live: &Live) -> Vec<Target> {
     let mut found = Vec::new();
     let works = |it: &(usize, &LiveBackend)| !it.1.config.disabled;

@@ -20,8 +20,6 @@ pub(super) struct Target {
     pub(super) backend: BackendId,
     pub(super) server: usize,
     pub(super) monitor: Monitor,
-    /// A check is under way.
-    pub(super) busy: bool,
 }
 
 impl Target {
@@ -41,7 +39,7 @@ impl Target {
             down_interval: check.down_interval,
             spread_percent: live.config.global.spread_checks.into(),
         };
-        Self { backend, server, monitor: Monitor::new(plan, first), busy: false }
+        Self { backend, server, monitor: Monitor::new(plan, first) }
     }
 
     pub(super) fn checked<'l>(&self, live: &'l Live) -> Checked<'l> {

@@ -3,9 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use fulmar_balance::Queue;
 use fulmar_engine::{Exchange as Asked, Links, SocketId, Timeouts, TimeoutsId};
-use fulmar_haproxy::{Backend, Config, Frontend, Server};
+use fulmar_haproxy::{Backend, Config, Frontend, Mode, Server};
 use fulmar_proto::{ClientConnection, ServerConnection};
 
 use crate::asks::asks_line;
@@ -14,6 +13,7 @@ use crate::http::pool::Pool;
 use crate::http::seat::Seat;
 use crate::http::session::Session;
 use crate::live::{Live, LiveBackend, LiveServer};
+use crate::queues::Queues;
 
 /// What all exchanges of a thread share.
 #[derive(Debug)]
@@ -24,8 +24,8 @@ pub(super) struct Desk {
     pub(super) servers: Vec<Vec<Exit>>,
     /// Of servers that are asked for different names, connections by backend, server and name.
     named: HashMap<(usize, usize, Box<str>), u32>,
-    /// Of each backend, those who wait for a place.
-    pub(super) queues: Vec<Queue<Asked>>,
+    /// Those who wait for a place.
+    pub(super) queues: Queues<Asked>,
     /// How often sessions of servers were to be shut down, in all.
     pub(super) sheds: u64,
     /// Memory for lines of the log.
@@ -101,10 +101,10 @@ impl Desk {
             backend.servers.iter().map(|it| exit(backend, it)).collect()
         };
         let servers = live.backends.iter().map(exits).collect();
-        let queues = live.backends.iter().map(|it| Queue::new(thread, &it.group)).collect();
+        let queues = Queues::new(live, thread, Mode::Http);
         let (errands, spare) = (VecDeque::new(), Vec::new());
         let (named, line) = (HashMap::new(), Vec::new());
-        Self { pool, frontends, servers, named, queues, sheds: 0, line, errands, spare }
+        Self { pool, frontends, servers, named, queues, sheds: live.sheds(), line, errands, spare }
     }
 
     /// Where idle connections are that ask a server for this name; `None`: there are too many.

@@ -4,19 +4,18 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fulmar_engine::{Exchange as Asked, SocketId};
-use fulmar_haproxy::model::{Reuse, ServerAddress, ServerProxy};
+use fulmar_haproxy::model::{Reuse, ServerProxy};
 use fulmar_haproxy::{Backend, BackendId};
 use fulmar_proto::{ClientConnection, Connection};
-use fulmar_rules::{ResponseHead, Sample};
+use fulmar_rules::{ResponseHead, Sample, path_and_query_of};
 
 use crate::counters::Counter;
 use crate::http::answer;
 use crate::http::desk::Errand;
 use crate::http::exchange::{Ended, Exchange, Stage, Up};
-use crate::http::place::path_of;
 use crate::http::pool::Wanted;
 use crate::http::requests::{Client, Requests, of};
-use crate::http::seat::Seat;
+use crate::http::seat::{Seat, Users};
 use crate::http::send;
 use crate::http::session::Session;
 use crate::http::subject::View;
@@ -46,8 +45,7 @@ impl Requests<'_> {
         let wanted = wanted(&live.config, is_first, exchange);
         let named = config.tls.as_ref().is_some_and(|tls| tls.sni.is_some());
         let name = if named { self.server_name(now, session, (backend, server)) } else { None };
-        let mapped = matches!(config.address, ServerAddress::Mapped { .. });
-        let shelf = match mapped {
+        let shelf = match upstream::is_mapped(&config.address) {
             true => None,
             false => self.desk.shelf(backend, server, name.as_deref()),
         };
@@ -84,7 +82,7 @@ impl Requests<'_> {
             return;
         };
         let mut place = prefix.as_bytes().to_vec();
-        place.extend_from_slice(path_of(&exchange.request.target));
+        place.extend_from_slice(path_and_query_of(&exchange.request.target).unwrap_or(b"/"));
         let mut head = ResponseHead { status: 302, ..ResponseHead::default() };
         let _ = head.fields.push("Location", &place); // what cannot be sent is left out
         exchange.ended = Ended(b'L', b'R');
@@ -154,9 +152,12 @@ impl Requests<'_> {
         let member = &live.group.members()[server];
         (seat.moved, seat.sheds) = (member.moved(), member.sheds());
         // Whoever is announced to the server by a PROXY header is the only one there.
-        seat.private = shelf.is_none()
+        let alone = shelf.is_none()
             || live.config.reuse == Reuse::Never
             || live.servers[server].config.send_proxy != ServerProxy::None;
+        if alone {
+            seat.users = Users::One;
+        }
         let (endpoint, layer) = opening.split();
         let link = ClientConnection::default();
         let socket = self.servers.connect(now, endpoint, layer, link, seat);
@@ -171,8 +172,11 @@ impl Requests<'_> {
         let kept = session.kept.as_ref().and_then(|kept| kept.destination);
         let exchange = session.exchange.as_ref();
         upstream::Client {
-            source: exchange.and_then(|it| it.source).or(Some(session.peer)),
-            destination: kept.or_else(|| self.shared.address_of(session.bind())),
+            source: exchange.and_then(|it| it.source).or_else(|| session.source()),
+            destination: exchange
+                .and_then(|it| it.destination)
+                .or(kept)
+                .or_else(|| self.shared.address_of(session.bind())),
             server_name: name,
             tls: None,
         }

@@ -29,6 +29,7 @@ pub(super) fn answered(
     mut exchange: Box<Exchange>,
 ) {
     leave(shared, desk, &mut exchange);
+    connection.set_held(false);
     session.since = now;
     session.handshake = 0;
     exchange.before = session.leaving.take();
@@ -151,7 +152,7 @@ pub(super) fn leave(shared: &Shared, desk: &mut Desk, exchange: &mut Exchange) {
     let Some(BackendId(backend)) = exchange.backend else { return };
     let live = &shared.live.backends[backend];
     if let Some(ticket) = exchange.ticket.take() {
-        desk.queues[backend].cancel(&live.group, ticket);
+        desk.queues.of(backend).and_then(|queue| queue.cancel(&live.group, ticket));
         exchange.leave_line(shared);
         desk.ask(Errand::Serve(backend, None));
     }

@@ -236,6 +236,8 @@ fn failure(stage: Stage, seat: &Seat, end: End) -> Failure {
             }
         }
         End::Failed(error) => Failure::Reset(error.kind()),
+        // Cut off under a request: it is as if there was no layer.
+        End::Layer(_) if seat.stands => Failure::Reset(io::ErrorKind::UnexpectedEof),
         End::Layer(error) => Failure::Layer(error.to_string()),
         End::TimedOut(_) => Failure::Silent,
         End::Peer(PeerError::UnexpectedEof) if !seat.heard => Failure::Empty,

@@ -13,13 +13,13 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_engine::{Action, Endpoint, Links, Passage, SocketId, Timeouts};
-use fulmar_haproxy::Mode;
 use fulmar_proto::{
     ClientConnection, Connection, FileRange, Input, Layer, Phase, Piped, ServerConnection, Transmit,
 };
 
 use crate::counters::Counter;
-use crate::orders::{SessionView, portion};
+use crate::gate;
+use crate::orders::{PORTION, SessionView, after};
 use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, LANES, Relay};
 use crate::shared::{BindId, Shared};
 
@@ -130,12 +130,11 @@ impl Relay for Http {
         if let Some(local) = shared.local {
             session.keep().destination = Some(local);
         }
-        let doors = tally::front(shared, &session);
-        doors.iter().for_each(|counters| counters.add(Counter::Connections, 1));
+        gate::counters(shared, bind).iter().for_each(|it| it.add(Counter::Connections, 1));
         if !door::admits(now, shared, desk, &mut session, Door::Connection) {
             return None;
         }
-        for counters in tally::front(shared, &session) {
+        for counters in gate::counters(shared, bind) {
             counters.add(Counter::SessionsTotal, 1);
             counters.add(Counter::Sessions, 1);
         }
@@ -169,9 +168,6 @@ impl Relay for Http {
             clients.handle_input(now, socket, input, &mut requests);
             self.look(now, shared, socket);
         } else {
-            if let Some((_, seat)) = servers.get_mut(socket) {
-                seat.heard |= !input.is_empty();
-            }
             servers.handle_input(now, socket, input, &mut Replies { clients, desk, shared });
         }
         self.settle(now, shared);
@@ -251,18 +247,10 @@ impl Relay for Http {
     }
 
     fn handle_wake(&mut self, now: Instant, shared: &mut Shared) {
-        let Desk { queues, .. } = &self.desk;
-        let mut woken = Vec::new();
-        for (at, queue) in queues.iter().enumerate() {
-            // Taken even if nobody waits here any more: then it is passed on.
-            let there = &shared.live.backends[at];
-            if there.config.mode == Mode::Http && queue.take_wake(&there.group) {
-                woken.push(at);
-            }
-        }
-        for at in woken {
+        for at in self.desk.queues.woken(shared) {
             let group = &shared.live.backends[at].group;
-            while let Some(asked) = self.desk.queues[at].take_unreachable(group) {
+            let unreachable = |desk: &mut Desk| desk.queues.of(at)?.take_unreachable(group);
+            while let Some(asked) = unreachable(&mut self.desk) {
                 if let Some((_, session)) = self.clients.get_mut(asked.socket)
                     && let Some(exchange) = requests::of(session, asked.stream)
                 {
@@ -274,8 +262,7 @@ impl Relay for Http {
             }
             self.desk.ask(Errand::Serve(at, None));
         }
-        let sheds = shared.live.backends.iter().flat_map(|it| it.group.members());
-        let sheds = sheds.map(|member| u64::from(member.sheds())).sum();
+        let sheds = shared.live.sheds();
         if std::mem::replace(&mut self.desk.sheds, sheds) != sheds {
             self.shed(now, shared);
         }
@@ -288,6 +275,8 @@ impl Relay for Http {
         for socket in clients.sockets() {
             let Some((connection, session)) = clients.get_mut(socket) else { continue };
             if session.exchange.is_none() {
+                // Who says nothing until then is not late: it is we who leave.
+                connection.set_answers_silence(false);
                 let parting = desk.frontends[session.bind().frontend].parting;
                 clients.set_timeouts(socket, parting);
                 continue;
@@ -304,7 +293,8 @@ impl Relay for Http {
     }
 
     fn sessions(&self, now: Instant, from: Option<u64>) -> Vec<SessionView> {
-        let sockets = portion(self.clients.sockets(), from).into_iter();
+        let Some(first) = after(from) else { return Vec::new() };
+        let sockets = self.clients.sockets_from(first);
         let view = |socket| {
             let (_, session) = self.clients.get(socket)?;
             let exchange = session.exchange.as_deref();
@@ -320,7 +310,7 @@ impl Relay for Http {
                 sent: exchange.map_or(0, |it| it.bytes_out),
             })
         };
-        sockets.filter_map(view).collect()
+        sockets.filter_map(view).take(PORTION).collect()
     }
 
     fn cut(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) -> bool {

@@ -8,7 +8,7 @@ use fulmar_balance::{Next, Placement, Wants};
 use fulmar_engine::Exchange as Asked;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::Algorithm;
-use fulmar_rules::Sample;
+use fulmar_rules::{Sample, path_and_query_of};
 
 use crate::balancing::hasher;
 use crate::counters::{Counter, Counters};
@@ -16,6 +16,7 @@ use crate::http::desk::Errand;
 use crate::http::exchange::{Ended, Exchange, Stage};
 use crate::http::record::GivenUp;
 use crate::http::requests::{Client, Requests, of};
+use crate::http::seat::Users;
 use crate::http::session::Session;
 use crate::http::subject::View;
 use crate::http::tally;
@@ -27,6 +28,7 @@ impl Requests<'_> {
     pub(super) fn dispatch(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
         let key = self.key(now, session, asked);
+        let proven = self.proven(session).filter(|_| key.is_none());
         let Some(exchange) = of(session, asked.stream) else { return };
         let Some(BackendId(backend)) = exchange.backend else { return };
         if exchange.has_place {
@@ -37,7 +39,10 @@ impl Requests<'_> {
         let picker = &mut self.shared.pickers[backend];
         let mut placement = match exchange.bound {
             Some(server) => live.group.try_place_at(server),
-            None => live.group.try_place(picker, key, &exchange.avoided()),
+            None => match proven.map(|server| live.group.try_place_at(server)) {
+                Some(placed @ Placement::Placed(_)) => placed,
+                _ => live.group.try_place(picker, key, &exchange.avoided()),
+            },
         };
         if matches!(placement, Placement::Nobody) && exchange.bound.take().is_some() {
             placement = live.group.try_place(picker, key, &exchange.avoided());
@@ -63,6 +68,15 @@ impl Requests<'_> {
         }
     }
 
+    /// The server that the client proves to, over a connection, who it is.
+    fn proven(&self, session: &Session) -> Option<usize> {
+        let own = session.kept.as_ref()?.own?;
+        let (_, seat) = self.servers.get(own)?;
+        let (backend, server) = seat.place();
+        let is_there = session.exchange.as_ref()?.backend == Some(BackendId(backend));
+        (seat.users == Users::Proven && is_there).then_some(server)
+    }
+
     /// An exchange has a place at a server.
     fn placed(&self, backend: usize, server: usize) {
         let live = &self.shared.live.backends[backend];
@@ -74,8 +88,8 @@ impl Requests<'_> {
     fn wait(&mut self, now: Instant, asked: Asked, exchange: &mut Exchange, wants: Wants) {
         let Some(BackendId(backend)) = exchange.backend else { return };
         let live = &self.shared.live.backends[backend];
+        let Some(queue) = self.desk.queues.of(backend) else { return };
         exchange.stage = Stage::Queued;
-        let queue = &mut self.desk.queues[backend];
         exchange.ticket = Some(queue.push(&live.group, wants, asked));
         exchange.line = Some((wants, live.served(wants).load(Ordering::Relaxed)));
         counters(self.shared, live, wants).for_each(|it| it.add(Counter::Queued, 1));
@@ -119,7 +133,7 @@ impl Requests<'_> {
     /// Whose turn it is, at one server or at any.
     pub(super) fn next(&mut self, backend: usize, server: Option<usize>) -> Option<(Asked, usize)> {
         let group = &self.shared.live.backends[backend].group;
-        let queue = &mut self.desk.queues[backend];
+        let queue = self.desk.queues.of(backend)?;
         loop {
             let next = match server {
                 Some(server) => queue.next_for(group, server),
@@ -127,7 +141,7 @@ impl Requests<'_> {
             };
             match next {
                 Next::Place { token, server } => return Some((token, server)),
-                Next::Wake(thread) => self.shared.live.wakers.wake(thread),
+                Next::Wake(thread) => self.shared.live.rouse(thread, BackendId(backend)),
                 Next::Nobody => return None,
             }
         }
@@ -154,9 +168,13 @@ impl Requests<'_> {
         let hash = |key: &[u8]| Some(hasher(backend).key(key));
         let target = &exchange.request.target[..];
         match &backend.algorithm {
-            Algorithm::Source => Some(hasher(backend).address(session.peer.ip())),
+            Algorithm::Source => {
+                let source = exchange.source.or_else(|| session.source());
+                source.map(|source| hasher(backend).address(source.ip()))
+            }
             Algorithm::Uri { whole, len, depth, path_only } => {
-                let target = if *path_only { path_of(target) } else { target };
+                let path = path_and_query_of(target).filter(|_| *path_only);
+                let target = path.unwrap_or(target);
                 hash(uri_part(target, *whole, *len, *depth))
             }
             Algorithm::UrlParameter(name) => hash(parameter(target, name.as_bytes())?),
@@ -205,16 +223,6 @@ fn counters<'a>(
     };
     let thread = shared.thread;
     [Some(&backend.counters), server].into_iter().flatten().map(move |all| &all[thread])
-}
-
-/// A target without scheme and authority.
-pub(super) fn path_of(target: &[u8]) -> &[u8] {
-    if target.starts_with(b"/") {
-        return target;
-    }
-    let scheme = target.windows(3).position(|it| it == b"://");
-    let rest = scheme.map_or(target, |at| &target[at + 3..]);
-    rest.iter().position(|b| *b == b'/').map_or(&b"/"[..], |at| &rest[at..])
 }
 
 /// The first value of a parameter of the query.

@@ -14,6 +14,7 @@ use fulmar_proto::{
 use crate::checks::Observation;
 use crate::counters::Counter;
 use crate::http::answer;
+use crate::http::credentials;
 use crate::http::desk::{Desk, Errand, client_timeouts};
 use crate::http::ending;
 use crate::http::exchange::{Ended, Exchange, Stage};
@@ -21,7 +22,7 @@ use crate::http::log;
 use crate::http::pump;
 use crate::http::requests::of;
 use crate::http::responses::{self, Fate};
-use crate::http::seat::Seat;
+use crate::http::seat::{Seat, Users};
 use crate::http::send;
 use crate::http::session::Session;
 use crate::http::tally;
@@ -63,6 +64,9 @@ impl Replies<'_> {
         };
         exchange.times.answered = Some(now);
         exchange.status = head.status;
+        if credentials::challenges_connection(head) {
+            seat.users = Users::Proven;
+        }
         let (backend, at) = seat.place();
         self.shared.live.observe(BackendId(backend), at, Observation::Responded(head.status));
         tally::answered(self.shared, &exchange, head.status);
@@ -194,16 +198,16 @@ impl Replies<'_> {
             return;
         }
         seat.client = None;
-        if seat.private
+        if seat.is_private()
             && let Some(before) = session.keep().own.replace(socket)
             && before != socket
         {
             self.desk.ask(Errand::Close(before));
         }
+        self.desk.ask(Errand::Free(socket)); // before whoever waits for the place looks for one
         if let Some(exchange) = session.exchange.take() {
             ending::answered(now, self.shared, self.desk, (client, session), exchange);
         }
-        self.desk.ask(Errand::Free(socket));
     }
 
     /// From now on there are only bytes.
@@ -261,7 +265,7 @@ fn pass_on(
     let head = match exchange.has_response {
         true => {
             let fields = exchange.response.fields.as_headers();
-            Response { added, ..Response::new(exchange.response.status, fields) }
+            Response::new(exchange.response.status, fields)
         }
         false => Response { added, ..*head },
     };
@@ -322,6 +326,10 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
             Event::Upgraded { .. } => self.upgraded(asked, (server, seat)),
             Event::Reset { .. } => {} // HTTP/1 has none
         }
+    }
+
+    fn handle_heard(&mut self, seat: &mut Seat) {
+        seat.heard = true;
     }
 
     fn handle_piped(

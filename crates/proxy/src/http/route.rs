@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fulmar_engine::Exchange as Asked;
-use fulmar_haproxy::BackendId;
-use fulmar_haproxy::model::{StatsPage, Target};
+use fulmar_haproxy::model::StatsPage;
+use fulmar_haproxy::{BackendId, Mode};
 use fulmar_proto::{BodyLen, Connection, Headers, Response, ServerConnection};
 use fulmar_rules::http::Progress;
-use fulmar_rules::{Reply, ResponseHead};
+use fulmar_rules::{Reply, ResponseHead, path_and_query_of};
 
 use crate::counters::Counter;
 use crate::http::answer;
@@ -32,10 +32,14 @@ pub(super) enum Step {
     Arrived,
     /// The rules of the frontend look at it.
     Frontend(Progress),
+    /// It may be the statistics page of the frontend that is asked for.
+    FrontendPage,
     /// The backend is to be chosen.
     Choice,
     /// The rules of the backend look at it.
     Backend(Progress),
+    /// It may be the statistics page of the backend.
+    BackendPage,
     /// It is ready to go.
     Ready,
 }
@@ -115,7 +119,7 @@ impl Requests<'_> {
                     exchange.service = Some("<STATS>");
                     let may = self.may_change(now, &page, session, &mut exchange);
                     let Exchange { request, body, .. } = &*exchange;
-                    let page = self.shared.services.statistics(&page, request, &body.replay, may);
+                    let page = self.shared.services.statistics(&page, request, body.whole(), may);
                     let client = (&mut *connection, &mut *session);
                     answer::page(now, self.shared, client, &mut exchange, page);
                     return self.answered(now, (connection, session), exchange);
@@ -135,6 +139,13 @@ impl Requests<'_> {
             answer::give(now, self.shared, client, &mut exchange, *delayed);
         }
         self.answered(now, (connection, session), exchange);
+    }
+
+    /// The body that was waited for has not come in time: no server hears of it.
+    pub(super) fn too_slow(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
+        let (connection, session) = client;
+        connection.close_after();
+        self.answer(now, asked, (connection, session), 408, Ended(b'c', b'R'));
     }
 
     /// How long a client is held.
@@ -160,10 +171,14 @@ impl Requests<'_> {
                         wait
                     }
                     Some(decision) => decision,
-                    None => self
-                        .page(now, frontend.stats.as_ref(), session, exchange)
-                        .unwrap_or(Decision::On(Step::Choice)),
+                    None => Decision::On(Step::FrontendPage),
                 }
+            }
+            Step::FrontendPage => {
+                let page =
+                    self.shared.live.frontends[session.bind().frontend].config.stats.as_ref();
+                let decision = self.page(now, page, session, exchange);
+                decision.unwrap_or(Decision::On(Step::Choice))
             }
             Step::Choice => self.choose(now, session, exchange),
             Step::Backend(mut progress) => {
@@ -176,10 +191,14 @@ impl Requests<'_> {
                         wait
                     }
                     Some(decision) => decision,
-                    None => self
-                        .page(now, backend.stats.as_ref(), session, exchange)
-                        .unwrap_or(Decision::On(Step::Ready)),
+                    None => Decision::On(Step::BackendPage),
                 }
+            }
+            Step::BackendPage => {
+                let Some(BackendId(at)) = exchange.backend else { return Decision::Go };
+                let page = self.shared.live.backends[at].config.stats.as_ref();
+                let decision = self.page(now, page, session, exchange);
+                decision.unwrap_or(Decision::On(Step::Ready))
             }
             Step::Ready => self.ready(now, session, exchange),
         }
@@ -221,44 +240,29 @@ impl Requests<'_> {
         exchange: &mut Exchange,
     ) -> Option<Decision> {
         let page = page?;
-        let path = super::place::path_of(&exchange.request.target);
+        let path = path_and_query_of(&exchange.request.target)?;
         if !path.starts_with(page.uri.as_bytes()) {
             return None;
         }
+        let admitted = super::credentials::admits(&exchange.request, &page.users);
+        if admitted && exchange.request.method == b"POST" && !exchange.body.has(0) {
+            return Some(Decision::Wait(0, POST_TIME));
+        }
         tally::intercepted(self.shared, session, exchange);
-        if !super::credentials::admits(&exchange.request, &page.users) {
+        if !admitted {
             let realm = page.realm.as_deref().unwrap_or("HAProxy Statistics");
             return Some(self.challenge(now, realm.as_bytes(), session, exchange));
         }
-        Some(match exchange.request.method == b"POST" && !exchange.body.has(0) {
-            true => Decision::Wait(0, POST_TIME),
-            false => Decision::Statistics(Arc::clone(page)),
-        })
+        Some(Decision::Statistics(Arc::clone(page)))
     }
 
     /// The backend that deals with the request.
     fn choose(&self, now: Instant, session: &mut Session, exchange: &mut Exchange) -> Decision {
         let live = &self.shared.live;
         let frontend = &live.frontends[session.bind().frontend].config;
-        let mut chosen = None;
-        for rule in &frontend.use_backends {
-            let view = View { now, shared: self.shared, session, exchange };
-            if rule.condition.as_ref().is_some_and(|condition| !condition.holds(&view)) {
-                continue;
-            }
-            chosen = match &rule.target {
-                Target::Backend(backend) => Some(*backend),
-                Target::Named(format) => {
-                    let mut name = Vec::new();
-                    format.render(&view, &mut name);
-                    live.backend_named(&name)
-                }
-            };
-            if chosen.is_some() {
-                break;
-            }
-        }
-        exchange.backend = chosen.or(frontend.default_backend);
+        let backend =
+            live.lead(frontend, Mode::Http, &View { now, shared: self.shared, session, exchange });
+        exchange.backend = backend;
         let Some(BackendId(at)) = exchange.backend else {
             let reply = Reply::error_page(503);
             return self.reply(now, &reply, session, exchange, Ended(b'S', b'C'));

@@ -222,9 +222,7 @@ impl View<'_> {
 
     /// Who the client is to the server; who came over a Unix socket has no address.
     pub(super) fn client_address(&self) -> Option<SocketAddr> {
-        let peer = self.session.peer;
-        let is_known = peer.port() != 0 || !peer.ip().is_unspecified();
-        self.exchange.source.or_else(|| is_known.then_some(peer))
+        self.exchange.source.or_else(|| self.session.source())
     }
 }
 

@@ -117,6 +117,12 @@ impl Session {
         }
     }
 
+    /// The client's address; who came over a Unix socket has none.
+    pub(super) fn source(&self) -> Option<SocketAddr> {
+        let is_known = self.peer.port() != 0 || !self.peer.ip().is_unspecified();
+        is_known.then_some(self.peer)
+    }
+
     /// The listening address that the client came by.
     pub(super) fn bind(&self) -> BindId {
         BindId { frontend: self.frontend as usize, bind: self.bind.into() }

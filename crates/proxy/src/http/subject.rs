@@ -42,7 +42,7 @@ impl View<'_> {
             Fact::TlsCipher => text(tls?.cipher),
             Fact::TlsAlpn => Some(Sample::Text(tls?.alpn.as_deref()?.into())),
             Fact::ClientCertificate => Some(Sample::Bool(tls?.certificate.is_some())),
-            Fact::ClientCertificateVerified => Some(Sample::Int(0)),
+            Fact::ClientCertificateVerified => tls.map(|_| Sample::Int(0)),
             Fact::ClientCertificateDer => Some(Sample::Binary(tls?.certificate.as_deref()?.into())),
             Fact::TlsResumed => Some(Sample::Bool(tls?.resumed)),
             Fact::ReceivedProxy => {
@@ -69,6 +69,11 @@ impl View<'_> {
             Fact::Hostname => text(self.shared.services.hostname()),
             _ => None,
         }
+    }
+
+    /// Who the client is in a line of the log: whom rules take it for (`set-src`), too.
+    fn logged(&self) -> SocketAddr {
+        self.exchange.source.unwrap_or(self.session.peer)
     }
 
     /// The address of the server in hand.
@@ -141,8 +146,8 @@ impl View<'_> {
             LogField::RequestLine if exchange.start_line.is_empty() => None,
             LogField::RequestLine => Some(Sample::Text((&exchange.start_line[..]).into())),
             LogField::RequestCounter => number(sum(&frontend.counters, Counter::Requests)),
-            LogField::ClientAddress => Some(Sample::Address(self.session.peer.ip())),
-            LogField::ClientPort => number(self.session.peer.port()),
+            LogField::ClientAddress => Some(Sample::Address(self.logged().ip())),
+            LogField::ClientPort => number(self.logged().port()),
             LogField::TlsCipher => self.own(&Fact::TlsCipher),
             LogField::TlsVersion => self.own(&Fact::TlsProtocol),
             LogField::RequestBegan => {
@@ -163,10 +168,7 @@ impl View<'_> {
         let frontend = &live.frontends[self.session.bind().frontend];
         let backend = exchange.backend.map(|BackendId(at)| &live.backends[at]);
         match field {
-            LogField::ProcessConnections => {
-                let all = live.frontends.iter().map(|it| sum(&it.counters, Counter::Sessions));
-                number(all.sum::<u64>())
-            }
+            LogField::ProcessConnections => number(sum(&live.totals, Counter::Sessions)),
             LogField::FrontendConnections => number(sum(&frontend.counters, Counter::Sessions)),
             LogField::BackendConnections => match backend {
                 Some(backend) => number(sum(&backend.counters, Counter::Sessions)),

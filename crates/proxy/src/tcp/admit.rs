@@ -14,6 +14,7 @@ use super::session::{Introduction, Session, Stage};
 use super::subject::Visit;
 use super::{Tcp, Work};
 use crate::counters::Counter;
+use crate::gate;
 use crate::live::LiveFrontend;
 use crate::shared::{BindId, Shared};
 
@@ -29,7 +30,7 @@ impl Tcp {
     ) -> Option<SocketId> {
         let live = Arc::clone(&shared.live);
         let frontend = &live.frontends[bind.frontend];
-        count(frontend, bind, shared.thread, Counter::Connections);
+        gate::counters(shared, bind).iter().for_each(|it| it.add(Counter::Connections, 1));
         // Who comes over a Unix socket has no address.
         let source = (peer.port() != 0).then_some(peer);
         let mut session = Session::new(now, bind, source);
@@ -54,8 +55,10 @@ impl Tcp {
             true => layer,
             false => Some(Box::new(ProxyProtocol::new(layer)) as Box<dyn Layer>),
         };
-        count(frontend, bind, shared.thread, Counter::SessionsTotal);
-        count(frontend, bind, shared.thread, Counter::Sessions);
+        for counters in gate::counters(shared, bind) {
+            counters.add(Counter::SessionsTotal, 1);
+            counters.add(Counter::Sessions, 1);
+        }
         let number = self.desk.sessions.insert(session);
         let limits = self.limits.of_client(bind.frontend);
         let (clients, mut across) = self.side_of(Way::Client);

@@ -50,7 +50,7 @@ impl Tcp {
             (Way::Server, _) => {}
         }
         if way == Way::Server {
-            self.leave(now, shared, number);
+            self.leave(shared, number);
         }
         self.finish(now, shared, number);
     }
@@ -106,6 +106,10 @@ impl Tcp {
     /// configuration says so or an operator does.
     pub(super) fn shed(&mut self, now: Instant, shared: &mut Shared) {
         let live = Arc::clone(&shared.live);
+        let sheds = live.sheds();
+        if std::mem::replace(&mut self.sheds_seen, sheds) == sheds {
+            return;
+        }
         for (backend, there) in live.backends.iter().enumerate() {
             for (server, member) in there.group.members().iter().enumerate() {
                 let seen = &mut self.sheds[backend][server];
@@ -170,7 +174,7 @@ impl Tcp {
         let told = session.times.connected.is_some() && self.early_lines[session.bind.frontend];
         let says_nothing = session.received == 0;
         session.end(Ending::NORMAL);
-        self.leave(now, shared, number);
+        self.leave(shared, number);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         session.stage = Stage::Over;
         count(now, shared, session);

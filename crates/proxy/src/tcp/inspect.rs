@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fulmar_haproxy::model::Target;
+use fulmar_haproxy::Mode;
 use fulmar_rules::tcp::{TcpVerdict, run_tcp};
 
 use super::Tcp;
@@ -87,20 +87,7 @@ impl Tcp {
         let live = Arc::clone(&shared.live);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let frontend = &live.frontends[session.bind.frontend].config;
-        let view = View::new(shared, session, now);
-        let of_rule = |target: &Target| match target {
-            Target::Backend(backend) => Some(*backend),
-            Target::Named(format) => {
-                let mut name = Vec::new();
-                format.render(&view, &mut name);
-                live.backend_named(&name)
-            }
-        };
-        let found = frontend.use_backends.iter().find_map(|rule| {
-            let holds = rule.condition.as_ref().is_none_or(|it| it.holds(&view));
-            holds.then(|| of_rule(&rule.target)).flatten()
-        });
-        let Some(backend) = found.or(frontend.default_backend) else {
+        let Some(backend) = live.lead(frontend, Mode::Tcp, &View::new(shared, session, now)) else {
             session.end(Ending { by: By::Server, when: When::Connect });
             return self.cut_client(now, number);
         };

@@ -33,14 +33,16 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_balance::{Member, Queue};
+use fulmar_balance::Member;
 use fulmar_engine::{Action, Endpoint, Links, Passage, SocketId, Timeouts};
+use fulmar_haproxy::Mode;
 use fulmar_proto::{FileRange, Input, Layer, Piped, Transmit};
 
 use self::across::{Across, Desk, Side, Way, Work};
 use self::limits::Limits;
-use crate::orders::{SessionView, portion};
+use crate::orders::{PORTION, SessionView, after};
 use crate::passing::{Toward, may_pass};
+use crate::queues::Queues;
 use crate::relay::{LANES, Relay, TCP_CLIENTS, TCP_SERVERS};
 use crate::shared::{BindId, Shared};
 
@@ -51,12 +53,14 @@ pub(crate) struct Tcp {
     servers: Side,
     desk: Desk,
     limits: Limits,
-    /// Sessions that wait for a place, by backend.
-    queues: Vec<Queue<u32>>,
+    /// Sessions that wait for a place.
+    queues: Queues<u32>,
     /// By frontend: a line of its log is complete once the server's connection stands.
     early_lines: Box<[bool]>,
     /// How often each server's sessions were to be shut down, by backend.
     sheds: Vec<Box<[u32]>>,
+    /// The same of all together: nobody is looked at if none was.
+    sheds_seen: u64,
 }
 
 impl Tcp {
@@ -65,14 +69,14 @@ impl Tcp {
         let mut clients = Links::new(now, timeouts, TCP_CLIENTS, LANES);
         let mut servers = Links::new(now, timeouts, TCP_SERVERS, LANES);
         let limits = Limits::new(&shared.live, &mut clients, &mut servers);
-        let queues = shared.live.backends.iter();
-        let queues = queues.map(|it| Queue::new(shared.thread, &it.group)).collect();
+        let queues = Queues::new(&shared.live, shared.thread, Mode::Tcp);
         let sheds = shared.live.backends.iter();
         let sheds = sheds.map(|it| it.group.members().iter().map(Member::sheds).collect());
         let (desk, sheds) = (Desk::default(), sheds.collect());
+        let sheds_seen = shared.live.sheds();
         let frontends = shared.live.frontends.iter();
         let early_lines = frontends.map(|it| record::is_early(&it.config)).collect();
-        Self { clients, servers, desk, limits, queues, early_lines, sheds }
+        Self { clients, servers, desk, limits, queues, early_lines, sheds, sheds_seen }
     }
 
     /// The side that a socket belongs to, and who hears of it.
@@ -220,7 +224,8 @@ impl Relay for Tcp {
     fn begin_to_end(&mut self, _: Instant, _: &mut Shared) {}
 
     fn sessions(&self, now: Instant, from: Option<u64>) -> Vec<SessionView> {
-        let sockets = portion(self.clients.sockets(), from).into_iter();
+        let Some(first) = after(from) else { return Vec::new() };
+        let sockets = self.clients.sockets_from(first);
         let view = |socket| {
             let (_, seat) = self.clients.get(socket)?;
             let session = self.desk.sessions.get(seat.session)?;
@@ -236,7 +241,7 @@ impl Relay for Tcp {
                 sent: session.answered,
             })
         };
-        sockets.filter_map(view).collect()
+        sockets.filter_map(view).take(PORTION).collect()
     }
 
     fn cut(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) -> bool {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fulmar_balance::{Next, Placement, Wants};
 use fulmar_haproxy::model::Algorithm;
-use fulmar_haproxy::{Backend, Mode, ServerId};
+use fulmar_haproxy::{Backend, BackendId, ServerId};
 use fulmar_proto::{Connection, Headers, RawConnection, Segment};
 use fulmar_rules::{Sample, Subject};
 
@@ -18,6 +18,7 @@ use super::subject::View;
 use crate::balancing::hasher;
 use crate::checks::Observation;
 use crate::counters::Counter;
+use crate::queues::Queues;
 use crate::shared::Shared;
 use crate::upstream::{Client, Destination, is_exhaustion};
 
@@ -77,15 +78,16 @@ impl Tcp {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let Some(backend) = session.backend else { return };
         let there = &shared.live.backends[backend.0];
+        let Some(queue) = self.queues.of(backend.0) else { return };
         session.stage = Stage::Queued;
         session.queue_position = there.group.queued() + 1;
-        let ticket = self.queues[backend.0].push(&there.group, wants, number);
+        let ticket = queue.push(&there.group, wants, number);
         session.ticket = Some(Box::new(ticket));
         there.counters[shared.thread].add(Counter::Queued, 1);
         let timeouts = &there.config.timeouts;
         let deadline = timeouts.queue.or(timeouts.connect).map(|after| now + after);
         self.set_timer(number, deadline);
-        self.serve_queue(now, shared, backend.0); // a place may have become free meanwhile
+        self.desk.work.push_back(Work::Free(backend.0)); // a place may have become free meanwhile
     }
 
     /// It does not wait any more: it has a place, or has given up.
@@ -95,7 +97,8 @@ impl Tcp {
             return;
         };
         let there = &shared.live.backends[backend.0];
-        if self.queues[backend.0].cancel(&there.group, *ticket).is_some() {
+        let queue = self.queues.of(backend.0);
+        if queue.and_then(|queue| queue.cancel(&there.group, *ticket)).is_some() {
             self.desk.work.push_back(Work::Free(backend.0)); // it may have been its turn
         }
         there.counters[shared.thread].subtract(Counter::Queued, 1);
@@ -105,13 +108,13 @@ impl Tcp {
     /// Places may have become free: whoever waits longest gets one.
     pub(super) fn serve_queue(&mut self, now: Instant, shared: &mut Shared, backend: usize) {
         let live = Arc::clone(&shared.live);
-        loop {
-            match self.queues[backend].next(&live.backends[backend].group) {
+        while let Some(queue) = self.queues.of(backend) {
+            match queue.next(&live.backends[backend].group) {
                 Next::Place { token, server } => {
                     self.unqueue(shared, token);
                     self.handle_placed(now, shared, token, ServerId(server));
                 }
-                Next::Wake(thread) => live.wakers.wake(thread),
+                Next::Wake(thread) => live.rouse(thread, BackendId(backend)),
                 Next::Nobody => return,
             }
         }
@@ -120,11 +123,11 @@ impl Tcp {
     /// Another thread has made room, or a server was taken from those who wait for it.
     pub(super) fn serve_all_queues(&mut self, now: Instant, shared: &mut Shared) {
         let live = Arc::clone(&shared.live);
-        for (backend, there) in live.backends.iter().enumerate() {
-            if there.config.mode != Mode::Tcp || !self.queues[backend].take_wake(&there.group) {
-                continue;
-            }
-            while let Some(number) = self.queues[backend].take_unreachable(&there.group) {
+        for backend in self.queues.woken(shared) {
+            let group = &live.backends[backend].group;
+            let unreachable =
+                |queues: &mut Queues<u32>| queues.of(backend)?.take_unreachable(group);
+            while let Some(number) = unreachable(&mut self.queues) {
                 self.unqueue(shared, number);
                 self.choose(now, shared, number, None);
             }
@@ -132,16 +135,16 @@ impl Tcp {
         }
     }
 
-    /// Gives the place at the server back.
-    pub(super) fn leave(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+    /// Gives the place at the server back. Who waits for one has it a little later: whoever cannot
+    /// go there either gives it back in turn, and a queue is not a stack.
+    pub(super) fn leave(&mut self, shared: &Shared, number: u32) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let (Some(backend), Some(target)) = (session.backend, session.target) else { return };
         if std::mem::take(&mut session.seated) {
-            let live = Arc::clone(&shared.live);
-            let there = &live.backends[backend.0];
+            let there = &shared.live.backends[backend.0];
             there.group.leave(target.0);
             there.servers[target.0].counters[shared.thread].subtract(Counter::Sessions, 1);
-            self.serve_queue(now, shared, backend.0);
+            self.desk.work.push_back(Work::Free(backend.0));
         }
     }
 
@@ -256,7 +259,7 @@ impl Tcp {
         if there.group.active() > 1 && redispatches(&there.config, session) {
             session.redispatched = true;
             counters.iter().for_each(|it| it.add(Counter::Redispatches, 1));
-            self.leave(now, shared, number);
+            self.leave(shared, number);
             return self.choose(now, shared, number, Some(target));
         }
         counters.iter().for_each(|it| it.add(Counter::Retries, 1));

@@ -64,12 +64,7 @@ impl<'a> View<'a> {
         let here = self.here();
         let live = &here.shared.live;
         match field {
-            LogField::ProcessConnections => number(
-                live.frontends
-                    .iter()
-                    .map(|it| sum(it.counters.iter(), Counter::Sessions))
-                    .sum::<u64>(),
-            ),
+            LogField::ProcessConnections => number(sum(&live.totals, Counter::Sessions)),
             LogField::FrontendConnections => {
                 number(sum(here.frontend().counters.iter(), Counter::Sessions))
             }

@@ -116,9 +116,22 @@ pub fn probes(times: ProbeTimes) -> KeepAlive {
     }
 }
 
+/// True if each client's connection to this server goes elsewhere: where that client connected to.
+pub(crate) fn is_mapped(address: &ServerAddress) -> bool {
+    match address {
+        ServerAddress::Mapped { .. } => true,
+        ServerAddress::Tcp(address) => address.ip().is_unspecified(),
+        _ => false,
+    }
+}
+
 fn peer(address: &ServerAddress, destination: Option<SocketAddr>) -> io::Result<Peer> {
     let unknown = || io::Error::other("where the client connected to is not known");
     Ok(match address {
+        ServerAddress::Tcp(address) if address.ip().is_unspecified() => {
+            let client = destination.ok_or_else(unknown)?;
+            Peer::Ip(SocketAddr::new(client.ip(), address.port()))
+        }
         ServerAddress::Tcp(address) => Peer::Ip(*address),
         ServerAddress::Unix(path) => Peer::Unix(path.clone()),
         ServerAddress::Abstract(name) => Peer::Unix(PathBuf::from(format!("@{name}"))),

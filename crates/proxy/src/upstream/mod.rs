@@ -7,7 +7,7 @@ mod header;
 mod tls;
 
 pub use destination::probes;
-pub(crate) use destination::{Client, Destination, Opening, endpoint};
+pub(crate) use destination::{Client, Destination, Opening, endpoint, is_mapped};
 pub(crate) use tls::client_tls;
 
 /// Descriptors, memory or ports are used up here, which is not the server's fault.

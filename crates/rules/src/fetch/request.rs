@@ -11,6 +11,7 @@ use crate::hash;
 use crate::head::RequestHead;
 use crate::sample::{Sample, Type};
 use crate::subject::{Fact, Subject};
+use crate::target::{authority_of, path_and_query_of};
 use crate::when::Phase;
 
 pub(super) const TABLE: &[Fetch] = &[
@@ -64,23 +65,6 @@ fn slot(args: &Args) -> usize {
     args.int(0).and_then(|slot| usize::try_from(slot).ok()).unwrap_or(usize::MAX)
 }
 
-/// The path of a target with its query: what begins at the first slash behind the authority. `*`
-/// and an authority alone have none (RFC 9112 §3.2).
-pub(crate) fn path_of(target: &[u8]) -> Option<&[u8]> {
-    if target.first() == Some(&b'/') {
-        return Some(target);
-    }
-    let authority = &target[scheme_len(target)?..];
-    let slash = authority.iter().position(|byte| *byte == b'/');
-    slash.map(|slash| &authority[slash..])
-}
-
-/// How long `http://` is; `None`: the target does not begin so.
-fn scheme_len(target: &[u8]) -> Option<usize> {
-    let colon = target.iter().position(|byte| *byte == b':')?;
-    target[colon..].starts_with(b"://").then_some(colon + 3)
-}
-
 fn head(subject: &dyn Subject) -> Option<&RequestHead> {
     subject.request()
 }
@@ -94,11 +78,11 @@ fn url<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
 }
 
 fn path<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
-    path_of(&head(subject)?.target).map(|path| Sample::text(before_query(path)))
+    path_and_query_of(&head(subject)?.target).map(|path| Sample::text(before_query(path)))
 }
 
 fn path_and_query<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
-    path_of(&head(subject)?.target).map(Sample::text)
+    path_and_query_of(&head(subject)?.target).map(Sample::text)
 }
 
 fn query<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
@@ -121,7 +105,7 @@ fn base_and_query<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a
 
 /// `Host` and the path; the path alone, if there is no host.
 fn base_of(head: &RequestHead, part: fn(&[u8]) -> &[u8]) -> Option<Cow<'_, [u8]>> {
-    let path = path_of(&head.target).map(part);
+    let path = path_and_query_of(&head.target).map(part);
     match head.fields.as_headers().get("host") {
         None | Some([]) => path.map(Cow::Borrowed),
         Some(host) => Some(Cow::Owned([host, path.unwrap_or_default()].concat())),
@@ -142,7 +126,7 @@ fn base32_and_source<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample
 
 fn url32_of(head: &RequestHead) -> u32 {
     let host = head.fields.as_headers().get("host").unwrap_or_default();
-    let path = path_of(&head.target).unwrap_or_default();
+    let path = path_and_query_of(&head.target).unwrap_or_default();
     hash::avalanche(hash::sdbm(&[host, path].concat()))
 }
 
@@ -166,9 +150,7 @@ fn with_source<'a>(hash: u32, subject: &dyn Subject) -> Option<Sample<'a>> {
 /// The address and the port of an absolute target that has an IPv4 address for a host.
 fn url_address(subject: &dyn Subject) -> Option<(Ipv4Addr, u16)> {
     let target = &head(subject)?.target;
-    let authority = &target[scheme_len(target)?..];
-    let authority = authority.split(|byte| b"/?".contains(byte)).next()?;
-    let authority = str::from_utf8(authority).ok()?;
+    let authority = str::from_utf8(&target[authority_of(target)?]).ok()?;
     match authority.split_once(':') {
         Some((host, port)) => Some((host.parse().ok()?, port.parse().ok()?)),
         None => Some((authority.parse().ok()?, 80)),

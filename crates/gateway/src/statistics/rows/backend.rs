@@ -1,9 +1,10 @@
 //! Rows of backends.
 
+use std::collections::BTreeSet;
+
 use fulmar_balance::{Health, Member};
-use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{Algorithm, Mode, Target};
-use fulmar_proxy::{Counter, Live, LiveBackend, LiveFrontend, Rate};
+use fulmar_proxy::{Counter, Live, LiveBackend, Rate};
 
 use super::super::columns::Column;
 use super::super::process::{Moment, Process};
@@ -11,11 +12,7 @@ use super::super::value::{Kind, Row};
 use super::{Http1, Total, mode_name};
 
 /// The row `BACKEND`.
-pub(super) fn backend_row(
-    it: &LiveBackend,
-    (live, process): (&Live, &Process),
-    moment: Moment,
-) -> Row {
+pub(super) fn backend_row(it: &LiveBackend, connections_full: usize, moment: Moment) -> Row {
     let config = &*it.config;
     let total = Total(&it.counters);
     let mut row = Row::new(Kind::Backend, (&config.name, "BACKEND"), (config.id, 0));
@@ -23,7 +20,7 @@ pub(super) fn backend_row(
     row.small(Column::qmax, total.peak(Counter::Queued));
     row.small(Column::scur, total.get(Counter::Sessions));
     row.small(Column::smax, total.peak(Counter::Sessions));
-    row.small(Column::slim, full_connections(it, live, process));
+    row.small(Column::slim, connections_full);
     total.put(&mut row, TRAFFIC);
     row.small(Column::rate, total.rate(Rate::Sessions, moment));
     row.small(Column::rate_max, total.rate_max(Rate::Sessions));
@@ -90,21 +87,22 @@ fn put_changes(row: &mut Row, it: &LiveBackend, moment: Moment) {
     }
 }
 
-/// `fullconn`, or a tenth of what may come in by the frontends that lead here.
-fn full_connections(it: &LiveBackend, live: &Live, process: &Process) -> usize {
-    let reaches = |frontend: &&LiveFrontend| {
-        let leads = |id: &BackendId| live.backends[id.0].config.id == it.config.id;
-        let rules = frontend.config.use_backends.iter();
-        let fixed = rules.filter_map(|rule| match &rule.target {
-            Target::Backend(id) => Some(id),
+/// Of each backend `fullconn`, or a tenth of what may come in by the frontends that lead there.
+pub(super) fn connections_full(live: &Live, process: &Process) -> Vec<usize> {
+    let mut sums = vec![0; live.backends.len()];
+    for frontend in &live.frontends {
+        let fixed = frontend.config.use_backends.iter().filter_map(|rule| match &rule.target {
+            Target::Backend(id) => Some(id.0),
             Target::Named(_) => None,
         });
-        fixed.chain(&frontend.config.default_backend).any(leads)
-    };
-    let most =
-        |it: &LiveFrontend| it.connections_max.get().unwrap_or_else(|| process.connections_max());
-    let sum: usize = live.frontends.iter().filter(reaches).map(most).sum();
-    it.config.full_connections.unwrap_or_else(|| sum.div_ceil(10).max(1))
+        let usual = frontend.config.default_backend.map(|id| id.0);
+        let most = frontend.connections_max.get().unwrap_or_else(|| process.connections_max());
+        for backend in fixed.chain(usual).collect::<BTreeSet<_>>() {
+            sums[backend] += most;
+        }
+    }
+    let said = live.backends.iter().map(|it| it.config.full_connections);
+    said.zip(sums).map(|(said, sum)| said.unwrap_or_else(|| sum.div_ceil(10).max(1))).collect()
 }
 
 fn algorithm_name(algorithm: &Algorithm) -> &'static str {

@@ -1,0 +1,37 @@
+//! Those of one thread who wait for places at servers.
+
+use fulmar_balance::Queue;
+use fulmar_haproxy::Mode;
+
+use crate::live::Live;
+use crate::shared::Shared;
+
+/// A queue for each backend of one mode. What threads tell each other of a backend's waiters has
+/// room for one queue of each thread, so the backends of the other mode have none here.
+#[derive(Debug)]
+pub(crate) struct Queues<T>(Box<[Option<Queue<T>>]>);
+
+impl<T> Queues<T> {
+    /// Those of this thread's engine of a mode.
+    pub(crate) fn new(live: &Live, thread: usize, mode: Mode) -> Self {
+        let queue = |it: &crate::LiveBackend| {
+            (it.config.mode == mode).then(|| Queue::new(thread, &it.group))
+        };
+        Self(live.backends.iter().map(queue).collect())
+    }
+
+    /// The queue of a backend; `None`: it has the other mode.
+    pub(crate) fn of(&mut self, backend: usize) -> Option<&mut Queue<T>> {
+        self.0[backend].as_mut()
+    }
+
+    /// The backends of this mode that the thread was woken for. The alarms are taken even if nobody
+    /// waits here any more: then it is passed on who has to be served.
+    pub(crate) fn woken(&self, shared: &Shared) -> Vec<usize> {
+        let is_ours = |at: &usize| {
+            let queue = self.0[*at].as_ref();
+            queue.is_some_and(|queue| queue.take_wake(&shared.live.backends[*at].group))
+        };
+        shared.woken.iter().copied().filter(is_ours).collect()
+    }
+}
