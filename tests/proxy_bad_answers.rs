@@ -1,6 +1,9 @@
 //! What servers say that is no response, or ends as none: the client hears 502 or sees a cut body,
 //! the log tells whose fault it was, and the connection is not used again.
 
+use std::io::Write;
+
+use fulmar_tests::loops::client;
 use fulmar_tests::relay::{Table, is_whole};
 use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
 
@@ -295,3 +298,29 @@ fn interim_responses_that_make_no_sense_end() {
 }
 
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+/// Row 35: a long body goes by in pipes, and what stands behind it is still seen before whoever
+/// waits for the connection is given it.
+#[test]
+fn what_follows_a_long_body_reaches_nobody() {
+    let body = vec![b'x'; 1 << 20];
+    let twice = [answer("200 OK", "", &body), answer("200 OK", "", b"poison")].concat();
+    let mut origin = saying(&twice, None);
+    origin.hasty = true;
+    let text = "defaults\n  mode http\n  timeout client 5s\n  timeout server 5s\n  \
+                option splice-response\n\
+                frontend fe\n  bind 127.0.0.1:0\n  default_backend be\n\
+                backend be\n  http-reuse always\n  server s ORIGIN0 maxconn 1\n";
+    let mut table = Table::new(text, vec![origin]);
+    table.stream.write_all(b"GET /bad HTTP/1.1\r\nHost: h\r\n\r\n").expect("room");
+    table.turn_until(|_, origins| origins[0].requests.len() == 1);
+    let mut waiting = client(table.address);
+    waiting.write_all(b"GET /next HTTP/1.1\r\nHost: h\r\n\r\n").expect("room");
+    table.turn_until(|proxy, _| proxy.clients() == 2);
+    let whole = twice.len() - answer("200 OK", "", b"poison").len();
+    let (got, _) = table.talk("", |got| got.len() >= whole);
+    assert_eq!(got.len(), whole);
+    std::mem::swap(&mut table.stream, &mut waiting);
+    let got = table.ask("");
+    assert!(got.ends_with("\r\n\r\ngood"), "{got}");
+}

@@ -294,3 +294,112 @@ fn slow_heads_and_silent_clients_end() {
     assert!(ended && got.is_empty());
     assert!(fulmar_sys::now() - began < Duration::from_secs(2));
 }
+
+/// Row 23 of requests that wait: what else is expected than to go on, nobody can fulfil; and a
+/// client that does not wait is served like any other.
+#[test]
+fn expectations_are_met_or_refused() {
+    let (status, ended, heard) = refused(&with("Content-Length: 3\r\nExpect: cookies\r\n"));
+    assert_eq!((&*status, ended, heard), ("417", true, 0));
+    let mut table = table("", "", vec![Scripted::new(|heard: &Heard| ok(&heard.body))]);
+    let impatient = [&with("Content-Length: 3\r\nExpect: 100-continue\r\n")[..], b"abc"].concat();
+    let got = table.ask(impatient);
+    assert!(got.contains("HTTP/1.1 200 ") && got.ends_with("\r\n\r\nabc"), "{got}");
+    let old = "POST / HTTP/1.0\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc";
+    let (got, _) = table.talk(old, |got| got.ends_with(b"\r\n\r\nabc"));
+    assert!(got.starts_with(b"HTTP/1.1 200 "), "nothing interim for HTTP/1.0 (RFC 9110 §15.2)");
+}
+
+/// Row 23: a final answer instead of 100; whether the body comes or not, it is no request.
+#[test]
+fn an_early_answer_ends_what_was_expected() {
+    for body in ["", "GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n"] {
+        let mut origin = Scripted::new(|_: &Heard| {
+            vec![Step::Send(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno".to_vec())]
+        });
+        origin.hasty = true;
+        let mut table = table("", "", vec![origin]);
+        let head = with("Content-Length: 37\r\nExpect: 100-continue\r\n");
+        let (got, _) = table.talk(head, |got| got.ends_with(b"\r\n\r\nno"));
+        assert!(got.starts_with(b"HTTP/1.1 403 "), "{}", String::from_utf8_lossy(&got));
+        let (rest, _) = table.talk(body, |got| body.is_empty() || !got.is_empty());
+        assert!(!String::from_utf8_lossy(&rest).contains("HTTP/1.1 2"), "{rest:?}");
+        table.turn_until(|_, origins| origins[0].open() == 0);
+        let heard: Vec<&str> = table.origins[0].requests.iter().map(|it| it.path()).collect();
+        assert_eq!(heard, ["/"]);
+    }
+}
+
+/// Row 28: `Connection` names fields of one hop; it cannot take away those that others rely on, in
+/// either direction.
+#[test]
+fn a_connection_field_takes_away_only_what_it_may() {
+    let names = "Host, Content-Length, X-Forwarded-For, Authorization, Cookie, Set-Cookie, \
+                 Content-Type, Transfer-Encoding, X-Own";
+    let fields = format!(
+        "Connection: {names}\r\nX-Forwarded-For: 192.0.2.1\r\nAuthorization: Basic eDp5\r\n\
+         Cookie: a=b\r\nX-Own: 1\r\nContent-Length: 3\r\n"
+    );
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nConnection: {names}\r\nSet-Cookie: a=b\r\nContent-Type: text/plain\r\n\
+         X-Own: 1\r\nContent-Length: 2\r\n\r\nok"
+    );
+    let script = move |_: &Heard| vec![Step::Send(answer.clone().into_bytes())];
+    let mut table = table("  option forwardfor", "", vec![Scripted::new(script)]);
+    let got = table.ask([&with(&fields)[..], b"abc"].concat());
+    let heard = &table.origins[0].requests[0];
+    assert_eq!((heard.field("host"), heard.field("content-length")), (Some("h"), Some("3")));
+    assert_eq!((&heard.body[..], heard.field("x-own")), (&b"abc"[..], None));
+    assert_eq!(heard.field("x-forwarded-for"), Some("192.0.2.1"), "{}", heard.head);
+    assert!(heard.head.contains("X-Forwarded-For: 127.0.0.1\r\n"), "{}", heard.head);
+    assert!(got.contains("Content-Length: 2\r\n") && got.ends_with("\r\n\r\nok"), "{got}");
+    assert!(!got.contains("X-Own"), "{got}");
+}
+
+/// Row 30: what a 2xx to CONNECT says of a length counts for nothing, anything else is an ordinary
+/// answer, and nothing is sent on before there is a tunnel.
+#[test]
+fn a_tunnel_begins_with_a_2xx_and_not_before() {
+    let asks = "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n";
+    for fields in ["Content-Length: 3\r\n", "Transfer-Encoding: chunked\r\n"] {
+        let head = format!("HTTP/1.1 200 OK\r\n{fields}\r\nhello");
+        let script = move |_: &Heard| vec![Step::Send(head.clone().into_bytes())];
+        let mut table = table("", "", vec![Scripted::new(script)]);
+        let (got, _) = table.talk(asks, |got| got.ends_with(b"hello"));
+        let got = String::from_utf8_lossy(&got);
+        assert!(got.ends_with("\r\n\r\nhello") && !got.contains(fields), "{got}");
+    }
+    let early = format!("{asks}GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n");
+    let mut origin = Scripted::new(|heard: &Heard| match heard.method() {
+        "CONNECT" => vec![Step::Send(
+            b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 2\r\n\r\nno".to_vec(),
+        )],
+        _ => ok(b"another"),
+    });
+    origin.hasty = true; // so that it would hear what comes along
+    let mut table = table("", "", vec![origin]);
+    let (got, ended) = table.talk(early, |got| got.ends_with(b"another"));
+    assert!(got.starts_with(b"HTTP/1.1 407 "), "{}", String::from_utf8_lossy(&got));
+    let heard = table.origins[0].requests.iter().map(|it| it.head.matches(" HTTP/1.1\r\n").count());
+    assert!(heard.into_iter().all(|requests| requests == 1), "each by itself");
+    assert_eq!(table.origins[0].requests.len(), if ended { 1 } else { 2 });
+}
+
+/// Row 31: what a client says about who it is counts for nothing unless a rule takes it.
+#[test]
+fn a_client_cannot_name_itself() {
+    let echo = || Scripted::new(|heard: &Heard| ok(heard.head.as_bytes()));
+    let says = "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n";
+    let mut replaced = table("  http-request set-header X-Forwarded-For %[src]", "", vec![echo()]);
+    let got = replaced.ask(says);
+    assert!(got.contains("X-Forwarded-For: 127.0.0.1\r\n") && !got.contains("192.0.2.1"), "{got}");
+    let acl = "  acl inner src 192.0.2.0/24\n  http-request deny if inner";
+    assert!(table(acl, "", vec![echo()]).ask(says).starts_with("HTTP/1.1 200 "));
+    // A header of the PROXY protocol where none is expected is no request.
+    for header in
+        [&b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n"[..], b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\0"]
+    {
+        let (status, ended, heard) = refused(&[header, says.as_bytes()].concat());
+        assert!(ended && heard == 0 && matches!(&*status, "400" | "505"), "{status}");
+    }
+}

@@ -324,7 +324,8 @@ mod tests {
         use CheckProtocol::{Ldap, PostgreSql, Redis, SslHello};
         let pgsql = || PostgreSql { user: "joe".to_owned() };
         let rfc = "See RFC: http://tools.ietf.org/html/rfc4511#section-4.1.9";
-        let cases: [(CheckProtocol, &[&[u8]], &str, u16, &str); 22] = [
+        type Case = (CheckProtocol, &'static [&'static [u8]], &'static str, u16, &'static str);
+        let cases: [Case; 22] = [
             (Redis, &[b"+PONG\r\n"], "L7OK", 0, "Redis server is ok"),
             (Redis, &[b"-NOAUTH x\r\n"], "L7STS", 0, "-NOAUTH x"),
             (Redis, &[], "L7STS", 0, "TCPCHK got an empty response at step 2"),

@@ -357,7 +357,12 @@ impl Relay for Http {
             session.exchange.as_ref()?.passes_request().then(|| self.clients.passing(socket))?
         } else {
             let (_, seat) = self.servers.get(socket)?;
-            seat.client.map(|_| self.servers.passing(socket))?
+            // The last byte is received, with whatever stands behind it: what a server says beyond
+            // its response must be seen before somebody else is given the connection.
+            match seat.client.map(|_| self.servers.passing(socket))? {
+                u64::MAX => u64::MAX,
+                len => len.saturating_sub(1),
+            }
         };
         (len > 0).then_some(Passage::Pipe { len })
     }

@@ -7,8 +7,8 @@ use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, Headers, Misuse, PeerError, Piped,
-    Response, Segment, ServerConnection,
+    BodyLen, Client, ClientConnection, Connection, Event, Headers, Misuse, Piped, Response,
+    Segment, ServerConnection,
 };
 
 use crate::checks::Observation;
@@ -48,12 +48,6 @@ impl Replies<'_> {
         head: &Response<'_>,
         len: BodyLen,
     ) {
-        if len == BodyLen::Unknown && is_coded(head) {
-            let error = PeerError::UnknownTransferCoding;
-            self.lose(now, asked, seat, End::Peer(error));
-            seat.client = None;
-            return self.desk.ask(Errand::Close(socket));
-        }
         if self.refuse(now, asked, seat, head.status) {
             seat.client = None;
             return self.desk.ask(Errand::Close(socket));
@@ -243,13 +237,6 @@ impl Replies<'_> {
         pump::up(client, asked.stream, exchange, server, up.stream);
         self.desk.ask(Errand::Touch(asked.socket));
     }
-}
-
-/// True if the body is in a coding that only this hop was to see, and that we do not undo: without
-/// the field, which ends here, nobody could (RFC 9112 §6.1). HAProxy refuses it too.
-fn is_coded(head: &Response<'_>) -> bool {
-    let coding = head.headers.get("transfer-encoding");
-    coding.is_some_and(|coding| !coding.eq_ignore_ascii_case(b"chunked"))
 }
 
 /// The head of a response goes to the client: as it came, or as rules have left it.
