@@ -119,7 +119,11 @@ impl Requests<'_> {
                     exchange.service = Some("<STATS>");
                     let may = self.may_change(now, &page, session, &mut exchange);
                     let Exchange { request, body, .. } = &*exchange;
-                    let page = self.shared.services.statistics(&page, request, body.whole(), may);
+                    let form = match &request.method[..] {
+                        b"POST" => body.whole(),
+                        _ => Some(&[][..]),
+                    };
+                    let page = self.shared.services.statistics(&page, request, form, may);
                     let client = (&mut *connection, &mut *session);
                     answer::page(now, self.shared, client, &mut exchange, page);
                     return self.answered(now, (connection, session), exchange);

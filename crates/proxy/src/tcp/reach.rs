@@ -74,7 +74,7 @@ impl Tcp {
     }
 
     /// All servers are full: it waits for a place.
-    fn wait_for_place(&mut self, now: Instant, shared: &mut Shared, number: u32, wants: Wants) {
+    fn wait_for_place(&mut self, now: Instant, shared: &Shared, number: u32, wants: Wants) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let Some(backend) = session.backend else { return };
         let there = &shared.live.backends[backend.0];
