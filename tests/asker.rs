@@ -35,6 +35,8 @@ pub struct Book {
     pub agreed: Vec<(Version, &'static str, bool)>,
     /// Connections that stood.
     pub established: u32,
+    /// How often bytes have come, above the layer.
+    pub heard: u32,
     status: u16,
     body: Vec<u8>,
     /// Body bytes are not given back: the peer has to wait.
@@ -122,6 +124,10 @@ impl Asker {
 }
 
 impl Handler<ClientConnection, ()> for Book {
+    fn handle_heard(&mut self, (): &mut ()) {
+        self.heard += 1;
+    }
+
     fn handle_established(
         &mut self,
         _: Instant,

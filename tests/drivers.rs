@@ -1,11 +1,14 @@
 //! Traps of event-driven HTTP, each under our epoll and in an application's loop of every kind,
 //! at full speed and byte by byte.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, End, Engine, Handler, Links, ListenerId, SocketId, Timeouts};
+use fulmar_engine::{
+    Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
+};
 use fulmar_proto::{
     BodyLen, Connection, Event, Headers, Input, Response, Server, ServerConnection, Transmit,
 };
@@ -130,7 +133,7 @@ impl Engine for Jealous {
         self.links.handle_sent(now, socket, bytes, &mut Answering::default());
     }
 
-    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: std::io::Error) {
+    fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
         self.links.handle_failed(now, socket, error, &mut Answering::default());
     }
 
@@ -338,6 +341,9 @@ tests_in_every_loop!(
         everyone_is_gone_exactly_once,
         a_slow_head_is_given_up,
         an_abandoned_exchange_ends,
+        who_ends_behind_what_was_read_is_told,
+        who_resets_behind_what_was_read_is_told,
+        what_is_connected_between_two_turns_stands,
     ],
     at_full_speed: [nothing_waits_for_an_acknowledgement],
 );
@@ -362,6 +368,141 @@ fn an_abandoned_exchange_ends<L: Loop<Engine = ServerEngine<App>>>() {
     drop(gone);
     driver.turn_until(|driver| driver.engine().application().handler().gone() == 1);
     assert_eq!(driver.engine().connections(), 1, "who waits may wait");
+}
+
+fn who_ends_behind_what_was_read_is_told<L: Loop<Engine = Curt>>() {
+    nobody_leaves_unnoticed::<L>(false);
+}
+
+fn who_resets_behind_what_was_read_is_told<L: Loop<Engine = Curt>>() {
+    nobody_leaves_unnoticed::<L>(true);
+}
+
+/// An engine that stops reading after the first bytes hears of the end or the reset right behind
+/// them, and behind what it has not read: there is no other edge.
+fn nobody_leaves_unnoticed<L: Loop<Engine = Curt>>(reset: bool) {
+    for receive_max in [4, 64 * 1024] {
+        let (mut driver, address) = L::start(Curt { receive_max, ..Curt::default() });
+        let mut stream = client(address);
+        driver.turn_until(|driver| driver.engine().sockets == 1); // it is waited for from now on
+        stream.write_all(get("/").as_bytes()).expect("room");
+        match reset {
+            true => sys_reset(stream.try_clone().expect("a descriptor")),
+            false => stream.shutdown(Shutdown::Write).expect("open"),
+        }
+        let _half_closed = (!reset).then_some(stream);
+        driver.turn_until(|driver| match reset {
+            true => !driver.engine().failed.is_empty(),
+            false => driver.engine().ended > 0,
+        });
+        let engine = driver.engine();
+        assert!(engine.heard <= receive_max, "it is not read from any more");
+        assert_eq!((engine.ended, engine.failed.len()), if reset { (0, 1) } else { (1, 0) });
+    }
+}
+
+/// A connection that is asked for between two turns, or by what sending led to, comes to stand,
+/// also if nothing is to be sent on it.
+fn what_is_connected_between_two_turns_stands<L: Loop<Engine = Curt>>() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let to = Some(listener.local_addr().expect("bound"));
+    let (mut driver, _) = L::start(Curt { to, receive_max: 1, ..Curt::default() });
+    for speaks in [false, true] {
+        let first = driver.with(|engine, _| engine.connect(speaks));
+        let follows = usize::from(speaks); // another one, of which it is the sending that asks
+        driver.turn_until(|driver| driver.engine().connected.len() == 1 + follows);
+        let connected = std::mem::take(&mut driver.engine().connected);
+        assert!(connected.contains(&first), "{connected:?}");
+        (0..=follows).for_each(|_| drop(listener.accept().expect("it has connected")));
+    }
+}
+
+/// An engine that reads once from whoever connects, and never again; and that connects.
+#[derive(Debug, Default)]
+struct Curt {
+    receive_max: usize,
+    to: Option<SocketAddr>,
+    heard: usize,
+    ended: u32,
+    failed: Vec<ErrorKind>,
+    connected: Vec<SocketId>,
+    sockets: u32,
+    word: Option<SocketId>, // where one byte is to be sent
+    actions: VecDeque<Action>,
+}
+
+impl Curt {
+    fn name(&mut self) -> SocketId {
+        self.sockets += 1;
+        SocketId { index: self.sockets - 1, generation: 0 }
+    }
+
+    fn connect(&mut self, speaks: bool) -> SocketId {
+        let socket = self.name();
+        self.actions.push_back(Action::Connect { socket });
+        self.word = speaks.then_some(socket);
+        socket
+    }
+}
+
+impl Engine for Curt {
+    const SENDS_EARLY: bool = true;
+
+    fn handle_accepted(&mut self, _: Instant, _: ListenerId, _: SocketAddr) -> Option<SocketId> {
+        Some(self.name())
+    }
+
+    fn handle_connected(&mut self, _: Instant, socket: SocketId) {
+        self.connected.push(socket);
+    }
+
+    fn handle_input(&mut self, _: Instant, socket: SocketId, input: &mut Input<'_>) {
+        if self.to.is_some() {
+            return input.clear();
+        }
+        self.heard += input.len();
+        self.ended += u32::from(input.has_eof());
+        input.clear();
+        self.actions.push_back(Action::Read { socket, on: false });
+    }
+
+    fn receive_max(&self, _: SocketId) -> usize {
+        self.receive_max
+    }
+
+    fn handle_hangup(&mut self, _: Instant, _: SocketId) {
+        self.ended += 1;
+    }
+
+    fn handle_sent(&mut self, _: Instant, socket: SocketId, bytes: u64) {
+        if bytes > 0 && self.word.take_if(|word| *word == socket).is_some() {
+            self.connect(false);
+        }
+    }
+
+    fn handle_failed(&mut self, _: Instant, socket: SocketId, error: io::Error) {
+        self.failed.push(error.kind());
+        self.actions.push_back(Action::Close { socket });
+    }
+
+    fn handle_timeout(&mut self, _: Instant) {}
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
+        let word = self.word.filter(|word| *word == socket);
+        word.map(|_| Transmit { inline: b"x", segments: &[] })
+    }
+
+    fn poll_endpoint(&mut self, _: SocketId) -> Option<Endpoint> {
+        self.to.map(Endpoint::to)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
 }
 
 /// Everything that was watched is forgotten, once, in order: the trace balances.

@@ -65,13 +65,13 @@ fn our_proxy_answers_as_haproxy_does() {
     let mut wrong = String::new();
     for cases in [CHANGES, ANSWERS] {
         let (theirs, ours) = (Theirs::start(cases), Theirs::start_as(cases, fulmar_proxy));
-        for at in 0..cases.len() {
+        for (at, case) in cases.iter().enumerate() {
             let [theirs, ours] = [&theirs, &ours].map(|running| {
                 let mut client = Client::connect(running.address);
                 told(&ask(&mut client, at))
             });
             if theirs != ours {
-                writeln!(wrong, "{:?}: {theirs:?}, not {ours:?}", cases[at]).expect("memory");
+                writeln!(wrong, "{case:?}: {theirs:?}, not {ours:?}").expect("memory");
             }
         }
     }

@@ -8,6 +8,7 @@ pub mod beside;
 pub mod byhand;
 pub mod cases;
 pub mod certs;
+pub mod crowd;
 pub mod curl;
 pub mod dns;
 pub mod fetch;

@@ -95,6 +95,12 @@ fn times_of(tail: &str) -> String {
     if let Some(bytes) = words.get_mut(5) {
         "0".clone_into(bytes);
     }
+    // HAProxy may not have seen yet that whoever asked whether it listens has left.
+    if let Some(counts) = words.get_mut(9)
+        && let Some(rest) = counts.split_once('/').and_then(|(_, rest)| rest.split_once('/'))
+    {
+        *counts = format!("0/0/{}", rest.1);
+    }
     words.join(" ")
 }
 

@@ -2,89 +2,48 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
 
+use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::crowd::{self, Crowd, TlsStream, keep_asking};
 use fulmar_tests::gateway::{Place, ask, command, end, pid_in};
-use fulmar_tests::http::{Client, Reply};
+use fulmar_tests::http::Client;
+use fulmar_tests::https;
 use fulmar_tests::process::{PATIENCE, Process, eventually};
+use fulmar_tls::ClientTls;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-/// Clients that ask all the while: some on a connection for each request, some on one as long as it
-/// lasts, who connect again only when they were told that it would not.
-struct Crowd {
-    enough: Arc<AtomicBool>,
-    answered: Arc<AtomicU64>,
-    clients: Vec<JoinHandle<Result<(), String>>>,
+/// Clients of an address: some on a connection for each request, some on one as long as it lasts,
+/// who connect again only when they were told that it would not.
+fn crowd(address: SocketAddr) -> Crowd {
+    let mut crowd = Crowd::default();
+    for _ in 0..3 {
+        crowd.add(move |count| {
+            ask(address).map_err(|error| format!("short: {error}"))?;
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        });
+        crowd.add(move |count| keep_asking(crowd::connect(address)?, 50, b"origin", count));
+    }
+    crowd
 }
 
-impl Crowd {
-    fn new(address: SocketAddr) -> Self {
-        let mut crowd =
-            Self { enough: Arc::default(), answered: Arc::default(), clients: Vec::new() };
-        for _ in 0..3 {
-            crowd.add(move |count| {
-                ask(address).map_err(|error| format!("short: {error}"))?;
-                count.fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            });
-            crowd.add(move |count| keep_asking(address, count));
-        }
-        crowd
-    }
-
-    fn add(&mut self, act: impl Fn(&AtomicU64) -> Result<(), String> + Send + 'static) {
-        let (enough, answered) = (Arc::clone(&self.enough), Arc::clone(&self.answered));
-        self.clients.push(std::thread::spawn(move || {
-            while !enough.load(Ordering::Relaxed) {
-                act(&answered)?;
-            }
-            Ok(())
-        }));
-    }
-
-    /// Waits until so many more were answered.
-    fn wait(&self, more: u64) {
-        let start = self.answered.load(Ordering::Relaxed);
-        let failed = || self.clients.iter().any(JoinHandle::is_finished);
-        eventually("clients are answered", || {
-            failed() || self.answered.load(Ordering::Relaxed) >= start + more
+/// The same over TLS: the handshakes of half of them are resumed ones.
+fn crowd_of_tls(address: SocketAddr, certs: &Certs) -> Crowd {
+    let mut crowd = Crowd::default();
+    for (requests, resumes) in [(1, false), (1, true), (50, false), (50, true)] {
+        let options = https::trusting(certs);
+        let resumption = https::client_tls(certs);
+        crowd.add(move |count| {
+            let anew = (!resumes).then(|| ClientTls::new(options.clone()).unwrap());
+            let tls = anew.as_ref().unwrap_or(&resumption);
+            keep_asking(TlsStream::connect(tls, address)?, requests, b"origin", count)
         });
     }
-
-    /// Why each that failed did.
-    fn end(self) -> Vec<String> {
-        self.enough.store(true, Ordering::Relaxed);
-        let ends = self.clients.into_iter().map(|client| client.join().unwrap());
-        ends.filter_map(Result::err).collect()
-    }
-}
-
-/// Up to some requests on one connection; one that is announced to be the last, is.
-fn keep_asking(address: SocketAddr, count: &AtomicU64) -> Result<(), String> {
-    let failed = |what: &str, error: std::io::Error| format!("kept: {what}: {error}");
-    let stream = TcpStream::connect(address).map_err(|error| failed("connect", error))?;
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mut reader = std::io::BufReader::new(stream.try_clone().unwrap());
-    let mut writer = stream;
-    for _ in 0..50 {
-        let sent = writer.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-        sent.map_err(|error| failed("send", error))?;
-        let head = Reply::read_head(&mut reader).map_err(|error| failed("head", error))?;
-        let mut body = [0; 6];
-        reader.read_exact(&mut body).map_err(|error| failed("body", error))?;
-        assert_eq!((head.status, &body), (200, b"origin"));
-        count.fetch_add(1, Ordering::Relaxed);
-        if head.field("connection").is_some_and(|value| value.eq_ignore_ascii_case("close")) {
-            return Ok(());
-        }
-    }
-    Ok(())
+    crowd
 }
 
 fn pid(number: u32) -> Pid {
@@ -105,10 +64,37 @@ fn worker_of(master: u32) -> Option<u32> {
 #[test]
 fn ten_reloads_under_load_lose_nobody() {
     let place = Place::new();
-    let path = place.configure("", "");
-    let mut master = place.start(["-W", "-db", "-f", path.to_str().unwrap()]);
+    place.configure("", "");
+    reload_ten_times(&place, || crowd(place.address));
+}
+
+/// Certificates and what sessions are resumed with are read anew by each worker.
+#[test]
+fn ten_reloads_under_tls_lose_nobody() {
+    let place = Place::new();
+    let certs = Certs::new();
+    let (cert, key) = certs.files(Who::Server);
+    let pem = [cert, key].map(|path| std::fs::read_to_string(path).unwrap()).concat();
+    let pem = place.write("site.pem", &pem);
+    let Place { address, origin, .. } = &place;
+    place.write(
+        "proxy.cfg",
+        &format!(
+            "global\n nbthread 2\ndefaults\n mode http\n timeout client 5s\n timeout server 5s\n \
+             timeout connect 1s\nfrontend fe\n bind {address} ssl crt {}\n default_backend be\n\
+             backend be\n server s1 {origin}\n",
+            pem.display()
+        ),
+    );
+    reload_ten_times(&place, || crowd_of_tls(place.address, &certs));
+}
+
+/// Asks for ten reloads of what is configured, while a crowd asks; nobody of it fails.
+fn reload_ten_times(place: &Place, crowd: impl FnOnce() -> Crowd) {
+    let path = place.path("proxy.cfg");
+    let mut master = Process::start(command().args(["-W", "-db", "-f"]).arg(path));
     master.wait_stderr("Loading success.");
-    let crowd = Crowd::new(place.address);
+    let crowd = crowd();
     for _ in 0..10 {
         crowd.wait(200);
         let worker = worker_of(master.id()).unwrap();
@@ -128,7 +114,7 @@ fn the_next_process_takes_over_from_the_one_that_is_named() {
     let path = place.configure("", "");
     let path = path.to_str().unwrap();
     let mut process = place.start(["-db", "-f", path]);
-    let crowd = Crowd::new(place.address);
+    let crowd = crowd(place.address);
     for _ in 0..5 {
         crowd.wait(200);
         let before = process.id().to_string();

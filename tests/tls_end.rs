@@ -112,6 +112,14 @@ impl TlsPeer {
     pub fn connect(tls: &ClientTls, address: SocketAddr) -> Self {
         let stream = client(address);
         stream.set_nonblocking(true).expect("a socket");
+        Self::on(tls, stream)
+    }
+
+    /// On a socket that has connected; nothing has been said.
+    ///
+    /// # Panics
+    /// Never: `localhost` is a name.
+    pub fn on(tls: &ClientTls, stream: TcpStream) -> Self {
         let end = TlsEnd::new(tls.session("localhost").expect("a name"));
         Self { end, stream, block: vec![0; 1 << 20] }
     }

@@ -135,6 +135,24 @@ fn a_connection_stands_once_its_layer_does() {
     assert!(matches!(scene.end(), End::Closed));
 }
 
+/// Tickets and the end are the layer's own: a server that says no more than that has not answered.
+#[test]
+fn nothing_is_heard_of_what_belongs_to_the_layer() {
+    let mut scene = Scene::new(Who::Server);
+    scene.ask();
+    assert_eq!(scene.asker.book.heard, 0, "a handshake, and tickets after it");
+    scene.server.layer.finish();
+    let bytes = scene.server.take();
+    scene.give(&bytes, true);
+    assert_eq!(scene.asker.book.heard, 0);
+    assert!(matches!(scene.end(), End::Peer(PeerError::UnexpectedEof)));
+
+    let mut scene = Scene::new(Who::Server);
+    scene.ask();
+    scene.say("H");
+    assert_eq!(scene.asker.book.heard, 1);
+}
+
 #[test]
 fn who_is_not_trusted_hears_why_and_nobody_is_asked() {
     let mut scene = Scene::new(Who::Stranger);

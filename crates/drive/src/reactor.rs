@@ -213,7 +213,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let connecting = socket.birth == Birth::Connecting;
         let unread = !socket.reading || socket.eof; // nobody would notice
         if ready.failed && (connecting || unread) {
-            return self.failed.push(id);
+            if !self.failed.contains(&id) {
+                self.failed.push(id); // it may be there since the last turn
+            }
+            return;
         }
         if ready.hangup && unread && !socket.hangup {
             socket.parted = true;

@@ -50,6 +50,9 @@ pub trait Handler<C: Connection, T> {
     ) {
     }
 
+    /// Bytes have arrived for the connection, above all layers: told before its events.
+    fn handle_heard(&mut self, _data: &mut T) {}
+
     /// Something arrived on `socket`; it may be answered on `connection` at once.
     fn handle(
         &mut self,
@@ -174,6 +177,9 @@ impl Fault {
 impl<C: Connection, T> Link<C, T> {
     /// Lets the connection take its input, and tells of the events.
     pub(crate) fn feed(&mut self, input: &mut Input<'_>, lent: &mut Lent<'_, impl Handler<C, T>>) {
+        if !input.is_empty() {
+            lent.on.handle_heard(&mut self.data);
+        }
         loop {
             match self.connection.poll_event(input, lent.scratch) {
                 Ok(Some(event)) => {

@@ -80,8 +80,9 @@ pub(super) fn framing(facts: Facts) -> Result<(Framing, BodyLen), PeerError> {
         // A 1.0 peer may have passed it on without understanding it (§6.1).
         _ if version == Version::Http10 => return Err(PeerError::BadTransferEncoding),
         Coding::Unframed if kind == Kind::Request => return Err(PeerError::BadTransferEncoding),
-        Coding::Other => return Err(PeerError::UnknownTransferCoding),
-        Coding::Chunked | Coding::Unframed => {}
+        // What a coding made of the content cannot be passed on as the content.
+        Coding::Other | Coding::Unframed => return Err(PeerError::UnknownTransferCoding),
+        Coding::Chunked => {}
     }
     Ok(match (kind, length, coding) {
         (Kind::HeadResponse | Kind::NotModified, Length::Exact(n), _) => (none, BodyLen::Exact(n)),
@@ -192,6 +193,10 @@ mod tests {
         assert_eq!(of(Kind::Response, five, Coding::Unframed), Err(PeerError::BadLength));
         assert_eq!(
             of(Kind::Response, absent, Coding::Unframed),
+            Err(PeerError::UnknownTransferCoding)
+        );
+        assert_eq!(
+            of(Kind::Response, absent, Coding::Absent),
             Ok((Framing::UntilEof, BodyLen::Unknown))
         );
         assert_eq!(

@@ -1,7 +1,9 @@
-//! Names and passwords that a request carries (RFC 7617 §2).
+//! Who a client is: names and passwords that a request carries (RFC 7617 §2), and proofs that hold
+//! for a connection (RFC 4559).
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use fulmar_proto::{Headers, Response};
 use fulmar_rules::RequestHead;
 use fulmar_semantics::auth::is_same_secret;
 
@@ -27,6 +29,30 @@ pub(super) fn admits(request: &RequestHead, users: &[(String, String)]) -> bool 
         users.iter().any(known)
     };
     users.is_empty() || given.is_some_and(|given| is_one(&given))
+}
+
+/// True if a response asks its client to prove who it is once for all that will come on the
+/// connection (RFC 4559 §4): nobody else may have that from then on.
+pub(super) fn challenges_connection(head: &Response<'_>) -> bool {
+    let name = match head.status {
+        401 => "www-authenticate",
+        407 => "proxy-authenticate",
+        _ => return false,
+    };
+    head.headers.get_all(name).any(is_of_connection)
+}
+
+/// True if a request does so, asked or not.
+pub(super) fn proves_connection(fields: Headers<'_>) -> bool {
+    ["authorization", "proxy-authorization"]
+        .iter()
+        .any(|name| fields.get_all(name).any(is_of_connection))
+}
+
+/// `Negotiate`, `Nego2` or `NTLM`, whatever follows.
+fn is_of_connection(value: &[u8]) -> bool {
+    let scheme = value.get(..4);
+    scheme.is_some_and(|it| it.eq_ignore_ascii_case(b"nego") || it.eq_ignore_ascii_case(b"ntlm"))
 }
 
 #[cfg(test)]

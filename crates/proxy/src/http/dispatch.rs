@@ -15,7 +15,7 @@ use crate::http::desk::Errand;
 use crate::http::exchange::{Ended, Exchange, Stage, Up};
 use crate::http::pool::Wanted;
 use crate::http::requests::{Client, Requests, of};
-use crate::http::seat::Seat;
+use crate::http::seat::{Seat, Users};
 use crate::http::send;
 use crate::http::session::Session;
 use crate::http::subject::View;
@@ -152,9 +152,12 @@ impl Requests<'_> {
         let member = &live.group.members()[server];
         (seat.moved, seat.sheds) = (member.moved(), member.sheds());
         // Whoever is announced to the server by a PROXY header is the only one there.
-        seat.private = shelf.is_none()
+        let alone = shelf.is_none()
             || live.config.reuse == Reuse::Never
             || live.servers[server].config.send_proxy != ServerProxy::None;
+        if alone {
+            seat.users = Users::One;
+        }
         let (endpoint, layer) = opening.split();
         let link = ClientConnection::default();
         let socket = self.servers.connect(now, endpoint, layer, link, seat);

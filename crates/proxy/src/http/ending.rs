@@ -29,6 +29,7 @@ pub(super) fn answered(
     mut exchange: Box<Exchange>,
 ) {
     leave(shared, desk, &mut exchange);
+    connection.set_held(false);
     session.since = now;
     session.handshake = 0;
     exchange.before = session.leaving.take();

@@ -98,10 +98,10 @@ impl Http {
         let used_up = config.reuse_max.is_some_and(|max| seat.uses > max);
         let full = config.idle_max.is_some_and(|max| self.desk.pool.idle(seat.shelf) >= max);
         let shed = seat.sheds != member.sheds() || seat.moved != member.moved();
-        let ends = used_up || shed || shared.ending || (full && !seat.private);
+        let ends = used_up || shed || shared.ending || (full && !seat.is_private());
         if ends {
             connection.close_after();
-        } else if connection.vacancy() > 0 && !seat.private {
+        } else if connection.vacancy() > 0 && !seat.is_private() {
             self.desk.pool.park(seat.shelf, at, seat.is_proven());
             counters.add(Counter::IdleConnections, 1);
         }

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use fulmar_balance::{Ticket, Wants};
 use fulmar_engine::SocketId;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
-use fulmar_proto::{BodyLen, HeaderBuf, Request, Segment, StreamId, Version};
+use fulmar_proto::{BodyLen, HeaderBuf, Headers, Request, Segment, StreamId, Version};
 use fulmar_rules::subject::{Scope, Variable};
 use fulmar_rules::{RequestHead, ResponseHead, Sample};
 use smallvec::SmallVec;
@@ -31,8 +31,6 @@ pub(super) struct Exchange {
     pub(super) len: BodyLen,
     /// It waits for a 100.
     pub(super) expects_continue: bool,
-    /// The protocol that the client asks for (`Upgrade`).
-    pub(super) upgrade: Vec<u8>,
     /// The client takes trailers (`TE`).
     pub(super) takes_trailers: bool,
     pub(super) body: Body,
@@ -157,6 +155,11 @@ impl Stage {
         matches!(self, Self::Answering(_) | Self::Tunnel(_))
     }
 
+    /// True if there is nobody yet to pass the body to.
+    pub(super) fn is_before_server(self) -> bool {
+        matches!(self, Self::Connecting(_)) || self.up().is_none()
+    }
+
     /// The connection to a server, if there is one.
     pub(super) fn up(self) -> Option<Up> {
         match self {
@@ -189,6 +192,25 @@ pub(super) struct Body {
 }
 
 impl Body {
+    /// More of it is to be passed on. Little is joined with the little before it, lest a body of
+    /// tiny pieces cost memory for each.
+    pub(super) fn push(&mut self, bytes: Bytes) {
+        match self.waiting.back_mut() {
+            Some(Segment::Bytes(last)) if last.len() + bytes.len() <= PIECE_SIZE_JOINED => {
+                let joined = std::mem::take(last).try_into_mut();
+                let mut joined = joined.unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+                joined.extend_from_slice(&bytes);
+                *last = joined.freeze();
+            }
+            _ => self.waiting.push_back(bytes.into()),
+        }
+    }
+
+    /// True if so much of it waits that its client has to wait too.
+    pub(super) fn is_full(&self) -> bool {
+        self.gone && self.waiting.iter().map(Segment::len).sum::<u64>() >= REPLAY_SIZE_MAX as u64
+    }
+
     /// Keeps a copy, if it is little in all.
     pub(super) fn keep(&mut self, bytes: &[u8]) {
         if self.replay.len() + bytes.len() <= REPLAY_SIZE_MAX && !self.gone {
@@ -280,7 +302,8 @@ impl Exchange {
     }
 
     /// What the client asks of the next hop, and we ask of the next one in its place (RFC 9110
-    /// §7.6.1, §7.8). HTTP/2 is never asked for: nobody here speaks it (RFC 9113 §3.2).
+    /// §7.6.1, §7.8). The protocol that it wants is a field as any other from now on, which rules
+    /// may change, or take away. HTTP/2 is never asked for: nobody here speaks it (RFC 9113 §3.2).
     fn note_hops(&mut self, head: &Request<'_>) {
         if !head.headers.has("Connection") || head.version == Version::Http10 {
             return;
@@ -293,12 +316,8 @@ impl Exchange {
             options("Connection").any(|it| it.eq_ignore_ascii_case(option.as_bytes()))
         };
         if named("Upgrade") && !options("Upgrade").any(|it| it.eq_ignore_ascii_case(b"h2c")) {
-            for value in head.headers.get_all("Upgrade") {
-                if !self.upgrade.is_empty() {
-                    self.upgrade.extend_from_slice(b", ");
-                }
-                self.upgrade.extend_from_slice(value);
-            }
+            self.hops.remove("Upgrade");
+            keep_upgrade(head.headers, &mut self.request.fields);
         }
         self.takes_trailers =
             named("TE") && options("TE").any(|it| it.eq_ignore_ascii_case(b"trailers"));
@@ -337,13 +356,12 @@ impl Exchange {
     /// As new, with the memory that it has.
     pub(super) fn clear(&mut self) {
         let old = std::mem::take(self);
-        let Self { mut request, mut response, mut upgrade, mut hops, mut start_line, .. } = old;
+        let Self { mut request, mut response, mut hops, mut start_line, .. } = old;
         let (mut unique_id, mut attempts, mut body) = (old.unique_id, old.attempts, old.body);
         request.method.clear();
         request.target.clear();
         request.fields.clear();
         response.fields.clear();
-        upgrade.clear();
         hops.clear();
         start_line.clear();
         unique_id.clear();
@@ -356,7 +374,6 @@ impl Exchange {
         *self = Self {
             request,
             response,
-            upgrade,
             hops,
             start_line,
             unique_id,
@@ -390,8 +407,17 @@ impl Exchange {
     }
 }
 
+/// The protocol that a message asks for, or grants, goes on with it.
+pub(super) fn keep_upgrade(from: Headers<'_>, into: &mut HeaderBuf) {
+    for value in from.get_all("Upgrade") {
+        into.push("Upgrade", value).expect("what was received can be sent");
+    }
+}
+
 /// Of a body, what is kept to be sent again: as much as a buffer of HAProxy has by default.
 const REPLAY_SIZE_MAX: usize = 16 * 1024;
+/// Copying this much costs less than keeping it apart.
+const PIECE_SIZE_JOINED: usize = 4 * 1024;
 /// Most targets are shorter than this.
 const KEPT_SIZE_MAX: usize = 2 * 1024;
 /// Pieces of bodies that wait.

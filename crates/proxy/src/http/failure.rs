@@ -24,6 +24,7 @@ use crate::http::replies::Replies;
 use crate::http::requests::of;
 use crate::http::seat::Seat;
 use crate::http::tally;
+use crate::upstream::is_exhaustion;
 
 impl Replies<'_> {
     /// A connection is gone that an exchange was on.
@@ -70,9 +71,10 @@ impl Replies<'_> {
         exchange.given_up = again.err().unwrap_or_default();
         let again = again.ok();
         let counter = match failure {
-            Failure::Refused(_) | Failure::ConnectTimeout | Failure::Layer(_) => {
-                Some(Counter::ConnectErrors)
-            }
+            Failure::Refused(_)
+            | Failure::Exhausted(_)
+            | Failure::ConnectTimeout
+            | Failure::Layer(_) => Some(Counter::ConnectErrors),
             Failure::Status(_) => None, // if it is the last attempt, it is what the client hears
             _ => Some(Counter::ResponseErrors),
         };
@@ -190,7 +192,10 @@ fn again(
     let stale = silent && seat.uses > 1 && !exchange.was_stale;
     let on = &backend.retry_on;
     let wanted = match failure {
-        Failure::Refused(_) | Failure::ConnectTimeout | Failure::Layer(_) => on.connection_failure,
+        Failure::Refused(_)
+        | Failure::Exhausted(_)
+        | Failure::ConnectTimeout
+        | Failure::Layer(_) => on.connection_failure,
         Failure::Empty | Failure::Reset(_) if silent => on.empty_response,
         Failure::Silent => on.response_timeout,
         // The beginning of an answer is no answer either.
@@ -225,9 +230,14 @@ fn failure(stage: Stage, seat: &Seat, end: End) -> Failure {
         End::TimedOut(None) => Failure::ConnectTimeout,
         End::TimedOut(_) if !seat.stands => Failure::ConnectTimeout,
         End::Failed(error) if matches!(stage, Stage::Connecting(_)) => {
-            Failure::Refused(error.kind())
+            match is_exhaustion(&error) {
+                true => Failure::Exhausted(error.kind()),
+                false => Failure::Refused(error.kind()),
+            }
         }
         End::Failed(error) => Failure::Reset(error.kind()),
+        // Cut off under a request: it is as if there was no layer.
+        End::Layer(_) if seat.stands => Failure::Reset(io::ErrorKind::UnexpectedEof),
         End::Layer(error) => Failure::Layer(error.to_string()),
         End::TimedOut(_) => Failure::Silent,
         End::Peer(PeerError::UnexpectedEof) if !seat.heard => Failure::Empty,
@@ -251,6 +261,7 @@ fn seen(failure: &Failure) -> Option<Observation> {
         Failure::Silent => Observation::ReadTimedOut,
         Failure::Junk(_) => Observation::Malformed,
         Failure::Status(_) => return None, // its head has been looked at
+        Failure::Exhausted(_) => return None, // nobody has asked it
     })
 }
 
@@ -258,6 +269,7 @@ fn seen(failure: &Failure) -> Option<Observation> {
 fn told(failure: &Failure) -> (u16, Ended) {
     match failure {
         Failure::Refused(_) | Failure::Layer(_) => (503, Ended(b'S', b'C')),
+        Failure::Exhausted(_) => (503, Ended(b'R', b'C')),
         Failure::ConnectTimeout => (503, Ended(b's', b'C')),
         Failure::Silent => (504, Ended(b's', b'H')),
         Failure::Empty

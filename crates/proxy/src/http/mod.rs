@@ -168,9 +168,6 @@ impl Relay for Http {
             clients.handle_input(now, socket, input, &mut requests);
             self.look(now, shared, socket);
         } else {
-            if let Some((_, seat)) = servers.get_mut(socket) {
-                seat.heard |= !input.is_empty();
-            }
             servers.handle_input(now, socket, input, &mut Replies { clients, desk, shared });
         }
         self.settle(now, shared);
@@ -278,6 +275,8 @@ impl Relay for Http {
         for socket in clients.sockets() {
             let Some((connection, session)) = clients.get_mut(socket) else { continue };
             if session.exchange.is_none() {
+                // Who says nothing until then is not late: it is we who leave.
+                connection.set_answers_silence(false);
                 let parting = desk.frontends[session.bind().frontend].parting;
                 clients.set_timeouts(socket, parting);
                 continue;

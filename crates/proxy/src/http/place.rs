@@ -16,6 +16,7 @@ use crate::http::desk::Errand;
 use crate::http::exchange::{Ended, Exchange, Stage};
 use crate::http::record::GivenUp;
 use crate::http::requests::{Client, Requests, of};
+use crate::http::seat::Users;
 use crate::http::session::Session;
 use crate::http::subject::View;
 use crate::http::tally;
@@ -27,6 +28,7 @@ impl Requests<'_> {
     pub(super) fn dispatch(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
         let key = self.key(now, session, asked);
+        let proven = self.proven(session).filter(|_| key.is_none());
         let Some(exchange) = of(session, asked.stream) else { return };
         let Some(BackendId(backend)) = exchange.backend else { return };
         if exchange.has_place {
@@ -37,7 +39,10 @@ impl Requests<'_> {
         let picker = &mut self.shared.pickers[backend];
         let mut placement = match exchange.bound {
             Some(server) => live.group.try_place_at(server),
-            None => live.group.try_place(picker, key, &exchange.avoided()),
+            None => match proven.map(|server| live.group.try_place_at(server)) {
+                Some(placed @ Placement::Placed(_)) => placed,
+                _ => live.group.try_place(picker, key, &exchange.avoided()),
+            },
         };
         if matches!(placement, Placement::Nobody) && exchange.bound.take().is_some() {
             placement = live.group.try_place(picker, key, &exchange.avoided());
@@ -61,6 +66,15 @@ impl Requests<'_> {
                 self.answer(now, asked, (connection, session), 503, Ended(b'S', b'C'));
             }
         }
+    }
+
+    /// The server that the client proves to, over a connection, who it is.
+    fn proven(&self, session: &Session) -> Option<usize> {
+        let own = session.kept.as_ref()?.own?;
+        let (_, seat) = self.servers.get(own)?;
+        let (backend, server) = seat.place();
+        let is_there = session.exchange.as_ref()?.backend == Some(BackendId(backend));
+        (seat.users == Users::Proven && is_there).then_some(server)
     }
 
     /// An exchange has a place at a server.

@@ -15,6 +15,7 @@ pub(super) fn up(
     server: &mut ClientConnection,
     stream: StreamId,
 ) {
+    client.set_held(false);
     let body = &mut exchange.body;
     while server.room(stream) > 0
         && let Some(piece) = body.waiting.pop_front()

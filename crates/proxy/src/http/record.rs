@@ -55,6 +55,8 @@ pub struct Attempt {
 pub enum Failure {
     /// The connection could not be made.
     Refused(io::ErrorKind),
+    /// There was no descriptor, memory or port for one: that is no fault of the server's.
+    Exhausted(io::ErrorKind),
     /// The connection did not stand in time.
     ConnectTimeout,
     /// There is no way there, or what lies below HTTP, such as TLS, could not be agreed on.
@@ -171,7 +173,7 @@ impl fmt::Display for Explanation {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(kind) => write!(f, "cannot connect: {kind}"),
+            Self::Refused(kind) | Self::Exhausted(kind) => write!(f, "cannot connect: {kind}"),
             Self::ConnectTimeout => f.write_str("no connection in time"),
             Self::Layer(error) => f.write_str(error),
             Self::Empty => f.write_str("closed without an answer"),

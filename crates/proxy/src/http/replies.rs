@@ -7,13 +7,14 @@ use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, Headers, Misuse, Piped, Response,
-    Segment, ServerConnection,
+    BodyLen, Client, ClientConnection, Connection, Event, Headers, Misuse, PeerError, Piped,
+    Response, Segment, ServerConnection,
 };
 
 use crate::checks::Observation;
 use crate::counters::Counter;
 use crate::http::answer;
+use crate::http::credentials;
 use crate::http::desk::{Desk, Errand, client_timeouts};
 use crate::http::ending;
 use crate::http::exchange::{Ended, Exchange, Stage};
@@ -21,7 +22,7 @@ use crate::http::log;
 use crate::http::pump;
 use crate::http::requests::of;
 use crate::http::responses::{self, Fate};
-use crate::http::seat::Seat;
+use crate::http::seat::{Seat, Users};
 use crate::http::send;
 use crate::http::session::Session;
 use crate::http::tally;
@@ -47,6 +48,12 @@ impl Replies<'_> {
         head: &Response<'_>,
         len: BodyLen,
     ) {
+        if len == BodyLen::Unknown && is_coded(head) {
+            let error = PeerError::UnknownTransferCoding;
+            self.lose(now, asked, seat, End::Peer(error));
+            seat.client = None;
+            return self.desk.ask(Errand::Close(socket));
+        }
         if self.refuse(now, asked, seat, head.status) {
             seat.client = None;
             return self.desk.ask(Errand::Close(socket));
@@ -57,6 +64,9 @@ impl Replies<'_> {
         };
         exchange.times.answered = Some(now);
         exchange.status = head.status;
+        if credentials::challenges_connection(head) {
+            seat.users = Users::Proven;
+        }
         let (backend, at) = seat.place();
         self.shared.live.observe(BackendId(backend), at, Observation::Responded(head.status));
         tally::answered(self.shared, &exchange, head.status);
@@ -188,16 +198,16 @@ impl Replies<'_> {
             return;
         }
         seat.client = None;
-        if seat.private
+        if seat.is_private()
             && let Some(before) = session.keep().own.replace(socket)
             && before != socket
         {
             self.desk.ask(Errand::Close(before));
         }
+        self.desk.ask(Errand::Free(socket)); // before whoever waits for the place looks for one
         if let Some(exchange) = session.exchange.take() {
             ending::answered(now, self.shared, self.desk, (client, session), exchange);
         }
-        self.desk.ask(Errand::Free(socket));
     }
 
     /// From now on there are only bytes.
@@ -235,6 +245,13 @@ impl Replies<'_> {
     }
 }
 
+/// True if the body is in a coding that only this hop was to see, and that we do not undo: without
+/// the field, which ends here, nobody could (RFC 9112 §6.1). HAProxy refuses it too.
+fn is_coded(head: &Response<'_>) -> bool {
+    let coding = head.headers.get("transfer-encoding");
+    coding.is_some_and(|coding| !coding.eq_ignore_ascii_case(b"chunked"))
+}
+
 /// The head of a response goes to the client: as it came, or as rules have left it.
 fn pass_on(
     client: &mut ServerConnection,
@@ -248,7 +265,7 @@ fn pass_on(
     let head = match exchange.has_response {
         true => {
             let fields = exchange.response.fields.as_headers();
-            Response { added, ..Response::new(exchange.response.status, fields) }
+            Response::new(exchange.response.status, fields)
         }
         false => Response { added, ..*head },
     };
@@ -309,6 +326,10 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
             Event::Upgraded { .. } => self.upgraded(asked, (server, seat)),
             Event::Reset { .. } => {} // HTTP/1 has none
         }
+    }
+
+    fn handle_heard(&mut self, seat: &mut Seat) {
+        seat.heard = true;
     }
 
     fn handle_piped(

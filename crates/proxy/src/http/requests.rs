@@ -80,7 +80,10 @@ impl Requests<'_> {
             exchange.body.keep(&bytes);
         }
         let size = bytes.len();
-        exchange.body.waiting.push_back(bytes.into());
+        exchange.body.push(bytes);
+        if exchange.stage.is_before_server() && exchange.body.is_full() {
+            connection.set_held(true); // until there is somebody to pass it to
+        }
         self.grown(now, asked, (connection, session));
         let frontend = session.bind().frontend;
         if let Some(exchange) = of(session, asked.stream)
@@ -193,10 +196,7 @@ impl Requests<'_> {
         match exchange.stage {
             Stage::Routing => self.dispatch(now, asked, (connection, session)),
             Stage::Tarpit => self.answer_late(now, asked, (connection, session)),
-            Stage::Collecting(_) => {
-                exchange.body.gone |= !exchange.body.ended; // what is there has to do
-                self.route(now, asked, (connection, session));
-            }
+            Stage::Collecting(_) => self.too_slow(now, asked, (connection, session)),
             Stage::Queued => self.overdue(now, asked, (connection, session)),
             Stage::Resting => {
                 exchange.stage = Stage::Routing;

@@ -11,7 +11,7 @@ use fulmar_rules::{Reply, ResponseHead};
 use crate::counters::Counter;
 use crate::http::answer;
 use crate::http::cookie;
-use crate::http::exchange::{Ended, Exchange};
+use crate::http::exchange::{Ended, Exchange, keep_upgrade};
 use crate::http::session::Session;
 use crate::http::subject::View;
 use crate::http::tally;
@@ -42,6 +42,9 @@ pub(super) fn revise(
     exchange.response.version = head.version;
     exchange.response.fields.clear();
     exchange.response.fields.extend(head.headers).expect("a head is not that long");
+    if head.status == 101 {
+        keep_upgrade(head.headers, &mut exchange.response.fields);
+    }
     exchange.has_response = true;
     exchange.capture_response(frontend);
     let backend = exchange.backend.map(|at| &live.backends[at.0]);

@@ -145,6 +145,13 @@ impl Requests<'_> {
         self.answered(now, (connection, session), exchange);
     }
 
+    /// The body that was waited for has not come in time: no server hears of it.
+    pub(super) fn too_slow(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
+        let (connection, session) = client;
+        connection.close_after();
+        self.answer(now, asked, (connection, session), 408, Ended(b'c', b'R'));
+    }
+
     /// How long a client is held.
     fn tarpit(&self, session: &Session, exchange: &Exchange) -> Duration {
         let live = &self.shared.live;

@@ -25,12 +25,23 @@ pub(super) struct Seat {
     pub(super) sent: bool,
     /// Bytes have come since the exchange in hand began.
     pub(super) heard: bool,
-    /// One client alone may use it.
-    pub(super) private: bool,
+    /// Who may use it.
+    pub(super) users: Users,
     /// How often the server's address had changed before: from then on it is another server.
     pub(super) moved: u32,
     /// How often sessions of the server had been shut down before.
     pub(super) sheds: u32,
+}
+
+/// Who may use a server's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Users {
+    Everybody,
+    /// One client alone.
+    One,
+    /// The same, as what it is about to prove, or has proven, holds for all that comes on this
+    /// connection (NTLM, Negotiate).
+    Proven,
 }
 
 impl Seat {
@@ -47,10 +58,15 @@ impl Seat {
             stands: false,
             sent: false,
             heard: false,
-            private: false,
+            users: Users::Everybody,
             moved: 0,
             sheds: 0,
         }
+    }
+
+    /// One client alone may use it.
+    pub(super) fn is_private(&self) -> bool {
+        self.users != Users::Everybody
     }
 
     /// It has ended more than one exchange.

@@ -7,9 +7,10 @@ use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{ClientConnection, Connection, Misuse, Request, ServerConnection};
 use smallvec::SmallVec;
 
+use crate::http::credentials;
 use crate::http::exchange::{Exchange, Stage, Up};
 use crate::http::pump;
-use crate::http::seat::Seat;
+use crate::http::seat::{Seat, Users};
 
 /// Begins the exchange on a connection that stands and is free.
 ///
@@ -24,17 +25,17 @@ pub(super) fn begin(
     socket: SocketId,
 ) -> Result<(), Misuse> {
     let stream = server.open().expect("a connection that is free takes a request");
-    let mut added: SmallVec<[(&str, &[u8]); 3]> = SmallVec::new();
+    let mut added: SmallVec<[(&str, &[u8]); 2]> = SmallVec::new();
     if exchange.mode.is_some_and(|mode| mode != HttpMode::KeepAlive) {
         added.push(("Connection", b"close"));
-    }
-    if !exchange.upgrade.is_empty() {
-        added.push(("Upgrade", &exchange.upgrade[..]));
     }
     if exchange.takes_trailers {
         added.push(("TE", b"trailers"));
     }
     let fields = exchange.request.fields.as_headers();
+    if credentials::proves_connection(fields) {
+        seat.users = Users::Proven;
+    }
     let head = Request {
         added: &added,
         expects_continue: exchange.expects_continue,

@@ -20,7 +20,7 @@ use crate::checks::Observation;
 use crate::counters::Counter;
 use crate::queues::Queues;
 use crate::shared::Shared;
-use crate::upstream::{Client, Destination};
+use crate::upstream::{Client, Destination, is_exhaustion};
 
 impl Tcp {
     /// A server is to be chosen.
@@ -341,15 +341,6 @@ fn redispatches(backend: &Backend, session: &Session) -> bool {
             last > 0 && attempts % last == 0
         }
     }
-}
-
-/// Descriptors or memory are used up here, which is not the server's fault.
-fn is_exhaustion(error: &io::Error) -> bool {
-    const EMFILE: i32 = 24;
-    const ENFILE: i32 = 23;
-    const ENOMEM: i32 = 12;
-    const EADDRNOTAVAIL: i32 = 99;
-    matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOMEM | EADDRNOTAVAIL))
 }
 
 /// Before the same server is asked again (HAProxy's manual, `retries`).

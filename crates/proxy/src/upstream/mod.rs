@@ -1,5 +1,7 @@
 //! What both kinds of relays need in order to reach a server.
 
+use std::io;
+
 mod destination;
 mod header;
 mod tls;
@@ -7,3 +9,12 @@ mod tls;
 pub use destination::probes;
 pub(crate) use destination::{Client, Destination, Opening, endpoint, is_mapped};
 pub(crate) use tls::client_tls;
+
+/// Descriptors, memory or ports are used up here, which is not the server's fault.
+pub(crate) fn is_exhaustion(error: &io::Error) -> bool {
+    const EMFILE: i32 = 24;
+    const ENFILE: i32 = 23;
+    const ENOMEM: i32 = 12;
+    const EADDRNOTAVAIL: i32 = 99;
+    matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOMEM | EADDRNOTAVAIL))
+}

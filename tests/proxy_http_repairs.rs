@@ -1,0 +1,214 @@
+//! What has gone wrong between a client and a server once.
+
+use std::cell::Cell;
+use std::io::Write;
+
+use fulmar_proxy::Counter;
+use fulmar_tests::relay::Table;
+use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
+
+fn table(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
+    let servers: String =
+        (0..origins.len()).map(|at| format!("  server s{at} ORIGIN{at}\n")).collect();
+    written(frontend, &format!("{backend}\n{servers}"), origins)
+}
+
+fn written(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
+    let text = format!(
+        "defaults\n  mode http\n  timeout connect 500ms\n  timeout client 5s\n  timeout server 5s\n\
+         frontend fe\n  bind 127.0.0.1:0\n  default_backend be\n{frontend}\n\
+         backend be\n{backend}\n"
+    );
+    Table::new(&text, origins)
+}
+
+/// A server that knows a client by its connection, as NTLM has it.
+fn knows_connections(scheme: &'static str) -> Scripted {
+    let mut known = Vec::new();
+    Scripted::new(move |heard: &Heard| {
+        if heard.field("authorization").is_some() {
+            known.push(heard.connection);
+        }
+        let asks = format!("WWW-Authenticate: {scheme}\r\n");
+        match known.contains(&heard.connection) {
+            true => ok(b"hello alice"),
+            false => vec![Step::Send(answer("401 Unauthorized", &asks, b""))],
+        }
+    })
+}
+
+#[test]
+fn a_connection_that_proves_who_its_client_is_is_nobody_elses() {
+    for scheme in ["NTLM", "Negotiate", "negotiate abc="] {
+        let mut table = table(
+            "",
+            "  http-reuse always\n  balance roundrobin",
+            vec![knows_connections(scheme), knows_connections(scheme)],
+        );
+        assert_eq!(table.status("/"), 401);
+        let proves = format!("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: {scheme} x\r\n\r\n");
+        assert!(table.ask(&proves).contains("alice"));
+        let served: Vec<usize> = table.origins.iter().map(|it| it.requests.len()).collect();
+        assert!(served == [2, 0] || served == [0, 2], "one connection for both: {served:?}");
+        assert_eq!(table.status("/"), 200, "it stays the client's");
+        let first =
+            std::mem::replace(&mut table.stream, fulmar_tests::loops::client(table.address));
+        for _ in 0..4 {
+            assert_eq!(table.status("/"), 401, "nobody else is alice");
+        }
+        drop(first);
+        // Who proves it without being asked does so for the connection as well.
+        table.reconnect();
+        assert!(table.ask(&proves).contains("alice"));
+        let _first =
+            std::mem::replace(&mut table.stream, fulmar_tests::loops::client(table.address));
+        for _ in 0..4 {
+            assert_eq!(table.status("/"), 401);
+        }
+    }
+}
+
+/// `option http-buffer-request` and `wait-for-body` are there to keep slow bodies from servers.
+#[test]
+fn a_body_that_is_waited_for_in_vain_ends_in_408() {
+    for (frontend, backend) in [
+        ("  option http-buffer-request\n  timeout http-request 100ms", ""),
+        ("  http-request wait-for-body time 100ms", ""),
+        ("", "  http-request wait-for-body time 100ms at-least 50"),
+    ] {
+        let mut table = table(
+            &format!("{frontend}\n  log 127.0.0.1:1 local0\n  option httplog"),
+            backend,
+            vec![Scripted::new(|_: &Heard| ok(b"x"))],
+        );
+        let slow = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nx";
+        let (got, ended) = table.talk(slow, |_| false);
+        let got = String::from_utf8(got).expect("text");
+        assert!(ended && got.starts_with("HTTP/1.1 408 "), "{got}");
+        assert!(got.contains("Connection: close\r\n"), "{got}");
+        assert_eq!(table.origins[0].accepted(), 0);
+        let log = table.log();
+        assert!(log.len() == 1 && log[0].contains(" 408 "), "{log:?}");
+        assert!(log[0].contains(" cR-- "), "{log:?}");
+    }
+}
+
+/// The first request has the only place; the other one's body comes in tiny chunks meanwhile.
+#[test]
+fn who_waits_holds_little_however_small_its_chunks_are() {
+    let script = |heard: &Heard| match heard.path() {
+        "/slow" => Vec::new(),
+        _ => ok(b"x"),
+    };
+    for frontend in ["", "  timeout tarpit 1m\n  http-request tarpit if { path /tarpit }"] {
+        let mut table = written(
+            frontend,
+            "  timeout queue 1m\n  server s ORIGIN0 maxconn 1",
+            vec![Scripted::new(script)],
+        );
+        let path = if frontend.is_empty() { "/queued" } else { "/tarpit" };
+        let mut first = fulmar_tests::loops::client(table.address);
+        first.write_all(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n").expect("room");
+        table.turn_until(|_, origins| origins[0].requests.len() == 1);
+        let head = format!("POST {path} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let body = "1\r\nx\r\n".repeat(CHUNKS) + "0\r\n\r\n";
+        let held = allocation_counter::measure(|| {
+            let turns = Cell::new(0);
+            send(&mut table, head.as_bytes(), &turns);
+            send(&mut table, body.as_bytes(), &turns);
+        });
+        assert!(held.bytes_current < 128 * 1024, "{} bytes", held.bytes_current);
+        if path == "/tarpit" {
+            continue;
+        }
+        table.origins[0].act(0, ok(b"slow"));
+        let got = table.ask("");
+        assert!(got.starts_with("HTTP/1.1 200 "), "{got}");
+        let heard = String::from_utf8_lossy(&table.origins[0].requests[1].body).into_owned();
+        assert_eq!(heard.matches('x').count(), CHUNKS, "nothing is lost");
+    }
+}
+
+/// Sends as much as there is room for, in some turns.
+fn send(table: &mut Table, bytes: &[u8], turns: &Cell<u32>) {
+    table.stream.write_all(bytes).expect("room");
+    turns.set(0);
+    table.turn_until(|_, _| turns.replace(turns.get() + 1) == 40);
+}
+
+/// Of a byte each.
+const CHUNKS: usize = 40_000;
+
+/// Two clients, one place: who has waited goes over the connection that is free now.
+#[test]
+fn who_has_waited_for_a_place_takes_the_connection_that_has_it() {
+    let script = |heard: &Heard| match heard.path() {
+        "/slow" => Vec::new(),
+        _ => ok(b"x"),
+    };
+    let mut table = written(
+        "",
+        "  http-reuse always\n  server s ORIGIN0 maxconn 1",
+        vec![Scripted::new(script)],
+    );
+    let mut first = fulmar_tests::loops::client(table.address);
+    first.write_all(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n").expect("room");
+    table.turn_until(|_, origins| origins[0].requests.len() == 1);
+    table.stream.write_all(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n").expect("room");
+    let live = std::sync::Arc::clone(&table.live);
+    table.turn_until(|_, _| live.backends[0].group.members()[0].sessions() == 1 && queued(&live));
+    table.origins[0].act(0, ok(b"slow"));
+    assert!(table.ask("").starts_with("HTTP/1.1 200 "));
+    assert_eq!(table.origins[0].accepted(), 1, "maxconn holds for connections too");
+}
+
+fn queued(live: &fulmar_proxy::Live) -> bool {
+    live.backends[0].counters[0].get(Counter::Queued) == 1
+}
+
+/// `Upgrade` is a field that rules see, change and take away as any other.
+#[test]
+fn rules_decide_about_upgrades() {
+    let asks = "GET /chat HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+    for (rule, expected) in [
+        ("del-header Upgrade", None),
+        ("set-header Upgrade other", Some("Upgrade: other\r\nConnection: Upgrade\r\n")),
+        (
+            "replace-header Upgrade (.*) my\\1",
+            Some("Upgrade: mywebsocket\r\nConnection: Upgrade\r\n"),
+        ),
+        (
+            "deny if !{ req.hdr_cnt(upgrade) 1 }",
+            Some("Upgrade: websocket\r\nConnection: Upgrade\r\n"),
+        ),
+    ] {
+        let mut table =
+            table(&format!("  http-request {rule}"), "", vec![Scripted::new(|_: &Heard| ok(b"x"))]);
+        assert!(table.ask(asks).starts_with("HTTP/1.1 200 "), "{rule}");
+        let heard = &table.origins[0].requests[0].head;
+        let expected = format!("GET /chat HTTP/1.1\r\nHost: h\r\n{}\r\n", expected.unwrap_or(""));
+        assert_eq!(*heard, expected, "{rule}");
+    }
+    let granted = Scripted::new(|_: &Heard| {
+        let head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
+        vec![Step::Send(head.as_bytes().to_vec())]
+    });
+    let mut table =
+        table("  http-response set-header X-Seen %[res.hdr(upgrade)]", "", vec![granted]);
+    let (got, _) = table.talk(asks, |got| got.ends_with(b"\r\n\r\n"));
+    let got = String::from_utf8(got).expect("text");
+    assert!(got.starts_with("HTTP/1.1 101 ") && got.contains("X-Seen: x\r\n"), "{got}");
+    assert_eq!(got.matches("Upgrade: x\r\n").count(), 1, "{got}");
+}
+
+#[test]
+fn what_a_coding_has_made_of_a_response_is_not_passed_for_the_response() {
+    for coding in ["gzip", "identity", "gzip, chunked"] {
+        let head = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\nabc");
+        let origin = Scripted::new(move |_: &Heard| {
+            vec![Step::Send(head.clone().into_bytes()), Step::Close]
+        });
+        let mut table = table("", "", vec![origin]);
+        assert_eq!(table.status("/"), 502, "{coding}");
+    }
+}
