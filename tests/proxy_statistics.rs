@@ -111,7 +111,7 @@ fn what_is_hidden_is_not_there() {
 fn nobody_changes_what_is_not_shown() {
     let live = live();
     let page = StatsPage { scope: vec!["shop".into()], ..page() };
-    let mut post = |backend: &str| {
+    let post = |backend: &str| {
         let body = format!("s=web1&b={backend}&action=maint");
         let asked = Asked { body: &body, may_change: true, ..Asked::default() };
         let answer = ask(&mut reports(&live), &page, "POST", "/stats", &asked);

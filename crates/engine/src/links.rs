@@ -27,6 +27,7 @@ mod handler;
 
 mod deadlines;
 mod splice;
+mod walk;
 
 pub use handler::Handler;
 
@@ -341,17 +342,6 @@ impl<C: Connection, T> Links<C, T> {
     /// The connection that has place `at` now.
     pub fn key(&self, at: u32) -> SocketId {
         self.slots.key(at)
-    }
-
-    /// All connections. Walks them: for ends and reports, not for a turn.
-    pub fn sockets(&self) -> Vec<SocketId> {
-        self.slots.keys().collect()
-    }
-
-    /// The same from an index of a socket on, in the order of indices: a walk that is done in parts
-    /// costs what one in one go does.
-    pub fn sockets_from(&self, index: u32) -> impl Iterator<Item = SocketId> {
-        self.slots.keys_from(index)
     }
 
     /// Takes in a connection that stands, on a layer or on the socket itself.
