@@ -16,7 +16,7 @@ from .servers import Program
 
 FULMAR, HAPROXY, NGINX = "fulmar", "haproxy", "nginx"
 PEERS = (HAPROXY, NGINX)
-FRONTENDS = ("http", "close", "splice", "tcp")
+FRONTENDS = ("http", "copy", "close", "splice", "tcp")
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Ports:
     """Where each frontend of a proxy listens."""
 
     http: int  # connections of servers are kept and shared
+    copy: int  # as `http`, and bodies are never spliced
     close: int  # one connection on each side for every request
     splice: int  # as `http`, and bodies may be spliced
     tcp: int  # bytes
@@ -32,7 +33,7 @@ class Ports:
     @staticmethod
     def free() -> Ports:
         """Ports that nobody listens on now."""
-        return Ports(*(free_port() for _ in range(5)))
+        return Ports(*(free_port() for _ in range(6)))
 
 
 class Proxy(Server):
@@ -130,6 +131,13 @@ frontend http
     bind 127.0.0.1:{ports.http} backlog 16384
     default_backend web
 
+frontend copy
+    bind 127.0.0.1:{ports.copy} backlog 16384
+    no option splice-auto
+    no option splice-request
+    no option splice-response
+    default_backend copied
+
 frontend close
     bind 127.0.0.1:{ports.close} backlog 16384
     option httpclose
@@ -147,6 +155,12 @@ frontend metrics
     http-request return status 404
 
 backend web
+    server one 127.0.0.1:{origin}
+
+backend copied
+    no option splice-auto
+    no option splice-request
+    no option splice-response
     server one 127.0.0.1:{origin}
 
 backend closing
@@ -211,6 +225,7 @@ http {{
     }}
     server {{
         listen 127.0.0.1:{ports.http} backlog=16384;
+        listen 127.0.0.1:{ports.copy} backlog=16384;
         listen 127.0.0.1:{ports.splice} backlog=16384;
         location / {{
             proxy_pass http://web;

@@ -232,7 +232,8 @@ SCENARIOS = {
         "TCP, server closes first", "tcp", headers=CLOSING, cpu=at_most_times(0.95),
         calls=at_most(13.3), per="connection")),
     "proxy-1m": scenario("long bodies", Case(
-        "1 MB bodies", "http", 16, "/1m", FILE_1M, cpu=at_most_times(0.8)), Case(
+        "1 MB bodies, copied by all", "copy", 16, "/1m", FILE_1M, cpu=at_most_times(0.8)), Case(
+        "1 MB bodies, as each does by itself", "http", 16, "/1m", FILE_1M), Case(
         "1 MB bodies, HAProxy splices", "splice", 16, "/1m", FILE_1M, peers=(HAPROXY,),
         cpu=at_most_times(1.0))),
     "proxy-latency": ("one client", latency),
