@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 
 use fulmar_haproxy::Frontend;
-use fulmar_rules::subject::{Fact, LogField, Payload, Variable};
-use fulmar_rules::{RequestHead, ResponseHead, Sample, Subject};
+use fulmar_rules::subject::{Fact, LogField};
+use fulmar_rules::{Sample, Subject};
 
 use super::ending::Ending;
 use super::subject::{View, text};
@@ -133,30 +133,6 @@ pub(super) fn is_early(frontend: &Frontend) -> bool {
 struct Ends(Cell<bool>);
 
 impl Subject for Ends {
-    fn request(&self) -> Option<&RequestHead> {
-        None
-    }
-
-    fn response(&self) -> Option<&ResponseHead> {
-        None
-    }
-
-    fn source(&self) -> Option<SocketAddr> {
-        None
-    }
-
-    fn destination(&self) -> Option<SocketAddr> {
-        None
-    }
-
-    fn payload(&self) -> Payload<'_> {
-        Payload { bytes: &[], complete: true }
-    }
-
-    fn variable(&self, _: &Variable) -> Option<Sample<'_>> {
-        None
-    }
-
     fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
         let early = match fact {
             Fact::Log(field) => matches!(
