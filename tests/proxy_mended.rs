@@ -348,3 +348,16 @@ fn who_is_refused_in_turn_goes_elsewhere_at_once() {
         assert!(redispatched || algorithm == "source", "{algorithm}: {log:?}");
     }
 }
+
+/// On a wildcard address nobody had asked for it, unless a condition of a few lines did.
+#[test]
+fn what_a_client_has_connected_to_is_known_wherever_it_is_asked_for() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind :0\n\
+         \x20 tcp-request content set-var(sess.there) dst\n  use_backend to_%[dst]\n\
+         backend to_127.0.0.1\n  mode http\n  balance hash dst\n\
+         \x20 http-request return status 200 content-type a/b lf-string \"%[var(sess.there)]\"\n"
+    );
+    let mut table = Table::new(&text, Vec::new());
+    assert_eq!(body(&get(&mut table, "/", "")), "127.0.0.1");
+}

@@ -37,6 +37,8 @@ pub struct Config {
     pub backends: Vec<Arc<Backend>>,
     /// Users, by the name of their list.
     pub userlists: Vec<Arc<Userlist>>,
+    /// Some line may ask what a client has connected to (`dst`, `%fi` and their like).
+    pub asks_destination: bool,
 }
 
 /// A backend: its place in [`Config::backends`].

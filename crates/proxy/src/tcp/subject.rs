@@ -59,10 +59,7 @@ impl<'a> View<'a> {
     /// What the client connected to: as it was told, or the only possibility.
     pub(super) fn connected_to(self) -> Option<SocketAddr> {
         let told = self.session.traits.as_ref().and_then(|it| it.destination);
-        told.or_else(|| {
-            let listening = self.shared.address_of(self.session.bind)?;
-            (!listening.ip().is_unspecified() && listening.port() != 0).then_some(listening)
-        })
+        told.or_else(|| self.shared.address_of(self.session.bind))
     }
 
     fn seen(self) -> Payload<'a> {
