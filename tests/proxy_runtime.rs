@@ -436,3 +436,30 @@ show backend
 show cli level
 show cli sockets
 operator;show cli level";
+
+/// Its commands were taken, and kept, for as long as it sent them.
+#[test]
+fn who_asks_and_does_not_read_has_to_wait() {
+    let ours = Ours::start(0);
+    let mut stream = UnixStream::connect(ours.folder.path().join("user.sock")).unwrap();
+    stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    stream.write_all(b"prompt\n").unwrap();
+    let flood = "help\n".repeat(10_000);
+    let mut sent = 0;
+    while sent < 64 << 20 {
+        match stream.write(flood.as_bytes()) {
+            Ok(n) => sent += n,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+                break;
+            }
+        }
+    }
+    assert!(sent < 4 << 20, "{sent} bytes of commands were taken");
+    // It is served as soon as it reads.
+    let mut read = vec![0; 1 << 20];
+    let mut left = 20 << 20;
+    while left > 0 {
+        left -= stream.read(&mut read).unwrap().min(left);
+    }
+}
