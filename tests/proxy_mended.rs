@@ -361,3 +361,33 @@ fn what_a_client_has_connected_to_is_known_wherever_it_is_asked_for() {
     let mut table = Table::new(&text, Vec::new());
     assert_eq!(body(&get(&mut table, "/", "")), "127.0.0.1");
 }
+
+/// In mode tcp its end was heard, and not looked at: it kept its place until its turn came.
+#[test]
+fn who_leaves_the_queue_of_mode_tcp_is_not_waited_for() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode tcp\n  bind 127.0.0.1:0\n  log stdout format raw local0\n\
+         \x20 log-format \"%b/%s %ts\"\n  default_backend be\n\
+         backend be\n  mode tcp\n  option abortonclose\n  server s ORIGIN0 maxconn 1\n"
+    );
+    for says_something in [false, true] {
+        let mut table = Table::new(&text, vec![Scripted::new(|_| Vec::new())]);
+        let live = Arc::clone(&table.live);
+        let group = &live.backends[0].group;
+        assert_eq!(group.try_place_at(0), Placement::Placed(0));
+        if says_something {
+            table.stream.write_all(b"hello\n").expect("room");
+        }
+        table.turn_until(|_, _| group.queued() == 1);
+        table.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
+        table.turn_until(|proxy, _| proxy.clients() == 0);
+        assert_eq!((group.queued(), table.log()), (0, vec!["be/<NOSRV> CQ".to_owned()]));
+        // Whoever has ended before it comes there does not even begin to wait.
+        table.reconnect();
+        table.stream.write_all(b"hello\n").expect("room");
+        table.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
+        table.turn_until(|proxy, _| proxy.clients() == 0);
+        assert_eq!((group.queued(), table.origins[0].accepted()), (0, 0));
+        group.leave(0);
+    }
+}
