@@ -22,6 +22,7 @@ mod lead;
 mod passing;
 mod queues;
 mod relay;
+mod secured;
 mod shared;
 
 mod upstream;
