@@ -22,9 +22,12 @@ use fulmar_tests::curl::Curl;
 use fulmar_tests::heard::{self, Gone, Heard};
 use fulmar_tests::http::Client;
 use fulmar_tests::https::{client_tls, layers, server_tls};
-use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, beside};
-use fulmar_tests::tests_in_every_loop;
+use fulmar_tests::loops::{
+    AppLoop, Bytewise, Edge, LISTENER, Loop, OneShot, OwnLoop, PollLoop, beside, side_by_side,
+};
 use fulmar_tests::tls_end::TlsPeer;
+use fulmar_tests::{in_every_loop, tests_in_every_loop};
+use fulmar_tls::{ClientTls, ServerTls};
 
 /// `/wait` waits for another thread; `/endless` never ends; everything else is answered.
 struct Waiting(Sender<Suspended>);
@@ -133,12 +136,30 @@ fn waiting_costs_nothing<L: Loop<Engine = Engine>>(tls: bool) {
     driver.turn_until(|driver| driver.engine().connections() == 0);
 }
 
-fn waiting_costs_nothing_over_tcp<L: Loop<Engine = Engine>>() {
-    waiting_costs_nothing::<L>(false);
+#[test]
+fn waiting_costs_nothing_over_tcp() {
+    fn check<L: Loop<Engine = Engine>>() {
+        waiting_costs_nothing::<L>(false);
+    }
+    in_every_loop!(check);
+    side_by_side(&[
+        ("poll, bytewise", check::<Bytewise<PollLoop<_>>>),
+        ("edge, bytewise", check::<Bytewise<AppLoop<_, Edge>>>),
+        ("one shot, bytewise", check::<Bytewise<AppLoop<_, OneShot>>>),
+    ]);
 }
 
-fn waiting_costs_nothing_over_tls<L: Loop<Engine = Engine>>() {
-    waiting_costs_nothing::<L>(true);
+#[test]
+fn waiting_costs_nothing_over_tls() {
+    fn check<L: Loop<Engine = Engine>>() {
+        waiting_costs_nothing::<L>(true);
+    }
+    in_every_loop!(check);
+    side_by_side(&[
+        ("poll, bytewise", check::<Bytewise<PollLoop<_>>>),
+        ("edge, bytewise", check::<Bytewise<AppLoop<_, Edge>>>),
+        ("one shot, bytewise", check::<Bytewise<AppLoop<_, OneShot>>>),
+    ]);
 }
 
 /// How a client goes away.
@@ -161,80 +182,110 @@ fn depart(stream: &mut Option<TcpStream>, how: Departure) {
 }
 
 /// Trap 9: a client goes away while we wait for something else.
-fn a_departure_wakes_a_few_times<L: Loop<Engine = Engine>>() {
-    let upload = "POST /wait HTTP/1.1\r\nHost: h\r\nContent-Length: 99999\r\n\r\nsome of it";
-    let cases = [
-        ("", "an idle connection"),
-        ("GET /x HTTP/1.1\r\nHo", "half a head"),
-        ("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n", "an answer that is owed"),
-        ("GET /wait HTTP/1.1\r\nHost: h\r\n\r\nGET /", "an answer that is owed, and more"),
-        (upload, "a body that is held up"),
-        ("GET /endless HTTP/1.1\r\nHost: h\r\n\r\n", "an answer that is not taken"),
-        ("nonsense\r\n\r\n", "an error that was told"),
-    ];
-    for (request, what) in cases {
-        for how in [Departure::Fin, Departure::Rst] {
-            let (mut driver, address, suspended) = start::<L>(None);
-            let mut stream = Some(TcpStream::connect(address).unwrap());
-            stream.as_mut().unwrap().write_all(request.as_bytes()).unwrap();
-            driver.turn_until(|driver| driver.engine().connections() == 1);
-            let one = request.contains("/wait").then(|| await_one(&mut driver, &suspended));
-            settle(&mut driver);
-            let before = driver.stats().events;
-            depart(&mut stream, how);
-            idle(&mut driver, Duration::from_millis(100));
-            let events = driver.stats().events - before;
-            assert!(events <= 3, "{what}, {how:?}: {events} wake-ups");
-            assert_quiet(&mut driver, Duration::from_millis(100));
-            let stays = how == Departure::Fin && (one.is_some() || request.contains("/endless"));
-            assert_eq!(driver.engine().connections(), usize::from(stays), "{what}, {how:?}");
-        }
+#[test]
+fn a_departure_wakes_a_few_times() {
+    fn check<L: Loop<Engine = Engine>>() {
+        let upload = "POST /wait HTTP/1.1\r\nHost: h\r\nContent-Length: 99999\r\n\r\nsome of it";
+        let cases = [
+            ("", "an idle connection"),
+            ("GET /x HTTP/1.1\r\nHo", "half a head"),
+            ("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n", "an answer that is owed"),
+            ("GET /wait HTTP/1.1\r\nHost: h\r\n\r\nGET /", "an answer that is owed, and more"),
+            (upload, "a body that is held up"),
+            ("GET /endless HTTP/1.1\r\nHost: h\r\n\r\n", "an answer that is not taken"),
+            ("nonsense\r\n\r\n", "an error that was told"),
+        ];
+        let departures = [Departure::Fin, Departure::Rst];
+        each(&cases, &departures, |(request, what), how| departs::<L>(request, what, how));
     }
+    in_every_loop!(check, at_full_speed);
+}
+
+/// Every case with every way to leave, at the same time: they only wait.
+fn each<A: Copy + Sync + Send, B: Copy + Sync + Send>(
+    cases: &[A],
+    ways: &[B],
+    check: impl Fn(A, B) + Sync,
+) {
+    std::thread::scope(|scope| {
+        for (case, way) in cases.iter().flat_map(|case| ways.iter().map(move |way| (case, way))) {
+            scope.spawn(|| check(*case, *way));
+        }
+    });
+}
+
+fn departs<L: Loop<Engine = Engine>>(request: &str, what: &str, how: Departure) {
+    let (mut driver, address, suspended) = start::<L>(None);
+    let mut stream = Some(TcpStream::connect(address).unwrap());
+    stream.as_mut().unwrap().write_all(request.as_bytes()).unwrap();
+    driver.turn_until(|driver| driver.engine().connections() == 1);
+    let one = request.contains("/wait").then(|| await_one(&mut driver, &suspended));
+    settle(&mut driver);
+    let before = driver.stats().events;
+    depart(&mut stream, how);
+    let stays = how == Departure::Fin && (one.is_some() || request.contains("/endless"));
+    driver.turn_until(|driver| driver.engine().connections() == usize::from(stays));
+    idle(&mut driver, Duration::from_millis(100));
+    let events = driver.stats().events - before;
+    assert!(events <= 3, "{what}, {how:?}: {events} wake-ups");
+    assert_quiet(&mut driver, Duration::from_millis(100));
+    assert_eq!(driver.engine().connections(), usize::from(stays), "{what}, {how:?}");
 }
 
 /// The same over TLS, where a FIN is no end unless TLS has said so before.
-fn a_departure_over_tls_wakes_a_few_times<L: Loop<Engine = Engine>>() {
-    let certs = Certs::new();
-    let upload = "POST /wait HTTP/1.1\r\nHost: h\r\nContent-Length: 99999\r\n\r\nsome of it";
-    let cases = [
-        ("", "an idle connection"),
-        ("GET /x HTTP/1.1\r\nHo", "half a head"),
-        ("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n", "an answer that is owed"),
-        (upload, "a body that is held up"),
-        ("GET /endless HTTP/1.1\r\nHost: h\r\n\r\n", "an answer that is not taken"),
-    ];
-    for (request, what) in cases {
-        for (how, says_so) in
-            [(Departure::Fin, true), (Departure::Fin, false), (Departure::Rst, false)]
-        {
-            let layers = layers(server_tls(&certs, Who::Server));
-            let (mut driver, address, suspended) = start::<L>(Some(layers));
-            let mut peer = TlsPeer::connect(&client_tls(&certs), address);
-            driver.turn_until(|_| {
-                peer.turn();
-                peer.end.established
-            });
-            peer.end.say(request.as_bytes());
-            peer.stream.write_all(&peer.end.take()).unwrap();
-            let one = request.contains("/wait").then(|| await_one(&mut driver, &suspended));
-            settle(&mut driver);
-            let before = driver.stats().events;
-            if says_so {
-                peer.end.layer.finish();
-                peer.stream.write_all(&peer.end.take()).unwrap();
-            }
-            let mut stream = Some(peer.stream);
-            depart(&mut stream, how);
-            idle(&mut driver, Duration::from_millis(100));
-            let events = driver.stats().events - before;
-            assert!(events <= 3, "{what}, {how:?}, {says_so}: {events} wake-ups");
-            assert_quiet(&mut driver, Duration::from_millis(100));
-            if how == Departure::Rst {
-                assert_eq!(driver.engine().connections(), 0, "{what}");
-            }
-            drop(one);
-        }
+#[test]
+fn a_departure_over_tls_wakes_a_few_times() {
+    fn check<L: Loop<Engine = Engine>>() {
+        let certs = Certs::new();
+        let upload = "POST /wait HTTP/1.1\r\nHost: h\r\nContent-Length: 99999\r\n\r\nsome of it";
+        let cases = [
+            ("", "an idle connection"),
+            ("GET /x HTTP/1.1\r\nHo", "half a head"),
+            ("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n", "an answer that is owed"),
+            (upload, "a body that is held up"),
+            ("GET /endless HTTP/1.1\r\nHost: h\r\n\r\n", "an answer that is not taken"),
+        ];
+        let ways = [(Departure::Fin, true), (Departure::Fin, false), (Departure::Rst, false)];
+        let ends = (server_tls(&certs, Who::Server), client_tls(&certs));
+        each(&cases, &ways, |(request, what), (how, says_so)| {
+            departs_over_tls::<L>(&ends, request, how, says_so, what);
+        });
     }
+    in_every_loop!(check, at_full_speed);
+}
+
+fn departs_over_tls<L: Loop<Engine = Engine>>(
+    (ours, theirs): &(ServerTls, ClientTls),
+    request: &str,
+    how: Departure,
+    says_so: bool,
+    what: &str,
+) {
+    let (mut driver, address, suspended) = start::<L>(Some(layers(ours.clone())));
+    let mut peer = TlsPeer::connect(theirs, address);
+    driver.turn_until(|_| {
+        peer.turn();
+        peer.end.established
+    });
+    peer.end.say(request.as_bytes());
+    peer.stream.write_all(&peer.end.take()).unwrap();
+    let one = request.contains("/wait").then(|| await_one(&mut driver, &suspended));
+    settle(&mut driver);
+    let before = driver.stats().events;
+    if says_so {
+        peer.end.layer.finish();
+        peer.stream.write_all(&peer.end.take()).unwrap();
+    }
+    let mut stream = Some(peer.stream);
+    depart(&mut stream, how);
+    if how == Departure::Rst {
+        driver.turn_until(|driver| driver.engine().connections() == 0);
+    }
+    idle(&mut driver, Duration::from_millis(100));
+    let events = driver.stats().events - before;
+    assert!(events <= 3, "{what}, {how:?}, {says_so}: {events} wake-ups");
+    assert_quiet(&mut driver, Duration::from_millis(100));
+    drop(one);
 }
 
 type Hearing = ServerEngine<Heard>;
@@ -346,13 +397,8 @@ fn a_child_inherits_nothing<L: Loop<Engine = Engine>>() {
 }
 
 tests_in_every_loop!(
-    at_any_pace: [
-        waiting_costs_nothing_over_tcp,
-        waiting_costs_nothing_over_tls,
-    ],
+    at_any_pace: [],
     at_full_speed: [
-        a_departure_wakes_a_few_times,
-        a_departure_over_tls_wakes_a_few_times,
         everyone_is_gone_when_a_server_ends,
         a_dropped_server_leaves_nothing_open,
         a_child_inherits_nothing,
