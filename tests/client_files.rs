@@ -49,7 +49,7 @@ fn server() -> Scripted {
     })
 }
 
-/// Where a transfer's body goes, and what came as data.
+/// Where a transfer's body goes, and how much came as data.
 type Places = Rc<RefCell<Vec<(TransferId, Arc<OwnedFd>, u64)>>>;
 
 /// Stores bodies that have a place in their files, at `offset`.
@@ -68,8 +68,9 @@ fn storing(places: Places, offset: u64) -> impl FnMut(&mut Context<'_>, Transfer
             }
             Event::Data(bytes) => {
                 let file = File::from(file.try_clone().expect("a descriptor"));
+                let received = context.progress(id).expect("it is running").received;
                 // What cannot be written is the kernel's to tell of later bytes.
-                let _ = file.write_all_at(bytes, offset + *written);
+                let _ = file.write_all_at(bytes, offset + received - bytes.len() as u64);
                 *written += bytes.len() as u64;
             }
             _ => {}
@@ -110,8 +111,10 @@ fn a_body_goes_into_its_file_byte_by_byte_right() {
             if len > 0 {
                 assert!(content(&file, 7, len) == CONTENT[..len], "{len}");
             }
-            // What came with the head was the application's to write.
-            assert!(recorder.body(id) == &CONTENT[..usize::try_from(written).unwrap()]);
+            // What came with the head was the application's to write, and the last byte.
+            let data = recorder.body(id);
+            assert_eq!((data.len() as u64, data.last()), (written, CONTENT[..len].last()));
+            assert!(CONTENT[..len].starts_with(&data[..data.len().saturating_sub(1)]));
             assert!(written >= len.min(1) as u64);
             if len == LEN {
                 assert!(written < 1_000_000, "{written} of {len} bytes were copied");
@@ -153,6 +156,51 @@ fn a_file_that_is_full_fails_its_transfer_and_no_other() {
         assert!(done.result.is_ok(), "{done:?}");
         assert!(content(&file, 0, LEN) == CONTENT[..]);
         assert_eq!(client.client.engine().connections(), 1, "the other is closed");
+    }
+    in_every_loop([check::<OwnLoop<_>>, check::<AppLoop<_>>, check::<AppLoop<_, Edge>>]);
+}
+
+/// What follows a body that went into its file belongs to nobody: least of all to who is next.
+#[test]
+fn what_follows_a_stored_body_is_seen() {
+    fn check<L: Loop<Engine = Client<Recorder>>>() {
+        let server = Scripted::with_connections(move |connection, stream, log| {
+            let mut from = BufReader::new(stream);
+            while let Some(mut asked) = Asked::read_head(&mut from)? {
+                asked.connection = connection;
+                let (head, body): (_, &[u8]) = match &*asked.target {
+                    "/long" => {
+                        ("HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n", &CONTENT[..300_000])
+                    }
+                    _ => ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", b"right"),
+                };
+                let is_long = body.len() > 5;
+                log.push(asked);
+                from.get_ref().write_all(head.as_bytes())?;
+                let (most, rest) = body.split_at(body.len() - 1);
+                from.get_ref().write_all(most)?;
+                let junk: &[u8] = if is_long {
+                    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"
+                } else {
+                    b""
+                };
+                from.get_ref().write_all(&[rest, junk].concat())?;
+            }
+            Ok(())
+        });
+        let places = Places::default();
+        let mut client = Alone::<L>::acting(storing(Rc::clone(&places), 0));
+        let file = temporary();
+        let long = client.get(&server.url("/long"), Options::default());
+        places.borrow_mut().push((long, Arc::clone(&file), 0));
+        client.run();
+        let done = client.recorder().ended(long);
+        assert!(done.result.is_ok() && done.excess, "{done:?}");
+        assert!(content(&file, 0, 300_000) == CONTENT[..300_000]);
+        let next = client.get(&server.url("/next"), Options::default());
+        client.run();
+        assert_eq!(client.recorder().body(next), b"right");
+        assert_eq!(server.connections(), 2);
     }
     in_every_loop([check::<OwnLoop<_>>, check::<AppLoop<_>>, check::<AppLoop<_, Edge>>]);
 }

@@ -6,14 +6,14 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 
-use fulmar_balance::{Placement, Weight};
+use fulmar_balance::{Health, Placement, Weight};
 use fulmar_haproxy::{BackendId, Environment, Options, Source, ThisMachine, load};
 use fulmar_proxy::Counter;
 use fulmar_tests::gateway::{Place, command};
 use fulmar_tests::loops::Loop;
 use fulmar_tests::process::{PATIENCE, eventually};
-use fulmar_tests::relay::Table;
-use fulmar_tests::scripted::{Scripted, Step};
+use fulmar_tests::relay::{Table, is_whole};
+use fulmar_tests::scripted::{self, Heard, Scripted, Step};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Timeouts that no test reaches.
@@ -255,4 +255,96 @@ fn a_queue_of_clients_that_nobody_can_serve_is_no_stack() {
         assert_eq!(group.queued(), 0);
     };
     little.spawn(body).expect("a thread").join().expect("its stack is large enough");
+}
+
+/// The server took the second request for one of the client that the header had named.
+#[test]
+fn a_connection_that_announces_a_client_is_not_used_for_another() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
+         \x20 http-request set-src req.hdr(x-from)\n  default_backend be\n\
+         backend be\n  mode http\n  server s ORIGIN0 send-proxy\n"
+    );
+    let mut table = Table::new(&text, vec![Scripted::new(|_| scripted::ok(b"fine"))]);
+    for from in ["192.0.2.1", "192.0.2.1", "192.0.2.2"] {
+        let answer = get(&mut table, "/", &format!("X-From: {from}\r\n"));
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    let heard = &table.origins[0].requests;
+    let connections: Vec<usize> = heard.iter().map(|heard| heard.connection).collect();
+    assert_eq!(connections, [0, 0, 1]);
+    assert!(heard[0].head.starts_with("PROXY TCP4 192.0.2.1 "), "{}", heard[0].head);
+    assert!(heard[2].head.starts_with("PROXY TCP4 192.0.2.2 "), "{}", heard[2].head);
+}
+
+/// They were taken for failures of the server's: their requests were sent to it again.
+#[test]
+fn sessions_that_are_shut_down_end_there() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
+         \x20 log stdout format raw local0\n  log-format \"%ST %ts\"\n  default_backend be\n\
+         backend be\n  mode http\n  retry-on all-retryable-errors\n  server s ORIGIN0 observe layer4\n"
+    );
+    for (is_down, letter) in [(false, 'K'), (true, 'D')] {
+        let script = |heard: &Heard| match heard.path() {
+            "/mute" => Vec::new(),
+            "/half" => {
+                vec![Step::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf".to_vec())]
+            }
+            _ => scripted::ok(b"fine"),
+        };
+        let mut table = Table::new(&text, vec![Scripted::new(script)]);
+        let live = Arc::clone(&table.live);
+        for (path, ended, what) in [("/mute", "HTTP/1.1 502", 'H'), ("/half", "HTTP/1.1 200", 'D')]
+        {
+            table.reconnect();
+            get(&mut table, "/", "");
+            assert!(get(&mut table, "/", "").ends_with("fine"), "over a connection that was used");
+            let before = table.origins[0].requests.len();
+            let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n");
+            table.stream.write_all(request.as_bytes()).expect("room");
+            table.turn_until(|_, origins| origins[0].requests.len() > before);
+            if path == "/half" {
+                let (got, _) = table.talk("", |got| got.ends_with(b"half"));
+                assert!(got.starts_with(b"HTTP/1.1 200"));
+            }
+            if is_down {
+                live.backends[0].group.set_health(0, Health::Down, fulmar_sys::now());
+            }
+            live.shed(BackendId(0), 0);
+            table.proxy.waker().wake();
+            let (got, is_over) = table.talk("", |got| path == "/mute" && is_whole(got));
+            assert!(is_over || got.starts_with(ended.as_bytes()), "{path}: {got:?}");
+            assert_eq!(table.origins[0].requests.len(), before + 1, "{path} was sent once");
+            let told = format!("{} {letter}{what}", &ended[9..]);
+            assert!(table.log().contains(&told), "{path}: {:?}", table.log());
+            live.backends[0].group.set_health(0, Health::Up, fulmar_sys::now());
+        }
+        let server = &live.backends[0].servers[0].counters[0];
+        assert_eq!(server.get(Counter::ResponseErrors), 0, "it is not the server's fault");
+    }
+}
+
+/// Mode http waited a second for a server that refuses, as if there was no other.
+#[test]
+fn who_is_refused_in_turn_goes_elsewhere_at_once() {
+    let gone = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
+    for (algorithm, retried) in [("roundrobin", "+1"), ("random", "+1"), ("source", "+3")] {
+        let text = format!(
+            "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n  log stdout format raw local0\n\
+             \x20 log-format \"%s %rc\"\n  default_backend be\n\
+             backend be\n  mode http\n  balance {algorithm}\n  option redispatch\n  retries 3\n\
+             \x20 timeout connect 20ms\n  server a {gone}\n  server b ORIGIN0\n"
+        );
+        let mut table = Table::new(&text, vec![Scripted::new(|_| scripted::ok(b"fine"))]);
+        for _ in 0..16 {
+            assert_eq!(table.status("/"), 200, "{algorithm}");
+            table.reconnect();
+        }
+        let log = table.log();
+        let of_the_other = |line: &&String| !["b 0", &format!("b {retried}")].contains(&&line[..]);
+        assert_eq!(log.iter().find(of_the_other), None, "{algorithm}: {log:?}");
+        let redispatched = log.iter().any(|line| line.ends_with(retried));
+        assert!(redispatched || algorithm == "source", "{algorithm}: {log:?}");
+    }
 }

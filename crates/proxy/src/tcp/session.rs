@@ -34,6 +34,8 @@ pub(super) struct Session {
     /// The server that was chosen; it has a place at it if `seated`.
     pub(super) target: Option<ServerId>,
     pub(super) seated: bool,
+    /// A rule named it.
+    pub(super) is_bound: bool,
     /// While it waits for a place.
     pub(super) ticket: Option<Box<Ticket>>,
     /// Attempts after the first.
@@ -230,6 +232,7 @@ impl Session {
             seated: false,
             ticket: None,
             retries: 0,
+            is_bound: false,
             redispatched: false,
             pending: Pending::default(),
             answer: None,
