@@ -131,7 +131,11 @@ impl<C: Connection, T> Link<C, T> {
                     lent.on.handle(lent.now, lent.socket, link, event);
                 }
                 Ok(None) => break,
-                Err(error) => self.fault = Some(Fault::Broke(error)),
+                Err(error) => {
+                    let link = (&mut self.connection, &mut self.data);
+                    lent.on.handle_fault(lent.now, lent.socket, link, input.bytes(), error);
+                    self.fault = Some(Fault::Broke(error));
+                }
             }
             if input.is_empty() && !input.has_eof() && !self.connection.has_event() {
                 break;
