@@ -14,6 +14,9 @@ use fulmar_host::Running;
 use fulmar_tests::process::{Process, eventually, peer};
 use tempfile::TempDir;
 
+#[path = "proxy_runtime/messages.rs"]
+mod messages;
+
 /// Frontends at Unix sockets of a folder, and servers that nobody asks for anything.
 fn text(folder: &Path, servers: usize) -> String {
     let folder = folder.display();
@@ -79,9 +82,13 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 impl Ours {
     fn start(servers: usize) -> Self {
+        Self::with(|folder| text(folder, servers))
+    }
+
+    fn with(text: impl Fn(&Path) -> String) -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
-        let source = fulmar_haproxy::Source::text("test.cfg", &text(folder.path(), servers));
+        let source = fulmar_haproxy::Source::text("test.cfg", &text(folder.path()));
         let environment = Environment::of_process();
         let loaded = load(&[source], &environment, &ThisMachine, &Default::default());
         let config = loaded.unwrap_or_else(|wrong| panic!("{wrong:?}")).config;
@@ -110,9 +117,13 @@ struct Theirs {
 
 impl Theirs {
     fn start() -> Self {
+        Self::with(|folder| text(folder, 0))
+    }
+
+    fn with(text: impl Fn(&Path) -> String) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("haproxy.cfg");
-        std::fs::write(&file, text(folder.path(), 0)).unwrap();
+        std::fs::write(&file, text(folder.path())).unwrap();
         let process = Process::start(peer("haproxy").arg("-db").arg("-f").arg(&file));
         let socket = folder.path().join("admin.sock");
         eventually("HAProxy answers", || UnixStream::connect(&socket).is_ok());

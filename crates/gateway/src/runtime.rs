@@ -18,6 +18,7 @@ mod commands;
 mod world;
 
 mod certificates;
+mod errors;
 mod frontends;
 mod servers;
 mod sessions;

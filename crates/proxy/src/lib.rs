@@ -31,6 +31,7 @@ mod tcp;
 
 mod journal;
 mod limit;
+mod malformed;
 mod orders;
 mod services;
 
@@ -45,6 +46,7 @@ pub use http::{Attempt, Explanation, Failure, GivenUp, Tried};
 pub use journal::{Journal, Severity};
 pub use limit::Limit;
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
+pub use malformed::{LastMalformed, Malformed};
 pub use orders::{Answer, Hearer, Order, Orders, PORTION, SessionView};
 pub use services::{Page, Services};
 pub use shared::BindId;
