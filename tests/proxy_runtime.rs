@@ -16,6 +16,8 @@ use tempfile::TempDir;
 
 #[path = "proxy_runtime/messages.rs"]
 mod messages;
+#[path = "proxy_runtime/states.rs"]
+mod states;
 
 /// Frontends at Unix sockets of a folder, and servers that nobody asks for anything.
 fn text(folder: &Path, servers: usize) -> String {
@@ -74,6 +76,8 @@ backend raw
 struct Ours {
     folder: TempDir,
     running: Option<Running<()>>,
+    /// What it said at its start.
+    warnings: Vec<String>,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -93,12 +97,11 @@ impl Ours {
         let loaded = load(&[source], &environment, &ThisMachine, &Default::default());
         let config = loaded.unwrap_or_else(|wrong| panic!("{wrong:?}")).config;
         let gateway = Gateway::open(config, Options::default()).unwrap();
-        Self { folder, running: Some(gateway.start().unwrap()), _alone: alone }
+        let warnings = gateway.warnings().map(str::to_owned).collect();
+        Self { folder, running: Some(gateway.start().unwrap()), warnings, _alone: alone }
     }
-}
 
-impl Drop for Ours {
-    fn drop(&mut self) {
+    fn stop(&mut self) {
         if let Some(running) = self.running.take() {
             running.stop();
             let ended = running.join();
@@ -106,6 +109,12 @@ impl Drop for Ours {
                 ended.unwrap();
             }
         }
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -127,6 +136,7 @@ impl Theirs {
         let process = Process::start(peer("haproxy").arg("-db").arg("-f").arg(&file));
         let socket = folder.path().join("admin.sock");
         eventually("HAProxy answers", || UnixStream::connect(&socket).is_ok());
+        talk(folder.path(), "admin", &["show version\n"]); // once all sockets are there
         Self { folder, _process: process }
     }
 }

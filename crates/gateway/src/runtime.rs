@@ -28,4 +28,5 @@ mod show;
 pub(crate) use certificates::Certificates;
 pub use engine::Runtime;
 pub(crate) use listen::{Consoles, listens};
+pub(crate) use servers::check_status;
 pub use world::World;

@@ -33,6 +33,7 @@ mod journal;
 mod limit;
 mod malformed;
 mod orders;
+mod restore;
 mod services;
 
 pub use balancing::hasher;
@@ -48,6 +49,7 @@ pub use limit::Limit;
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
 pub use malformed::{LastMalformed, Malformed};
 pub use orders::{Answer, Hearer, Order, Orders, PORTION, SessionView};
+pub use restore::Restored;
 pub use services::{Page, Services};
 pub use shared::BindId;
 pub use upstream::probes;
