@@ -12,7 +12,8 @@ mod server;
 use std::sync::Arc;
 
 pub use backend::{
-    Algorithm, Backend, BackendTimeouts, CookieInsert, CookieMode, HashFunction, HashKind, Stick,
+    Algorithm, Backend, BackendTimeouts, CookieInsert, CookieMode, HashFunction, HashKind,
+    StateSource, Stick,
 };
 pub use bind::{Bind, BindAddress, BindCertificate, BindTls, ClientVerify, TlsVersion};
 pub use frontend::{

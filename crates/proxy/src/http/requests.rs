@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
 use fulmar_haproxy::BackendId;
 use fulmar_proto::{
-    BodyLen, ClientConnection, Connection, Event, Headers, Piped, Request, Server,
+    BodyLen, ClientConnection, Connection, Event, Headers, PeerError, Piped, Request, Server,
     ServerConnection, StreamId,
 };
 use fulmar_semantics::proxy_protocol::Header;
@@ -20,6 +20,7 @@ use crate::http::exchange::{Exchange, Stage};
 use crate::http::pump;
 use crate::http::seat::Seat;
 use crate::http::session::Session;
+use crate::malformed::{self, Parties, Way};
 use crate::passing::{PIECE_SIZE_MIN, Toward, may_pass};
 use crate::secured::Tls;
 use crate::shared::Shared;
@@ -264,6 +265,24 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
 
     fn handle_piped(&mut self, _: Instant, socket: SocketId, client: Client<'_>, piped: Piped) {
         self.piped(socket, client, piped);
+    }
+
+    fn handle_fault(
+        &mut self,
+        now: Instant,
+        _: SocketId,
+        (_, session): Client<'_>,
+        message: &[u8],
+        error: PeerError,
+    ) {
+        let exchange = session.exchange.as_deref();
+        let parties = Parties {
+            source: session.source(),
+            frontend: session.bind().frontend,
+            backend: exchange.and_then(|it| it.backend).map(|id| id.0),
+            server: exchange.and_then(|it| it.server),
+        };
+        malformed::keep(now, self.shared, Way::Request, parties, (message, error));
     }
 
     fn handle_timer(&mut self, now: Instant, socket: SocketId, client: Client<'_>) {
