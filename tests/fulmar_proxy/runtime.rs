@@ -13,9 +13,7 @@ use fulmar_host::Running;
 use fulmar_tests::process::{Process, eventually, peer};
 use tempfile::TempDir;
 
-#[path = "proxy_runtime/messages.rs"]
 mod messages;
-#[path = "proxy_runtime/states.rs"]
 mod states;
 
 /// Frontends at Unix sockets of a folder, and servers that nobody asks for anything.
