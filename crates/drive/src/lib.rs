@@ -15,12 +15,13 @@ pub mod reactor;
 
 mod accept;
 mod connect;
-mod direct;
+mod executor;
 mod load;
 mod pipe;
 mod portions;
 mod receive;
 mod splice;
+mod steps;
 mod transmit;
 
 mod watch;

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, Engine, ListenerId, SocketId};
 use fulmar_proto::{Abilities, Block, Signals};
-use fulmar_sys::{self as sys, PollEntry};
+use fulmar_sys::{self as sys, PollEntry, Ring};
 
 use crate::changes::{Change, Changes};
-use crate::direct::Op;
 use crate::epoll::Epoll;
+use crate::executor::{Executor, Op};
 use crate::listener::{Listener, Prediction};
 use crate::pipe::Pipe;
 use crate::poll::Poll;
@@ -51,10 +51,12 @@ pub struct Reactor<E, S> {
     pub(crate) later: Vec<SocketId>, // sockets with a new transmit
     pub(crate) loads: Vec<SocketId>, // sockets whose next bytes are in a file, and have to be seen
     pub(crate) fresh: Vec<SocketId>, // sockets that the selector does not know yet
+    pub(crate) executor: Executor,
     pub(crate) receives: Vec<Op>,
     pub(crate) sends: Vec<Op>,
     pub(crate) block: Block, // every receive of a turn goes here; idle sockets keep nothing
     pub(crate) buffer: Vec<u8>, // short transmits, side by side
+    closing: Vec<OwnedFd>,   // to be closed at the end of the turn, in one list
     pub(crate) pipe: Option<Pipe>, // made when the first bytes go into a file
     pub(crate) throttle: Option<Box<Throttle>>,
     pub(crate) abilities: Abilities,
@@ -105,10 +107,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             later: Vec::new(),
             loads: Vec::new(),
             fresh: Vec::new(),
+            executor: Executor::Direct,
             receives: Vec::new(),
             sends: Vec::new(),
             block: Block::new(BLOCK_SIZE),
             buffer: Vec::new(),
+            closing: Vec::new(),
             pipe: None,
             throttle: None,
             abilities: Abilities::NATIVE,
@@ -161,9 +165,15 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let now = sys::now();
         let out = act(&mut self.engine, now);
         self.act(now);
+        self.executor.close(&mut self.closing);
         self.watch_fresh(now);
         self.tell_deadline(now);
         out
+    }
+
+    /// Has lists of operations done in a ring from now on.
+    pub fn set_ring(&mut self, ring: Ring) {
+        self.executor = Executor::Ring(Box::new(ring));
     }
 
     /// Has every call do less than it could, from now on: for tests.
@@ -253,6 +263,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.sending.append(&mut self.later);
         self.flush(now);
         self.act(now); // what sending led to; what it wants sent waits for the next turn
+        self.executor.close(&mut self.closing);
         self.watch_fresh(now);
         if self.trim_at.is_some_and(|time| time <= now) {
             self.give_memory_back();
@@ -344,7 +355,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Action::Load { socket } => self.loads.push(socket),
             Action::Close { socket } => {
                 if let Some(socket) = self.sockets.remove(socket) {
-                    self.selector.retire(socket.fd);
+                    match &self.executor {
+                        Executor::Ring(_) if S::CLOSES => self.closing.push(socket.fd),
+                        _ => self.selector.retire(socket.fd),
+                    }
                     if self.sockets.shrink() && self.trim_at.is_none() {
                         self.trim_at = Some(now + TRIM_AFTER);
                     }
@@ -557,6 +571,7 @@ impl<E: Engine> Reactor<E, Changes> {
 impl<E, S> Drop for Reactor<E, S> {
     fn drop(&mut self) {
         self.sockets.drain().for_each(|socket| sys::close(socket.fd));
+        self.closing.drain(..).for_each(sys::close);
         self.listeners.drain(..).flatten().for_each(|listener| sys::close(listener.fd));
         self.pipe.take().into_iter().for_each(Pipe::close);
         self.foreign.close();

@@ -7,7 +7,6 @@
 
 use std::fmt;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
 use bytes::BytesMut;
@@ -49,18 +48,18 @@ impl Ring {
     /// An empty receive finishes at once with `EAGAIN`, and a close in silence.
     fn try_out(&mut self) -> io::Result<()> {
         let (one, other) = std::os::unix::net::UnixStream::pair()?;
-        let mut found = None;
+        let mut found = [Ok(0)];
         let mut nothing = BytesMut::with_capacity(1);
-        self.receive(1, 1, |_| (one.as_fd(), 1), &mut nothing, |_, result| found = Some(result));
-        match found {
-            Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
-            found => return Err(unfit("RECV", &found)),
+        let note = |found: &mut io::Result<usize>, result| *found = result;
+        self.receive(&mut found, 1, &mut nothing, |_| (one.as_fd(), 1), note);
+        match &found {
+            [Err(error)] if error.kind() == io::ErrorKind::WouldBlock => {}
+            found => return Err(unfit("RECV", found)),
         }
-        let mut found = None;
-        self.send(1, |_| (one.as_fd(), b"x", false), |_, result| found = Some(result));
-        match found {
-            Some(Ok(1)) => {}
-            found => return Err(unfit("SEND", &found)),
+        self.send(&mut found, |_| (one.as_fd(), b"x", false), note);
+        match &found {
+            [Ok(1)] => {}
+            found => return Err(unfit("SEND", found)),
         }
         let fd = other.as_raw_fd();
         self.close(&mut vec![other.into()]);
@@ -71,60 +70,61 @@ impl Ring {
         }
     }
 
-    /// `recv(2)` for each of `len` entries: at most so many bytes as it says, and no more than
+    /// `recv(2)` for each entry of a list: at most so many bytes as `entry` says, and no more than
     /// `share`. What arrives lies behind the contents of `block`, one after the other, which has
-    /// room for all of them; `done` hears of each in order.
+    /// room for all of it; `done` is told what came of each, in order.
     ///
     /// # Panics
-    /// If `len` is more than [`RING_LEN_MAX`], or `block` has less room than `len * share`.
-    pub fn receive<'f>(
+    /// If there are more than [`RING_LEN_MAX`], or `block` has less room than `share` for each.
+    pub fn receive<'f, T>(
         &mut self,
-        len: usize,
+        list: &mut [T],
         share: usize,
-        entry: impl Fn(usize) -> (BorrowedFd<'f>, usize),
         block: &mut BytesMut,
-        mut done: impl FnMut(usize, io::Result<usize>),
+        entry: impl Fn(&T) -> (BorrowedFd<'f>, usize),
+        mut done: impl FnMut(&mut T, io::Result<usize>),
     ) {
         let mut results = [0; RING_LEN_MAX];
-        let room = &mut block.spare_capacity_mut()[..len * share];
-        for (at, piece) in room.chunks_exact_mut(share.max(1)).enumerate() {
-            let (fd, max) = entry(at);
-            let piece = &mut piece[..max.min(share)];
+        let results = &mut results[..list.len()];
+        let room = &mut block.spare_capacity_mut()[..list.len() * share];
+        for (at, of) in list.iter().enumerate() {
+            let (fd, max) = entry(of);
+            let piece = &mut room[at * share..][..max.min(share)];
             let size = u32::try_from(piece.len()).unwrap_or(u32::MAX);
             let receive = opcode::Recv::new(Fd(fd.as_raw_fd()), piece.as_mut_ptr().cast(), size);
             self.push(receive.flags(libc::MSG_DONTWAIT).build().user_data(at as u64));
         }
-        let answers = self.enter(&mut results[..len]);
-        assert_eq!(answers, len, "a receive was not finished when io_uring_enter returned");
+        let answers = self.enter(results);
+        assert_eq!(answers, list.len(), "a receive was not finished when io_uring_enter returned");
         let mut end = 0;
-        for (at, result) in results[..len].iter().enumerate() {
-            let result = outcome(*result);
-            enter_operation(Operation::recv, is_again(&result));
+        for (at, (of, result)) in list.iter_mut().zip(results).enumerate() {
+            let result = outcome(Operation::recv, *result);
             if let Ok(n) = result {
-                move_down(room, at * share, end, n);
+                room.copy_within(at * share..at * share + n, end);
                 end += n;
             }
+            done(of, result);
         }
         // SAFETY: every receive has written the bytes that it told of, and they were moved side
         // by side to the front of the spare capacity.
         unsafe { block.set_len(block.len() + end) };
-        results[..len].iter().enumerate().for_each(|(at, result)| done(at, outcome(*result)));
     }
 
-    /// `send(2)` for each of `len` entries: its bytes, and whether more follows at once
-    /// (`MSG_MORE`). `done` hears how many have left, in order.
+    /// `send(2)` for each entry of a list: its bytes, and whether more follows at once
+    /// (`MSG_MORE`). `done` is told how many have left, in order.
     ///
     /// # Panics
-    /// If `len` is more than [`RING_LEN_MAX`].
-    pub fn send<'f>(
+    /// If there are more than [`RING_LEN_MAX`].
+    pub fn send<'f, T>(
         &mut self,
-        len: usize,
-        entry: impl Fn(usize) -> (BorrowedFd<'f>, &'f [u8], bool),
-        mut done: impl FnMut(usize, io::Result<usize>),
+        list: &mut [T],
+        entry: impl Fn(&T) -> (BorrowedFd<'f>, &'f [u8], bool),
+        mut done: impl FnMut(&mut T, io::Result<usize>),
     ) {
         let mut results = [0; RING_LEN_MAX];
-        for (at, result) in results[..len].iter_mut().enumerate() {
-            let (fd, bytes, more) = entry(at);
+        let results = &mut results[..list.len()];
+        for (at, (of, result)) in list.iter().zip(results.iter_mut()).enumerate() {
+            let (fd, bytes, more) = entry(of);
             let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
             let more = if more { MORE } else { 0 };
             let flags = libc::MSG_DONTWAIT | libc::MSG_WAITALL | NO_SIGNAL | more;
@@ -132,11 +132,9 @@ impl Ring {
             *result = i32::try_from(size).unwrap_or(i32::MAX); // silence means all of it
             self.push(send.build().flags(Flags::SKIP_SUCCESS).user_data(at as u64));
         }
-        self.enter(&mut results[..len]);
-        for (at, result) in results[..len].iter().enumerate() {
-            let result = outcome(*result);
-            enter_operation(Operation::send, is_again(&result));
-            done(at, result);
+        self.enter(results);
+        for (of, result) in list.iter_mut().zip(results) {
+            done(of, outcome(Operation::send, *result));
         }
     }
 
@@ -189,19 +187,12 @@ impl Ring {
     }
 }
 
-/// Bytes that have arrived at `from` are moved to `to`, which is not behind it.
-fn move_down(room: &mut [MaybeUninit<u8>], from: usize, to: usize, len: usize) {
-    if from != to {
-        room.copy_within(from..from + len, to);
-    }
-}
-
-fn outcome(result: i32) -> io::Result<usize> {
-    usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
-}
-
-fn is_again(result: &io::Result<usize>) -> bool {
-    matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+/// What an operation has answered; it is entered in the ledger.
+fn outcome(operation: Operation, result: i32) -> io::Result<usize> {
+    let result = usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
+    let again = matches!(&result, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+    enter_operation(operation, again);
+    result
 }
 
 fn unfit(operation: &str, found: &dyn fmt::Debug) -> io::Error {
@@ -227,38 +218,45 @@ mod tests {
         (near, listener.accept().unwrap().0)
     }
 
+    /// Receives at most 512 bytes from each.
+    fn receive(
+        ring: &mut Ring,
+        from: &[&TcpStream],
+        block: &mut BytesMut,
+    ) -> Vec<io::Result<usize>> {
+        let mut list: Vec<_> = from.iter().map(|it| (it.as_fd(), Ok(0))).collect();
+        ring.receive(&mut list, 512, block, |it| (it.0, 512), |it, result| it.1 = result);
+        list.into_iter().map(|it| it.1).collect()
+    }
+
     #[test]
     fn a_list_is_one_call_and_its_operations_are_counted_apart() {
         let mut ring = Ring::new().unwrap();
         let pairs: Vec<_> = (0..RING_LEN_MAX).map(|_| pair()).collect();
         let before = Ledger::here();
         let bytes = [7; 100];
+        let mut sends: Vec<_> = pairs.iter().enumerate().collect();
         let mut sent = 0;
         ring.send(
-            pairs.len(),
-            |at| (pairs[at].0.as_fd(), &bytes[..=at], false),
-            |at, n| {
-                assert_eq!(n.unwrap(), at + 1);
+            &mut sends,
+            |(at, (near, _))| (near.as_fd(), &bytes[..=*at], false),
+            |(at, _), n| {
+                assert_eq!(n.unwrap(), *at + 1);
                 sent += 1;
             },
         );
         let mut block = BytesMut::with_capacity(64 * 1024);
         block.extend_from_slice(b"before");
-        let mut received = Vec::new();
-        let mut receive = |ring: &mut Ring, block: &mut BytesMut| {
-            received.clear();
-            let done = |_, n: io::Result<usize>| received.push(n.map_err(|error| error.kind()));
-            ring.receive(pairs.len(), 512, |at| (pairs[at].1.as_fd(), 512), block, done);
-            received.clone()
-        };
-        let first = receive(&mut ring, &mut block);
-        assert_eq!(first, (1..=RING_LEN_MAX).map(Ok).collect::<Vec<_>>());
-        let all: usize = (1..=RING_LEN_MAX).sum();
+        let fars: Vec<_> = pairs.iter().map(|(_, far)| far).collect();
+        let first = receive(&mut ring, &fars, &mut block);
+        let all: usize = first.into_iter().map(Result::unwrap).sum();
+        assert_eq!(all, (1..=RING_LEN_MAX).sum());
         assert!(block.len() == 6 + all && block.starts_with(b"before"), "side by side");
         assert!(block[6..].iter().all(|byte| *byte == 7));
         block.clear();
-        let second = receive(&mut ring, &mut block);
-        assert!(second.iter().all(|it| *it == Err(io::ErrorKind::WouldBlock)), "nobody waits");
+        let second = receive(&mut ring, &fars, &mut block);
+        let again = |it: io::Result<usize>| it.unwrap_err().kind() == io::ErrorKind::WouldBlock;
+        assert!(second.into_iter().all(again), "nobody waits");
         let made = Ledger::here() - before;
         assert_eq!((sent, made.count(Call::io_uring_enter).calls, made.total()), (64, 3, 3));
         assert_eq!(made.operation(Operation::send).calls, 64);
@@ -269,16 +267,12 @@ mod tests {
     #[test]
     fn the_end_and_a_failure_are_told_as_by_recv_itself() {
         let mut ring = Ring::new().unwrap();
-        let ((ended, near), (reset, far)) = (pair(), pair());
+        let ((ended, near), (reset, mut far)) = (pair(), pair());
         drop(ended);
-        far.set_nonblocking(true).unwrap();
-        (&far).write_all(b"never read").unwrap();
+        far.write_all(b"never read").unwrap();
         drop(reset); // with bytes that nobody has read: a reset
-        let mut block = BytesMut::with_capacity(1024);
-        let mut found = Vec::new();
-        let fds = [near.as_fd(), far.as_fd()];
-        // The reset is there as soon as the other end is closed: loopback knows no delay.
-        ring.receive(2, 512, |at| (fds[at], 512), &mut block, |_, n| found.push(n));
+        // Both are there as soon as the other end is closed: loopback knows no delay.
+        let found = receive(&mut ring, &[&near, &far], &mut BytesMut::with_capacity(1024));
         assert_eq!(found[0].as_ref().unwrap(), &0);
         assert_eq!(found[1].as_ref().unwrap_err().kind(), io::ErrorKind::ConnectionReset);
     }
@@ -288,16 +282,13 @@ mod tests {
         let mut ring = Ring::new().unwrap();
         let (near, mut far) = pair();
         let bytes = vec![1; 32 << 20];
-        let mut send = || {
-            let mut found = None;
-            ring.send(1, |_| (near.as_fd(), &bytes, false), |_, n| found = Some(n));
-            found.unwrap()
-        };
         let mut sent = 0;
         let full = loop {
-            match send() {
-                Ok(n) => sent += n, // the receiving side may have taken some meanwhile
-                Err(error) => break error,
+            let mut list = [Ok(0)];
+            ring.send(&mut list, |_| (near.as_fd(), &bytes, false), |it, n| *it = n);
+            match list {
+                [Ok(n)] => sent += n, // the receiving side may have taken some meanwhile
+                [Err(error)] => break error,
             }
             assert!(sent < bytes.len(), "nobody reads, and nothing is ever full");
         };
