@@ -3,18 +3,20 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fulmar_engine::{ListenerId, SocketId};
 use fulmar_sys::{self as sys, EpollEvent, Events};
 
 use crate::selector::{Interest, Ready, Selector, Tag, Until, Waiter};
+use crate::spin::{Habit, Polled, Spin};
 
 /// Edge-triggered epoll for connections, level-triggered for listeners and foreign descriptors.
 #[derive(Debug)]
 pub struct Epoll {
     fd: OwnedFd,
     deadline: Option<Instant>,
+    habit: Option<Habit>,
     events: Box<[EpollEvent; EVENTS_LEN]>,
 }
 
@@ -26,16 +28,53 @@ impl Epoll {
     /// is [`crate::Poll`].
     pub fn new() -> io::Result<Self> {
         let events = Box::new([EpollEvent::EMPTY; EVENTS_LEN]);
-        Ok(Self { fd: sys::epoll_create()?, deadline: None, events })
+        Ok(Self { fd: sys::epoll_create()?, deadline: None, habit: None, events })
+    }
+
+    /// Polls before sleeping from now on, or does not.
+    pub fn set_spin(&mut self, spin: Spin) {
+        self.habit = Habit::new(spin);
+    }
+
+    fn wait_for(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        match sys::epoll_wait(self.fd.as_fd(), &mut self.events[..], timeout) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
+            result => result,
+        }
+    }
+
+    /// As [`Epoll::wait_for`], and sleeps only if nothing comes while it polls.
+    fn spin(&mut self, mut habit: Habit, timeout: Option<Duration>) -> io::Result<usize> {
+        let start = sys::now();
+        let budget = habit.budget().map_or(Duration::ZERO, |it| it.min(timeout.unwrap_or(it)));
+        let (mut n, mut spun) = (0, Duration::ZERO);
+        while n == 0 && spun < budget {
+            n = self.wait_for(Some(Duration::ZERO))?;
+            if n == 0 {
+                sys::sched_yield(); // or whoever shares this core has to wait for us
+                spun = sys::now().saturating_duration_since(start);
+            }
+        }
+        let polled = match (budget, n) {
+            (Duration::ZERO, _) => Polled::No,
+            (_, 0) => Polled::InVain(spun),
+            _ => Polled::Found,
+        };
+        if n == 0 {
+            n = self.wait_for(timeout.map(|timeout| timeout.saturating_sub(spun)))?;
+        }
+        habit.learn(sys::now().saturating_duration_since(start), polled);
+        self.habit = Some(habit);
+        Ok(n)
     }
 }
 
 impl Waiter for Epoll {
     fn wait(&mut self, now: Instant, until: Until) -> io::Result<usize> {
         let timeout = until.timeout(now, self.deadline);
-        match sys::epoll_wait(self.fd.as_fd(), &mut self.events[..], timeout) {
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
-            result => result,
+        match self.habit {
+            Some(habit) if timeout != Some(Duration::ZERO) => self.spin(habit, timeout),
+            _ => self.wait_for(timeout),
         }
     }
 

@@ -37,7 +37,8 @@ macro_rules! names {
 }
 
 names!(
-    /// A system call that we make.
+    /// A system call that we make. `epoll_wait_empty` is an `epoll_wait` that was told not to
+    /// wait, and found nothing: what polling costs has a line of its own.
     Call:
     accept4,
     accept,
@@ -63,6 +64,7 @@ names!(
     epoll_create1,
     epoll_ctl,
     epoll_wait,
+    epoll_wait_empty,
     epoll_pwait2,
     poll,
     eventfd2,

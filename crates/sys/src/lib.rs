@@ -45,7 +45,7 @@ pub use platform::{
     set_pipe_size, splice_in, splice_out, tcp_info, thread_cpu, trim_memory,
 };
 pub use poll::{PollEntry, PollSet, poll, poll_now};
-pub use process::{CpuTimes, Descriptors, duplicate, process_cpu};
+pub use process::{CpuTimes, Descriptors, duplicate, process_cpu, sched_yield};
 pub use socket::{
     Connect, TcpInfo, UNNAMED, VECTOR_LEN_MAX, accept, bind, close, connect, listen, local_address,
     recv, send, send_vectored, set_keep_alive, set_keep_alive_count, set_keep_alive_idle,
