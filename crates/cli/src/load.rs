@@ -15,6 +15,7 @@ use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{Calls, Limits};
 use fulmar_sys as sys;
 
+use crate::loops;
 use crate::output::{Failure, complain, say};
 use crate::signals::{self, INTERRUPTED};
 use crate::{descriptors, durations, fields, table};
@@ -42,6 +43,9 @@ pub(crate) struct Arguments {
     /// Threads, which share the connections
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     threads: u32,
+
+    #[command(flatten)]
+    loops: loops::Arguments,
 
     /// Requests per second in all, at planned times: an open loop, whose latency counts from the
     /// planned time
@@ -152,6 +156,7 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
         connections: arguments.connections,
         until: arguments.requests.map_or(Until::Elapsed(arguments.duration), Until::Requests),
         threads: arguments.threads,
+        loop_options: arguments.loops.options(),
         rate: arguments.rate,
         depth: arguments.pipelining,
         method: arguments.method.clone(),

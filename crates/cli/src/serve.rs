@@ -43,9 +43,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let shown = metrics.map(|metrics| watch::show(&arguments, metrics)).transpose()?;
     let running = host.start().map_err(failure)?;
     greet(&arguments, &doors, &running, shown.as_ref())?;
+    if let Some(error) = running.without_ring() {
+        complain(&format!("no io_uring here, direct calls do as well: {error}"));
+    }
+    let driver = running.driver();
     let outcomes = running.join().map_err(failure)?;
     drop(shown);
-    report::print(&arguments, &outcomes)?;
+    report::print(&arguments, driver, &outcomes)?;
     Ok(match interrupts.try_recv() {
         Ok(Interrupt::Interrupt) => ExitCode::from(INTERRUPTED),
         Ok(Interrupt::Terminate) | Err(_) => ExitCode::SUCCESS,
@@ -117,6 +121,7 @@ fn host(
         Some(path) => host.hand_over(path),
         None => host,
     };
+    let host = host.loop_options(arguments.loops.options());
     Ok(host.threads(arguments.threads.into()).limits(limits).at_end(|calls| {
         fulmar_server::Application::finish(calls, sys::now());
         calls.requests()

@@ -15,6 +15,7 @@ pub mod reactor;
 
 mod accept;
 mod connect;
+mod driver;
 mod executor;
 mod load;
 mod pipe;
@@ -35,7 +36,9 @@ mod waker;
 
 pub use application::Ending;
 pub use changes::{Change, Changes};
+pub use driver::{Driver, LoopOptions};
 pub use epoll::Epoll;
+pub use fulmar_sys::Ring;
 pub use listener::{ListenOptions, UnixListenOptions, listen, listen_unix};
 pub use poll::Poll;
 pub use portions::Portions;

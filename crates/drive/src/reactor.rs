@@ -191,9 +191,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.stats
     }
 
-    /// The name of the selector.
+    /// What drives it: the selector, and the ring if there is one.
     pub fn driver(&self) -> &'static str {
-        self.selector.name()
+        match self.executor {
+            Executor::Direct => self.selector.name(),
+            Executor::Ring(_) => "epoll, io_uring",
+        }
     }
 
     /// When there is something to do even if no descriptor is ready.

@@ -18,9 +18,17 @@ use crate::outcome::Outcome;
 #[must_use = "dropping it stops it"]
 pub struct Running<R> {
     addresses: Vec<Address>,
+    driven: Driven,
     stopper: Stopper,
     threads: Vec<Thread<R>>,
     desk: Option<JoinHandle<Result<(), Error>>>,
+}
+
+/// What does the system calls of the threads.
+#[derive(Debug, Default)]
+pub(crate) struct Driven {
+    pub(crate) driver: &'static str,
+    pub(crate) without_ring: Option<io::Error>,
 }
 
 #[derive(Debug)]
@@ -32,16 +40,27 @@ pub(crate) struct Thread<R> {
 impl<R> Running<R> {
     pub(crate) fn new(
         addresses: Vec<Address>,
+        driven: Driven,
         stopper: Stopper,
         threads: Vec<Thread<R>>,
         desk: Option<JoinHandle<Result<(), Error>>>,
     ) -> Self {
-        Self { addresses, stopper, threads, desk }
+        Self { addresses, driven, stopper, threads, desk }
     }
 
     /// Where it listens, in the order in which it was told to.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
+    }
+
+    /// What does the system calls of the first crew: `epoll`, or `epoll, io_uring`.
+    pub fn driver(&self) -> &'static str {
+        self.driven.driver
+    }
+
+    /// Why there is no ring, if [`fulmar_drive::Driver::Auto`] would have had one.
+    pub fn without_ring(&self) -> Option<&io::Error> {
+        self.driven.without_ring.as_ref()
     }
 
     /// Ends it gracefully: nobody new is accepted, idle connections are closed, the others finish

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use fulmar_drive::{Epoll, Reactor, Stats, Waker};
+use fulmar_drive::{Reactor, Stats, Waker};
 use fulmar_sys::{self as sys, CpuTimes, Ledger};
 
 use crate::engine::{Failure, Finish, Load};
@@ -78,7 +78,8 @@ pub fn start(options: &Options) -> Result<Running, LoadError> {
     let mut reactors = Vec::new();
     for thread in 0..plan.threads {
         let load = Load::new(Arc::clone(&plan), Arc::clone(&shared), thread, epoch);
-        let mut reactor = Reactor::new(load, Epoll::new().map_err(LoadError::Thread)?);
+        let (mut reactor, _) =
+            Reactor::with_options(load, options.loop_options).map_err(LoadError::Thread)?;
         wakers.push(reactor.waker().map_err(LoadError::Thread)?);
         reactors.push(reactor);
     }

@@ -7,7 +7,11 @@ use super::watch::logs_to_stdout;
 use crate::output::{Failure, complain, say};
 use crate::table;
 
-pub(super) fn print(arguments: &Arguments, outcomes: &[Outcome<u64>]) -> Result<(), Failure> {
+pub(super) fn print(
+    arguments: &Arguments,
+    driver: &str,
+    outcomes: &[Outcome<u64>],
+) -> Result<(), Failure> {
     let requests: u64 = outcomes.iter().map(|outcome| outcome.report).sum();
     let usage: Usage = outcomes.iter().map(|outcome| outcome.usage).sum();
     if usage.accept_failures > 0 {
@@ -19,7 +23,7 @@ pub(super) fn print(arguments: &Arguments, outcomes: &[Outcome<u64>]) -> Result<
     }
     let stats = usage.stats;
     let text = format!(
-        "{requests} requests on {} connections; driver epoll, {} turns, {} events\n{}",
+        "{requests} requests on {} connections; driver {driver}, {} turns, {} events\n{}",
         stats.accepted,
         stats.turns,
         stats.events,
