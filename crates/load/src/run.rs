@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use fulmar_drive::{Reactor, Stats, Waker};
+use fulmar_drive::{Epoll, Reactor, Stats, Waker};
 use fulmar_sys::{self as sys, CpuTimes, Ledger};
 
 use crate::engine::{Failure, Finish, Load};
