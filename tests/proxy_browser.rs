@@ -3,8 +3,10 @@
 
 use std::process::Command;
 
+use fulmar_tests::gateway::{Place, end};
 use fulmar_tests::process::{peer, text};
 use fulmar_tests::statistics::{Site, live, page};
+use rustix::process::Signal;
 
 /// What a browser prints of a page, and what it complains of.
 fn visit(url: &str, more: &[&str]) -> (String, String) {
@@ -36,4 +38,26 @@ fn the_page_lives_by_the_data_behind_it() {
         assert!(row.contains(&format!("class=\"pill\" data-s=\"{state}\"")), "{name}: {row}");
     }
     assert!(seen.contains("blog\"&lt;&amp;&gt;</a>"), "names are text");
+}
+
+#[test]
+fn the_page_of_a_running_proxy_tells_of_its_traffic() {
+    let place = Place::new();
+    let path = place.configure("", "");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let text = text.replace(
+        "frontend fe\n",
+        "frontend fe\n stats enable\n stats uri /stats\n stats admin if TRUE\n stats refresh 1s\n",
+    );
+    std::fs::write(&path, text).unwrap();
+    let process = place.start(["-db", "-f", path.to_str().unwrap()]);
+    (0..30).for_each(|_| drop(place.ask().unwrap()));
+    let url = format!("http://{}/stats", place.address);
+    let (seen, complaints) = visit(&url, &["--dump-dom", "--virtual-time-budget=10000"]);
+    assert_eq!(complaints, "", "the browser complains");
+    assert!(seen.contains("live, every 1 s"), "it has asked, and was answered");
+    let row = seen.split("<tr ").find(|row| row.contains("data-name=\"s1\"")).unwrap();
+    assert!(row.contains(">30<") || row.contains(">31<"), "its sessions are counted: {row}");
+    assert!(seen.contains("<form"), "who may change something can");
+    end(process, Signal::TERM);
 }

@@ -86,12 +86,12 @@ fn a_certificate_may_be_in_memory() {
     let certs = Certs::new();
     let (cert, key) = certs.files(Who::Server);
     let read = |path| Pem::Bytes(Bytes::from(fs::read(path).expect("it was made")));
-    let identity = Identity { cert: read(cert), key: read(key) };
+    let identity = Identity::new(read(cert), read(key));
     let shown = format!("{identity:?}");
     assert!(shown.len() < 100 && !shown.contains("PRIVATE"), "{shown}");
     stand(&client_tls(&certs), &server(identity.into()));
     let empty = Pem::Bytes(Bytes::new());
-    let error = ServerTls::new(Identity { cert: empty.clone(), key: empty }.into());
+    let error = ServerTls::new(Identity::new(empty.clone(), empty).into());
     let error = error.expect_err("nothing is in it").to_string();
     assert_eq!(error, "0 bytes of PEM: no certificate in PEM");
 }

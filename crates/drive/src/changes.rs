@@ -161,6 +161,8 @@ impl Selector for Changes {
     const REPEATS: bool = false; // the application's loop may be edge-triggered
     const WATCHES_ALL: bool = false;
     const CLOSES: bool = false; // the application hears of it first
+    const WATCHING_COSTS: bool = false; // watching late would take its timer
+    const TIMER_COSTS: bool = true;
 
     fn name(&self) -> &'static str {
         "changes"

@@ -98,6 +98,8 @@ impl Selector for Epoll {
     const REPEATS: bool = true;
     const WATCHES_ALL: bool = true; // every edge
     const CLOSES: bool = true;
+    const WATCHING_COSTS: bool = true;
+    const TIMER_COSTS: bool = false;
 
     fn name(&self) -> &'static str {
         "epoll"

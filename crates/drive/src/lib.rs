@@ -20,6 +20,7 @@ mod executor;
 mod load;
 mod pipe;
 mod portions;
+mod quiet;
 mod receive;
 mod spin;
 mod splice;

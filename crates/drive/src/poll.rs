@@ -41,6 +41,8 @@ impl Selector for Poll {
     const REPEATS: bool = true;
     const WATCHES_ALL: bool = false;
     const CLOSES: bool = true;
+    const WATCHING_COSTS: bool = false;
+    const TIMER_COSTS: bool = false;
 
     fn name(&self) -> &'static str {
         "poll"

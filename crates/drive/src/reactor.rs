@@ -1,8 +1,8 @@
 //! Readiness to inputs, actions to system calls: one turn.
 //!
 //! Always in this order, whoever owns the loop: wait once; accept; receive for all that are ready,
-//! and let the engine think; send; close; watch what is new and still there. Nothing is sent while
-//! inputs are handled: that alone joins head with body and reply with reply.
+//! and let the engine think; send; close; watch what is new, still there, and waited for. Nothing is
+//! sent while inputs are handled: that alone joins head with body and reply with reply.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,6 +20,7 @@ use crate::listener::{Listener, Prediction};
 use crate::pipe::Pipe;
 use crate::poll::Poll;
 use crate::portions::{Portions, Throttle};
+use crate::quiet::Quiet;
 use crate::receive::BLOCK_SIZE;
 use crate::selector::{Interest, Ready, Selector, Tag, Until, Waiter};
 use crate::socket::{Birth, Socket, Sockets};
@@ -52,6 +53,7 @@ pub struct Reactor<E, S> {
     pub(crate) loads: Vec<SocketId>, // sockets whose next bytes are in a file, and have to be seen
     pub(crate) fresh: Vec<SocketId>, // sockets that the selector does not know yet
     pub(crate) executor: Executor,
+    pub(crate) quiet: Quiet, // of those: that nobody waits for
     pub(crate) receives: Vec<Op>,
     pub(crate) sends: Vec<Op>,
     pub(crate) block: Block, // every receive of a turn goes here; idle sockets keep nothing
@@ -108,6 +110,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             loads: Vec::new(),
             fresh: Vec::new(),
             executor: Executor::Direct,
+            quiet: Quiet::default(),
             receives: Vec::new(),
             sends: Vec::new(),
             block: Block::new(BLOCK_SIZE),
@@ -394,6 +397,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             socket.update_interest(&mut self.selector);
             socket.list(&mut self.due);
         }
+        if on {
+            self.rouse(id);
+        }
     }
 
     pub(crate) fn update_interest(&mut self, id: SocketId) {
@@ -401,24 +407,6 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             && let Some(socket) = self.sockets.get_mut(id)
         {
             socket.update_interest(&mut self.selector);
-        }
-    }
-
-    /// Registers what is new, unless its whole life took place in this turn.
-    fn watch_fresh(&mut self, now: Instant) {
-        let mut failed = false;
-        while let Some(id) = self.fresh.pop() {
-            let Some(socket) = self.sockets.get_mut(id) else { continue };
-            socket.interest = socket.wants();
-            socket.watched = true;
-            let tag = socket.tag();
-            if let Err(error) = self.selector.watch(socket.fd.as_fd(), tag, socket.interest) {
-                self.engine.handle_failed(now, id, error);
-                failed = true;
-            }
-        }
-        if failed {
-            self.act(now);
         }
     }
 
@@ -436,11 +424,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             false => {
                 let ours = earliest(self.rest_until, self.foreign.poll_timeout());
                 let ours = earliest(self.trim_at, ours);
+                let ours = earliest(self.quiet.poll_timeout(&self.sockets), ours);
                 earliest(self.engine.poll_timeout(), ours)
             }
         };
         let news = match (self.deadline, deadline) {
-            (Some(told), Some(next)) => next < told || told <= now,
+            (Some(told), Some(next)) => next < told || told <= now || !S::TIMER_COSTS,
             (told, next) => told.is_some() != next.is_some(),
         };
         if news {

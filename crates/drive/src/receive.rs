@@ -10,7 +10,7 @@ use fulmar_proto::{Block, Input};
 use crate::executor::Op;
 use crate::reactor::Reactor;
 use crate::selector::Selector;
-use crate::socket::{Birth, Socket};
+use crate::socket::{Birth, Known, Socket};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Reads once from every socket that is due, and tells the engine. Sockets that have more
@@ -88,7 +88,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         if let Birth::Accepted(listener) = socket.birth {
             socket.birth = Birth::Standing;
             if let Some(Some(listener)) = listeners.get_mut(listener.0 as usize)
-                && !socket.watched
+                && socket.known == Known::Fresh
             {
                 listener.prediction.learn(result.is_ok());
             }

@@ -36,6 +36,11 @@ pub struct Interest {
 }
 
 impl Interest {
+    /// Nothing is wanted but to hear of the peer's end.
+    pub(crate) fn is_passive(self) -> bool {
+        !self.read && !self.write
+    }
+
     /// As the kernel is told.
     pub(crate) fn events(self) -> Events {
         let when = |wanted, events| if wanted { events } else { Events::NONE };
@@ -84,6 +89,14 @@ pub trait Selector {
     /// leaves in the turn in which its last bytes do, and may go in one packet with them.
     const CLOSES: bool;
 
+    /// True if it is a system call to watch a descriptor: then a new one that nothing is wanted
+    /// from is watched only if it is still there after a while.
+    const WATCHING_COSTS: bool;
+
+    /// True if the deadline is kept by somebody else, whose timer has its price: then a later one
+    /// is no news.
+    const TIMER_COSTS: bool;
+
     /// What drove the loop, for reports.
     fn name(&self) -> &'static str;
 
@@ -116,7 +129,7 @@ pub trait Selector {
     }
 
     /// The next moment `handle_timeout` is due. Called when it moves earlier, is gone, or the one
-    /// told last has passed; a later one is no news.
+    /// told last has passed; also when it moves later, unless [`Selector::TIMER_COSTS`].
     fn set_deadline(&mut self, deadline: Option<Instant>);
 }
 

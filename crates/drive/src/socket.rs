@@ -39,8 +39,7 @@ pub(crate) struct Socket {
     /// Its transmit is on this turn's list: looking again would send it twice.
     pub(crate) leaving: bool,
     pub(crate) nagle: Nagle,
-    /// The selector knows it.
-    pub(crate) watched: bool,
+    pub(crate) known: Known,
     pub(crate) birth: Birth,
     pub(crate) interest: Interest,
     /// What the engine left unread; empty unless a message is split across reads.
@@ -56,6 +55,17 @@ pub(crate) enum Birth {
     Accepted(ListenerId),
     /// Nothing special about it any more.
     Standing,
+}
+
+/// Whether the selector knows a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// Not before the end of this turn.
+    Fresh,
+    /// Not yet: nobody waits for it.
+    Quiet,
+    /// It does.
+    Watched,
 }
 
 /// Whether the kernel holds a small packet back while another one is on its way (RFC 9293 §3.7.4).
@@ -107,7 +117,7 @@ impl Socket {
             listed: false,
             leaving: false,
             nagle: Nagle::Off,
-            watched: false,
+            known: Known::Fresh,
             birth,
             interest: Interest { read: true, write: !standing, hangup: true },
             unread: BytesMut::new(),
@@ -151,7 +161,7 @@ impl Socket {
         let wants = self.wants();
         if !S::WATCHES_ALL && wants != self.interest {
             self.interest = wants;
-            if self.watched {
+            if self.known == Known::Watched {
                 // A descriptor that is watched can be watched for something else.
                 let _ = selector.set_interest(self.fd.as_fd(), self.tag(), wants);
             }

@@ -9,7 +9,7 @@ use fulmar_engine::{Engine, SocketId};
 use crate::executor::Op;
 use crate::reactor::Reactor;
 use crate::selector::Selector;
-use crate::socket::Birth;
+use crate::socket::{Birth, Known};
 use crate::steps::send_steps;
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
@@ -102,10 +102,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Ok(n) => {
                 socket.writable = n == wanted;
                 socket.birth = if connecting { Birth::Standing } else { socket.birth };
-                engine.handle_sent(now, id, n);
                 if connecting {
-                    engine.handle_connected(now, id);
+                    engine.handle_connected(now, id); // before anything that could come of the bytes
                 }
+                engine.handle_sent(now, id, n);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 socket.writable = false;
@@ -127,8 +127,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Waits for room: for the first time where every edge is told from then on, or because a send
     /// was cut short by us, which leaves a socket writable that waits to become so.
     fn rearm(&mut self, id: SocketId) {
+        self.rouse(id);
         if let Some(socket) = self.sockets.get_mut(id)
-            && socket.watched
+            && socket.known == Known::Watched
         {
             socket.interest.write = true;
             // A descriptor that is watched can be watched again.

@@ -62,6 +62,12 @@ pub trait Handler<C: Connection, T> {
     /// The moment that [`Links::set_timer`] named has come.
     fn handle_timer(&mut self, _now: Instant, _socket: SocketId, _link: (&mut C, &mut T)) {}
 
+    /// Its deadline has passed. True: it goes on all the same, and the deadline begins again.
+    /// False: it ends, with [`End::TimedOut`].
+    fn handle_late(&mut self, _now: Instant, _socket: SocketId, _link: (&mut C, &mut T)) -> bool {
+        false
+    }
+
     /// The connection is gone; its name is stale from now on.
     fn handle_gone(&mut self, now: Instant, socket: SocketId, data: T, end: End);
 }
@@ -639,6 +645,12 @@ impl<C: Connection, T> Links<C, T> {
     /// The peer is late. If it can be told so it is, and ends soon.
     fn give_up(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
         let Some(link) = self.slots.get_mut(socket) else { return };
+        if link.phase.is_some()
+            && on.handle_late(now, socket, (&mut link.connection, &mut link.data))
+        {
+            link.since = self.desk.wheel.tick(now);
+            return self.settle(now, socket, 0, on);
+        }
         let fault = match link.phase {
             Some(Phase::Head) => Some(Fault::LateHead),
             Some(Phase::Body) => Some(Fault::LateBody),

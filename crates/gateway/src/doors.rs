@@ -1,10 +1,10 @@
 //! A `bind` line at work: what to listen on, and what lies below each connection.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use fulmar_drive::ListenOptions;
-use fulmar_haproxy::model::{BindAddress, BindTls, ClientVerify, TlsVersion};
+use fulmar_haproxy::model::{BindAddress, BindCertificate, BindTls, ClientVerify, TlsVersion};
 use fulmar_haproxy::{Bind, Frontend};
 use fulmar_host::{Address, Listen};
 use fulmar_proto::Layer;
@@ -12,7 +12,8 @@ use fulmar_proxy::{BindId, MakeLayer};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
 use fulmar_sys as sys;
 use fulmar_tls::{
-    ClientAuth, ConfigError, Identity, Pem, ServerOptions, ServerTls, UnknownNames, Version,
+    Authorities, ClientAuth, ConfigError, Identity, Pem, ServerOptions, ServerTls, UnknownNames,
+    Version,
 };
 
 use crate::error::Error;
@@ -112,22 +113,24 @@ fn text(address: &BindAddress) -> String {
 }
 
 fn tls(bind: &BindTls) -> Result<ServerTls, ConfigError> {
-    let authorities = || -> Vec<Pem> { bind.ca_file.iter().map(|path| (&**path).into()).collect() };
+    let pem =
+        |path: &Option<PathBuf>| -> Vec<Pem> { path.iter().cloned().map(Pem::from).collect() };
+    let authorities = || Authorities { roots: pem(&bind.ca_file), revoked: pem(&bind.crl_file) };
     let version = |version: TlsVersion| match version {
         TlsVersion::Tls12 => Version::Tls12,
         TlsVersion::Tls13 => Version::Tls13,
     };
     let defaults = ServerOptions::default();
     ServerTls::new(ServerOptions {
-        identities: bind.certificates.iter().map(|path| identity(path)).collect(),
+        identities: bind.certificates.iter().map(identity).collect(),
         unknown_names: match bind.strict_sni {
             true => UnknownNames::Refused,
             false => UnknownNames::First,
         },
         client_auth: match bind.verify {
             ClientVerify::None => ClientAuth::None,
-            ClientVerify::Optional => ClientAuth::Optional(authorities().into()),
-            ClientVerify::Required => ClientAuth::Required(authorities().into()),
+            ClientVerify::Optional => ClientAuth::Optional(authorities()),
+            ClientVerify::Required => ClientAuth::Required(authorities()),
         },
         version_min: bind.version_min.map_or(defaults.version_min, version),
         version_max: bind.version_max.map_or(defaults.version_max, version),
@@ -139,13 +142,15 @@ fn tls(bind: &BindTls) -> Result<ServerTls, ConfigError> {
 }
 
 /// A certificate and its key: of the same file, or of one beside it (`site.pem.key`, `site.key`).
-fn identity(path: &Path) -> Identity {
+fn identity(certificate: &BindCertificate) -> Identity {
+    let path = &*certificate.file;
     let has_key = fs::read(path).is_ok_and(|text| contains(&text, KEY_MARK));
     let mut beside = path.as_os_str().to_owned();
     beside.push(".key");
     let others = [PathBuf::from(beside), path.with_extension("key")];
     let key = others.into_iter().find(|other| !has_key && other.is_file());
-    Identity::files(path, key.unwrap_or_else(|| path.to_owned()))
+    let files = Identity::files(path, key.unwrap_or_else(|| path.to_owned()));
+    Identity { names: certificate.names.clone(), ..files }
 }
 
 fn contains(text: &[u8], part: &[u8]) -> bool {

@@ -34,6 +34,15 @@ pub enum Error {
         /// Why not.
         error: Box<ConfigError>,
     },
+    /// What a server's TLS needs cannot be used.
+    ServerTls {
+        /// Its line.
+        place: Place,
+        /// Its backend, and its name.
+        server: (String, String),
+        /// Why not.
+        reason: String,
+    },
     /// A log cannot be opened.
     Log {
         /// Which.
@@ -41,8 +50,15 @@ pub enum Error {
         /// Why not.
         error: io::Error,
     },
-    /// Descriptors cannot be had for as many connections.
+    /// The limit on descriptors cannot be asked for or raised at all.
     Descriptors(io::Error),
+    /// There are fewer descriptors than `ulimit-n` wants.
+    TooFewDescriptors {
+        /// So many are wanted.
+        wanted: u64,
+        /// So many are allowed.
+        limit: u64,
+    },
     /// The process cannot give its privileges up as it was told.
     Privileges {
         /// What was tried.
@@ -76,6 +92,9 @@ impl fmt::Display for Error {
                     place.file, place.line
                 )
             }
+            Self::ServerTls { place, server: (backend, name), reason } => {
+                write!(f, "Server {backend}/{name} [{}:{}]: {reason}", place.file, place.line)
+            }
             Self::Log { to, error } => {
                 let to = match to {
                     LogAddress::Udp(address) => address.to_string(),
@@ -86,6 +105,9 @@ impl fmt::Display for Error {
             }
             Self::Descriptors(error) => {
                 write!(f, "cannot raise the limit on open descriptors: {error}")
+            }
+            Self::TooFewDescriptors { wanted, limit } => {
+                write!(f, "Cannot raise FD limit to {wanted}, limit is {limit}.")
             }
             Self::Privileges { what, error } => write!(f, "cannot {what}: {error}"),
             Self::Signals(error) => write!(f, "cannot wait for signals: {error}"),
@@ -103,7 +125,7 @@ fn reason(error: &io::Error) -> String {
 impl error::Error for Error {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
-            Self::NoListener => None,
+            Self::NoListener | Self::TooFewDescriptors { .. } | Self::ServerTls { .. } => None,
             Self::Bind { error, .. }
             | Self::Log { error, .. }
             | Self::Descriptors(error)

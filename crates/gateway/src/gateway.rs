@@ -7,13 +7,15 @@ use std::thread;
 use fulmar_haproxy::{Bind, Config, Frontend};
 use fulmar_host::{Address, Bound, Program, Running, Stopper};
 use fulmar_proxy::{BindId, Live};
-use fulmar_sys as sys;
 
+use crate::check;
 use crate::crews::{Checkers, Proxies, Roll};
 use crate::doors::{self, Door};
 use crate::error::Error;
+use crate::limits::Limits;
 use crate::logs::{Logs, machine_name};
 use crate::runtime::{self, Consoles};
+use crate::signals;
 use crate::statistics::process::Process;
 
 /// What a command line says beside the configuration.
@@ -44,6 +46,7 @@ pub struct Gateway {
     process: Arc<Process>,
     stopper: Stopper,
     bound: Bound<()>,
+    warning: Option<String>,
 }
 
 impl Gateway {
@@ -53,11 +56,9 @@ impl Gateway {
     /// The first thing that is wrong. Nothing is left open then, and the process before this one
     /// goes on as if it had not been asked.
     pub fn open(mut config: Config, options: Options) -> Result<Self, Error> {
-        let limit = sys::raise_descriptors().map_err(Error::Descriptors)?;
-        let fits = connections_within(usize::try_from(limit.now).unwrap_or(usize::MAX));
         let asked = options.connections_max.or(config.global.connections_max);
-        let connections_max = asked.map_or(fits, |asked| asked.min(fits));
-        config.global.connections_max = Some(connections_max);
+        let limits = Limits::raise(&config.global, asked)?;
+        config.global.connections_max = Some(limits.connections_max);
         let threads = config.global.threads;
         let threads = threads.or_else(|| thread::available_parallelism().ok().map(Into::into));
         let threads = threads.unwrap_or(1);
@@ -71,8 +72,14 @@ impl Gateway {
             return Err(Error::NoListener);
         }
         let live = Arc::new(Live::new(config, threads));
+        if let Some(wrong) = check::servers(&live).next() {
+            return Err(wrong);
+        }
         let node = live.config.global.node.clone().unwrap_or_else(machine_name);
-        let process = Arc::new(Process::new(node, connections_max, limit.now));
+        let program = Program::new();
+        let stopper = program.stopper();
+        let process = Process::new(node, limits.connections_max, limits.descriptors);
+        let process = Arc::new(process.telling_of(logs.clone(), stopper.clone()));
         let proxies = Proxies {
             live: Arc::clone(&live),
             doors,
@@ -80,7 +87,7 @@ impl Gateway {
             process: Arc::clone(&process),
             roll: Roll::default(),
         };
-        let program = Program::new().crew("proxy", proxies, listens, threads);
+        let program = program.crew("proxy", proxies, listens, threads);
         let checkers = Checkers { live: Arc::clone(&live), logs: logs.clone() };
         let program = program.crew("checks", checkers, Vec::new(), 1);
         let consoles = Consoles { live: Arc::clone(&live), process: Arc::clone(&process) };
@@ -91,9 +98,8 @@ impl Gateway {
         };
         let program = program.offer(hand_over_name(std::process::id()));
         let program = options.predecessors.into_iter().fold(program, Program::take_over);
-        let stopper = program.stopper();
         let bound = program.open().map_err(|error| placed(&live.config, error))?;
-        Ok(Self { live, logs, process, stopper, bound })
+        Ok(Self { live, logs, process, stopper, bound, warning: limits.warning })
     }
 
     /// What it is made of, and what it counts.
@@ -104,6 +110,11 @@ impl Gateway {
     /// The process as a whole, for statistics.
     pub fn process(&self) -> &Arc<Process> {
         &self.process
+    }
+
+    /// What is not as it was asked for, and goes on all the same.
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// Its logs.
@@ -121,6 +132,19 @@ impl Gateway {
         self.stopper.clone()
     }
 
+    /// From now on signals mean what they mean to HAProxy; SIGHUP has `tell` told how servers are.
+    ///
+    /// # Errors
+    /// There can be no thread.
+    pub fn watch_signals(&self, tell: impl Fn(&str) + Send + 'static) -> Result<(), Error> {
+        let subject = signals::Subject {
+            live: Arc::clone(&self.live),
+            logs: self.logs.clone(),
+            stopper: self.stopper.clone(),
+        };
+        signals::watch(subject, tell).map_err(Error::Signals)
+    }
+
     /// Starts the threads; then the process before this one, if listeners were taken over from
     /// it, ends gracefully.
     ///
@@ -132,7 +156,7 @@ impl Gateway {
 }
 
 /// Every line that is listened on, in the order of the text.
-fn binds(config: &Config) -> impl Iterator<Item = (BindId, &Frontend, &Bind)> {
+pub(crate) fn binds(config: &Config) -> impl Iterator<Item = (BindId, &Frontend, &Bind)> {
     let frontends = config.frontends.iter().enumerate();
     frontends.filter(|(_, frontend)| !frontend.disabled).flat_map(|(number, frontend)| {
         let binds = frontend.binds.iter().enumerate();
@@ -153,11 +177,3 @@ fn placed(config: &Config, error: fulmar_host::Error) -> Error {
         error => Error::Host(error),
     }
 }
-
-/// A connection of a client has one to a server, mostly.
-fn connections_within(descriptors: usize) -> usize {
-    (descriptors.saturating_sub(RESERVE) / 2).max(1)
-}
-
-/// For standard streams, listeners, epoll, logs and open files.
-const RESERVE: usize = 128;

@@ -9,6 +9,9 @@
 mod error;
 mod gateway;
 
+mod check;
+mod limits;
+
 mod crews;
 mod doors;
 mod logs;
@@ -22,6 +25,7 @@ mod service;
 mod signals;
 mod states;
 
+pub use check::check;
 pub use error::Error;
 pub use gateway::{Gateway, Options, hand_over_name};
 pub use logs::{LineWriter, Logs};
@@ -31,5 +35,4 @@ pub use service::{
     Background, Notify, Waiting, background, leave_terminal, predecessors, signal_all,
     write_pidfile,
 };
-pub use signals::watch;
-pub use states::{dump, farewell};
+pub use states::farewell;

@@ -21,7 +21,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::service::{Notify, Waiting, signal_all};
@@ -35,6 +35,8 @@ pub struct Master {
     pub arguments: Vec<OsString>,
     /// Where it is started.
     pub folder: PathBuf,
+    /// It goes on when its worker ends by itself, and waits for a reload.
+    pub outlives_workers: bool,
     /// The service manager.
     pub notify: Option<Notify>,
     /// Whoever waits in the foreground.
@@ -83,15 +85,21 @@ impl Master {
     pub fn run(self) -> io::Result<u8> {
         let (sender, news) = channel();
         listen_for_signals(sender.clone())?;
-        let mut crew =
-            Crew { master: self, workers: Vec::new(), sender, ending: false, again: false };
+        let mut crew = Crew {
+            master: self,
+            workers: Vec::new(),
+            sender,
+            ending: false,
+            again: false,
+            has_served: false,
+        };
         crew.start()?;
         crew.run(&news)
     }
 }
 
 fn listen_for_signals(sender: Sender<News>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGCHLD, SIGUSR1, SIGUSR2, SIGHUP, SIGTERM, SIGINT])?;
+    let mut signals = Signals::new(HEARD)?;
     let body = move || {
         for signal in signals.forever() {
             let _ = sender.send(News::Signal(signal)); // nobody listens: the end is near
@@ -108,6 +116,8 @@ struct Crew {
     ending: bool,
     /// We were asked to reload while a worker was starting.
     again: bool,
+    /// There has been a worker that served.
+    has_served: bool,
 }
 
 impl Crew {
@@ -122,6 +132,7 @@ impl Crew {
                     }
                 }
                 News::Signal(SIGUSR2 | SIGHUP) => self.reload(),
+                News::Signal(signal @ (SIGTTOU | SIGTTIN)) => self.signal_workers(signal),
                 News::Signal(signal) => self.end(signal),
             }
         }
@@ -174,6 +185,7 @@ impl Crew {
                 State::Starting | State::Former => {}
             }
         }
+        self.has_served = true;
         signal_all(&former, SIGUSR1);
         self.tell(Told::Notice, "Loading success.");
         if let Some(notify) = &self.master.notify {
@@ -226,6 +238,12 @@ impl Crew {
         self.signal_workers(signal);
     }
 
+    /// True if a worker that could not start is not the end of us: somebody works, or did once.
+    fn goes_on(&self) -> bool {
+        let waits = self.master.outlives_workers && self.has_served;
+        self.find(State::Current).is_some() || waits
+    }
+
     fn signal_workers(&self, signal: i32) {
         let pids: Vec<u32> = self.workers.iter().map(|worker| worker.child.id()).collect();
         signal_all(&pids, signal);
@@ -245,12 +263,16 @@ impl Crew {
         for (pid, state, status) in ended {
             let (code, how) = told(status);
             match state {
-                State::Former => self.tell(
-                    Told::Warning,
-                    &format!("Former worker ({pid}) exited with code {code} ({how})"),
-                ),
-                State::Starting if self.find(State::Current).is_some() => {
-                    self.fail("The worker before goes on");
+                // The next one has its listeners, and is about to say so.
+                State::Current if code == 0 && self.find(State::Starting).is_some() => {
+                    self.bury_former(pid, code, &how);
+                }
+                State::Former => self.bury_former(pid, code, &how),
+                State::Starting if self.goes_on() => {
+                    self.fail(match self.find(State::Current) {
+                        Some(_) => "The worker before goes on",
+                        None => "There is no worker",
+                    });
                     if std::mem::take(&mut self.again) {
                         self.reload();
                     }
@@ -261,7 +283,7 @@ impl Crew {
                     let level = if self.ending && code == 0 { Told::Warning } else { Told::Alert };
                     let text = format!("Current worker ({pid}) exited with code {code} ({how})");
                     self.tell(level, &text);
-                    if !self.ending {
+                    if !self.ending && !self.master.outlives_workers {
                         return Ok(Some(self.give_up(code)));
                     }
                 }
@@ -272,6 +294,11 @@ impl Crew {
             return Ok(Some(0));
         }
         Ok(None)
+    }
+
+    fn bury_former(&self, pid: u32, code: u8, how: &str) {
+        let text = format!("Former worker ({pid}) exited with code {code} ({how})");
+        self.tell(Told::Warning, &text);
     }
 
     /// Who should work has ended by itself.
@@ -340,4 +367,5 @@ impl Link {
 
 /// Tells a process that it is a worker, and the number of the one before it.
 const WORKER: &str = "FULMAR_PROXY_WORKER";
+const HEARD: [i32; 8] = [SIGCHLD, SIGUSR1, SIGUSR2, SIGHUP, SIGTERM, SIGINT, SIGTTOU, SIGTTIN];
 const READY: &[u8] = b"ready\n";

@@ -3,7 +3,7 @@
 use fulmar_proxy::{Counter, Counters, Live, LiveBackend, sum};
 
 /// Tells how every server and proxy is, a line each: what SIGHUP asks for.
-pub fn dump(live: &Live, tell: impl Fn(&str)) {
+pub(crate) fn dump(live: &Live, tell: impl Fn(&str)) {
     tell("SIGHUP received, dumping servers states.");
     for frontend in &live.frontends {
         let name = &frontend.config.name;

@@ -148,6 +148,11 @@ impl Stopper {
         lock(&self.0.wakers).iter().for_each(Waker::wake);
     }
 
+    /// True once [`Stopper::stop`] was called, by whomever.
+    pub fn is_stopped(&self) -> bool {
+        self.0.stop.is_set()
+    }
+
     pub(crate) fn engine_stop(&self) -> Stop {
         self.0.stop.clone()
     }

@@ -1,6 +1,6 @@
 //! Bytes and segments queued for one socket, in wire order.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use crate::block;
 use crate::spare::{self, Queue};
@@ -11,6 +11,22 @@ use crate::transmit::{Segment, Transmit};
 #[derive(Debug, Default)]
 pub struct Outbox {
     queue: Option<Box<Queue>>,
+}
+
+impl Queue {
+    /// Behind everything else: little is joined with the little before it, so that a body of tiny
+    /// pieces is not a piece of memory, and of a gathered send, for each.
+    fn append(&mut self, bytes: Bytes) {
+        match self.segments.back_mut() {
+            Some(Segment::Bytes(last)) if last.len() + bytes.len() <= INLINE_SIZE_MAX => {
+                let joined = std::mem::take(last).try_into_mut();
+                let mut joined = joined.unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+                joined.extend_from_slice(&bytes);
+                *last = joined.freeze();
+            }
+            _ => self.segments.push_back(Segment::Bytes(bytes)),
+        }
+    }
 }
 
 impl Outbox {
@@ -25,7 +41,7 @@ impl Outbox {
             let mut late = Vec::new();
             write(&mut late);
             queue.size += late.len() as u64;
-            queue.segments.push_back(Segment::Bytes(late.into()));
+            queue.append(late.into());
         }
         self.settle();
     }
@@ -43,6 +59,7 @@ impl Outbox {
             {
                 queue.inline.extend_from_slice(&bytes);
             }
+            Segment::Bytes(bytes) => queue.append(bytes),
             other => queue.segments.push_back(other),
         }
     }
@@ -140,3 +157,36 @@ impl Queue {
 
 /// Copying this much costs less than a second iovec element.
 const INLINE_SIZE_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten thousand pieces of a byte, framed as chunks are, behind what is too long to be copied.
+    #[test]
+    fn tiny_pieces_are_joined_in_order() {
+        let mut outbox = Outbox::default();
+        let mut expected = Vec::new();
+        let long = Bytes::from(vec![b'x'; INLINE_SIZE_MAX + 1]);
+        let mut push = |outbox: &mut Outbox, bytes: Bytes| {
+            expected.extend_from_slice(&bytes);
+            outbox.push(Segment::Bytes(bytes));
+        };
+        push(&mut outbox, long.clone());
+        for at in 0..10_000_u32 {
+            push(&mut outbox, Bytes::from_static(b"1\r\n"));
+            push(&mut outbox, Bytes::copy_from_slice(&at.to_le_bytes()[..1]));
+            push(&mut outbox, Bytes::from_static(b"\r\n"));
+        }
+        push(&mut outbox, long);
+        push(&mut outbox, Bytes::from_static(b"end"));
+        let transmit = outbox.transmit().unwrap();
+        assert!(transmit.segments.len() < 20, "{} segments", transmit.segments.len());
+        let mut sent = transmit.inline.to_vec();
+        for segment in transmit.segments {
+            let Segment::Bytes(bytes) = segment else { unreachable!("no file was queued") };
+            sent.extend_from_slice(bytes);
+        }
+        assert_eq!(sent, expected);
+    }
+}

@@ -76,6 +76,19 @@ impl RawConnection {
         self.receive == Way::Over
     }
 
+    /// True if the owner has all the room that it needs, and the peer may go on.
+    pub fn is_heard(&self) -> bool {
+        self.receive == Way::Open && !self.held && self.unreleased == 0
+    }
+
+    /// Nothing that the peer still says is wanted, as if it had said its end; what is said to it
+    /// goes on.
+    pub fn stop_hearing(&mut self) {
+        if self.receive == Way::Open {
+            self.receive = Way::Over;
+        }
+    }
+
     /// Nothing that the peer still says is wanted: once it has been told everything that is queued,
     /// and the end of it, the connection is over.
     pub fn finish(&mut self) {
@@ -202,7 +215,7 @@ impl Connection for RawConnection {
         Wishes {
             phase: if self.heard && self.spoke { Phase::Tunnel } else { Phase::Body },
             sends,
-            reads: self.receive == Way::Open && !self.held && self.unreleased == 0,
+            reads: self.is_heard(),
             finished: self.send == Way::Over,
             closed: over || self.send == Way::Cut,
         }

@@ -378,6 +378,25 @@ fn phases_say_whose_turn_it_is() {
     assert_eq!(asker.phase(), Phase::Idle);
 }
 
+/// Neither side may wait without end for a 100 that does not come.
+#[test]
+fn who_owes_a_100_owes_an_answer() {
+    let mut asker = ClientConnection::default();
+    let stream = asker.open().unwrap();
+    let headers = host();
+    let request = Request::new(b"PUT", b"/", headers.as_headers());
+    let request = Request { expects_continue: true, ..request };
+    asker.send_head(stream, request, BodyLen::Exact(2)).unwrap();
+    sent(&mut asker);
+    assert_eq!(asker.phase(), Phase::Answer);
+    poll(&mut asker, &mut input("HTTP/1.1 100 Continue\r\n\r\n"));
+    assert_eq!(asker.phase(), Phase::Application, "it is our turn");
+    asker.send_data(stream, Segment::from(&b"ok"[..])).unwrap();
+    asker.send_end(stream, Headers::EMPTY).unwrap();
+    sent(&mut asker);
+    assert_eq!(asker.phase(), Phase::Answer);
+}
+
 #[test]
 fn after_an_error_the_reply_leaves_and_the_rest_is_swallowed() {
     let mut server = ServerConnection::default();

@@ -13,7 +13,7 @@ use fulmar_haproxy::Mode;
 use fulmar_proto::{FileRange, Input, Layer, Transmit};
 
 use crate::asks::asks_destination;
-use crate::gate::{LOOK_EVERY, is_open};
+use crate::gate::{self, Gate};
 use crate::http::Http;
 use crate::journal::Journal;
 use crate::live::Live;
@@ -32,7 +32,8 @@ pub struct Proxy {
     listeners: Vec<Listener>,
     stop: Stop,
     ending: Option<Option<Instant>>, // a soft stop has begun; when it becomes a hard one
-    look_at: Option<Instant>,        // some listeners are closed: when to see if they may open
+    closed: bool,                    // some listeners are, for want of room
+    calm_at: Option<Instant>,        // some are, and may open then: too many came
     actions: VecDeque<Action>,
 }
 
@@ -74,7 +75,8 @@ impl Proxy {
             listeners: Vec::new(),
             stop,
             ending: None,
-            look_at: None,
+            closed: false,
+            calm_at: None,
             actions: VecDeque::new(),
         }
     }
@@ -142,16 +144,24 @@ impl Proxy {
 
     /// Listeners are accepted from while their clients may come in.
     fn regulate(&mut self, now: Instant) {
-        let mut all_open = true;
+        let Self { shared, closed, calm_at, .. } = self;
+        (*closed, *calm_at) = (false, None);
         for listener in &mut self.listeners {
-            let open = is_open(&self.shared, listener.bind);
-            all_open &= open;
+            let gate = gate::look(shared, listener.bind);
+            match gate {
+                Gate::Open | Gate::Paused => {}
+                Gate::Full | Gate::Crowded => *closed = true,
+                Gate::Busy(millis) => {
+                    let at = now + Duration::from_millis(millis);
+                    *calm_at = Some(calm_at.map_or(at, |known| known.min(at)));
+                }
+            }
+            let open = gate == Gate::Open;
             if open != listener.open {
                 listener.open = open;
                 self.actions.push_back(Action::Accept { listener: listener.id, on: open });
             }
         }
-        self.look_at = (!all_open).then(|| now + LOOK_EVERY);
     }
 
     fn relay(&mut self, socket: SocketId) -> (&mut dyn Relay, &mut Shared) {
@@ -187,7 +197,7 @@ impl Engine for Proxy {
             Mode::Tcp => self.tcp.accept(now, &mut self.shared, bind, peer, layer),
         };
         self.shared.local = None;
-        if !is_open(&self.shared, bind) {
+        if gate::glance(&self.shared, bind) != Gate::Open {
             self.regulate(now);
         }
         accepted
@@ -245,7 +255,7 @@ impl Engine for Proxy {
             self.http.cut_all(now, &mut self.shared);
             self.tcp.cut_all(now, &mut self.shared);
         }
-        if self.look_at.is_some_and(|at| at <= now) {
+        if self.calm_at.is_some_and(|at| at <= now) {
             self.regulate(now);
         }
     }
@@ -266,11 +276,14 @@ impl Engine for Proxy {
         let own = self.actions.pop_front();
         let action = own.or_else(|| self.http.poll_action()).or_else(|| self.tcp.poll_action());
         if action.is_none()
-            && self.look_at.is_some()
+            && self.closed
             && let Some(now) = self.shared.told()
         {
             self.regulate(now); // who has left has made room
             return self.actions.pop_front();
+        }
+        if action.is_none() {
+            self.shared.journal.flush();
         }
         action
     }
@@ -305,7 +318,7 @@ impl Engine for Proxy {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let ending = self.ending.flatten().filter(|_| !self.is_done());
-        let own = [ending, self.look_at].into_iter().flatten().min();
+        let own = [ending, self.calm_at].into_iter().flatten().min();
         [self.http.poll_timeout(), self.tcp.poll_timeout(), own].into_iter().flatten().min()
     }
 }

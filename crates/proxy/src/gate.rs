@@ -1,41 +1,143 @@
 //! Who may come in: as many as listener, frontend and process take at a time (`maxconn`), as many
 //! in a second as the frontend takes (`rate-limit sessions`), and nobody while it is paused.
 //!
-//! Whoever may not stays in the kernel's queue: the listener is not accepted from.
+//! Whoever may not stays in the kernel's queue: the listener is not accepted from. Nobody looks
+//! again and again whether it may be: who leaves makes room, and tells the threads that want it;
+//! operators rouse all threads; and when a second has room again is known beforehand.
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use crate::counters::{Counter, Rate, sum};
+use crate::live::Live;
 use crate::shared::{BindId, Shared};
 
-/// True if another client may come in there.
-pub(crate) fn is_open(shared: &Shared, bind: BindId) -> bool {
+/// Whether another client may come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    Open,
+    /// Not before an operator says so.
+    Paused,
+    /// Not before a client of this frontend leaves.
+    Full,
+    /// Not before any client leaves.
+    Crowded,
+    /// Too many have come in the last second; not before so many milliseconds, if nobody else
+    /// comes meanwhile.
+    Busy(u64),
+}
+
+/// Whether another client may come in there. If there is no room, this thread hears of some.
+pub(crate) fn look(shared: &Shared, bind: BindId) -> Gate {
+    let Shared { live, thread, .. } = shared;
+    let gate = glance(shared, bind);
+    let makes_room = match gate {
+        Gate::Open | Gate::Paused | Gate::Busy(_) => return gate,
+        Gate::Full => std::slice::from_ref(&live.frontends[bind.frontend]),
+        Gate::Crowded => &live.frontends,
+    };
+    makes_room.iter().for_each(|it| it.wanting.tell(*thread));
+    glance(shared, bind) // who has left since then may not have known
+}
+
+/// The same, without a word to anybody.
+pub(crate) fn glance(shared: &Shared, bind: BindId) -> Gate {
     let live = &shared.live;
     let frontend = &live.frontends[bind.frontend];
-    let config = &frontend.config;
-    let below = |max: Option<usize>, now: &dyn Fn() -> u64| {
-        max.is_none_or(|max| now() < u64::try_from(max).unwrap_or(u64::MAX))
-    };
-    let all = || live.frontends.iter().map(|it| sum(it.counters.iter(), Counter::Sessions)).sum();
+    if frontend.paused.load(Ordering::Relaxed) {
+        return Gate::Paused;
+    }
+    let sessions = |counters| sum(counters, Counter::Sessions);
+    let binds_max = frontend.config.binds[bind.bind].connections_max;
+    if !below(frontend.connections_max.get(), || sessions(frontend.counters.iter()))
+        || !below(binds_max, || sessions(frontend.listeners[bind.bind].iter()))
+    {
+        return Gate::Full;
+    }
+    let all = || live.frontends.iter().map(|it| sessions(it.counters.iter())).sum();
+    if !below(live.connections_max.get(), all) {
+        return Gate::Crowded;
+    }
     let millis = live.clocks[shared.thread].millis();
+    match is_calm(shared, bind, millis) {
+        true => Gate::Open,
+        false => Gate::Busy(until_calm(shared, bind, millis)),
+    }
+}
+
+/// A client of this listener is gone. Its place is given back first, then those are looked for who
+/// want it; who wants one says so and then looks for a place. So one of them sees the other.
+pub(crate) fn leave(shared: &Shared, bind: BindId) {
+    let Shared { live, thread, .. } = shared;
+    let there = &live.frontends[bind.frontend];
+    for counters in [&there.counters, &there.listeners[bind.bind]] {
+        counters[*thread].subtract(Counter::Sessions, 1);
+    }
+    if live.threads > 1 {
+        there.wanting.wake_others(live, *thread);
+    }
+}
+
+/// Threads that have closed a listener until a client of a frontend leaves.
+#[derive(Debug)]
+pub(crate) struct Wanting(Box<[AtomicBool]>);
+
+impl Wanting {
+    /// None of so many.
+    pub(crate) fn new(threads: usize) -> Self {
+        Self((0..threads).map(|_| AtomicBool::new(false)).collect())
+    }
+
+    /// This thread wants to hear of who leaves next.
+    fn tell(&self, thread: usize) {
+        self.0[thread].store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    fn wake_others(&self, live: &Live, own: usize) {
+        fence(Ordering::SeqCst);
+        for (thread, wants) in self.0.iter().enumerate() {
+            if thread != own
+                && wants.load(Ordering::Relaxed)
+                && wants.swap(false, Ordering::Relaxed)
+            {
+                live.wakers.wake(thread);
+            }
+        }
+    }
+}
+
+/// True if not too many have come in the second before `millis`.
+fn is_calm(shared: &Shared, bind: BindId, millis: u64) -> bool {
+    let live = &shared.live;
+    let frontend = &live.frontends[bind.frontend];
     let total = |rate| {
         let all = live.frontends.iter().flat_map(|it| it.counters.iter());
         all.map(|it| it.rate(rate, millis)).sum::<u64>()
     };
-    let rate = || frontend.counters.iter().map(|it| it.rate(Rate::Sessions, millis)).sum::<u64>();
-    !frontend.paused.load(Ordering::Relaxed)
-        && below(frontend.connections_max.get(), &|| {
-            sum(frontend.counters.iter(), Counter::Sessions)
-        })
-        && below(config.binds[bind.bind].connections_max, &|| {
-            sum(frontend.listeners[bind.bind].iter(), Counter::Sessions)
-        })
-        && below(live.connections_max.get(), &all)
-        && below(live.connections_per_second_max.get(), &|| total(Rate::Connections))
-        && below(live.sessions_per_second_max.get(), &|| total(Rate::Sessions))
-        && config.sessions_per_second_max.is_none_or(|max| rate() < max.into())
+    let own = || frontend.counters.iter().map(|it| it.rate(Rate::Sessions, millis)).sum::<u64>();
+    let own_max = frontend.config.sessions_per_second_max;
+    below(live.connections_per_second_max.get(), || total(Rate::Connections))
+        && below(live.sessions_per_second_max.get(), || total(Rate::Sessions))
+        && own_max.is_none_or(|max| own() < max.into())
 }
 
-/// Room that other threads make, and that the next second makes, is noticed so soon.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How long after `millis` it will be calm: rates only fall while nobody comes, and are nothing
+/// after two seconds.
+fn until_calm(shared: &Shared, bind: BindId, millis: u64) -> u64 {
+    let (mut busy, mut calm) = (0, FORGOTTEN_AFTER_MS);
+    while calm - busy > 1 {
+        let middle = busy.midpoint(calm);
+        match is_calm(shared, bind, millis + middle) {
+            true => calm = middle,
+            false => busy = middle,
+        }
+    }
+    calm
+}
+
+fn below(max: Option<usize>, now: impl Fn() -> u64) -> bool {
+    max.is_none_or(|max| now() < u64::try_from(max).unwrap_or(u64::MAX))
+}
+
+/// What has come in a second counts in the next one too, and not after it.
+const FORGOTTEN_AFTER_MS: u64 = 2_000;

@@ -49,6 +49,9 @@ pub trait Journal: fmt::Debug {
     /// One line, without an end, for each of these targets that wants it so severe.
     fn log(&mut self, to: &[LogTarget], tag: Option<&str>, severity: Severity, line: &[u8]);
 
+    /// The thread has nothing more to do for now: what was kept until then is written.
+    fn flush(&mut self) {}
+
     /// Why a client was answered by an error of our own. A line has been written of it, too.
     fn explain(&mut self, _explanation: &Explanation) {}
 }

@@ -12,6 +12,7 @@ use crate::balancing;
 use crate::checks::{LastCheck, Mailbox};
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::gate::Wanting;
 use crate::limit::Limit;
 use crate::orders::{Order, Orders};
 use crate::upstream::client_tls;
@@ -58,6 +59,8 @@ pub struct LiveFrontend {
     pub paused: AtomicBool,
     /// `maxconn`: clients' connections at a time.
     pub connections_max: Limit,
+    /// Who wants to hear of clients that leave.
+    pub(crate) wanting: Wanting,
     /// `shutdown frontend`: nobody is accepted any more.
     pub stopped: AtomicBool,
 }
@@ -162,6 +165,7 @@ impl LiveFrontend {
             listeners: config.binds.iter().map(|_| counters(clocks)).collect(),
             paused: AtomicBool::new(false),
             connections_max: Limit::new(config.connections_max),
+            wanting: Wanting::new(clocks.len()),
             stopped: AtomicBool::new(false),
         }
     }

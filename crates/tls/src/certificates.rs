@@ -22,6 +22,7 @@ pub(crate) struct Certificates {
     all: Vec<Arc<CertifiedKey>>,
     exact: ByName,
     wild: ByName, // what stands behind `*.`
+    except: ByName,
     unknown: UnknownNames,
 }
 
@@ -35,8 +36,8 @@ impl Certificates {
         unknown: UnknownNames,
         provider: &CryptoProvider,
     ) -> Result<Self, ConfigError> {
-        let (exact, wild) = (ByName::new(), ByName::new());
-        let mut these = Self { all: Vec::new(), exact, wild, unknown };
+        let (exact, wild, except) = Default::default();
+        let mut these = Self { all: Vec::new(), exact, wild, except, unknown };
         for identity in identities {
             these.add(identity, provider)?;
         }
@@ -65,7 +66,14 @@ impl Certificates {
             Err(error) => return Err(bad_cert(error)),
         }
         let pair = Arc::new(pair);
-        for name in names {
+        for name in &identity.names {
+            if let Some(name) = name.strip_prefix('!') {
+                self.except.entry(name.into()).or_default().push(pair.clone());
+            }
+        }
+        let said: Vec<String> =
+            identity.names.iter().filter(|name| !name.starts_with('!')).cloned().collect();
+        for name in if said.is_empty() { names } else { said } {
             let (by_name, name) = match name.strip_prefix("*.") {
                 Some(rest) => (&mut self.wild, rest),
                 None => (&mut self.exact, &name[..]),
@@ -77,19 +85,21 @@ impl Certificates {
     }
 
     /// Those that are for `name`, which is in lower case.
-    fn of(&self, name: &str) -> Option<&[Arc<CertifiedKey>]> {
+    fn of(&self, name: &str) -> Vec<&Arc<CertifiedKey>> {
         let wild = || self.wild.get(name.split_once('.')?.1); // one label, and not more
-        self.exact.get(name).or_else(wild).map(Vec::as_slice)
+        let found = self.exact.get(name).or_else(wild).into_iter().flatten();
+        let except = self.except.get(name).map_or(&[][..], Vec::as_slice);
+        found.filter(|pair| !except.iter().any(|it| Arc::ptr_eq(it, pair))).collect()
     }
 }
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name();
-        let found = match (name.and_then(|name| self.of(name)), self.unknown) {
-            (Some(found), _) => Some(found),
-            (None, UnknownNames::First) => Some(&self.all[..]),
-            (None, UnknownNames::Refused) => None,
+        let found = match (name.map(|name| self.of(name)).unwrap_or_default(), self.unknown) {
+            (found, _) if !found.is_empty() => Some(found),
+            (_, UnknownNames::First) => Some(self.all.iter().collect()),
+            (_, UnknownNames::Refused) => None,
         };
         let name = name.map(Box::from);
         let heard = if found.is_some() { Hello::Heard(name) } else { Hello::Refused(name) };
@@ -98,7 +108,7 @@ impl ResolvesServerCert for Certificates {
         let schemes = hello.signature_schemes();
         let fits = |pair: &&Arc<CertifiedKey>| pair.key.choose_scheme(schemes).is_some();
         // If none fits, the handshake says so.
-        found.iter().find(fits).or_else(|| found.first()).cloned()
+        found.iter().copied().find(fits).or_else(|| found.first().copied()).cloned()
     }
 }
 

@@ -82,12 +82,20 @@ pub struct Identity {
     pub cert: Pem,
     /// Its private key, not encrypted.
     pub key: Pem,
+    /// The names it is shown for, in lower case, if not those in it: `*.` stands for any label, and
+    /// `!` before a name makes it one that it is not shown for.
+    pub names: Vec<String>,
 }
 
 impl Identity {
     /// Of two files.
     pub fn files(cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
-        Self { cert: Pem::File(cert.into()), key: Pem::File(key.into()) }
+        Self::new(Pem::File(cert.into()), Pem::File(key.into()))
+    }
+
+    /// For the names that are in it.
+    pub fn new(cert: Pem, key: Pem) -> Self {
+        Self { cert, key, names: Vec::new() }
     }
 }
 

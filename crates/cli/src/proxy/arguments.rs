@@ -38,6 +38,8 @@ pub(super) struct Arguments {
     pub(super) verbose: bool,
     /// `-n`.
     pub(super) connections_max: Option<usize>,
+    /// `-N`: of frontends that say nothing themselves.
+    pub(super) frontend_connections_max: Option<usize>,
     /// `-sf` or `-st`.
     pub(super) previous: Previous,
     /// `-x`.
@@ -48,6 +50,8 @@ pub(super) struct Arguments {
     pub(super) fails_on_warnings: bool,
     /// `--lenient`, `-dr`.
     pub(super) lenient: Leniency,
+    /// What was asked for and is not there, in words: somebody may count on it.
+    pub(super) ignored: Vec<String>,
 }
 
 /// Processes that this one takes the place of.
@@ -100,8 +104,24 @@ impl Arguments {
                         these.previous.pids.push(pid);
                     }
                 }
-                "-m" | "-N" | "-L" | "-S" => {
-                    value("a value")?; // for what is not there: accepted, so that scripts go on
+                "-N" => these.frontend_connections_max = Some(number(flag, value("a number")?)?),
+                "-S" => {
+                    let socket = value("an address")?.display();
+                    let why = "there is no socket of the master: nobody listens there";
+                    these.ignored.push(format!("-S {socket}: {why}"));
+                }
+                "-m" => {
+                    let most = number(flag, value("a number")?)?;
+                    let why = "memory is not limited; a service manager can limit it";
+                    these.ignored.push(format!("-m {most}: {why}"));
+                }
+                "-L" => {
+                    value("a name")?; // of a peer, and there are no peers
+                }
+                "-cc" => {
+                    return Err("-cc: conditions cannot be asked for here; an .if of a \
+                                configuration answers them"
+                        .to_owned());
                 }
                 other => these.switch(other)?,
             }
@@ -125,8 +145,11 @@ impl Arguments {
             "-dV" => self.trusts_servers = true,
             "-dW" => self.fails_on_warnings = true,
             "-dr" => self.lenient.names = true,
-            "-de" | "-dp" | "-dS" | "-dG" | "-dR" | "-dL" | "-dD" | "-dC" => {}
-            _ if flag.starts_with("-dM") || flag.starts_with("-dK") => {}
+            "-de" | "-dp" | "-dS" | "-dG" | "-dR" | "-dD" => {}
+            _ if flag.starts_with("-dM") => {}
+            _ if DUMPS.iter().any(|dump| flag.starts_with(dump)) => {
+                return Err(format!("{flag}: what HAProxy would print of itself is not there"));
+            }
             _ => return Err(format!("{flag}: there is no such flag")),
         }
         Ok(())
@@ -199,11 +222,11 @@ const FLAGS: &[Flag] = &[
         "LIST",
         "Have what is not supported be a warning: keywords, sections, names, all",
     ),
-    Flag("-L", "NAME", "Accepted, without effect; so are -m N, -N N, -S BIND"),
-    Flag("-m", "N", "See -L"),
-    Flag("-N", "N", "See -L"),
-    Flag("-S", "BIND", "See -L"),
-    Flag("-dM", "", "Accepted, without effect; so are -de, -dp, -dS, -dG, -dR, -dL, -dK, -dD, -dC"),
+    Flag("-N", "N", "Connections of each frontend that has no maxconn"),
+    Flag("-S", "BIND", "Left out with a warning: there is no socket of the master"),
+    Flag("-m", "N", "Left out with a warning: memory is not limited"),
+    Flag("-L", "NAME", "Accepted, without effect: there are no peers"),
+    Flag("-dM", "", "Accepted, without effect; so are -de, -dp, -dS, -dG, -dR, -dD"),
     Flag("-v", "", "Print the version"),
     Flag("-vv", "", "Print the version, and what is built in"),
     Flag("-h", "", "Print this"),
@@ -215,12 +238,16 @@ Signals:
   SIGTERM, SIGINT  ends at once
   SIGHUP           says how servers are; a master reloads
   SIGUSR2          a master reloads
+  SIGTTOU          nobody is accepted, until SIGTTIN
 
 Exit status:
   0    ended as it was asked to, or the configuration is valid
   1    it could not begin; messages say why
   128+N  ended by signal N
 ";
+
+/// Lists of keywords, of libraries, of lines.
+const DUMPS: &[&str] = &["-dK", "-dL", "-dC"];
 
 #[cfg(test)]
 mod tests {
@@ -253,9 +280,9 @@ mod tests {
 
     #[test]
     fn flags_without_a_meaning_are_taken() {
-        let these =
-            parse("-de -dp -dS -dG -dR -dL -dD -dC -dMno-merge -dKall -L me -m 5 -N 3 -S x -f a");
-        assert_eq!(these.unwrap().files, [PathBuf::from("a")]);
+        let these = parse("-de -dp -dS -dG -dR -dD -dMno-merge -L me -m 5 -N 3 -S x -f a").unwrap();
+        assert_eq!((these.files, these.frontend_connections_max), (vec!["a".into()], Some(3)));
+        assert_eq!(these.ignored.len(), 2);
     }
 
     #[test]
@@ -265,6 +292,8 @@ mod tests {
             ("-f", "-f needs"),
             ("a.cfg", "files follow -f"),
             ("-z -f a", "-z: there is no such flag"),
+            ("-dKall -f a", "-dKall: what HAProxy would print"),
+            ("-cc x -f a", "-cc: conditions"),
             ("-n x -f a", "-n: x: this is no number"),
             ("--lenient what -f a", "what: not one of"),
         ] {

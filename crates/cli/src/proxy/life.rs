@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use fulmar_gateway::{Background, Gateway, Link, Master, Notify, Options, Waiting};
 use fulmar_haproxy::{Config, Environment, Source, ThisMachine};
+use fulmar_sys as sys;
 use signal_hook::consts::{SIGTERM, SIGUSR1};
 
 use super::arguments::Arguments;
@@ -40,7 +41,16 @@ fn run(arguments: Arguments, given: Vec<OsString>) -> Result<u8, Failed> {
     // A first worker reads what its master has just read, and said everything about.
     let heard = link.as_ref().is_some_and(|link| link.before.is_none());
     let config = read(&arguments, Messages { quiet: messages.quiet || heard })?;
+    if !heard {
+        arguments.ignored.iter().for_each(|what| messages.warning(what));
+    }
     if arguments.checks_only {
+        let wrong = fulmar_gateway::check(&config);
+        if !wrong.is_empty() {
+            wrong.iter().for_each(|error| messages.alert(&error.to_string()));
+            messages.alert("config : Fatal errors found in configuration.");
+            return Err(Failed);
+        }
         if !arguments.quiet {
             println!("Configuration file is valid");
         }
@@ -68,7 +78,8 @@ fn run(arguments: Arguments, given: Vec<OsString>) -> Result<u8, Failed> {
     if !is_master {
         return serve(arguments, config, Begun::Alone(waiting), messages);
     }
-    let master = master(&arguments, given, start, waiting).map_err(failed)?;
+    let mut master = master(&arguments, given, start, waiting).map_err(failed)?;
+    master.outlives_workers = config.global.outlives_workers;
     master.run().map_err(|error| failed(format!("cannot look after a worker: {error}")))
 }
 
@@ -94,7 +105,17 @@ fn read(arguments: &Arguments, messages: Messages) -> Result<Config, Failed> {
     if arguments.trusts_servers {
         trust_servers(&mut config);
     }
+    if let Some(most) = arguments.frontend_connections_max {
+        limit_frontends(&mut config, most);
+    }
     Ok(config)
+}
+
+/// `-N`: as if every frontend that says nothing said `maxconn`.
+fn limit_frontends(config: &mut Config, most: usize) {
+    for frontend in &mut config.frontends {
+        Arc::make_mut(frontend).connections_max.get_or_insert(most);
+    }
 }
 
 /// `-dV`: as if every server said `verify none`.
@@ -120,6 +141,7 @@ fn master(
         program,
         arguments: arguments_of_worker,
         folder,
+        outlives_workers: false,
         notify: Notify::from_environment().filter(|_| arguments.notifies),
         waiting,
         tell: if arguments.quiet { |_, _| {} } else { messages::tell },
@@ -179,19 +201,19 @@ fn serve(
     let global = config.global.clone();
     let gateway = Gateway::open(config, options).map_err(failed)?;
     fulmar_gateway::drop_privileges(&global).map_err(failed)?;
-    let (stopper, live) = (gateway.stopper(), Arc::clone(gateway.live()));
-    let dump = {
-        let live = Arc::clone(&live);
-        move || fulmar_gateway::dump(&live, |line| messages.warning(line))
-    };
-    let watched = fulmar_gateway::watch(stopper, dump);
-    watched.map_err(|error| failed(fulmar_gateway::Error::Signals(error)))?;
+    if let Some(warning) = gateway.warning() {
+        messages.warning(warning);
+    }
+    let live = Arc::clone(gateway.live());
+    gateway.watch_signals(move |line| messages.warning(line)).map_err(failed)?;
     let running = gateway.start().map_err(failed)?;
     let signal = if arguments.previous.at_once { SIGTERM } else { SIGUSR1 };
     fulmar_gateway::signal_all(&pids, signal);
     if let Err(error) = begun.tell() {
         messages.warning(&format!("whoever started this process cannot be told: {error}"));
     }
+    sys::trim_memory(); // what only the start needed: the text of the configuration,
+    sys::release_code(); // and what has read it
     running.join().map_err(|error| failed(error.into()))?;
     fulmar_gateway::farewell(&live, |line| messages.warning(line));
     Ok(0)

@@ -1,5 +1,7 @@
 //! Deadlines that differ from link to link: sets of them in one table, a number in each link.
 
+use std::time::Instant;
+
 use fulmar_proto::Connection;
 
 use crate::SocketId;
@@ -32,6 +34,15 @@ impl<C: Connection, T> Links<C, T> {
         link.timeouts = timeouts;
         let since = link.since;
         link.start_deadline(since, at, &mut self.desk);
+    }
+
+    /// The same, reckoned from `now`.
+    pub fn restart_timeouts(&mut self, now: Instant, socket: SocketId, timeouts: TimeoutsId) {
+        let at = self.slots.position(socket);
+        let Some(link) = self.slots.get_mut(socket) else { return };
+        link.timeouts = timeouts;
+        let now = self.desk.wheel.tick(now);
+        link.start_deadline(now, at, &mut self.desk);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Where lines of logs go: syslog by UDP, a Unix datagram socket, an open descriptor.
 //!
 //! [`Logs`] is one for all threads, and opened while paths are still what they are and privileges
-//! are there. Each thread has a [`LineWriter`], which makes one call a line and never waits: what
-//! finds no room is lost, and counted.
+//! are there. Each thread has a [`LineWriter`]. To a socket, a line is a call that never waits: what
+//! finds no room is lost, and counted. To a descriptor, the lines of a turn are one call.
 
 mod frame;
 mod outlet;
@@ -59,9 +59,19 @@ impl Logs {
         self.0.lost.load(Ordering::Relaxed)
     }
 
+    /// Writes what threads have kept for the ends of their turns: before the process ends at once.
+    pub fn flush(&self) {
+        self.0.outlets.iter().for_each(|outlet| self.0.lose(outlet.flush()));
+    }
+
     /// The number of this process is written from now on: it is another one in the background.
     pub fn writer(&self) -> LineWriter {
-        LineWriter { logs: self.clone(), process: std::process::id(), line: Vec::new() }
+        LineWriter {
+            logs: self.clone(),
+            process: std::process::id(),
+            line: Vec::new(),
+            unwritten: false,
+        }
     }
 }
 
@@ -77,6 +87,7 @@ pub struct LineWriter {
     logs: Logs,
     process: u32,
     line: Vec<u8>, // of the last call, for its memory
+    unwritten: bool,
 }
 
 impl Journal for LineWriter {
@@ -96,14 +107,31 @@ impl Journal for LineWriter {
             self.line.extend(line.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }));
             self.line.truncate(target.line_size_max);
             self.line.push(b'\n');
-            if !outlet.send(&self.line) {
-                shared.lost.fetch_add(1, Ordering::Relaxed);
-            }
+            shared.lose(outlet.send(&self.line));
+            self.unwritten = true;
+        }
+    }
+
+    fn flush(&mut self) {
+        if std::mem::take(&mut self.unwritten) {
+            self.logs.flush();
         }
     }
 }
 
+impl Drop for LineWriter {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
 impl Shared {
+    fn lose(&self, lines: u64) {
+        if lines > 0 {
+            self.lost.fetch_add(lines, Ordering::Relaxed);
+        }
+    }
+
     /// `sample`: of so many lines, those whose numbers are in its ranges.
     fn is_sampled(&self, target: &LogTarget) -> bool {
         let Some((ranges, of)) = &target.sample else { return true };

@@ -1,10 +1,11 @@
 //! The engine of the thread that answers at runtime sockets.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, End, Engine, Handler, Links, ListenerId, SocketId, Timeouts};
+use fulmar_engine::{Action, End, Engine, Handler, Links, ListenerId, SocketId, Stop, Timeouts};
 use fulmar_haproxy::model::Level;
 use fulmar_proto::{Connection, Event, Input, Raw, RawConnection, Transmit};
 
@@ -18,14 +19,20 @@ pub struct Runtime {
     world: World,
     levels: Vec<(ListenerId, Level)>,
     timeout: Duration,
+    stop: Stop,
+    /// A soft stop has begun; when it becomes a hard one.
+    ending: Option<Option<Instant>>,
+    is_cut: bool, // the hard one has begun
+    actions: VecDeque<Action>,
 }
 
 impl Runtime {
     /// Nobody is listened to yet.
-    pub fn new(now: Instant, world: World) -> Self {
+    pub fn new(now: Instant, world: World, stop: Stop) -> Self {
         let timeout = world.live.config.global.stats_timeout.unwrap_or(TIMEOUT);
         let links = Links::new(now, Timeouts::default(), 0, 1);
-        Self { links, world, levels: Vec::new(), timeout }
+        let (levels, actions) = (Vec::new(), VecDeque::new());
+        Self { links, world, levels, timeout, stop, ending: None, is_cut: false, actions }
     }
 
     /// Who connects to this listener may do what `level` allows.
@@ -36,6 +43,20 @@ impl Runtime {
     /// The world it answers for.
     pub fn world(&self) -> &World {
         &self.world
+    }
+
+    /// True once a stop was asked for and nobody is connected any more: who watches how a soft stop
+    /// goes stays until then, or until the hard one.
+    pub fn is_done(&self) -> bool {
+        self.ending.is_some() && (self.links.len() == 0 || self.is_cut)
+    }
+
+    /// From now on the sockets are those of the next process.
+    fn begin_to_end(&mut self, now: Instant) {
+        let after = self.world.live.config.global.hard_stop_after;
+        self.ending = Some(after.and_then(|after| now.checked_add(after)));
+        let listeners = self.levels.drain(..);
+        self.actions.extend(listeners.map(|(listener, _)| Action::Unlisten { listener }));
     }
 
     /// Who says nothing, and hears nothing, for so long is closed.
@@ -126,9 +147,13 @@ impl Engine for Runtime {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.links.handle_timeout(now, &mut Ears { world: &self.world });
+        self.is_cut |= self.ending.flatten().is_some_and(|deadline| deadline <= now);
     }
 
     fn handle_wake(&mut self, now: Instant) {
+        if self.stop.is_set() && self.ending.is_none() {
+            self.begin_to_end(now);
+        }
         for (console, answer) in self.world.take_news() {
             let socket = SocketId::from_bits(console);
             let Some((connection, console)) = self.links.get_mut(socket) else { continue };
@@ -140,7 +165,7 @@ impl Engine for Runtime {
     }
 
     fn poll_action(&mut self) -> Option<Action> {
-        self.links.poll_action()
+        self.actions.pop_front().or_else(|| self.links.poll_action())
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {
@@ -152,7 +177,8 @@ impl Engine for Runtime {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.links.poll_timeout()
+        let ending = self.ending.flatten().filter(|_| !self.is_cut);
+        [self.links.poll_timeout(), ending].into_iter().flatten().min()
     }
 }
 

@@ -24,9 +24,9 @@ impl Crew for Consoles {
     type Engine = Runtime;
     type Report = ();
 
-    fn make(&self, _: &Worker) -> io::Result<Runtime> {
+    fn make(&self, worker: &Worker) -> io::Result<Runtime> {
         let world = World::new(Arc::clone(&self.live), Arc::clone(&self.process));
-        Ok(Runtime::new(sys::now(), world))
+        Ok(Runtime::new(sys::now(), world, worker.stop()))
     }
 
     fn add_listener(&self, engine: &mut Runtime, worker: &Worker, listener: ListenerId) {
@@ -38,9 +38,8 @@ impl Crew for Consoles {
         engine.world().set_wake(Box::new(move || waker.wake()));
     }
 
-    /// Whoever is being answered when the process ends is not waited for.
-    fn is_done(&self, _: &Runtime, worker: &Worker) -> bool {
-        worker.stop().is_set()
+    fn is_done(&self, engine: &Runtime, _: &Worker) -> bool {
+        engine.is_done()
     }
 
     fn finish(&self, _: &mut Runtime) {}

@@ -154,6 +154,8 @@ fn put_state(facts: &mut Facts, live: &Live, process: &Process) {
     facts.number(53, "Jobs", *b"MGP", "Connections and listeners", jobs);
     facts.number(54, "Unstoppable Jobs", *b"MGP", "Of these, those that do not end", 0);
     facts.number(55, "Listeners", *b"MGP", "Listeners", listeners);
+    let text = "Lines of logs that found no room, or no reader";
+    facts.number(58, "DroppedLogs", *b"MGP", text, process.lines_lost());
 }
 
 fn put_rest(facts: &mut Facts, live: &Live, process: &Process) {

@@ -1,11 +1,13 @@
 //! What is told of the process as a whole.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
+use fulmar_host::Stopper;
 use fulmar_proxy::Live;
 use fulmar_sys::{Ledger, ThreadLedger};
+
+use crate::logs::Logs;
 
 /// The process: made once at its start, shared by all threads.
 #[derive(Debug)]
@@ -19,7 +21,8 @@ pub struct Process {
     /// How many descriptors it may have.
     pub descriptors_max: u64,
     connections_max: usize,
-    stopping: AtomicBool,
+    logs: Option<Logs>,
+    stopper: Option<Stopper>,
     ledgers: Mutex<Vec<ThreadLedger>>,
 }
 
@@ -50,9 +53,16 @@ impl Process {
             node,
             descriptors_max,
             connections_max,
-            stopping: AtomicBool::new(false),
+            logs: None,
+            stopper: None,
             ledgers: Mutex::default(),
         }
+    }
+
+    /// The same, which tells of these logs, and of the stop that `stopper` brings about.
+    #[must_use]
+    pub fn telling_of(self, logs: Logs, stopper: Stopper) -> Self {
+        Self { logs: Some(logs), stopper: Some(stopper), ..self }
     }
 
     /// The calling thread serves: its system calls are told of.
@@ -67,14 +77,14 @@ impl Process {
         ledgers.iter().fold(Ledger::ZERO, |sum, ledger| sum + ledger.read())
     }
 
-    /// A soft stop has begun.
-    pub fn set_stopping(&self) {
-        self.stopping.store(true, Ordering::Relaxed);
-    }
-
     /// True once a soft stop has begun.
     pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
+        self.stopper.as_ref().is_some_and(Stopper::is_stopped)
+    }
+
+    /// Lines of logs that found no room, or nobody to take them.
+    pub fn lines_lost(&self) -> u64 {
+        self.logs.as_ref().map_or(0, Logs::lost)
     }
 
     /// Connections of clients that may be allowed at a time.

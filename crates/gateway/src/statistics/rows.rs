@@ -16,6 +16,7 @@ use super::process::{Moment, Process};
 use super::value::Row;
 
 pub use server::{State, address_text};
+use total::Http1;
 pub use total::Total;
 
 /// What is asked for.

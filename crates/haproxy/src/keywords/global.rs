@@ -7,9 +7,9 @@ use fulmar_rules::{Fault, RequestHead, ResponseHead, Sample, Subject};
 
 use crate::accounts;
 use crate::draft::{Globals, Paths};
-use crate::line::Line;
+use crate::line::{Line, Said};
 use crate::rules;
-use crate::table::{Keyword, row};
+use crate::table::{Keyword, NO, row};
 use crate::values::{Unit, duration, number};
 
 pub(super) const ROWS: &[Keyword<Globals>] = &[
@@ -18,6 +18,8 @@ pub(super) const ROWS: &[Keyword<Globals>] = &[
     row("nbthread", 0, "<number>", "how many threads work", nbthread),
     row("nbproc", 0, "1", "one process works", nbproc),
     row("maxconn", 0, "<number>", "connections of clients at a time", maxconn),
+    row("ulimit-n", 0, "<number>", "descriptors that the process needs", ulimit_n),
+    row("strict-limits", NO, "", "it does not start with fewer: so it is", strict_limits),
     row("pidfile", 0, "<file>", "where the number of the process is written", pidfile),
     row("user", 0, "<name>", "whose rights it has", user),
     row("uid", 0, "<number>", "the same, by number", uid),
@@ -53,7 +55,7 @@ fn daemon(globals: &mut Globals, _line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn master_worker(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
-    line.words.take("no-exit-on-failure");
+    globals.model.outlives_workers = line.words.take("no-exit-on-failure");
     globals.model.master_worker = true;
     Ok(())
 }
@@ -75,6 +77,17 @@ fn nbproc(_globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
 fn maxconn(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     let most = number(&line.word("a number")?, "it", 0, usize::MAX / 2)?;
     globals.model.connections_max = (most > 0).then_some(most);
+    Ok(())
+}
+
+fn ulimit_n(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    let count: usize = number(&line.word("a number")?, "it", 0, usize::MAX / 2)?;
+    globals.model.descriptors = u64::try_from(count).ok().filter(|&count| count > 0);
+    Ok(())
+}
+
+fn strict_limits(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    globals.model.lenient_limits = line.said == Said::No;
     Ok(())
 }
 

@@ -49,7 +49,6 @@ pub(crate) const ACCEPTED_GLOBAL: &[&str] = &[
     "ssl-load-extra-files",
     "ssl-mode-async",
     "ssl-skip-self-issued-ca",
-    "strict-limits",
     "thread-group",
     "thread-groups",
     "tune.buffers.limit",
@@ -103,7 +102,6 @@ pub(crate) const ACCEPTED_GLOBAL: &[&str] = &[
     "tune.vars.txn-max-size",
     "tune.zlib.memlevel",
     "tune.zlib.windowsize",
-    "ulimit-n",
     "zero-warning",
 ];
 

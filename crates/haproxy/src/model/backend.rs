@@ -101,8 +101,8 @@ pub struct BackendTimeouts {
     pub server_fin: Option<Duration>,
     /// `timeout queue`; `connect` if not said.
     pub queue: Option<Duration>,
-    /// `timeout tunnel`: once an upgrade was agreed on, or in mode tcp once bytes have come both
-    /// ways; then it counts in place of `client` and `server`.
+    /// `timeout tunnel`: once an upgrade was agreed on, or in mode tcp once the server's connection
+    /// stands; then it counts in place of `client` and `server`.
     pub tunnel: Option<Duration>,
     /// `timeout check`: reading an answer to a check.
     pub check: Option<Duration>,

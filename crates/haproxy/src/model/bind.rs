@@ -52,15 +52,16 @@ pub enum BindAddress {
 /// TLS toward clients.
 #[derive(Clone, Debug, Default)]
 pub struct BindTls {
-    /// `crt` and `crt-list`: files with a certificate chain and its key. Directories and bases
-    /// have been looked up; a key that stands in a file of its own (`.key`) is found beside it.
-    pub certificates: Vec<PathBuf>,
+    /// `crt` and `crt-list`. Directories and bases have been looked up.
+    pub certificates: Vec<BindCertificate>,
     /// `strict-sni`: who names no known name, or none, gets no connection.
     pub strict_sni: bool,
     /// `verify`.
     pub verify: ClientVerify,
     /// `ca-file`: who signs the certificates of clients.
     pub ca_file: Option<PathBuf>,
+    /// `crl-file`: whose certificates have been revoked.
+    pub crl_file: Option<PathBuf>,
     /// `alpn`: protocols; `h2` is left out with a warning as long as it is not spoken.
     pub alpn: Vec<String>,
     /// `ssl-min-ver`.
@@ -71,6 +72,17 @@ pub struct BindTls {
     pub suites: Vec<String>,
     /// `no-tls-tickets`.
     pub no_tickets: bool,
+}
+
+/// A certificate that clients are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindCertificate {
+    /// The file with the chain and its key; a key that stands in a file of its own (`.key`) is found
+    /// beside it.
+    pub file: PathBuf,
+    /// The names it is shown for, in lower case, if not those in it (`crt-list`): `*.` stands for
+    /// any label, and `!` before a name makes it one that it is not shown for.
+    pub names: Vec<String>,
 }
 
 /// Whether clients show a certificate.

@@ -13,10 +13,16 @@ pub struct Global {
     pub daemon: bool,
     /// `master-worker`: a process that looks after the one that works.
     pub master_worker: bool,
+    /// `no-exit-on-failure` behind it: that one may end without the other's end.
+    pub outlives_workers: bool,
     /// `nbthread`; as many as there are processors, if it is not said.
     pub threads: Option<usize>,
     /// `maxconn`: connections of clients in this process.
     pub connections_max: Option<usize>,
+    /// `ulimit-n`: descriptors that the process is to have at least.
+    pub descriptors: Option<u64>,
+    /// `no strict-limits`: fewer of them will do.
+    pub lenient_limits: bool,
     /// `pidfile`.
     pub pidfile: Option<PathBuf>,
     /// `user`, `uid`: its number.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub use backend::{
     Algorithm, Backend, BackendTimeouts, CookieInsert, CookieMode, HashFunction, HashKind, Stick,
 };
-pub use bind::{Bind, BindAddress, BindTls, ClientVerify, TlsVersion};
+pub use bind::{Bind, BindAddress, BindCertificate, BindTls, ClientVerify, TlsVersion};
 pub use frontend::{
     Admin, Capture, ErrorResponses, Frontend, FrontendTimeouts, LogAddress, LogLine, LogOptions,
     LogTarget, StatsPage, Target, UseBackend,

@@ -1,10 +1,10 @@
 //! `bind` lines (HAProxy's configuration manual, §5.1).
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 
 use fulmar_rules::{Fault, Word};
 
+use super::certificates;
 use crate::accounts;
 use crate::keywords;
 use crate::line::Line;
@@ -58,10 +58,11 @@ pub(crate) const ROWS: &[Keyword<BindDraft>] = &[
     row("expose-fd", 0, "listeners", "a runtime socket gives listeners away", expose_fd),
     row("ssl", 0, "", "TLS", ssl),
     row("crt", 0, "<file or directory>", "a certificate, with its key", crt),
-    row("crt-list", 0, "<file>", "names of such files, one on a line", crt_list),
+    row("crt-list", 0, "<file>", "such files, one on a line, and names behind them", crt_list),
     row("strict-sni", 0, "", "who names no known name gets no connection", strict_sni),
     row("verify", 0, "none | optional | required", "whether clients show a certificate", verify),
     row("ca-file", 0, "<file>", "who signs those", ca_file),
+    row("crl-file", 0, "<file>", "whose certificates were revoked", crl_file),
     row("alpn", 0, "<protocols>", "what is offered, with commas", alpn),
     row("ssl-min-ver", 0, "TLSv1.2 | TLSv1.3", "the oldest version", version_min),
     row("ssl-max-ver", 0, "TLSv1.2 | TLSv1.3", "the newest version", version_max),
@@ -104,7 +105,6 @@ pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
     (("ca-sign-file", "certificates are not made here"), 1),
     (("ca-sign-pass", "certificates are not made here"), 1),
     (("ca-verify-file", "'ca-file' is"), 1),
-    (("crl-file", "lists of revoked certificates are not looked at"), 1),
     (("force-sslv3", "1.2 is the oldest version"), 0),
     (("force-tlsv10", "1.2 is the oldest version"), 0),
     (("force-tlsv11", "1.2 is the oldest version"), 0),
@@ -297,59 +297,14 @@ fn ssl(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
 fn crt(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let column = line.words.column();
     let path = line.path("a file with a certificate", line.globals.crt_base.as_ref())?;
-    let found = certificates(&path, column, line)?;
+    let found = certificates::at(&path, &[], column, line)?;
     bind.tls.certificates.extend(found);
     Ok(())
 }
 
-/// The file itself, or all files of a directory that are no keys of others.
-fn certificates(path: &Path, column: u32, line: &Line<'_>) -> Result<Vec<PathBuf>, Fault> {
-    let unreadable = |path: &Path, error: std::io::Error| {
-        let message = format!("'{}' cannot be read: {error}", path.display());
-        Fault::new(column, message)
-    };
-    let Some(mut files) = line.machine.list(path).map_err(|error| unreadable(path, error))? else {
-        line.machine.read(path).map_err(|error| unreadable(path, error))?;
-        return Ok(vec![path.to_owned()]);
-    };
-    let is_other = |path: &PathBuf| {
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let name = name.unwrap_or_default();
-        name.starts_with('.') || BESIDE.iter().any(|end| name.ends_with(end))
-    };
-    files.retain(|path| !is_other(path));
-    files.sort();
-    if files.is_empty() {
-        let message = format!("there is no certificate in '{}'", path.display());
-        return Err(Fault::new(column, message));
-    }
-    Ok(files)
-}
-
-/// A line of such a list names a file; what may follow it is not supported.
 fn crt_list(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let word = line.word("a file that lists certificates")?;
-    let list = line.folder().join(&word.text);
-    let bytes = line.machine.read(&list).map_err(|error| {
-        Fault::new(word.column, format!("'{}' cannot be read: {error}", word.text))
-    })?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    for (number, entry) in (1..).zip(text.lines()) {
-        let mut parts = entry.split_whitespace().take_while(|part| !part.starts_with('#'));
-        let Some(file) = parts.next() else { continue };
-        if let Some(extra) = parts.next() {
-            let message =
-                format!("{}:{number}: '{extra}' behind a file is not supported", word.text);
-            line.complain(Fault::unknown(word.column, message));
-        }
-        let path = match &line.globals.crt_base {
-            Some(base) => base.join(file),
-            None => file.into(),
-        };
-        let path = line.folder().join(path);
-        let found = certificates(&path, word.column, line)?;
-        bind.tls.certificates.extend(found);
-    }
+    let found = certificates::list(line)?;
+    bind.tls.certificates.extend(found);
     Ok(())
 }
 
@@ -375,6 +330,16 @@ fn ca_file(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
         Fault::new(column, format!("'{}' cannot be read: {error}", path.display()))
     })?;
     bind.tls.ca_file = Some(path);
+    Ok(())
+}
+
+fn crl_file(bind: &mut BindDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let column = line.words.column();
+    let path = line.path("a file with lists", line.globals.ca_base.as_ref())?;
+    line.machine.read(&path).map_err(|error| {
+        Fault::new(column, format!("'{}' cannot be read: {error}", path.display()))
+    })?;
+    bind.tls.crl_file = Some(path);
     Ok(())
 }
 
@@ -453,12 +418,9 @@ fn no_tickets(bind: &mut BindDraft, _line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What lies beside certificates in a directory, and is none.
-const BESIDE: [&str; 5] = [".key", ".issuer", ".ocsp", ".sctl", ".dh"];
-
 /// What rustls has itself, for the version of which nothing is said.
 const OWN13: &[&str] =
-    &["TLS13_AES_256_GCM_SHA384", "TLS13_AES_128_GCM_SHA256", "TLS13_CHACHA20_POLY1305_SHA256"];
+    &["TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256"];
 const OWN12: &[&str] = &[
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",

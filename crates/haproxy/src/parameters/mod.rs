@@ -3,6 +3,8 @@
 pub(crate) mod bind;
 pub(crate) mod server;
 
+mod certificates;
+
 use fulmar_rules::{Fault, Word};
 
 use crate::line::Line;

@@ -107,9 +107,9 @@ const TLS12: &[Suite] = &[
 ];
 
 const TLS13: &[(&str, &str)] = &[
-    ("TLS_AES_128_GCM_SHA256", "TLS13_AES_128_GCM_SHA256"),
-    ("TLS_AES_256_GCM_SHA384", "TLS13_AES_256_GCM_SHA384"),
-    ("TLS_CHACHA20_POLY1305_SHA256", "TLS13_CHACHA20_POLY1305_SHA256"),
+    ("TLS_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256"),
+    ("TLS_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384"),
+    ("TLS_CHACHA20_POLY1305_SHA256", "TLS_CHACHA20_POLY1305_SHA256"),
 ];
 
 #[cfg(test)]
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(tls12("ALL:-CHACHA20:CHACHA20:@STRENGTH").suites.len(), 6);
         assert_eq!(tls12("RC4").missing, ["RC4"]);
         let chosen = tls13("TLS_AES_128_GCM_SHA256:TLS_AES_128_CCM_SHA256");
-        assert_eq!(chosen.suites, ["TLS13_AES_128_GCM_SHA256"]);
+        assert_eq!(chosen.suites, ["TLS_AES_128_GCM_SHA256"]);
         assert_eq!(chosen.missing, ["TLS_AES_128_CCM_SHA256"]);
     }
 }

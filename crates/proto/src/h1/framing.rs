@@ -94,6 +94,11 @@ pub(super) fn framing(facts: Facts) -> Result<(Framing, BodyLen), PeerError> {
     })
 }
 
+/// True if a head says that bytes follow.
+pub(super) fn declares_body(length: Length, coding: Coding) -> bool {
+    coding != Coding::Absent || !matches!(length, Length::Absent | Length::Exact(0))
+}
+
 impl Length {
     /// Takes in one more `Content-Length` field.
     pub(super) fn add(self, value: &[u8]) -> Self {

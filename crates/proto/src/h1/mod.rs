@@ -176,7 +176,7 @@ struct Exchange {
     asked: Handover,
     /// Server: the peer speaks HTTP/1.0.
     http10: bool,
-    /// Server: the peer may be waiting for a 100.
+    /// Server: the peer may be waiting for a 100. Client: it owes one, or an answer.
     waiting: bool,
     /// Server: the peer has said that it is its last one.
     last: bool,
@@ -419,6 +419,7 @@ impl<S: Side> H1<S> {
     fn head_phase(&self, queued: bool) -> Phase {
         match self.send {
             _ if queued => Phase::Send,
+            Send::Body(_) if self.exchange.waiting => Phase::Answer,
             Send::Head | Send::Body(_) => Phase::Application,
             _ if self.outstanding > 0 => Phase::Answer,
             _ => Phase::Idle,

@@ -213,6 +213,7 @@ impl<S: Side> H1<S> {
             return Err(PeerError::UnexpectedUpgrade);
         }
         if status < 200 && !handover {
+            self.exchange.waiting &= status != 100;
             self.interims += 1;
             self.recv = super::NEXT_HEAD;
             let too_many = u32::from(self.interims) > INTERIM_LEN_MAX;
@@ -226,9 +227,13 @@ impl<S: Side> H1<S> {
             _ if self.heads & 1 == 1 => Kind::HeadResponse,
             _ => Kind::Response,
         };
+        self.exchange.waiting = false;
         let (length, coding) = (fields.length, fields.coding);
         let (framing, len) = framing::framing(Facts { kind, version, length, coding })?;
-        if !keeps_alive(version, fields) || framing == Framing::UntilEof {
+        // Who declares a body where there can be none may send one nevertheless: it would be taken
+        // for the next response.
+        let lies = kind == Kind::Bodiless && framing::declares_body(length, coding);
+        if !keeps_alive(version, fields) || framing == Framing::UntilEof || lies {
             self.reuse = Reuse::No;
         }
         self.recv = Recv::Body(framing.into());

@@ -51,6 +51,7 @@ impl<S: Side> H1<S> {
                 && len != BodyLen::Empty,
             asked,
         };
+        self.exchange.waiting = ours.expects_continue;
         self.outbox.compose(|out| encode::request(out, request, ours));
         let is_connect = request.method == b"CONNECT";
         self.note_request(request.method == b"HEAD", is_connect, asked.upgrade);
@@ -176,6 +177,9 @@ impl<S: Side> H1<S> {
 
     pub(super) fn queue_data(&mut self, stream: StreamId, data: Segment) -> Result<(), Misuse> {
         let sending = stream == self.sending();
+        if !S::SERVER && !data.is_empty() {
+            self.exchange.waiting = false; // whoever sends has waited long enough
+        }
         match &mut self.send {
             _ if !sending => return Err(Misuse::NoSuchStream),
             Send::Body(Owed::Exact(left)) => {

@@ -24,15 +24,23 @@ pub fn is_request_target(method: &[u8], target: &[u8]) -> bool {
     check(method, target).is_ok()
 }
 
-/// Visible ASCII without `#` and `\`, every `%` followed by two hex digits that do not stand for
-/// a control character. Other marks that URIs exclude (`|`, `"`, brackets) are let through:
-/// browsers send them, and they confuse nobody about where the target ends.
+/// Visible ASCII without `#` and `\`, every `%` followed by two hex digits, which do not stand for
+/// a control character but in a query: forms put the line ends of their texts there. Other marks
+/// that URIs exclude (`|`, `"`, brackets) are let through: browsers send them, and they confuse
+/// nobody about where the target ends.
 pub(super) fn is_target(target: &[u8]) -> bool {
-    let mut rest = target;
+    let (mut rest, mut in_query) = (target, false);
     while let [first, tail @ ..] = rest {
+        in_query |= *first == b'?';
         rest = match first {
             b'%' => match tail {
-                [high, low, tail @ ..] if is_visible_triplet(*high, *low) => tail,
+                [high, low, tail @ ..]
+                    if high.is_ascii_hexdigit()
+                        && low.is_ascii_hexdigit()
+                        && (in_query || !is_control(*high, *low)) =>
+                {
+                    tail
+                }
                 _ => return false,
             },
             b'#' | b'\\' | ..=b' ' | 0x7f.. => return false,
@@ -42,9 +50,9 @@ pub(super) fn is_target(target: &[u8]) -> bool {
     !target.is_empty()
 }
 
-fn is_visible_triplet(high: u8, low: u8) -> bool {
-    let is_control = matches!(high, b'0' | b'1') || (high == b'7' && matches!(low, b'f' | b'F'));
-    high.is_ascii_hexdigit() && low.is_ascii_hexdigit() && !is_control
+/// True if these hex digits are the number of a control character.
+fn is_control(high: u8, low: u8) -> bool {
+    matches!(high, b'0' | b'1') || (high == b'7' && matches!(low, b'f' | b'F'))
 }
 
 /// The authority of `scheme "://" authority path`.
@@ -125,6 +133,7 @@ mod tests {
             check(method.as_bytes(), target.as_bytes()).is_ok_and(|authority| authority.is_none())
         };
         assert!(ok("GET", "/a?b=%20|[1]"));
+        assert!(ok("GET", "/a?text=one%0D%0Atwo%00"));
         assert!(ok("OPTIONS", "*"));
         assert!(ok("CONNECT", "example.com:443"));
         assert!(ok("CONNECT", "[::1]:443"));
@@ -145,6 +154,8 @@ mod tests {
             ("GET", "/%7F"),
             ("GET", "/%"),
             ("GET", "/%2"),
+            ("GET", "/?%0"),
+            ("GET", "/?%0g"),
             ("GET", "/%zz"),
             ("GET", "/\u{e9}"),
             ("CONNECT", "/"),

@@ -275,7 +275,11 @@ impl Engine for Checks {
     }
 
     fn poll_action(&mut self) -> Option<Action> {
-        self.links.poll_action()
+        let action = self.links.poll_action();
+        if action.is_none() {
+            self.journal.flush();
+        }
+        action
     }
 
     fn poll_transmit(&mut self, socket: SocketId) -> Option<Transmit<'_>> {

@@ -24,7 +24,7 @@ pub(super) fn status(
     exchange: &mut Exchange,
     status: u16,
 ) {
-    exchange.is_ours = true;
+    exchange.is_ours = true; // also if nothing can be sent
     exchange.status = status;
     match render(now, shared, session, exchange, &Reply::error_page(status)) {
         Some(reply) => give(now, shared, (connection, session), exchange, reply),
@@ -76,6 +76,7 @@ pub(super) fn give(
     exchange: &mut Exchange,
     (head, body): (ResponseHead, Bytes),
 ) {
+    exchange.is_ours = true;
     exchange.response = head;
     exchange.has_response = true;
     exchange.status = exchange.response.status;

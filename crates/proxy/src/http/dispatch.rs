@@ -42,6 +42,7 @@ impl Requests<'_> {
             return self.send_elsewhere(now, asked, (connection, session), &prefix);
         }
         exchange.name_host(&config.written_address);
+        live.servers[server].counters[self.shared.thread].add(Counter::SessionsTotal, 1);
         let wanted = wanted(&live.config, is_first, exchange);
         let named = config.tls.as_ref().is_some_and(|tls| tls.sni.is_some());
         let name = if named { self.server_name(now, session, (backend, server)) } else { None };

@@ -7,11 +7,13 @@ use fulmar_haproxy::BackendId;
 use fulmar_proto::{PeerError, Phase};
 
 use crate::counters::Counter;
+use crate::gate;
 use crate::http::desk::{Desk, Errand};
 use crate::http::exchange::{Ended, Exchange, Stage};
 use crate::http::log;
 use crate::http::requests::Requests;
 use crate::http::session::Session;
+use crate::http::tally;
 use crate::shared::Shared;
 
 /// An exchange is over.
@@ -33,46 +35,23 @@ pub(super) fn finish(
 /// What an exchange leaves in the statistics of all that it came past.
 fn count(now: Instant, shared: &Shared, session: &Session, exchange: &Exchange) {
     let thread = shared.thread;
-    let bind = session.bind();
-    let frontend = &shared.live.frontends[bind.frontend];
-    let backend = exchange.backend.map(|at| &shared.live.backends[at.0]);
-    let server = exchange.server.and_then(|at| backend?.servers.get(at));
-    let front = [&frontend.counters[thread], &frontend.listeners[bind.bind][thread]];
-    let of_backend = backend.map(|backend| &backend.counters[thread]);
-    let of_server = server.map(|server| &server.counters[thread]);
-    let response = match exchange.status {
-        0 => None,
-        100..=199 => Some(Counter::Responses1xx),
-        200..=299 => Some(Counter::Responses2xx),
-        300..=399 => Some(Counter::Responses3xx),
-        400..=499 => Some(Counter::Responses4xx),
-        500..=599 => Some(Counter::Responses5xx),
-        _ => Some(Counter::ResponsesOther),
-    };
+    let of_backend = exchange.backend.map(|at| &shared.live.backends[at.0].counters[thread]);
     let aborted = match exchange.ended {
         Ended(b'C' | b'c', _) => Some(Counter::ClientAborts),
         Ended(b'S' | b's', b'D') => Some(Counter::ServerAborts),
         _ => None,
     };
-    let back = of_backend.into_iter().chain(of_server);
-    for counters in front.into_iter().chain(back.clone()) {
+    for counters in tally::all(shared, session, exchange) {
         counters.add(Counter::BytesIn, exchange.bytes_in);
         counters.add(Counter::BytesOut, exchange.bytes_out);
         if let Some(aborted) = aborted {
             counters.add(aborted, 1);
         }
     }
-    // What is our own answer is none of the server's.
-    let answered = of_backend.into_iter().chain(of_server.filter(|_| !exchange.is_ours));
-    if let Some(response) = response {
-        front.into_iter().chain(answered).for_each(|counters| counters.add(response, 1));
-    }
+    // For the server counts what it has answered itself, as it comes.
+    let told = tally::front(shared, session).into_iter().chain(of_backend);
+    told.for_each(|counters| counters.add(tally::response(exchange.status), 1));
     if let Some(counters) = of_backend {
-        counters.subtract(Counter::Sessions, 1);
-    }
-    if exchange.has_place
-        && let Some(counters) = of_server
-    {
         counters.subtract(Counter::Sessions, 1);
     }
     let times = &exchange.times;
@@ -87,7 +66,7 @@ fn count(now: Instant, shared: &Shared, session: &Session, exchange: &Exchange) 
         (Counter::ResponseTime, between(times.connected, Some(answered))),
         (Counter::TotalTime, between(times.began, Some(now))),
     ];
-    for counters in back {
+    for counters in tally::back(shared, exchange) {
         for (counter, span) in spans {
             counters.add(counter, u64::try_from(span).unwrap_or(u64::MAX));
         }
@@ -106,6 +85,7 @@ pub(super) fn leave(shared: &Shared, desk: &mut Desk, exchange: &mut Exchange) {
     }
     if let Some(server) = exchange.server.filter(|_| std::mem::take(&mut exchange.has_place)) {
         live.group.leave(server);
+        live.servers[server].counters[shared.thread].subtract(Counter::Sessions, 1);
         if live.group.limit(server) > 0 {
             desk.ask(Errand::Serve(backend, Some(server)));
         }
@@ -114,8 +94,7 @@ pub(super) fn leave(shared: &Shared, desk: &mut Desk, exchange: &mut Exchange) {
 
 /// A connection of a client is gone.
 pub(super) fn client_gone(shared: &Shared, session: &Session) {
-    let frontend = &shared.live.frontends[session.bind().frontend];
-    frontend.counters[shared.thread].subtract(Counter::Sessions, 1);
+    gate::leave(shared, session.bind());
 }
 
 /// A connection to a server is idle no more.
@@ -172,14 +151,15 @@ impl Requests<'_> {
         if self.shared.ending || was_probe || (session.requests > 0 && matches!(end, End::Closed)) {
             return;
         }
+        let told = told(end);
         let mut exchange = self.desk.open();
-        exchange.status = told(end).unwrap_or(400);
+        exchange.status = told.unwrap_or(400);
         exchange.ended = Ended(who(end).max(b'C'), b'R');
-        let bind = session.bind();
-        let frontend = &self.shared.live.frontends[bind.frontend];
-        let thread = self.shared.thread;
-        for counters in [&frontend.counters[thread], &frontend.listeners[bind.bind][thread]] {
-            counters.add(Counter::RequestErrors, u64::from(!is_null));
+        let is_error = !is_null || (told.is_some() && session.requests == 0);
+        let [frontend, listener] = tally::front(self.shared, session);
+        if is_error {
+            frontend.add(Counter::Requests, 1); // or what was to be one
+            [frontend, listener].iter().for_each(|it| it.add(Counter::RequestErrors, 1));
         }
         self.finish(now, session, exchange);
     }

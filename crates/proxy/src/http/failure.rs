@@ -23,6 +23,7 @@ use crate::http::record::{Attempt, Failure, GivenUp};
 use crate::http::replies::Replies;
 use crate::http::requests::of;
 use crate::http::seat::Seat;
+use crate::http::tally;
 
 impl Replies<'_> {
     /// A connection is gone that an exchange was on.
@@ -70,13 +71,16 @@ impl Replies<'_> {
         let again = again.ok();
         let counter = match failure {
             Failure::Refused(_) | Failure::ConnectTimeout | Failure::Layer(_) => {
-                Counter::ConnectErrors
+                Some(Counter::ConnectErrors)
             }
-            _ => Counter::ResponseErrors,
+            Failure::Status(_) => None, // if it is the last attempt, it is what the client hears
+            _ => Some(Counter::ResponseErrors),
         };
         let thread = self.shared.thread;
-        live.counters[thread].add(counter, 1);
-        live.servers[server].counters[thread].add(counter, 1);
+        if let Some(counter) = counter.filter(|_| again.is_none()) {
+            live.counters[thread].add(counter, 1);
+            live.servers[server].counters[thread].add(counter, 1);
+        }
         if let Some(seen) = seen(&failure) {
             self.shared.live.observe(BackendId(backend), server, seen);
         }
@@ -113,6 +117,8 @@ impl Replies<'_> {
         } else {
             exchange.retries -= 1;
             exchange.tried += 1;
+        }
+        if matches!(again, Again::Same | Again::Rested) {
             live.counters[thread].add(Counter::Retries, 1);
             live.servers[server].counters[thread].add(Counter::Retries, 1);
         }
@@ -148,6 +154,9 @@ impl Replies<'_> {
             End::TimedOut(_) => Ended(b's', b'D'),
             _ => Ended(b'S', b'D'),
         };
+        if !tunnel && exchange.ended.0 == b'S' {
+            tally::back(self.shared, &exchange).for_each(|it| it.add(Counter::ResponseErrors, 1));
+        }
         client.reset(asked.stream, 0);
         ending::finish(now, self.shared, self.desk, session, exchange);
         self.desk.ask(Errand::Touch(asked.socket));

@@ -52,6 +52,7 @@ mod credentials;
 mod ending;
 mod log;
 mod subject;
+mod tally;
 
 pub use record::{Attempt, Explanation, Failure, GivenUp, Tried};
 

@@ -16,6 +16,7 @@ use crate::http::exchange::{Ended, Exchange, Stage};
 use crate::http::requests::{Client, Requests, of};
 use crate::http::session::Session;
 use crate::http::subject::View;
+use crate::http::tally;
 
 impl Requests<'_> {
     /// An exchange whose backend is known goes to a server, or waits for a place at one.
@@ -48,6 +49,7 @@ impl Requests<'_> {
             }
             Placement::Wait(wants) => self.wait(now, asked, exchange, wants),
             Placement::Crowded(_) | Placement::Nobody => {
+                live.counters[self.shared.thread].add(Counter::ConnectErrors, 1);
                 self.answer(now, asked, (connection, session), 503, Ended(b'S', b'C'));
             }
         }
@@ -58,7 +60,6 @@ impl Requests<'_> {
         let live = &self.shared.live.backends[backend];
         let counters = &live.servers[server].counters[self.shared.thread];
         counters.add(Counter::Balanced, 1);
-        counters.add(Counter::SessionsTotal, 1);
         counters.add(Counter::Sessions, 1);
         live.counters[self.shared.thread].add(Counter::Balanced, 1);
     }
@@ -85,6 +86,9 @@ impl Requests<'_> {
     /// The exchange has waited for long enough.
     pub(super) fn overdue(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
+        if let Some(exchange) = of(session, asked.stream) {
+            tally::back(self.shared, exchange).for_each(|it| it.add(Counter::ConnectErrors, 1));
+        }
         self.answer(now, asked, (connection, session), 503, Ended(b's', b'Q'));
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fulmar_proto::PeerError;
 
-use crate::http::exchange::Exchange;
+use crate::http::exchange::{Ended, Exchange};
 use crate::http::session::Session;
 use crate::live::Live;
 
@@ -78,6 +78,10 @@ pub enum GivenUp {
     /// There was nobody to send it to: no server is usable.
     #[default]
     NoServer,
+    /// No backend was chosen: no rule fits, and there is no `default_backend`.
+    NoBackend,
+    /// It is what a rule wants, of requests or of responses.
+    Rule,
     /// It waited for a place for too long.
     Queue,
     /// Something of the proxy's own failed.
@@ -108,8 +112,29 @@ impl Explanation {
             status: exchange.status,
             ended: [exchange.ended.0, exchange.ended.1],
             attempts: exchange.attempts.iter().map(tried).collect(),
-            given_up: exchange.given_up,
+            given_up: given_up(exchange),
         }
+    }
+}
+
+/// Why there was not another attempt: what the letters of the log say of the end, or the last
+/// attempt.
+fn given_up(exchange: &Exchange) -> GivenUp {
+    let Ended(who, when) = exchange.ended;
+    match (who, when) {
+        (b'I', _) => GivenUp::Internal,
+        (b'L', _) | (b'P', b'R' | b'T') => GivenUp::Rule,
+        (b'P', b'H') if !exchange.has_failed() => GivenUp::Rule,
+        (b's', b'Q') => GivenUp::Queue,
+        _ if exchange.attempts.is_empty() && exchange.backend.is_none() => GivenUp::NoBackend,
+        _ => exchange.given_up,
+    }
+}
+
+impl Exchange {
+    /// Its last attempt was one that was not followed by another.
+    fn has_failed(&self) -> bool {
+        matches!(self.attempts.last(), Some(last) if matches!(last.failure, Failure::Junk(_)))
     }
 }
 
@@ -130,6 +155,8 @@ impl fmt::Display for Explanation {
         }
         f.write_str(match self.given_up {
             GivenUp::NoServer => "no server is usable",
+            GivenUp::NoBackend => "no backend is chosen",
+            GivenUp::Rule => "a rule wants it so",
             GivenUp::Queue => "it waited too long for a place",
             GivenUp::Internal => "something failed here",
             GivenUp::NotWanted => "not tried again: retry-on does not name this",

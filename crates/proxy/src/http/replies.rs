@@ -24,6 +24,7 @@ use crate::http::responses::{self, Fate};
 use crate::http::seat::Seat;
 use crate::http::send;
 use crate::http::session::Session;
+use crate::http::tally;
 use crate::shared::Shared;
 
 /// Hears what servers say; the clients' side is at hand.
@@ -57,6 +58,7 @@ impl Replies<'_> {
         exchange.status = head.status;
         let (backend, at) = seat.place();
         self.shared.live.observe(BackendId(backend), at, Observation::Responded(head.status));
+        tally::answered(self.shared, &exchange, head.status);
         if self.shared.ending || exchange.mode == Some(HttpMode::Close) {
             client.close_after();
         }

@@ -14,6 +14,7 @@ use crate::http::cookie;
 use crate::http::exchange::{Ended, Exchange};
 use crate::http::session::Session;
 use crate::http::subject::View;
+use crate::http::tally;
 use crate::shared::Shared;
 
 /// What is to become of a response.
@@ -83,11 +84,9 @@ fn judge(
         Verdict::Auth(_) | Verdict::Service(_) | Verdict::WaitForBody { .. } => return Fate::On,
         _ => (Reply::error_page(500), denied),
     };
-    if ended == denied
-        && let Some(at) = exchange.backend
-    {
-        let backend = &shared.live.backends[at.0];
-        backend.counters[shared.thread].add(Counter::DeniedResponses, 1);
+    if ended == denied {
+        let everybody = tally::all(shared, session, exchange);
+        everybody.for_each(|counters| counters.add(Counter::DeniedResponses, 1));
     }
     exchange.has_response = false;
     match answer::render(now, shared, session, exchange, &reply) {

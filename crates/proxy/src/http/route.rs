@@ -22,6 +22,7 @@ use crate::http::log::Level;
 use crate::http::requests::{Client, Requests};
 use crate::http::session::Session;
 use crate::http::subject::View;
+use crate::http::tally;
 
 /// How far a request is on its way to a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -200,6 +201,7 @@ impl Requests<'_> {
             return Decision::On(Step::Frontend(Progress::default()));
         }
         exchange.log_level = Level::Silent;
+        tally::intercepted(self.shared, session, exchange);
         let view = View { now, shared: self.shared, session, exchange };
         let fails = frontend.monitor_fails.iter().any(|condition| condition.holds(&view));
         let reply = Reply::error_page(if fails { 503 } else { 200 });
@@ -219,7 +221,7 @@ impl Requests<'_> {
         if !path.starts_with(page.uri.as_bytes()) {
             return None;
         }
-        self.intercept(session);
+        tally::intercepted(self.shared, session, exchange);
         if !super::credentials::admits(&exchange.request, &page.users) {
             let realm = page.realm.as_deref().unwrap_or("HAProxy Statistics");
             return Some(self.challenge(now, realm.as_bytes(), session, exchange));

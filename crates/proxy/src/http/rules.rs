@@ -12,7 +12,7 @@ use fulmar_rules::http::{HttpRule, Progress, Service, Verdict, run};
 use fulmar_rules::subject::{Scope, Variable};
 use fulmar_rules::{Reply, RequestHead, ResponseHead, Sample};
 
-use crate::counters::{Counter, Counters};
+use crate::counters::Counter;
 use crate::http::answer;
 use crate::http::exchange::{Ended, Exchange};
 use crate::http::log::Level;
@@ -20,6 +20,7 @@ use crate::http::requests::Requests;
 use crate::http::route::Decision;
 use crate::http::session::Session;
 use crate::http::subject::View;
+use crate::http::tally;
 use crate::journal::Severity;
 use crate::shared::Shared;
 
@@ -36,14 +37,14 @@ impl Requests<'_> {
         if rules.is_empty() {
             return None;
         }
-        let counters = counters(self.shared, session, exchange);
         let mut view = View { now, shared: self.shared, session, exchange };
         let verdict = run(rules, progress, &mut view);
         if matches!(
             verdict,
             Verdict::Deny(_) | Verdict::Tarpit(_) | Verdict::Reject | Verdict::SilentDrop
         ) {
-            counters.add(Counter::DeniedRequests, 1);
+            let everybody = tally::all(self.shared, view.session, view.exchange);
+            everybody.for_each(|counters| counters.add(Counter::DeniedRequests, 1));
         }
         Some(match verdict {
             Verdict::Continue | Verdict::Allow => return None,
@@ -55,14 +56,15 @@ impl Requests<'_> {
                 }
             }
             Verdict::Return(reply) => {
-                self.intercept(session);
+                tally::intercepted(self.shared, view.session, view.exchange);
                 self.reply(now, reply, session, exchange, Ended(b'L', b'R'))
             }
             Verdict::Redirect(head) => {
-                self.intercept(session);
+                tally::intercepted(self.shared, view.session, view.exchange);
                 Decision::Answer(*head, Bytes::new(), Ended(b'L', b'R'))
             }
             Verdict::Auth(realm) => {
+                tally::intercepted(self.shared, view.session, view.exchange);
                 let mut text = Vec::new();
                 if let Some(realm) = realm {
                     realm.render(&view, &mut text);
@@ -72,13 +74,14 @@ impl Requests<'_> {
                 self.challenge(now, &text, session, exchange)
             }
             Verdict::Service(Service::Metrics) => {
-                self.intercept(session);
+                tally::intercepted(self.shared, view.session, view.exchange);
                 Decision::Metrics
             }
             Verdict::Reject | Verdict::SilentDrop => Decision::End(Ended(b'P', b'R')),
             Verdict::WaitForBody { time, at_least } => Decision::Wait(at_least, time),
             Verdict::Failed(_) => {
-                counters.add(Counter::RewriteErrors, 1);
+                let everybody = tally::all(self.shared, session, exchange);
+                everybody.for_each(|counters| counters.add(Counter::RewriteErrors, 1));
                 self.reply(now, &Reply::error_page(500), session, exchange, Ended(b'P', b'R'))
             }
             _ => self.reply(now, &Reply::error_page(500), session, exchange, Ended(b'I', b'R')),
@@ -117,12 +120,6 @@ impl Requests<'_> {
         }
     }
 
-    /// The request is answered here.
-    pub(super) fn intercept(&self, session: &Session) {
-        let frontend = &self.shared.live.frontends[session.bind().frontend];
-        frontend.counters[self.shared.thread].add(Counter::Intercepted, 1);
-    }
-
     /// Whether who looks at the statistics may change things.
     pub(super) fn may_change(
         &self,
@@ -137,14 +134,6 @@ impl Requests<'_> {
             Admin::Always => true,
             Admin::If(conditions) => conditions.iter().any(|condition| condition.holds(&view)),
         }
-    }
-}
-
-/// Where an exchange is counted: in its backend, or if it has none yet in its frontend.
-fn counters<'a>(shared: &'a Shared, session: &Session, exchange: &Exchange) -> &'a Counters {
-    match exchange.backend {
-        Some(at) => &shared.live.backends[at.0].counters[shared.thread],
-        None => &shared.live.frontends[session.bind().frontend].counters[shared.thread],
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use fulmar_engine::{End, Handler, Links, SocketId};
-use fulmar_proto::{Connection, Event, Headers, Raw, RawConnection, Segment};
+use fulmar_proto::{Connection, Event, Raw, RawConnection, Segment};
 use fulmar_semantics::proxy_protocol;
 
 use super::session::{Sessions, Stage, Tls};
@@ -51,8 +51,8 @@ pub(super) enum Work {
     Heard(u32),
     /// The server's connection stands.
     Reached(u32),
-    /// The first of both has said that it sends nothing more.
-    HalfClosed(u32),
+    /// This side says nothing more, or is not heard any more.
+    Ended(u32, Way),
     /// There is room on this side again.
     Room(u32, Way),
     /// The client has ended its side while its session waits for a server.
@@ -82,7 +82,7 @@ pub(super) struct Across<'a> {
 
 impl Across<'_> {
     /// The connection on the other side, if it is there.
-    fn other(&self, session: u32) -> Option<SocketId> {
+    pub(super) fn other(&self, session: u32) -> Option<SocketId> {
         let session = self.desk.sessions.get(session)?;
         match self.from {
             Way::Client => session.server,
@@ -139,18 +139,15 @@ impl Across<'_> {
     fn handle_end(&mut self, now: Instant, seat: &Seat) {
         let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
         self.desk.work.push_back(match (self.from, session.stage) {
-            (Way::Client, Stage::Relaying) | (Way::Server, _) => Work::HalfClosed(seat.session),
+            (Way::Client, Stage::Relaying) | (Way::Server, _) => {
+                Work::Ended(seat.session, self.from)
+            }
             (Way::Client, _) => {
                 session.pending.ended = true;
                 return self.desk.work.push_back(Work::Heard(seat.session));
             }
         });
-        let Some(other) = self.other(seat.session) else { return };
-        if let Some((to, _)) = self.to.get_mut(other) {
-            // Refused only if it has been said.
-            let _ = to.send_end(RawConnection::STREAM, Headers::EMPTY);
-            self.to.touch(now, other, &mut Aside { way: self.from.other(), desk: self.desk });
-        }
+        self.tell_end(now, seat.session);
     }
 
     /// There is room here: the other side may go on.
@@ -228,6 +225,15 @@ impl Handler<RawConnection, Seat> for Across<'_> {
             Event::Writable { .. } => self.handle_room(now, link.1.session),
             _ => {}
         }
+    }
+
+    fn handle_late(
+        &mut self,
+        now: Instant,
+        _: SocketId,
+        link: (&mut RawConnection, &mut Seat),
+    ) -> bool {
+        self.outlasts(now, link)
     }
 
     fn handle_timer(&mut self, _: Instant, _: SocketId, link: (&mut RawConnection, &mut Seat)) {

@@ -12,37 +12,14 @@ use fulmar_tls::TlsError;
 use super::Tcp;
 use super::across::Way;
 use super::ending::{By, Ending, When};
-use super::limits;
 use super::session::{Session, Stage};
 use super::subject::View;
 use crate::counters::{Counter, Counters};
+use crate::gate;
 use crate::journal::Severity;
 use crate::shared::Shared;
 
 impl Tcp {
-    /// One side sends nothing more.
-    pub(super) fn handle_half_closed(&mut self, shared: &Shared, number: u32) {
-        let Some(session) = self.desk.sessions.get(number) else { return };
-        let Some(backend) = session.backend else { return };
-        let frontend = &shared.live.frontends[session.bind.frontend].config;
-        let backend = &shared.live.backends[backend.0].config;
-        let (client, server) = (session.client, session.server);
-        let of_client = limits::client(frontend, Some(backend));
-        if let Some(client) = client
-            && let Some(limits) = limits::half_closed(of_client, frontend.timeouts.client_fin)
-        {
-            let limits = self.clients.add_timeouts(limits);
-            self.clients.set_timeouts(client, limits);
-        }
-        let of_server = limits::server(backend);
-        if let Some(server) = server
-            && let Some(limits) = limits::half_closed(of_server, backend.timeouts.server_fin)
-        {
-            let limits = self.servers.add_timeouts(limits);
-            self.servers.set_timeouts(server, limits);
-        }
-    }
-
     /// A connection is gone.
     pub(super) fn handle_gone(
         &mut self,
@@ -202,10 +179,7 @@ impl Tcp {
             self.log(now, shared, number);
         }
         self.desk.sessions.remove(number);
-        let there = &shared.live.frontends[bind.frontend];
-        for counters in [&there.counters, &there.listeners[bind.bind]] {
-            counters[shared.thread].subtract(Counter::Sessions, 1);
-        }
+        gate::leave(shared, bind);
     }
 
     /// A line for the log, if this session is worth one.

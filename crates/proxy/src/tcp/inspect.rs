@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::Target;
 use fulmar_rules::tcp::{TcpVerdict, run_tcp};
 
@@ -105,21 +104,9 @@ impl Tcp {
         let counters = &live.backends[backend.0].counters[shared.thread];
         counters.add(Counter::SessionsTotal, 1);
         counters.add(Counter::Sessions, 1);
-        self.set_limits(shared, number, backend);
         let backend = &live.backends[backend.0].config;
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         session.inspect_for(now, Rules::Backend, backend.inspect_delay);
         self.inspect(now, shared, number);
-    }
-
-    /// A backend may say how long its clients may be silent.
-    fn set_limits(&mut self, shared: &Shared, number: u32, backend: BackendId) {
-        let backend = &shared.live.backends[backend.0].config;
-        let Some(session) = self.desk.sessions.get(number) else { return };
-        if let Some(client) = session.client.filter(|_| backend.timeouts.tunnel.is_some()) {
-            let frontend = &shared.live.frontends[session.bind.frontend].config;
-            let limits = self.clients.add_timeouts(super::limits::client(frontend, Some(backend)));
-            self.clients.set_timeouts(client, limits);
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! Deadlines of both sides, as frontends and backends say.
 //!
-//! A side is late when nothing has moved on it for so long, whichever way. Once bytes have come
-//! both ways `timeout tunnel` counts in place of `client` and `server`, and once a side has ended
-//! `client-fin` and `server-fin` do.
+//! A side is late when nothing has moved on it for so long, whichever way. Once the server's
+//! connection stands `timeout tunnel` counts in place of `client` and `server`, and once a side has
+//! been told the end `client-fin` and `server-fin` do.
 
 use std::time::Duration;
 
@@ -46,28 +46,24 @@ impl Limits {
 /// What holds for a client, of whom a backend may have something to say.
 pub(super) fn client(frontend: &Frontend, backend: Option<&Backend>) -> Timeouts {
     let silence = frontend.timeouts.client;
-    let tunnel = backend.and_then(|backend| backend.timeouts.tunnel);
-    Timeouts {
-        handshake: silence,
-        body: silence,
-        tunnel: tunnel.or(silence),
-        ..Timeouts::default()
-    }
+    let relays = backend.and_then(|backend| backend.timeouts.tunnel).or(silence);
+    Timeouts { handshake: silence, body: relays, tunnel: relays, ..Timeouts::default() }
 }
 
 /// What holds for a server.
 pub(super) fn server(backend: &Backend) -> Timeouts {
     let timeouts = &backend.timeouts;
+    let relays = timeouts.tunnel.or(timeouts.server);
     Timeouts {
         connect: timeouts.connect,
         handshake: timeouts.connect,
-        body: timeouts.server,
-        tunnel: timeouts.tunnel.or(timeouts.server),
+        body: relays,
+        tunnel: relays,
         ..Timeouts::default()
     }
 }
 
-/// What holds for both once one of them has ended: `None`, if that changes nothing.
+/// What holds for who has been told the end: `None`, if that changes nothing.
 pub(super) fn half_closed(before: Timeouts, fin: Option<Duration>) -> Option<Timeouts> {
     fin?;
     Some(Timeouts { body: fin, tunnel: fin, ..before })

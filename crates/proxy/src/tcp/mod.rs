@@ -21,6 +21,7 @@ mod inspect;
 mod reach;
 
 mod finish;
+mod late;
 mod record;
 mod subject;
 
@@ -86,7 +87,7 @@ impl Tcp {
                 Work::Opened(session) => self.handle_opened(now, shared, session),
                 Work::Heard(session) => self.handle_heard(now, shared, session),
                 Work::Reached(session) => self.handle_reached(now, shared, session),
-                Work::HalfClosed(session) => self.handle_half_closed(shared, session),
+                Work::Ended(session, way) => self.handle_ended(now, shared, session, way),
                 Work::Left(session) => self.handle_left(now, shared, session),
                 Work::Timer(session) => self.handle_session_timer(now, shared, session),
                 Work::Free(backend) => self.serve_queue(now, shared, backend),

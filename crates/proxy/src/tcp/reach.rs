@@ -66,7 +66,6 @@ impl Tcp {
         session.target = Some(server);
         session.seated = true;
         let counters = &there.servers[server.0].counters[shared.thread];
-        counters.add(Counter::SessionsTotal, 1);
         counters.add(Counter::Sessions, 1);
         session.times.dequeued = Some(session.age(now));
         self.connect(now, shared, number);
@@ -153,6 +152,7 @@ impl Tcp {
         let pending = session.pending.share();
         let there = &live.backends[backend.0];
         let server = &there.servers[target.0];
+        server.counters[shared.thread].add(Counter::SessionsTotal, 1);
         server.counters[shared.thread].add(Counter::ConnectsTried, 1);
         let address = there.group.members()[target.0].address();
         let destination = Destination { backend: &there.config, server, address };
@@ -198,12 +198,13 @@ impl Tcp {
             let there = &shared.live.backends[backend.0];
             there.servers[target.0].counters[shared.thread].add(Counter::Connections, 1);
         }
+        self.begin_to_relay(shared, number);
         let Some(server) = server else { return };
         let Some((connection, _)) = self.servers.get_mut(server) else { return };
         let full = connection.room(RawConnection::STREAM) == 0;
         if ended {
             let _ = connection.send_end(RawConnection::STREAM, Headers::EMPTY);
-            self.handle_half_closed(shared, number);
+            self.handle_ended(now, shared, number, Way::Client);
         }
         let (servers, mut across) = self.side_of(Way::Server);
         servers.touch(now, server, &mut across);

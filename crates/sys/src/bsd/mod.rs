@@ -33,7 +33,10 @@ pub(crate) use own::{
 };
 pub use own::{pipe, send_file, send_file_with_head, set_no_signal, thread_cpu};
 pub use pipes::{set_pipe_size, splice_in, splice_out};
-pub use process::{allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus, trim_memory};
+pub use process::{
+    allow_descriptors, allowed_cpus, raise_descriptors, release_code, resident_bytes, run_on_cpus,
+    trim_memory,
+};
 pub use ring::{RING_LEN_MAX, Ring};
 pub use sockets::{
     peer_process, peer_user, set_bind_address_no_port, set_defer_accept, set_interface, tcp_info,

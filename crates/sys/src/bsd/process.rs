@@ -44,6 +44,19 @@ pub fn raise_descriptors() -> io::Result<Descriptors> {
     Ok(Descriptors { before, now, hard: count(hard) })
 }
 
+/// `setrlimit(2)`: this many descriptors, also beyond the hard limit, which privileged processes may
+/// raise.
+///
+/// # Errors
+/// As the manual page says.
+pub fn allow_descriptors(count: u64) -> io::Result<()> {
+    let count = libc::rlim_t::try_from(count).unwrap_or(libc::rlim_t::MAX);
+    let limit = libc::rlimit { rlim_cur: count, rlim_max: count };
+    // SAFETY: `limit` is live; the call only reads it.
+    let result = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    syscall!(setrlimit, result).map(drop)
+}
+
 #[allow(clippy::useless_conversion, reason = "FreeBSD's limits have a sign")]
 fn count(limit: libc::rlim_t) -> u64 {
     u64::try_from(limit).unwrap_or(u64::MAX)
@@ -51,6 +64,9 @@ fn count(limit: libc::rlim_t) -> u64 {
 
 /// Linux's `malloc_trim(3)`: here the allocators give memory back themselves.
 pub fn trim_memory() {}
+
+/// Linux's `madvise(2)` for code: here nobody counts it.
+pub fn release_code() {}
 
 /// Memory of this process that is resident: Linux's `/proc/self/statm`.
 ///

@@ -1,5 +1,6 @@
 //! Linux: what other systems lack or do in another way.
 
+mod code;
 mod epoll;
 mod files;
 mod pipes;
@@ -9,12 +10,14 @@ mod sockets;
 mod temporary;
 mod wake;
 
+pub use code::release_code;
 pub use epoll::{EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_modify, epoll_wait};
 pub(crate) use files::{device, modified_nanos};
 pub use files::{open_beneath, read_dir, rename_new};
 pub use pipes::{pipe, set_pipe_size, splice_in, splice_out};
 pub use process::{
-    allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus, thread_cpu, trim_memory,
+    allow_descriptors, allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus, thread_cpu,
+    trim_memory,
 };
 pub use ring::{RING_LEN_MAX, Ring};
 pub(crate) use sockets::{accept_into, socket_of};

@@ -71,6 +71,19 @@ pub fn raise_descriptors() -> io::Result<Descriptors> {
     Ok(Descriptors { before: limit.rlim_cur, now: raised.rlim_cur, hard: limit.rlim_max })
 }
 
+/// `prlimit(2)`: this many descriptors, also beyond the hard limit, which privileged processes may
+/// raise.
+///
+/// # Errors
+/// As the manual page says.
+pub fn allow_descriptors(count: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: count, rlim_max: count };
+    // SAFETY: `limit` is live; the old one is not asked for.
+    let result =
+        unsafe { libc::prlimit(0, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut()) };
+    syscall!(prlimit64, result).map(drop)
+}
+
 /// `malloc_trim(3)`: free memory goes back to the system, which the allocator would keep for
 /// later. Entered as one `madvise`, whatever calls it takes. Other C libraries than glibc have
 /// nothing of the kind: there it does nothing.

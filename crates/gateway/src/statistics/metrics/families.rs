@@ -158,6 +158,7 @@ pub(super) const PROCESS: &[(&str, &str, &str)] = &[
     ("haproxy_process_jobs", G, "Jobs"),
     ("haproxy_process_unstoppable_jobs", G, "Unstoppable Jobs"),
     ("haproxy_process_listeners", G, "Listeners"),
+    ("haproxy_process_dropped_logs_total", C, "DroppedLogs"),
     ("haproxy_process_bytes_out_total", C, "TotalBytesOut"),
     ("haproxy_process_start_time_seconds", G, "Start_time_sec"),
 ];

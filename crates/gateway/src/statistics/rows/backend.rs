@@ -8,7 +8,7 @@ use fulmar_proxy::{Counter, Live, LiveBackend, LiveFrontend, Rate};
 use super::super::columns::Column;
 use super::super::process::{Moment, Process};
 use super::super::value::{Kind, Row};
-use super::{Total, mode_name};
+use super::{Http1, Total, mode_name};
 
 /// The row `BACKEND`.
 pub(super) fn backend_row(
@@ -39,10 +39,21 @@ pub(super) fn backend_row(
     }
     total.put_times(&mut row, moment);
     total.put_common(&mut row);
-    total.put_protocols(&mut row, Counter::ConnectsTried);
+    put_connections(&mut row, it);
     row.text(Column::mode, mode_name(config.mode));
     row.text(Column::algo, algorithm_name(&config.algorithm));
     row
+}
+
+/// Connections to its servers, all together.
+fn put_connections(row: &mut Row, it: &LiveBackend) {
+    let all = |counter| it.servers.iter().map(|server| Total(&server.counters).get(counter)).sum();
+    row.large(Column::connect, all(Counter::ConnectsTried));
+    row.large(Column::reuse, all(Counter::Reuses));
+    let open = all(Counter::IdleConnections) + all(Counter::Sessions);
+    let connections =
+        Http1 { open, total: all(Counter::ConnectsTried), streams: all(Counter::SessionsTotal) };
+    Total(&it.counters).put_protocols(row, it.config.mode, connections);
 }
 
 fn put_servers(row: &mut Row, it: &LiveBackend, moment: Moment) {
@@ -125,6 +136,4 @@ const TRAFFIC: &[(Column, Counter)] = &[
     (Column::lbtot, Counter::Balanced),
     (Column::cli_abrt, Counter::ClientAborts),
     (Column::srv_abrt, Counter::ServerAborts),
-    (Column::connect, Counter::ConnectsTried),
-    (Column::reuse, Counter::Reuses),
 ];

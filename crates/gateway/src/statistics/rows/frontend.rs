@@ -8,7 +8,7 @@ use fulmar_proxy::{Counter, Counters, LiveFrontend, Rate};
 use super::super::columns::Column;
 use super::super::process::{Moment, Process};
 use super::super::value::{Kind, Row};
-use super::{Total, bind_text, mode_name};
+use super::{Http1, Total, bind_text, mode_name};
 
 /// The row `FRONTEND`.
 pub(super) fn frontend_row(it: &LiveFrontend, process: &Process, moment: Moment) -> Row {
@@ -35,7 +35,12 @@ pub(super) fn frontend_row(it: &LiveFrontend, process: &Process, moment: Moment)
         row.large(Column::cache_lookups, 0);
         row.large(Column::cache_hits, 0);
     }
-    total.put_protocols(&mut row, Counter::Connections);
+    let connections = Http1 {
+        open: total.get(Counter::Sessions),
+        total: total.get(Counter::Connections),
+        streams: total.get(Counter::Requests),
+    };
+    total.put_protocols(&mut row, config.mode, connections);
     row
 }
 

@@ -1,5 +1,6 @@
 //! Sums over threads.
 
+use fulmar_haproxy::model::Mode;
 use fulmar_proxy::{Counter, Counters, Rate, Timing, sum};
 
 use super::super::columns::Column;
@@ -81,17 +82,31 @@ impl Total<'_> {
 
     /// What HTTP has beside requests: of frontends and backends. HTTP/2 is not spoken, nothing is
     /// compressed and nothing cached: those columns are 0.
-    pub(super) fn put_protocols(self, row: &mut Row, connections: Counter) {
+    /// In mode tcp, all are.
+    pub(super) fn put_protocols(self, row: &mut Row, mode: Mode, http: Http1) {
         ABSENT.iter().for_each(|column| row.large(*column, 0));
+        let is_http = u64::from(mode == Mode::Http);
         let requests = self.get(Counter::Requests);
         let answered: u64 = RESPONSES.iter().map(|(_, counter)| self.get(*counter)).sum();
-        row.large(Column::h1_open_connections, self.get(Counter::Sessions));
-        row.large(Column::h1_open_streams, requests.saturating_sub(answered));
-        row.large(Column::h1_total_connections, self.get(connections));
-        row.large(Column::h1_total_streams, requests);
-        row.large(Column::h1_bytes_in, self.get(Counter::BytesIn));
-        row.large(Column::h1_bytes_out, self.get(Counter::BytesOut));
+        for (column, value) in [
+            (Column::h1_open_connections, http.open),
+            (Column::h1_open_streams, requests.saturating_sub(answered)),
+            (Column::h1_total_connections, http.total),
+            (Column::h1_total_streams, http.streams),
+            (Column::h1_bytes_in, self.get(Counter::BytesIn)),
+            (Column::h1_bytes_out, self.get(Counter::BytesOut)),
+        ] {
+            row.large(column, value * is_http);
+        }
     }
+}
+
+/// Connections of HTTP/1, and what they carry.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Http1 {
+    pub(super) open: u64,
+    pub(super) total: u64,
+    pub(super) streams: u64,
 }
 
 const RESPONSES: &[(Column, Counter)] = &[

@@ -1,0 +1,148 @@
+//! Files with certificates: one, those of a directory, those of a list (HAProxy's configuration
+//! manual, §5.1, `crt` and `crt-list`).
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use fulmar_rules::Fault;
+
+use crate::line::Line;
+use crate::model::BindCertificate;
+
+/// The file itself, or all files of a directory that are no keys of others, or one for each kind of
+/// key (`.rsa`, `.ecdsa`). They are for these names, or if there is none, for those in them.
+pub(super) fn at(
+    path: &Path,
+    names: &[String],
+    column: u32,
+    line: &mut Line<'_>,
+) -> Result<Vec<BindCertificate>, Fault> {
+    let files = files(path, line).map_err(|error| {
+        Fault::new(column, format!("'{}' cannot be read: {error}", path.display()))
+    })?;
+    if files.is_empty() {
+        let message = format!("there is no certificate in '{}'", path.display());
+        return Err(Fault::new(column, message));
+    }
+    for file in &files {
+        let stapled = with_end(file, ".ocsp");
+        if line.machine.read(&stapled).is_ok() {
+            let message = "is left out: responses of OCSP are not sent with certificates";
+            line.warn(column, format!("'{}' {message}", stapled.display()));
+        }
+    }
+    let certificate = |file| BindCertificate { file, names: names.to_vec() };
+    Ok(files.into_iter().map(certificate).collect())
+}
+
+fn files(path: &Path, line: &Line<'_>) -> io::Result<Vec<PathBuf>> {
+    match line.machine.list(path) {
+        Ok(None) => line.machine.read(path).map(|_| vec![path.to_owned()]),
+        Ok(Some(mut files)) => {
+            files.retain(|path| !lies_beside(path));
+            files.sort();
+            Ok(files)
+        }
+        Err(error) => {
+            let kinds = KINDS.iter().map(|end| with_end(path, end));
+            let found: Vec<PathBuf> = kinds.filter(|it| line.machine.read(it).is_ok()).collect();
+            if found.is_empty() { Err(error) } else { Ok(found) }
+        }
+    }
+}
+
+fn lies_beside(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = name.unwrap_or_default();
+    name.starts_with('.') || BESIDE.iter().any(|end| name.ends_with(end))
+}
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+/// Reads the name of a list. A line of it names a file, and may say for which names it is:
+/// `site.pem [parameters] www.example *.example !not.example`. Parameters of a certificate alone
+/// are not supported.
+pub(super) fn list(line: &mut Line<'_>) -> Result<Vec<BindCertificate>, Fault> {
+    let word = line.word("a file that lists certificates")?;
+    let list = line.folder().join(&word.text);
+    let bytes = line.machine.read(&list).map_err(|error| {
+        Fault::new(word.column, format!("'{}' cannot be read: {error}", word.text))
+    })?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let mut all = Vec::new();
+    for (number, entry) in (1..).zip(text.lines()) {
+        let Some(Entry { file, parameters, names }) = Entry::parse(entry) else { continue };
+        if !parameters.is_empty() {
+            let message = format!(
+                "{}:{number}: '[{parameters}]' is not supported: parameters of one certificate; \
+                 those of the 'bind' line hold for all",
+                word.text
+            );
+            line.complain(Fault::unknown(word.column, message));
+        }
+        let path = match &line.globals.crt_base {
+            Some(base) => base.join(file),
+            None => file.into(),
+        };
+        let path = line.folder().join(path);
+        all.extend(at(&path, &names, word.column, line)?);
+    }
+    Ok(all)
+}
+
+/// A line of a list.
+struct Entry<'a> {
+    file: &'a str,
+    /// Between brackets.
+    parameters: &'a str,
+    names: Vec<String>,
+}
+
+impl<'a> Entry<'a> {
+    /// `None`: it is empty, or a comment.
+    fn parse(line: &'a str) -> Option<Self> {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        let (file, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        if file.is_empty() {
+            return None;
+        }
+        let rest = rest.trim_start();
+        let bracketed = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        let (parameters, names) = bracketed.unwrap_or(("", rest));
+        let names = names.split_whitespace().map(str::to_ascii_lowercase).collect();
+        Some(Self { file, parameters: parameters.trim(), names })
+    }
+}
+
+/// What lies beside certificates in a directory, and is none.
+const BESIDE: [&str; 5] = [".key", ".issuer", ".ocsp", ".sctl", ".dh"];
+/// A certificate for each kind of key is chosen by what clients can check.
+const KINDS: [&str; 3] = [".ecdsa", ".rsa", ".dsa"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_a_file_parameters_and_names() {
+        let table = [
+            ("a.pem", Some(("a.pem", "", vec![]))),
+            ("  a.pem\tB.example  *.c # why", Some(("a.pem", "", vec!["b.example", "*.c"]))),
+            ("a.pem [] !b", Some(("a.pem", "", vec!["!b"]))),
+            ("a.pem [alpn h2 verify none] b", Some(("a.pem", "alpn h2 verify none", vec!["b"]))),
+            ("# a.pem", None),
+            ("", None),
+        ];
+        for (line, expected) in table {
+            let found = Entry::parse(line);
+            let found = found.as_ref().map(|it| {
+                (it.file, it.parameters, it.names.iter().map(String::as_str).collect::<Vec<_>>())
+            });
+            assert_eq!(found, expected, "{line:?}");
+        }
+    }
+}

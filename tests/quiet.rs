@@ -1,0 +1,128 @@
+//! Sockets that nobody waits for are watched late, and nothing is lost by it: real sockets, the proxy
+//! in our own loop, and a server by hand.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use fulmar_proxy::Proxy;
+use fulmar_sys::{self as sys, Call, Ledger};
+use fulmar_tests::loops::{Loop, OwnLoop, client};
+use fulmar_tests::relay::configured;
+use rustix::net::sockopt::set_socket_linger;
+
+/// The proxy, its address, and the server behind it.
+struct Bench {
+    proxy: OwnLoop<Proxy>,
+    address: SocketAddr,
+    listener: TcpListener,
+}
+
+impl Bench {
+    fn new(backend: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = listener.local_addr().expect("an address");
+        let text = format!(
+            "defaults\n  mode http\n  timeout connect 5s\n  timeout client 60s\n  \
+             timeout server 60s\nfrontend fe\n  bind 127.0.0.1:0\n  default_backend be\n\
+             backend be\n  http-reuse never\n{backend}\n  server s1 {at}\n"
+        );
+        let (proxy, ..) = configured(&text);
+        let (proxy, address) = OwnLoop::start(proxy);
+        Self { proxy, address, listener }
+    }
+
+    /// A client that has asked, and the server's end of its request, which has arrived there.
+    fn ask(&mut self) -> (TcpStream, TcpStream) {
+        let mut asker = client(self.address);
+        asker.write_all(GET).expect("room");
+        self.listener.set_nonblocking(true).expect("a socket");
+        let Self { proxy, listener, .. } = self;
+        let mut origin = None;
+        proxy.turn_until(|_| {
+            origin = listener.accept().ok().map(|(origin, _)| origin);
+            origin.is_some()
+        });
+        let mut origin = origin.expect("accepted");
+        origin.set_nonblocking(true).expect("a socket");
+        proxy.turn_until(|_| origin.read(&mut [0; 4096]).is_ok());
+        origin.set_nonblocking(false).expect("a socket");
+        (asker, origin)
+    }
+}
+
+fn watched(since: &Ledger) -> u64 {
+    (Ledger::here() - *since).count(Call::epoll_ctl).calls
+}
+
+#[test]
+fn who_leaves_before_being_watched_is_noticed() {
+    for (backend, resets) in [("  option abortonclose", false), ("", true)] {
+        let mut bench = Bench::new(backend);
+        let before = Ledger::here();
+        let (asker, mut origin) = bench.ask();
+        assert_eq!(watched(&before), 1, "the server's connection, not the client's");
+        if resets {
+            set_socket_linger(&asker, Some(Duration::ZERO)).expect("a socket");
+        }
+        drop(asker);
+        bench.proxy.turn_until(|proxy| proxy.engine().clients() == 0);
+        assert_eq!(watched(&before), 2);
+        origin.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+        assert!(matches!(origin.read(&mut [0; 16]), Ok(0) | Err(_)), "its request was given up");
+    }
+}
+
+#[test]
+fn one_look_is_enough_for_all_who_wait_and_none_is_needed_for_nobody() {
+    let mut bench = Bench::new("");
+    let before = Ledger::here();
+    let held: Vec<_> = (0..20).map(|_| bench.ask()).collect();
+    let asked = Ledger::here();
+    let start = sys::now();
+    while watched(&before) < 2 * 20 {
+        assert!(sys::now() - start < Duration::from_secs(5), "{} watched", watched(&before));
+        bench.proxy.0.turn().expect("a turn");
+    }
+    let spent = Ledger::here() - asked;
+    let waits = spent.count(Call::epoll_wait).calls + spent.count(Call::epoll_pwait2).calls;
+    assert!(waits <= 3, "{waits} waits");
+    drop(held);
+    bench.proxy.turn_until(|proxy| proxy.engine().clients() == 0);
+    let (mut asker, mut origin) = bench.ask();
+    let deadline = bench.proxy.deadline().expect("a look");
+    assert!(deadline < sys::now() + Duration::from_secs(1), "somebody is there to look at");
+    origin.write_all(ANSWER).expect("room");
+    bench.proxy.turn_until(|proxy| proxy.engine().clients() == 0);
+    asker.read_to_end(&mut Vec::new()).expect("an answer");
+    let far = sys::now() + Duration::from_millis(500);
+    assert!(bench.proxy.deadline().is_none_or(|deadline| deadline > far), "nobody to look at");
+}
+
+#[test]
+fn an_answer_that_finds_no_room_goes_on_when_there_is_some() {
+    let mut bench = Bench::new("");
+    let before = Ledger::here();
+    let (mut asker, mut origin) = bench.ask();
+    assert_eq!(watched(&before), 1);
+    let body = vec![b'x'; 16 << 20];
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+    let sent = body.clone();
+    let writer = std::thread::spawn(move || {
+        origin.write_all(head.as_bytes()).expect("room");
+        origin.write_all(&sent).expect("room");
+    });
+    // Until the client's side is full.
+    bench.proxy.turn_until(|_| watched(&before) == 2);
+    let reader = std::thread::spawn(move || {
+        let mut answer = Vec::new();
+        asker.read_to_end(&mut answer).expect("an answer");
+        answer
+    });
+    bench.proxy.turn_until(|proxy| proxy.engine().clients() == 0);
+    writer.join().expect("it has written");
+    assert!(reader.join().expect("it has read").ends_with(&body));
+}
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
