@@ -268,7 +268,7 @@ fn flags(files: &[File]) -> Vec<String> {
             (format!("crates/cli/src/{tool}.rs"), format!("crates/cli/src/{tool}/"));
         let of_tool = |file: &&File| file.path == module || file.path.starts_with(&folder);
         let shares = |name: &str| {
-            let text = format!("{name}::Arguments,");
+            let text = format!(": {name}::");
             files.iter().filter(of_tool).any(|file| file.text.contains(&text))
         };
         let shared = SHARED_FLAGS.iter().filter(|name| shares(name));

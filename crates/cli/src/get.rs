@@ -99,7 +99,7 @@ pub(crate) struct Arguments {
     jsonl: Option<PathBuf>,
 
     #[command(flatten)]
-    loops: loops::Arguments,
+    loops: loops::LoopArguments,
 
     /// Print the system calls per file, and what drove the loop
     #[arg(long)]

@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     threads: u32,
 
     #[command(flatten)]
-    loops: loops::Arguments,
+    loops: loops::LoopArguments,
 
     /// Requests per second in all, at planned times: an open loop, whose latency counts from the
     /// planned time

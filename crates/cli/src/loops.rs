@@ -7,7 +7,7 @@ use crate::output::{Failure, complain};
 
 /// How event loops work.
 #[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct Arguments {
+pub(crate) struct LoopArguments {
     /// What does the system calls: `epoll` (a call for each), `ring` (io_uring, one for a list of
     /// them), or `auto` [default: auto, or $FULMAR_DRIVER]
     #[arg(long, value_name = "DRIVER")]
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     spin: Option<Spin>,
 }
 
-impl Arguments {
+impl LoopArguments {
     /// What was asked for here, or else in the environment.
     pub(crate) fn options(self) -> Result<LoopOptions, Failure> {
         chosen(self.driver, self.spin).map_err(Failure::Message)

@@ -45,10 +45,6 @@ pub struct Report {
     pub rss_bytes: u64,
     /// What kept the rate from being higher.
     pub limited_by: Limit,
-    /// What was done inside `io_uring_enter(2)`; nothing without a ring.
-    pub operations: BTreeMap<&'static str, Calls>,
-    /// Whether the loop polled before it slept: `off`, `auto`, or for how many microseconds.
-    pub spin: String,
     /// System calls of the load threads, the opening of connections included.
     pub syscalls: BTreeMap<&'static str, Calls>,
     /// All of them, for each request answered.
@@ -75,6 +71,10 @@ pub struct Report {
     pub tls: Option<Tls>,
     /// True if it ended early, because no connection stood and none could be opened.
     pub lost: bool,
+    /// What was done inside `io_uring_enter(2)`; nothing without a ring.
+    pub operations: BTreeMap<&'static str, Calls>,
+    /// Whether the loop polled before it slept: `off`, `auto`, or for how many microseconds.
+    pub spin: String,
 }
 
 /// Connections of a run.

@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     pub(super) threads: u16,
 
     #[command(flatten)]
-    pub(super) loops: loops::Arguments,
+    pub(super) loops: loops::LoopArguments,
 
     /// Take the listeners over from the process that answers at PATH, and answer the next one there
     #[arg(long, value_name = "PATH")]

@@ -41,7 +41,8 @@ impl Ring {
     /// `ENOSYS` and `EINVAL` on kernels without it or before 6.0, `ENOMEM`. `Unsupported` if an
     /// operation cannot be done in it.
     pub fn new() -> io::Result<Self> {
-        let built = IoUring::builder().setup_submit_all().setup_clamp().build(RING_LEN_MAX as u32);
+        let len = u32::try_from(RING_LEN_MAX).expect("a list is short");
+        let built = IoUring::builder().setup_submit_all().setup_clamp().build(len);
         let result = if built.is_ok() { 0 } else { -1 };
         syscall!(io_uring_setup, result)?;
         let mut ring = Self { ring: built?, fault: None };
