@@ -17,7 +17,7 @@ use fulmar_sys as sys;
 
 use crate::output::{Failure, complain, say};
 use crate::signals::{self, INTERRUPTED};
-use crate::{descriptors, durations, fields, table};
+use crate::{descriptors, durations, fields, loops, table};
 
 /// Load a server, and say what limits it.
 #[derive(Debug, Args)]
@@ -42,6 +42,9 @@ pub(crate) struct Arguments {
     /// Threads, which share the connections
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     threads: u32,
+
+    #[command(flatten)]
+    loops: loops::LoopArguments,
 
     /// Requests per second in all, at planned times: an open loop, whose latency counts from the
     /// planned time
@@ -128,6 +131,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     signals::watch(move |_| drop(sender.send(News::Interrupt)))
         .map_err(|error| Failure::new("cannot wait for signals", error))?;
     let running = fulmar_load::start(&options).map_err(|e| Failure::Message(e.to_string()))?;
+    loops::tell(running.driven());
     let interrupted = watch(&running, &news, &options);
     let mut report = running.finish().map_err(|e| Failure::Message(e.to_string()))?;
     report.connections.asked = arguments.connections;
@@ -152,6 +156,7 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
         connections: arguments.connections,
         until: arguments.requests.map_or(Until::Elapsed(arguments.duration), Until::Requests),
         threads: arguments.threads,
+        loop_options: arguments.loops.options()?,
         rate: arguments.rate,
         depth: arguments.pipelining,
         method: arguments.method.clone(),
@@ -253,9 +258,10 @@ fn print(
         if let Some(outcome) = served {
             let (stats, requests) = (outcome.usage.stats, outcome.report);
             say(&format!(
-                "\nsystem calls of the embedded server\n{}\n  driven by       epoll: {} turns, \
+                "\nsystem calls of the embedded server\n{}\n  driven by       {}: {} turns, \
                  {:.1} events per turn\n",
                 table::of(&outcome.usage.ledger, requests, "per request"),
+                outcome.driven,
                 stats.turns,
                 table::ratio(stats.events, stats.turns),
             ))?;
@@ -277,6 +283,7 @@ impl Embedded {
         let running = host
             .listen(Listen::tcp((Ipv4Addr::LOCALHOST, 0).into()))
             .limits(Limits { drain_timeout: Duration::from_secs(1), ..Limits::default() })
+            .loop_options(options.loop_options)
             .at_end(|calls| calls.requests())
             .start()
             .map_err(|error| Failure::new("cannot start the embedded server", error))?;

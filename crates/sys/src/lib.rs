@@ -35,18 +35,19 @@ pub use file::{
     open_step, open_write, pread, pwrite, read, stat_link, truncate, unlink_at, write,
 };
 pub use inherit::{accepts, forget_environment, inherited, local_path, set_nonblocking, user};
-pub use ledger::{Call, Count, Ledger, ThreadLedger};
+pub use ledger::{Call, Count, Ledger, Operation, ThreadLedger};
 pub use pass::{receive_passed, send_passing};
 pub use platform::{
-    EpollEvent, Wakeup, allow_descriptors, allowed_cpus, create_unnamed, epoll_add, epoll_create,
-    epoll_delete, epoll_modify, epoll_wait, link_unnamed, open_beneath, peer_process, peer_user,
-    pipe, raise_descriptors, read_dir, release_code, rename, rename_new, resident_bytes,
-    run_on_cpus, send_file, send_file_with_head, set_bind_address_no_port, set_defer_accept,
-    set_fast_open, set_interface, set_no_signal, set_pipe_size, set_segment_size_max,
-    set_user_timeout, silence, splice_in, splice_on, splice_out, tcp_info, thread_cpu, trim_memory,
+    EpollEvent, RING_LEN_MAX, Ring, Wakeup, allow_descriptors, allowed_cpus, create_unnamed,
+    epoll_add, epoll_create, epoll_delete, epoll_modify, epoll_wait, link_unnamed, open_beneath,
+    peer_process, peer_user, pipe, raise_descriptors, read_dir, release_code, rename, rename_new,
+    resident_bytes, run_on_cpus, send_file, send_file_with_head, set_bind_address_no_port,
+    set_defer_accept, set_fast_open, set_interface, set_no_signal, set_pipe_size,
+    set_segment_size_max, set_user_timeout, silence, splice_in, splice_on, splice_out, tcp_info,
+    thread_cpu, trim_memory,
 };
 pub use poll::{PollEntry, PollSet, poll, poll_now};
-pub use process::{CpuTimes, Descriptors, duplicate, process_cpu};
+pub use process::{CpuTimes, Descriptors, duplicate, process_cpu, sched_yield};
 pub use socket::{
     Connect, TcpInfo, UNNAMED, VECTOR_LEN_MAX, accept, bind, close, connect, listen, local_address,
     recv, send, send_vectored, set_keep_alive, set_keep_alive_count, set_keep_alive_idle,
@@ -60,7 +61,7 @@ pub use unix::{
 
 /// Numbers of errors that are told apart (`errno(3)`), which differ from system to system.
 pub mod errno {
-    pub use libc::{EAGAIN, EIO, EMFILE, ENFILE, ENOBUFS, ENODEV, ENOMEM, EPERM};
+    pub use libc::{EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOBUFS, ENODEV, ENOMEM, EPERM};
 }
 
 /// There is no such call on this platform, and nothing that would do as well.
