@@ -625,6 +625,7 @@ const ALLOWED: &[Edges] = &[
     crate_("http", &["proto", "server"]),
     crate_("serve", &["proto", "semantics", "server", "sys", "web"]),
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
+    crate_("experiments", &["client", "drive", "sys"]),
     crate_("rules", &["proto", "semantics"]),
     crate_("haproxy", &["rules"]),
     crate_("balance", &[]),
@@ -650,6 +651,7 @@ const ALLOWED: &[Edges] = &[
         "cli",
         &[
             "client",
+            "experiments",
             "fetch",
             "gateway",
             "haproxy",
@@ -716,6 +718,7 @@ const ALLOWED: &[Edges] = &[
 /// Public functions of `sys` that ask the kernel for nothing: module, name, why.
 const PURE: &[(&str, &str, &str)] = &[
     ("daemon", "process", "a number"),
+    ("daemon", "group", "a number"),
     ("events", "is_empty", "looks at bits"),
     ("events", "is_readable", "looks at bits"),
     ("events", "is_writable", "looks at bits"),
@@ -765,7 +768,7 @@ const FOREIGN: &[(&str, &str)] = &[
 ];
 
 /// Subcommands, each with a page.
-const TOOLS: &[&str] = &["get", "serve", "load", "proxy"];
+const TOOLS: &[&str] = &["get", "serve", "load", "proxy", "bench"];
 
 const LINES_MAX: usize = 800;
 

@@ -1,6 +1,7 @@
 //! `fulmar`: one binary, a tool each subcommand.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod descriptors;
 mod durations;
 mod fields;
@@ -37,6 +38,10 @@ enum Tool {
     Load(load::Arguments),
     /// Balance load as a haproxy.cfg says.
     Proxy(proxy::Listed),
+    /// Make the reference measurements again, beside the peers that are installed.
+    Bench(bench::Arguments),
+    #[command(hide = true)]
+    BenchWorker(bench::Worker),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +52,8 @@ fn main() -> ExitCode {
         Tool::Get(arguments) => get::run(arguments),
         Tool::Serve(arguments) => serve::run(arguments),
         Tool::Load(arguments) => load::run(arguments),
+        Tool::Bench(arguments) => bench::run(arguments),
+        Tool::BenchWorker(arguments) => bench::work(arguments),
         Tool::Proxy(proxy::Listed {}) => return proxy::run(Vec::new()), // seen before
     };
     match result {
