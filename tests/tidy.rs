@@ -628,6 +628,7 @@ const ALLOWED: &[Edges] = &[
     crate_("rules", &["proto", "semantics"]),
     crate_("haproxy", &["rules"]),
     crate_("balance", &[]),
+    crate_("audit", &[]),
     crate_("proxy", &["balance", "engine", "haproxy", "proto", "rules", "semantics", "tls"]),
     crate_(
         "gateway",
