@@ -156,7 +156,7 @@ impl Tally {
         }
     }
 
-    fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.bytes += other.bytes;
         for (errno, count) in &other.errors {

@@ -6,4 +6,6 @@
 
 mod counts;
 
+pub mod report;
+
 pub use counts::{Backend, Counts, Phase, Tally};
