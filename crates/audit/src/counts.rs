@@ -132,6 +132,9 @@ pub struct Tally {
     pub errors: BTreeMap<i32, u64>,
     /// Bytes that it moved: the sum of its results, where these are bytes. Otherwise 0.
     pub bytes: u64,
+    /// How many of them, by what an argument asked for: `ADD`, `MOD` and `DEL` of `epoll_ctl`. Each
+    /// call is of one kind. Empty where the counter does not look at arguments.
+    pub kinds: BTreeMap<String, u64>,
 }
 
 impl Tally {
@@ -145,21 +148,22 @@ impl Tally {
     }
 
     fn minus(&self, earlier: &Self) -> Self {
-        let since = |(errno, now): (&i32, &u64)| {
-            (*errno, now - earlier.errors.get(errno).copied().unwrap_or(0))
-        };
         Self {
             count: self.count - earlier.count,
-            errors: self.errors.iter().map(since).filter(|(_, count)| *count > 0).collect(),
+            errors: since(&self.errors, &earlier.errors),
             bytes: self.bytes - earlier.bytes,
+            kinds: since(&self.kinds, &earlier.kinds),
         }
     }
 
-    fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.bytes += other.bytes;
         for (errno, count) in &other.errors {
             *self.errors.entry(*errno).or_default() += count;
+        }
+        for (kind, count) in &other.kinds {
+            *self.kinds.entry(kind.clone()).or_default() += count;
         }
     }
 }
@@ -234,6 +238,13 @@ fn minus(
     now.iter().map(since).filter(|(_, tally)| !tally.is_empty()).collect()
 }
 
+/// What grew, and by how much.
+fn since<K: Clone + Ord>(now: &BTreeMap<K, u64>, earlier: &BTreeMap<K, u64>) -> BTreeMap<K, u64> {
+    let grown =
+        |(key, now): (&K, &u64)| (key.clone(), now - earlier.get(key).copied().unwrap_or(0));
+    now.iter().map(grown).filter(|(_, count)| *count > 0).collect()
+}
+
 fn add(sum: &mut BTreeMap<String, Tally>, other: &BTreeMap<String, Tally>) {
     for (name, tally) in other {
         sum.entry(name.clone()).or_default().add(tally);
@@ -252,6 +263,7 @@ mod tests {
             count,
             errors: errors.iter().copied().collect(),
             bytes: count * 10,
+            kinds: [("any".to_owned(), count)].into(),
         };
         let mut counts = Counts::none(Backend::Ebpf);
         let entry = |(name, count, errors): &Row<'_>| ((*name).to_owned(), tally(*count, errors));

@@ -1,7 +1,7 @@
 //! Counts the system calls of any program: in the kernel where it may, by tracing where it may not.
 //!
-//! A counter watches processes and fills [`Counts`]; everything that is printed, kept or compared
-//! is made of these. What a call is worth to the program is not known here.
+//! A [`Counter`] watches processes and fills [`Counts`]; everything that is printed, kept or
+//! compared is made of these ([`report`]). What a call is worth to the program is not known here.
 #![forbid(unsafe_code)]
 
 mod counter;
@@ -11,6 +11,8 @@ mod error;
 mod kernel;
 mod names;
 mod watch;
+
+pub mod report;
 
 pub use counter::{Counter, End, Stopper};
 pub use counts::{Backend, Counts, Phase, Tally};
