@@ -629,6 +629,7 @@ const ALLOWED: &[Edges] = &[
     crate_("rules", &["proto", "semantics"]),
     crate_("haproxy", &["rules"]),
     crate_("balance", &[]),
+    crate_("audit", &["sys"]),
     crate_("proxy", &["balance", "engine", "haproxy", "proto", "rules", "semantics", "tls"]),
     crate_(
         "gateway",
@@ -650,6 +651,7 @@ const ALLOWED: &[Edges] = &[
     crate_(
         "cli",
         &[
+            "audit",
             "client",
             "experiments",
             "fetch",
@@ -691,6 +693,7 @@ const ALLOWED: &[Edges] = &[
     crate_(
         "tests",
         &[
+            "audit",
             "balance",
             "client",
             "drive",
