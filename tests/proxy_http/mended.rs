@@ -445,3 +445,20 @@ fn what_is_not_logged_is_not_explained() {
     table.turn_until(|_, _| true);
     assert_eq!(table.log(), Vec::<String>::new());
 }
+
+/// Mode tcp had none: what was to be rejected by one was let in.
+#[test]
+fn mode_tcp_has_variables_of_the_process() {
+    let text = format!(
+        "global\n  set-var proc.shut str(yes)\n{DEFAULTS}\
+         frontend raw\n  mode tcp\n  bind 127.0.0.1:0\n  log stdout format raw local0\n\
+         \x20 log-format \"%[var(proc.seen)]\"\n\
+         \x20 tcp-request content set-var(proc.seen) str(somebody)\n\
+         \x20 tcp-request content reject if {{ var(proc.shut) -m str yes }}\n  default_backend be\n\
+         backend be\n  mode tcp\n  server s ORIGIN0\n"
+    );
+    let mut table = Table::new(&text, vec![Scripted::new(|_| scripted::ok(b"fine"))]);
+    let (got, ended) = table.talk("GET / HTTP/1.1\r\n\r\n", |got| !got.is_empty());
+    assert!(ended && got.is_empty(), "it is rejected");
+    assert_eq!(table.log(), ["somebody"]);
+}

@@ -62,11 +62,6 @@ impl View<'_> {
         }
     }
 
-    /// Who the client is in a line of the log: whom rules take it for (`set-src`), too.
-    fn logged(&self) -> SocketAddr {
-        self.exchange.source.unwrap_or(self.session.peer)
-    }
-
     /// The address of the server in hand.
     fn server_address(&self) -> Option<SocketAddr> {
         let backend = &self.shared.live.backends[self.exchange.backend?.0];
@@ -137,8 +132,8 @@ impl View<'_> {
             LogField::RequestLine if exchange.start_line.is_empty() => None,
             LogField::RequestLine => Some(Sample::Text((&exchange.start_line[..]).into())),
             LogField::RequestCounter => number(sum(&frontend.counters, Counter::Requests)),
-            LogField::ClientAddress => Some(Sample::Address(self.logged().ip())),
-            LogField::ClientPort => number(self.logged().port()),
+            LogField::ClientAddress => Some(self.here().client(self.client_address()).0),
+            LogField::ClientPort => self.here().client(self.client_address()).1,
             LogField::TlsCipher => self.own(&Fact::TlsCipher),
             LogField::TlsVersion => self.own(&Fact::TlsProtocol),
             LogField::RequestBegan => {
