@@ -83,6 +83,8 @@ fn the_json_object_has_the_documented_keys() {
         "without_descriptor",
         "tls",
         "lost",
+        "operations",
+        "spin",
     ];
     let set = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<BTreeSet<_>>();
     assert_eq!(keys(&value), set(&[&documented[..], &added].concat()));

@@ -13,6 +13,9 @@ use fulmar_host::Running;
 use fulmar_tests::process::{Process, eventually, peer};
 use tempfile::TempDir;
 
+mod messages;
+mod states;
+
 /// Frontends at Unix sockets of a folder, and servers that nobody asks for anything.
 fn text(folder: &Path, servers: usize) -> String {
     let folder = folder.display();
@@ -70,6 +73,8 @@ backend raw
 struct Ours {
     folder: TempDir,
     running: Option<Running<()>>,
+    /// What it said at its start.
+    warnings: Vec<String>,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -78,19 +83,22 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 impl Ours {
     fn start(servers: usize) -> Self {
+        Self::with(|folder| text(folder, servers))
+    }
+
+    fn with(text: impl Fn(&Path) -> String) -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
-        let source = fulmar_haproxy::Source::text("test.cfg", &text(folder.path(), servers));
+        let source = fulmar_haproxy::Source::text("test.cfg", &text(folder.path()));
         let environment = Environment::of_process();
         let loaded = load(&[source], &environment, &ThisMachine, &Default::default());
         let config = loaded.unwrap_or_else(|wrong| panic!("{wrong:?}")).config;
         let gateway = Gateway::open(config, Options::default()).unwrap();
-        Self { folder, running: Some(gateway.start().unwrap()), _alone: alone }
+        let warnings = gateway.warnings().map(str::to_owned).collect();
+        Self { folder, running: Some(gateway.start().unwrap()), warnings, _alone: alone }
     }
-}
 
-impl Drop for Ours {
-    fn drop(&mut self) {
+    fn stop(&mut self) {
         if let Some(running) = self.running.take() {
             running.stop();
             let ended = running.join();
@@ -98,6 +106,12 @@ impl Drop for Ours {
                 ended.unwrap();
             }
         }
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -109,12 +123,17 @@ struct Theirs {
 
 impl Theirs {
     fn start() -> Self {
+        Self::with(|folder| text(folder, 0))
+    }
+
+    fn with(text: impl Fn(&Path) -> String) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("haproxy.cfg");
-        std::fs::write(&file, text(folder.path(), 0)).unwrap();
+        std::fs::write(&file, text(folder.path())).unwrap();
         let process = Process::start(peer("haproxy").arg("-db").arg("-f").arg(&file));
         let socket = folder.path().join("admin.sock");
         eventually("HAProxy answers", || UnixStream::connect(&socket).is_ok());
+        talk(folder.path(), "admin", &["show version\n"]); // once all sockets are there
         Self { folder, _process: process }
     }
 }
@@ -435,3 +454,30 @@ show backend
 show cli level
 show cli sockets
 operator;show cli level";
+
+/// Its commands were taken, and kept, for as long as it sent them.
+#[test]
+fn who_asks_and_does_not_read_has_to_wait() {
+    let ours = Ours::start(0);
+    let mut stream = UnixStream::connect(ours.folder.path().join("user.sock")).unwrap();
+    stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    stream.write_all(b"prompt\n").unwrap();
+    let flood = "help\n".repeat(10_000);
+    let mut sent = 0;
+    while sent < 64 << 20 {
+        match stream.write(flood.as_bytes()) {
+            Ok(n) => sent += n,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+                break;
+            }
+        }
+    }
+    assert!(sent < 4 << 20, "{sent} bytes of commands were taken");
+    // It is served as soon as it reads.
+    let mut read = vec![0; 1 << 20];
+    let mut left = 20 << 20;
+    while left > 0 {
+        left -= stream.read(&mut read).unwrap().min(left);
+    }
+}

@@ -255,3 +255,18 @@ fn pipelined_requests_are_answered_in_order() {
     assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{order:?}");
     assert!(is_whole(text.as_bytes()));
 }
+
+/// Which server answers each of six requests of one client.
+fn answering(backend: &str) -> String {
+    let origin = |name: &'static [u8]| Scripted::new(move |_: &Heard| ok(name));
+    let mut table = table("", backend, vec![origin(b"A"), origin(b"B")]);
+    (0..6).map(|_| table.ask(GET).pop().expect("a body")).collect()
+}
+
+/// As with HAProxy: what counts is a connection that nobody else may have.
+#[test]
+fn the_last_server_is_preferred_while_the_client_has_a_connection_there() {
+    assert_eq!(answering("  http-reuse never\n  option prefer-last-server"), "AAAAAA");
+    assert_eq!(answering("  http-reuse never"), "ABABAB");
+    assert_eq!(answering("  option prefer-last-server"), "ABABAB");
+}

@@ -347,3 +347,101 @@ fn who_is_refused_in_turn_goes_elsewhere_at_once() {
         assert!(redispatched || algorithm == "source", "{algorithm}: {log:?}");
     }
 }
+
+/// On a wildcard address nobody had asked for it, unless a condition of a few lines did.
+#[test]
+fn what_a_client_has_connected_to_is_known_wherever_it_is_asked_for() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind :0\n\
+         \x20 tcp-request content set-var(sess.there) dst\n  use_backend to_%[dst]\n\
+         backend to_127.0.0.1\n  mode http\n  balance hash dst\n\
+         \x20 http-request return status 200 content-type a/b lf-string \"%[var(sess.there)]\"\n"
+    );
+    let mut table = Table::new(&text, Vec::new());
+    assert_eq!(body(&get(&mut table, "/", "")), "127.0.0.1");
+}
+
+/// In mode tcp its end was heard, and not looked at: it kept its place until its turn came.
+#[test]
+fn who_leaves_the_queue_of_mode_tcp_is_not_waited_for() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode tcp\n  bind 127.0.0.1:0\n  log stdout format raw local0\n\
+         \x20 log-format \"%b/%s %ts\"\n  default_backend be\n\
+         backend be\n  mode tcp\n  option abortonclose\n  server s ORIGIN0 maxconn 1\n"
+    );
+    for says_something in [false, true] {
+        let mut table = Table::new(&text, vec![Scripted::new(|_| Vec::new())]);
+        let live = Arc::clone(&table.live);
+        let group = &live.backends[0].group;
+        assert_eq!(group.try_place_at(0), Placement::Placed(0));
+        if says_something {
+            table.stream.write_all(b"hello\n").expect("room");
+        }
+        table.turn_until(|_, _| group.queued() == 1);
+        table.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
+        table.turn_until(|proxy, _| proxy.clients() == 0);
+        assert_eq!((group.queued(), table.log()), (0, vec!["be/<NOSRV> CQ".to_owned()]));
+        // Whoever has ended before it comes there does not even begin to wait.
+        table.reconnect();
+        table.stream.write_all(b"hello\n").expect("room");
+        table.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
+        table.turn_until(|proxy, _| proxy.clients() == 0);
+        assert_eq!((group.queued(), table.origins[0].accepted()), (0, 0));
+        group.leave(0);
+    }
+}
+
+/// It was waited for when all rules had looked.
+#[test]
+fn rules_look_at_a_body_that_is_waited_for() {
+    let deny = "http-request deny if { req.body -m sub evil }";
+    for (front, back) in [
+        (format!("  option http-buffer-request\n  {deny}\n"), String::new()),
+        (String::new(), format!("  option http-buffer-request\n  {deny}\n")),
+    ] {
+        let text = format!(
+            "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n{front}  default_backend be\n\
+             backend be\n  mode http\n{back}  server s ORIGIN0\n"
+        );
+        let mut table = Table::new(&text, vec![Scripted::new(|_| scripted::ok(b"fine"))]);
+        for (what, status) in [("good", 200), ("evil", 403)] {
+            table.reconnect();
+            let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 7\r\n\r\n";
+            table.stream.write_all(head.as_bytes()).expect("room");
+            table.turn_until(|proxy, _| proxy.clients() > 0);
+            table.stream.write_all(b"so ").expect("room");
+            let answer = table.ask(what);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{what}: {answer}");
+        }
+        assert_eq!(table.origins[0].requests.len(), 1);
+    }
+}
+
+/// The cookie that servers set themselves led nowhere.
+#[test]
+fn a_cookie_of_the_servers_own_leads_back() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n  log stdout format raw local0\n\
+         \x20 log-format \"%s %tsc\"\n  default_backend be\n\
+         backend be\n  mode http\n  cookie SRV\n\
+         \x20 server a ORIGIN0 cookie a\n  server b ORIGIN0 cookie b\n"
+    );
+    let mut table = Table::new(&text, vec![Scripted::new(|_| scripted::ok(b"fine"))]);
+    for value in ["b", "b", "a", "a", "b"] {
+        get(&mut table, "/", &format!("Cookie: x=y; SRV={value}\r\n"));
+    }
+    assert_eq!(table.log(), ["b ----", "b ----", "a ----", "a ----", "b ----"]);
+}
+
+/// Every probe of a `monitor-uri` that fails was explained, in a log that is to be silent about it.
+#[test]
+fn what_is_not_logged_is_not_explained() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n  log stdout format raw local0\n\
+         \x20 monitor-uri /mon\n  monitor fail if TRUE\n  http-request set-log-level silent\n"
+    );
+    let mut table = Table::new(&text, Vec::new());
+    assert_eq!((table.status("/mon"), table.status("/")), (503, 503));
+    table.turn_until(|_, _| true);
+    assert_eq!(table.log(), Vec::<String>::new());
+}

@@ -40,6 +40,9 @@ pub struct Timeouts {
     pub tunnel: Option<Duration>,
     /// [`Phase::Body`] and [`Phase::Send`], beside their deadlines.
     pub rate_min: Option<Rate>,
+    /// While it is the peer's turn to send, in a body or a tunnel, what it takes does not count: who
+    /// says nothing is late.
+    pub hears_only: bool,
 }
 
 /// The least that a peer has to send or take, as long as it is its turn to.
@@ -96,6 +99,7 @@ pub(crate) struct Spans {
     phases: [Span; PHASES.len()],
     grace: Span,
     bytes_per_second: u32,
+    pub(crate) hears_only: bool,
 }
 
 impl From<Timeouts> for Spans {
@@ -119,6 +123,7 @@ impl From<Timeouts> for Spans {
             phases: PHASES.map(of),
             grace: span(grace),
             bytes_per_second: timeouts.rate_min.map_or(0, |rate| rate.bytes_per_second),
+            hears_only: timeouts.hears_only,
         }
     }
 }

@@ -50,7 +50,7 @@ impl<C: Connection, T> Links<C, T> {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use fulmar_proto::{Event, Phase, Server, ServerConnection};
+    use fulmar_proto::{Event, Phase, Raw, RawConnection, Server, ServerConnection};
 
     use super::*;
     use crate::links::{End, Handler};
@@ -145,6 +145,66 @@ mod tests {
         hand.links.set_timeouts(socket, set);
         assert_eq!(hand.ends(), [(socket, 3)]);
         assert_eq!(hand.book.0[0].1, None, "it never stood");
+    }
+
+    impl Handler<RawConnection, ()> for Book {
+        fn handle(
+            &mut self,
+            _: Instant,
+            _: SocketId,
+            (link, ()): (&mut RawConnection, &mut ()),
+            event: Event<'_, Raw>,
+        ) {
+            if let Event::Data { stream, bytes } = event {
+                link.release(stream, bytes.len());
+            }
+        }
+
+        fn handle_gone(&mut self, now: Instant, socket: SocketId, (): (), end: End) {
+            let End::TimedOut(phase) = end else { panic!("{end:?}") };
+            self.0.push((socket, phase, now));
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "virtual time starts at some moment")]
+    fn what_is_taken_makes_up_for_silence_unless_it_is_not_to() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let usual = Timeouts {
+            body: Some(Duration::from_secs(10)),
+            tunnel: Some(Duration::from_secs(10)),
+            ..Timeouts::default()
+        };
+        let mut links = Links::new(start, usual, 0, 1);
+        let mut book = Book::default();
+        let insert = |links: &mut Links<RawConnection, ()>| {
+            links.insert(start, None, RawConnection::default(), (), &mut Book::default())
+        };
+        let sockets = [insert(&mut links), insert(&mut links), insert(&mut links)];
+        let [plain, silent, held] = sockets;
+        let strict = links.add_timeouts(Timeouts { hears_only: true, ..usual });
+        links.set_timeouts(silent, strict);
+        links.set_timeouts(held, strict);
+        links.get_mut(held).unwrap().0.set_held(true);
+        for seconds in [6, 12, 18] {
+            for socket in sockets {
+                let Some((link, ())) = links.get_mut(socket) else { continue };
+                link.send_data(RawConnection::STREAM, (&b"x"[..]).into()).unwrap();
+                links.touch(at(seconds), socket, &mut book);
+                links.handle_sent(at(seconds), socket, 1, &mut book);
+            }
+            links.handle_timeout(at(seconds), &mut book);
+        }
+        // Whom nobody hears, nobody blames; from when he is heard again he has his time.
+        links.get_mut(held).unwrap().0.set_held(false);
+        links.touch(at(20), held, &mut book);
+        while let Some(due) = links.poll_timeout() {
+            links.handle_timeout(due, &mut book);
+        }
+        let ends = book.0.iter().map(|(socket, _, end)| (*socket, end.duration_since(start)));
+        let ends: Vec<_> = ends.map(|(socket, end)| (socket, end.as_secs())).collect();
+        assert_eq!(ends, [(silent, 12), (plain, 28), (held, 30)]);
     }
 
     #[test]

@@ -37,12 +37,14 @@ mod send;
 
 mod chunked;
 mod encode;
+mod fault;
 mod fields;
 mod framing;
 mod parse;
 mod target;
 
 pub use encode::EncodedRequest;
+pub use fault::fault_position;
 pub use side::{Head, Side};
 pub use target::is_request_target;
 

@@ -183,6 +183,7 @@ pub(super) fn client_timeouts(frontend: &Frontend) -> Timeouts {
         send: times.client,
         linger: Some(times.client_fin.or(times.client).map_or(LINGER, |it| it.min(LINGER))),
         tunnel: times.client,
+        hears_only: frontend.options.independent_streams,
         ..Timeouts::default()
     }
 }
@@ -200,6 +201,7 @@ pub(super) fn server_timeouts(backend: &Backend, server: &Server) -> Timeouts {
         send: times.server,
         linger: Some(LINGER),
         tunnel: times.tunnel.or(times.server),
+        hears_only: backend.options.independent_streams,
         ..Timeouts::default()
     }
 }

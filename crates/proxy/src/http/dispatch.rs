@@ -144,10 +144,13 @@ impl Requests<'_> {
         let (connection, session) = client;
         let Way { backend, server, shelf, name } = there;
         let live = &self.shared.live.backends[backend];
+        let member = &live.group.members()[server];
+        // Before its address, which another thread may change: at worst it is not used again.
+        let (moved, sheds) = (member.moved(), member.sheds());
         let destination = Destination {
             backend: &live.config,
             server: &live.servers[server],
-            address: live.group.members()[server].address(),
+            address: member.address(),
         };
         live.servers[server].counters[self.shared.thread].add(Counter::ConnectsTried, 1);
         let tls = session.kept.as_ref().and_then(|kept| Some(kept.tls.as_ref()?.told()));
@@ -158,8 +161,7 @@ impl Requests<'_> {
         let exit = self.desk.servers[backend][server];
         let mut seat = Seat::new(now, (backend, server), shelf.unwrap_or(exit.shelf));
         seat.client = Some(asked);
-        let member = &live.group.members()[server];
-        (seat.moved, seat.sheds) = (member.moved(), member.sheds());
+        (seat.moved, seat.sheds) = (moved, sheds);
         // Whoever is announced to the server by a PROXY header is the only one there.
         if live.servers[server].config.send_proxy != ServerProxy::None {
             seat.announced = Some(Box::new(self.announced(session)));

@@ -7,8 +7,8 @@ use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, Headers, Misuse, Piped, Response,
-    Segment, ServerConnection,
+    BodyLen, Client, ClientConnection, Connection, Event, Headers, Misuse, PeerError, Piped,
+    Response, Segment, ServerConnection,
 };
 
 use crate::checks::Observation;
@@ -26,6 +26,7 @@ use crate::http::seat::{Seat, Users};
 use crate::http::send;
 use crate::http::session::Session;
 use crate::http::tally;
+use crate::malformed::{self, Parties, Way};
 use crate::passing::{PASSED_FROM, PIECE_SIZE_MIN, Toward, may_pass};
 use crate::shared::Shared;
 
@@ -314,6 +315,26 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
             Event::Upgraded { .. } => self.upgraded(asked, (server, seat)),
             Event::Reset { .. } => {} // HTTP/1 has none
         }
+    }
+
+    fn handle_fault(
+        &mut self,
+        now: Instant,
+        _: SocketId,
+        (_, seat): (&mut ClientConnection, &mut Seat),
+        message: &[u8],
+        error: PeerError,
+    ) {
+        let Some(asked) = seat.client else { return };
+        let Some((_, session)) = self.clients.get(asked.socket) else { return };
+        let (backend, server) = seat.place();
+        let parties = Parties {
+            source: session.source(),
+            frontend: session.bind().frontend,
+            backend: Some(backend),
+            server: Some(server),
+        };
+        malformed::keep(now, self.shared, Way::Response, parties, (message, error));
     }
 
     fn handle_heard(&mut self, seat: &mut Seat) {

@@ -7,11 +7,10 @@ use bytes::Bytes;
 use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
 use fulmar_haproxy::BackendId;
 use fulmar_proto::{
-    BodyLen, ClientConnection, Connection, Event, Headers, Piped, Request, Server,
+    BodyLen, ClientConnection, Connection, Event, Headers, PeerError, Piped, Request, Server,
     ServerConnection, StreamId,
 };
 use fulmar_semantics::proxy_protocol::Header;
-use fulmar_tls::Info;
 
 use crate::counters::Counter;
 use crate::http::desk::{self, Desk, Errand};
@@ -20,9 +19,11 @@ use crate::http::ending;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::pump;
 use crate::http::seat::Seat;
-use crate::http::session::{Session, Tls};
+use crate::http::session::Session;
 use crate::http::tally;
+use crate::malformed::{self, Parties, Way};
 use crate::passing::{PIECE_SIZE_MIN, Toward, may_pass};
+use crate::secured::Tls;
 use crate::shared::Shared;
 
 /// Hears what clients say; the servers' side is at hand.
@@ -235,10 +236,10 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
         (_, session): Client<'_>,
         info: Option<&dyn Any>,
     ) {
-        if let Some(info) = info.and_then(Info::of) {
+        if let Some(tls) = info.and_then(Tls::of) {
             let took = now.saturating_duration_since(session.since).as_millis();
             session.handshake = u32::try_from(took).unwrap_or(u32::MAX);
-            session.keep().tls = Some(Tls::of(&info));
+            session.keep().tls = Some(tls);
         }
         if !door::admits(now, self.shared, self.desk, session, Door::Session) {
             session.is_told = true;
@@ -267,6 +268,24 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
 
     fn handle_piped(&mut self, _: Instant, socket: SocketId, client: Client<'_>, piped: Piped) {
         self.piped(socket, client, piped);
+    }
+
+    fn handle_fault(
+        &mut self,
+        now: Instant,
+        _: SocketId,
+        (_, session): Client<'_>,
+        message: &[u8],
+        error: PeerError,
+    ) {
+        let exchange = session.exchange.as_deref();
+        let parties = Parties {
+            source: session.source(),
+            frontend: session.bind().frontend,
+            backend: exchange.and_then(|it| it.backend).map(|id| id.0),
+            server: exchange.and_then(|it| it.server),
+        };
+        malformed::keep(now, self.shared, Way::Request, parties, (message, error));
     }
 
     fn handle_timer(&mut self, now: Instant, socket: SocketId, client: Client<'_>) {

@@ -84,6 +84,9 @@ impl Tcp {
         let there = &shared.live.backends[backend.0];
         let Some(queue) = self.queues.of(backend.0) else { return };
         session.stage = Stage::Queued;
+        if session.pending.ended {
+            self.desk.work.push_back(Work::Heard(number));
+        }
         session.queue_position = there.group.queued() + 1;
         let ticket = queue.push(&there.group, wants, number);
         session.ticket = Some(Box::new(ticket));
@@ -157,6 +160,9 @@ impl Tcp {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let (Some(backend), Some(target)) = (session.backend, session.target) else { return };
         session.stage = Stage::Connecting;
+        if session.pending.ended {
+            self.desk.work.push_back(Work::Heard(number));
+        }
         let pending = session.pending.share();
         let is_judged = !live.backends[backend.0].config.response_content_rules.is_empty();
         session.answer = is_judged.then(Box::default);

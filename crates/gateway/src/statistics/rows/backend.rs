@@ -79,7 +79,7 @@ fn put_servers(row: &mut Row, it: &LiveBackend, moment: Moment) {
 /// A backend has been up or down since its last server changed.
 fn put_changes(row: &mut Row, it: &LiveBackend, moment: Moment) {
     let members = it.group.members();
-    let changed = members.iter().map(|member| member.record().changed_after(moment.began)).max();
+    let changed = members.iter().map(|member| member.record().changed_since(moment.began)).max();
     let since = moment.now.saturating_duration_since(changed.unwrap_or(moment.began));
     let downs = members.iter().map(|member| member.record().downs).sum();
     row.small(Column::lastchg, since.as_secs());

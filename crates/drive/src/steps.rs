@@ -1,90 +1,14 @@
-//! The direct executor: a list of operations, one system call per entry.
-//!
-//! The lists are plain arrays; an entry names a socket and a length in a thread's buffer, where the
-//! entries lie side by side. It borrows nothing from the engine and knows nothing of it.
+//! Transmits that are no entry of a list: several buffers, or files. Each takes the calls that its
+//! steps name.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use bytes::BytesMut;
-use fulmar_engine::SocketId;
 use fulmar_proto::{Abilities, Part, Run, Step, Transmit};
 use fulmar_sys as sys;
-use fulmar_sys::errno::EIO;
 
 use crate::pipe;
 use crate::portions::{Throttle, Way, portion};
-use crate::socket::Sockets;
-
-/// One operation of a turn: plain data.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Op {
-    pub(crate) socket: SocketId,
-    /// Bytes wanted: to be sent, or to be received at most.
-    pub(crate) len: usize,
-    /// How many there were, or a negated `errno(3)`; `EIO` for errors that have no number.
-    result: i64,
-    /// It was not tried: [`crate::Portions`].
-    pub(crate) refused: bool,
-    /// Of a send: the end of the connection follows in this turn, and leaves with it.
-    pub(crate) is_last: bool,
-}
-
-impl Op {
-    pub(crate) fn new(socket: SocketId, len: usize) -> Self {
-        Self { socket, len, result: 0, refused: false, is_last: false }
-    }
-
-    /// How many bytes there were.
-    pub(crate) fn outcome(self) -> io::Result<usize> {
-        usize::try_from(self.result).map_err(|_| {
-            io::Error::from_raw_os_error(i32::try_from(-self.result).unwrap_or(i32::MAX))
-        })
-    }
-
-    fn note(&mut self, result: io::Result<usize>) {
-        self.result = match result {
-            Ok(n) => i64::try_from(n).unwrap_or(i64::MAX),
-            Err(error) => -i64::from(error.raw_os_error().unwrap_or(EIO)),
-        };
-    }
-}
-
-/// Receives at most `share` bytes for each entry, and no more than it wants, one after the other
-/// into `block`.
-pub(crate) fn receive(
-    ops: &mut [Op],
-    share: usize,
-    sockets: &Sockets,
-    block: &mut BytesMut,
-    throttle: &mut Option<Box<Throttle>>,
-) {
-    for op in ops {
-        let len = share.min(op.len);
-        let portion = portion(throttle, Way::Receive, len);
-        op.refused = portion.is_err();
-        op.len = *portion.as_ref().unwrap_or(&len);
-        op.note(portion.and_then(|len| sys::recv(sockets.fd(op.socket), block, len)));
-    }
-}
-
-/// Sends `len` bytes of `buffer` for each entry, one after the other.
-pub(crate) fn send(
-    ops: &mut [Op],
-    sockets: &Sockets,
-    mut buffer: &[u8],
-    throttle: &mut Option<Box<Throttle>>,
-) {
-    for op in ops {
-        let (bytes, rest) = buffer.split_at(op.len);
-        buffer = rest;
-        let portion = portion(throttle, Way::Send, bytes.len());
-        op.note(portion.and_then(|n| {
-            let more = op.is_last && n == bytes.len();
-            sys::send(sockets.fd(op.socket), &bytes[..n], more)
-        }));
-    }
-}
 
 /// Does the steps of a transmit until one falls short: what was wanted, and what has left.
 ///
