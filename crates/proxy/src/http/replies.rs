@@ -348,9 +348,13 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
         (server, seat): (&mut ClientConnection, &mut Seat),
         piped: Piped,
     ) {
-        if let Some(asked) = seat.client {
-            self.data(socket, asked, server, piped.into());
+        let Some(asked) = seat.client else { return };
+        if let Some((_, session)) = self.clients.get_mut(asked.socket)
+            && let Some(exchange) = session.exchange.as_deref()
+        {
+            tally::piped(self.shared, session, exchange, Counter::PipedOut, piped.len);
         }
+        self.data(socket, asked, server, piped.into());
     }
 
     fn handle_gone(&mut self, now: Instant, socket: SocketId, seat: Seat, end: End) {

@@ -20,6 +20,7 @@ use crate::http::exchange::{Exchange, Stage};
 use crate::http::pump;
 use crate::http::seat::Seat;
 use crate::http::session::Session;
+use crate::http::tally;
 use crate::malformed::{self, Parties, Way};
 use crate::passing::{PIECE_SIZE_MIN, Toward, may_pass};
 use crate::secured::Tls;
@@ -109,6 +110,8 @@ impl Requests<'_> {
     /// The same, in a pipe: it cannot be sent again.
     fn piped(&mut self, socket: SocketId, (connection, session): Client<'_>, piped: Piped) {
         // There is one, or nobody would have asked for pipes.
+        let Some(exchange) = session.exchange.as_deref() else { return };
+        tally::piped(self.shared, session, exchange, Counter::PipedIn, piped.len);
         let Some(exchange) = session.exchange.as_deref_mut() else { return };
         exchange.bytes_in += piped.len;
         exchange.body.gone = true;
