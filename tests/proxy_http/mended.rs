@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fulmar_balance::{Health, Placement, Weight};
 use fulmar_haproxy::{BackendId, Environment, Options, Source, ThisMachine, load};
@@ -444,4 +445,41 @@ fn what_is_not_logged_is_not_explained() {
     assert_eq!((table.status("/mon"), table.status("/")), (503, 503));
     table.turn_until(|_, _| true);
     assert_eq!(table.log(), Vec::<String>::new());
+}
+
+/// Each answer that was not read kept 2 KB of its exchange, and thousands of short ones are as many
+/// bytes as one long one.
+#[test]
+fn who_asks_and_does_not_read_is_not_asked_for_more() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n  log stdout format raw local0\n\
+         \x20 http-request return status 200 content-type a/b lf-string \"<%[path]>\"\n"
+    );
+    let mut table = Table::new(&text, Vec::new());
+    let live = Arc::clone(&table.live);
+    let asked = || live.frontends[0].counters[0].get(Counter::Requests);
+    let request = |n| format!("GET /{n}/{} HTTP/1.1\r\nHost: h\r\n\r\n", "a".repeat(500));
+    table.stream.set_nonblocking(true).expect("a socket");
+    let (mut n, mut unsent, mut idle) = (0, Vec::new(), 0);
+    while idle < 3 {
+        if unsent.is_empty() {
+            unsent.extend((n..n + 16).flat_map(|n| request(n).into_bytes()));
+            n += 16;
+        }
+        let before = asked();
+        let written = table.stream.write(&unsent).unwrap_or(0);
+        unsent.drain(..written);
+        table.proxy.turn(Duration::ZERO);
+        idle = if written == 0 && asked() == before { idle + 1 } else { 0 };
+        let waiting = asked() - table.lines.borrow().len() as u64;
+        assert!(waiting <= 17, "{waiting} exchanges wait to leave");
+    }
+    assert!(asked() < n, "it has not read them all");
+    // All are answered as soon as they are read, in order.
+    let last = format!("<{}>", &request(n - 1)[4..][..503 + (n - 1).to_string().len() - 1]);
+    let (got, _) = table.talk(unsent, |got| got.ends_with(last.as_bytes()));
+    let got = String::from_utf8(got).expect("text");
+    let answered = got.split("\r\n\r\n</").skip(1).map(|it| it.split('/').next().unwrap());
+    assert!(answered.eq((0..n).map(|n| n.to_string())));
+    assert_eq!(table.lines.borrow().len() as u64, n);
 }

@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use fulmar_engine::End;
+use fulmar_engine::{End, SocketId};
 use fulmar_haproxy::BackendId;
 use fulmar_proto::{PeerError, Phase};
 
@@ -29,14 +29,20 @@ pub(super) fn answered(
     mut exchange: Box<Exchange>,
 ) {
     leave(shared, desk, &mut exchange);
-    connection.set_held(false);
     session.since = now;
     session.handshake = 0;
     exchange.before = session.leaving.take();
     match connection.queued() {
-        0 => all_over(now, shared, desk, session, exchange, |_| ()),
-        _ => session.leaving = Some(exchange),
+        0 => {
+            session.leaving_len = 0;
+            all_over(now, shared, desk, session, exchange, |_| ());
+        }
+        _ => {
+            session.leaving_len += 1;
+            session.leaving = Some(exchange);
+        }
     }
+    connection.set_held(session.is_behind());
 }
 
 /// So many bytes that are queued for a client have not left: whose answer has, is over.
@@ -51,15 +57,17 @@ pub(super) fn depart(
     if let Some(exchange) = &mut session.exchange {
         queued = exchange.note_unsent(queued);
     }
-    let mut at = &mut session.leaving;
+    let (mut at, mut left) = (&mut session.leaving, 0);
     while let Some(exchange) = at {
         queued = exchange.note_unsent(queued);
         if exchange.unsent == 0 {
             break;
         }
+        left += 1;
         at = &mut at.as_mut().expect("it was just seen").before;
     }
     let Some(gone) = at.take() else { return };
+    session.leaving_len = left;
     if session.exchange.is_none() && session.leaving.is_none() {
         session.since = now;
     }
@@ -182,9 +190,20 @@ impl Requests<'_> {
         answered(now, self.shared, self.desk, client, exchange);
     }
 
-    /// Of the client's queue, so much has not left.
-    pub(super) fn depart(&mut self, now: Instant, session: &mut Session, queued: u64) {
+    /// Of the client's queue, so much has not left. Who had too much of it is heard again.
+    pub(super) fn depart(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (connection, session): Client<'_>,
+        queued: u64,
+    ) {
+        let was_behind = session.is_behind();
         depart(now, self.shared, self.desk, session, queued);
+        if was_behind && !session.is_behind() {
+            connection.set_held(false);
+            self.desk.ask(Errand::Touch(socket));
+        }
     }
 
     /// The client has left, or was told what is wrong with its request, before its exchange was
@@ -216,6 +235,7 @@ impl Requests<'_> {
     /// The client is gone: whatever it has not taken of its answers, it will not have.
     pub(super) fn part(&mut self, now: Instant, session: &mut Session, end: &End) {
         let Some(last) = session.leaving.take() else { return };
+        session.leaving_len = 0;
         let ended = Ended(who(end), b'D');
         all_over(now, self.shared, self.desk, session, last, |exchange| {
             if exchange.ended.0 == b'-' && ended.0 != b'-' {

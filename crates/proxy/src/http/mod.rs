@@ -112,7 +112,7 @@ impl Http {
         let sends = clients.is_sending(socket);
         let Some((connection, session)) = clients.get_mut(socket) else { return };
         let queued = connection.queued().max(u64::from(sends)); // a layer may hold the last of it
-        Requests { servers, desk, shared }.depart(now, session, queued);
+        Requests { servers, desk, shared }.depart(now, socket, (connection, session), queued);
     }
 }
 

@@ -32,6 +32,8 @@ pub(super) struct Session {
     pub(super) requests: u32,
     /// Of what lies below the first exchange, in milliseconds.
     pub(super) handshake: u32,
+    /// How many they are.
+    pub(super) leaving_len: u8,
     /// What is wrong with it has been told: its end is no news.
     pub(super) is_told: bool,
 }
@@ -65,6 +67,7 @@ impl Session {
             bind: u16::try_from(bind.bind).expect("fewer addresses than there are ports"),
             requests: 0,
             handshake: 0,
+            leaving_len: 0,
             is_told: false,
         }
     }
@@ -99,11 +102,20 @@ impl Session {
         wanted && !exchange.stage.is_answering()
     }
 
+    /// True if so many answers wait for the client that it is asked for no more requests.
+    pub(super) fn is_behind(&self) -> bool {
+        self.leaving_len >= LEAVING_LEN_MAX
+    }
+
     /// What few clients have, made if it is not there.
     pub(super) fn keep(&mut self) -> &mut Kept {
         self.kept.get_or_insert_default()
     }
 }
+
+/// An exchange whose answer has not left takes some 2 KB, whatever it weighs: a client that asks,
+/// and does not read, has no more of them.
+const LEAVING_LEN_MAX: u8 = 16;
 
 #[cfg(test)]
 mod tests {
