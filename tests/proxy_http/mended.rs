@@ -483,3 +483,60 @@ fn who_asks_and_does_not_read_is_not_asked_for_more() {
     assert!(answered.eq((0..n).map(|n| n.to_string())));
     assert_eq!(table.lines.borrow().len() as u64, n);
 }
+
+/// What they did was forgotten with the connection's door: addresses, and the header to come.
+#[test]
+fn what_rules_on_connections_say_holds_for_their_requests() {
+    for set in ["connection", "session"] {
+        let text = format!(
+            "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
+             \x20 log stdout format raw local0\n  log-format \"%ci:%cp\"\n\
+             \x20 tcp-request {set} set-src str(1.2.3.4)\n\
+             \x20 tcp-request {set} set-src-port int(99)\n\
+             \x20 tcp-request {set} set-dst str(1.2.3.5)\n\
+             \x20 http-request return status 200 content-type a/b lf-string \"%[src] %[dst]\"\n"
+        );
+        let mut table = Table::new(&text, Vec::new());
+        for _ in 0..2 {
+            assert_eq!(body(&get(&mut table, "/", "")), "1.2.3.4 1.2.3.5", "{set}");
+        }
+        assert_eq!(table.log(), ["1.2.3.4:99", "1.2.3.4:99"], "{set}");
+    }
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
+         \x20 tcp-request connection expect-proxy layer4\n\
+         \x20 http-request return status 200 content-type a/b lf-string \"%[src] %[fc_rcvd_proxy]\"\n"
+    );
+    for (header, seen) in [
+        ("PROXY TCP4 9.9.9.9 8.8.8.8 1 2\r\n", "9.9.9.9 1"),
+        ("PROXY UNKNOWN\r\n", "127.0.0.1 1"),
+    ] {
+        let mut table = Table::new(&text, Vec::new());
+        let answer = table.ask(format!("{header}GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
+        assert_eq!(body(&answer), seen);
+    }
+}
+
+/// They were read, and nobody looked at them.
+#[test]
+fn tcp_response_content_has_a_say_in_mode_http() {
+    for (rules, status, told) in [
+        ("reject", "", "-1 PD"),
+        ("accept if { status 200 }\n  tcp-response content reject", "200", "200 --"),
+        ("close", "502", "502 SH"),
+        ("set-var(txn.seen) status", "201", "201 --"),
+    ] {
+        let text = format!(
+            "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
+             \x20 log stdout format raw local0\n  log-format \"%ST %ts\"\n  default_backend be\n\
+             backend be\n  mode http\n  tcp-response content {rules}\n\
+             \x20 http-response set-status 201 if {{ var(txn.seen) -m found }}\n  server s ORIGIN0\n"
+        );
+        let mut table = Table::new(&text, vec![Scripted::new(|_| scripted::ok(b"fine"))]);
+        let (got, ended) = table.talk("GET / HTTP/1.1\r\nHost: h\r\n\r\n", is_whole);
+        let got = String::from_utf8(got).expect("text");
+        assert_eq!((got.get(9..12).unwrap_or(""), ended), (status, status.is_empty()), "{rules}");
+        let log = table.log();
+        assert_eq!(log[0], told, "{rules}: {log:?}");
+    }
+}

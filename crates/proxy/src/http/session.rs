@@ -34,8 +34,20 @@ pub(super) struct Session {
     pub(super) handshake: u32,
     /// How many they are.
     pub(super) leaving_len: u8,
+    pub(super) standing: Standing,
+}
+
+/// How far the connection of a client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// A PROXY header has to come.
+    Unintroduced,
+    /// What lies below HTTP is being opened.
+    Opening,
+    /// It is open.
+    Open,
     /// What is wrong with it has been told: its end is no news.
-    pub(super) is_told: bool,
+    Told,
 }
 
 /// What few clients have.
@@ -45,6 +57,8 @@ pub(super) struct Kept {
     pub(super) own: Option<SocketId>,
     /// What the client connected to, as a PROXY header tells it.
     pub(super) destination: Option<SocketAddr>,
+    /// A PROXY header has come.
+    pub(super) was_introduced: bool,
     /// Who has connected, if a PROXY header names somebody else.
     pub(super) connected_from: Option<SocketAddr>,
     /// What is known of its TLS.
@@ -68,7 +82,7 @@ impl Session {
             requests: 0,
             handshake: 0,
             leaving_len: 0,
-            is_told: false,
+            standing: Standing::Opening,
         }
     }
 

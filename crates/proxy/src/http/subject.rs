@@ -37,7 +37,7 @@ impl View<'_> {
         let kept = self.session.kept.as_deref();
         match fact {
             Fact::ReceivedProxy => {
-                Some(Sample::Bool(kept.is_some_and(|kept| kept.connected_from.is_some())))
+                Some(Sample::Bool(kept.is_some_and(|kept| kept.was_introduced)))
             }
             Fact::ConnectionSource => {
                 let from = kept.and_then(|kept| kept.connected_from);
