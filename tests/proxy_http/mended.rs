@@ -507,10 +507,9 @@ fn what_rules_on_connections_say_holds_for_their_requests() {
          \x20 tcp-request connection expect-proxy layer4\n\
          \x20 http-request return status 200 content-type a/b lf-string \"%[src] %[fc_rcvd_proxy]\"\n"
     );
-    for (header, seen) in [
-        ("PROXY TCP4 9.9.9.9 8.8.8.8 1 2\r\n", "9.9.9.9 1"),
-        ("PROXY UNKNOWN\r\n", "127.0.0.1 1"),
-    ] {
+    for (header, seen) in
+        [("PROXY TCP4 9.9.9.9 8.8.8.8 1 2\r\n", "9.9.9.9 1"), ("PROXY UNKNOWN\r\n", "127.0.0.1 1")]
+    {
         let mut table = Table::new(&text, Vec::new());
         let answer = table.ask(format!("{header}GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
         assert_eq!(body(&answer), seen);
@@ -538,5 +537,79 @@ fn tcp_response_content_has_a_say_in_mode_http() {
         assert_eq!((got.get(9..12).unwrap_or(""), ended), (status, status.is_empty()), "{rules}");
         let log = table.log();
         assert_eq!(log[0], told, "{rules}: {log:?}");
+    }
+}
+
+/// A tunnel was given its time on the client's side, and ended after the server's.
+#[test]
+fn the_time_of_a_tunnel_holds_on_both_sides() {
+    let text = format!(
+        "{DEFAULTS}  timeout server 300ms\nfrontend fe\n  mode http\n  bind 127.0.0.1:0\n\
+         \x20 http-request set-timeout tunnel 60s\n  default_backend be\n\
+         backend be\n  mode http\n  server s ORIGIN0\n"
+    );
+    let granted = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
+    let script = move |_: &Heard| vec![Step::Send(granted.as_bytes().to_vec())];
+    let mut table = Table::new(&text, vec![Scripted::new(script)]);
+    let (got, _) = table
+        .talk("GET / HTTP/1.1\r\nHost: h\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", |got| {
+            got.ends_with(b"\r\n\r\n")
+        });
+    assert!(got.starts_with(b"HTTP/1.1 101"));
+    let from = fulmar_sys::now();
+    table.turn_until(|_, _| fulmar_sys::now() - from > Duration::from_millis(600));
+    table.origins[0].act(0, [Step::Send(b"still there".to_vec())]);
+    let (_, ended) = table.talk("", |got| got.ends_with(b"still there"));
+    assert!(!ended);
+}
+
+/// Each different time was kept for ever, and 4,096 of them were as many as there could be.
+#[test]
+fn any_number_of_requests_may_have_times_of_their_own() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
+         \x20 http-request set-timeout server req.hdr(x-t)\n  default_backend be\n\
+         backend be\n  mode http\n  server s ORIGIN0\n"
+    );
+    let script = |heard: &Heard| match heard.path() {
+        "/mute" => Vec::new(),
+        _ => scripted::ok(b"fine"),
+    };
+    let mut table = Table::new(&text, vec![Scripted::new(script)]);
+    let request = |n| format!("GET / HTTP/1.1\r\nHost: h\r\nX-T: {n}\r\n\r\n");
+    let (from, to) = (100_000, 104_200);
+    let all: String = (from..to).map(request).collect();
+    let size = get(&mut table, "/", "").len();
+    table.talk(all, |got| got.len() >= size * (to - from));
+    assert!(get(&mut table, "/mute", "X-T: 50\r\n").starts_with("HTTP/1.1 504"));
+}
+
+/// It was logged as a bad request, answered by 400, and counted as one.
+#[test]
+fn who_is_gone_before_http_has_asked_for_nothing() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0 name door\n\
+         \x20 log stdout format raw local0\n  tcp-request connection expect-proxy layer4\n"
+    );
+    for (said, told) in [
+        (
+            "GET / HTTP/1.1\r\n\r\n",
+            "Received something which does not look like a PROXY protocol header",
+        ),
+        ("PROXY TCP4 1.2.3.4", "Truncated PROXY protocol header received"),
+        ("", "Connection closed while waiting for PROXY protocol header"),
+    ] {
+        let mut table = Table::new(&text, Vec::new());
+        table.stream.write_all(said.as_bytes()).expect("room");
+        table.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
+        let (got, _) = table.talk("", |_| false);
+        assert_eq!(got, b"");
+        table.turn_until(|proxy, _| proxy.clients() == 0);
+        let log = table.log();
+        assert!(log.len() == 1 && log[0].ends_with(&format!("] fe/door: {told}")), "{log:?}");
+        let counters = &table.live.frontends[0].counters[0];
+        for counter in [Counter::Requests, Counter::RequestErrors, Counter::Responses4xx] {
+            assert_eq!(counters.get(counter), 0, "{counter:?}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! again. It is over when the client has taken all of the answer, or is gone: then it is counted,
 //! and its line of the log is written. Between the two it waits in [`Session::leaving`].
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use fulmar_engine::{End, SocketId};
@@ -16,9 +17,11 @@ use crate::http::desk::{Desk, Errand};
 use crate::http::exchange::{Ended, Exchange, Stage};
 use crate::http::log::{self, Level};
 use crate::http::requests::{Client, Requests};
-use crate::http::session::Session;
+use crate::http::session::{Session, Standing};
+use crate::http::subject::View;
 use crate::http::tally;
 use crate::shared::Shared;
+use crate::unborn::{self, Awaited};
 
 /// An exchange is answered.
 pub(super) fn answered(
@@ -249,6 +252,11 @@ impl Requests<'_> {
     /// A connection ends, or was told what is wrong with it, without a request in hand. It is told
     /// of, unless it ended well.
     pub(super) fn leave_unheard(&mut self, now: Instant, session: &mut Session, end: &End) {
+        match session.standing {
+            Standing::Unintroduced => return self.leave_unborn(now, session, Awaited::Header, end),
+            Standing::Opening => return self.leave_unborn(now, session, Awaited::Handshake, end),
+            Standing::Open | Standing::Told => {}
+        }
         let frontend = &self.shared.live.frontends[session.bind().frontend].config;
         let began = session.kept.as_ref().is_some_and(|kept| kept.head_began.is_some());
         let is_null = !began && !matches!(end, End::Peer(_) | End::TimedOut(Some(Phase::Head)));
@@ -267,6 +275,20 @@ impl Requests<'_> {
         frontend.add(Counter::Requests, 1); // or what was to be one
         [frontend, listener].iter().for_each(|it| it.add(Counter::RequestErrors, 1));
         over(now, self.shared, self.desk, session, exchange);
+    }
+}
+
+impl Requests<'_> {
+    /// A connection ends that never stood.
+    fn leave_unborn(&mut self, now: Instant, session: &mut Session, awaited: Awaited, end: &End) {
+        let (shared, bind) = (&mut *self.shared, session.bind());
+        let mut exchange = self.desk.open();
+        let view = View { now, shared, session, exchange: &mut exchange };
+        if let Some((severity, line)) = unborn::tell(shared, bind, awaited, end, &view) {
+            let frontend = Arc::clone(&shared.live.frontends[bind.frontend].config);
+            shared.journal.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &line);
+        }
+        self.desk.give_back(exchange);
     }
 }
 

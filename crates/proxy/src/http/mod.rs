@@ -393,7 +393,5 @@ impl Relay for Http {
     }
 }
 
-/// Sets of deadlines that rules may make: theirs are few, unless they take them from requests.
-const LIMITS_LEN_MAX: usize = 4096;
 /// Most heads are shorter; what comes with them is copied.
 const HEAD_SIZE: usize = 8 * 1024;

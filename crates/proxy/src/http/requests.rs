@@ -24,6 +24,7 @@ use crate::malformed::{self, Parties, Way};
 use crate::passing::{PIECE_SIZE_MIN, Toward, may_pass};
 use crate::secured::Tls;
 use crate::shared::Shared;
+use crate::unborn;
 
 /// Hears what clients say; the servers' side is at hand.
 #[derive(Debug)]
@@ -151,8 +152,7 @@ impl Requests<'_> {
         let Some(fin) = live.config.timeouts.server_fin else { return };
         let Some(server) = exchange.server else { return };
         let usual = desk::server_timeouts(&live.config, &live.servers[server].config);
-        let timeouts = self.servers.add_timeouts(Timeouts { tunnel: Some(fin), ..usual });
-        self.servers.set_timeouts(socket, timeouts);
+        self.servers.set_own_timeouts(socket, Timeouts { tunnel: Some(fin), ..usual });
     }
 
     /// Passes on what has come of a request's body, as far as its server takes it.
@@ -239,6 +239,7 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
         if let Some(tls) = info.and_then(Tls::of) {
             let took = now.saturating_duration_since(session.since).as_millis();
             session.handshake = u32::try_from(took).unwrap_or(u32::MAX);
+            unborn::count_handshake(self.shared, session.bind(), &tls);
             session.keep().tls = Some(tls);
         }
         if !door::admits(now, self.shared, self.desk, session, Door::Session) {
