@@ -613,3 +613,16 @@ fn who_is_gone_before_http_has_asked_for_nothing() {
         }
     }
 }
+
+/// It took the place of the line of every request that failed, with status, server and times.
+#[test]
+fn a_format_for_errors_is_for_those_who_asked_for_nothing() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n  log stdout format raw local0\n\
+         \x20 log-format \"usual %ST %ts\"\n  error-log-format wrong:%ST\n  http-request deny\n"
+    );
+    let mut table = Table::new(&text, Vec::new());
+    assert_eq!(table.status("/"), 403);
+    assert!(table.ask("what is this\r\n\r\n").starts_with("HTTP/1.1 400"));
+    assert_eq!(table.log(), ["usual 403 PR", "wrong:400"]);
+}
