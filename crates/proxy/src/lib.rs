@@ -24,6 +24,7 @@ mod queues;
 mod relay;
 mod secured;
 mod shared;
+mod unborn;
 
 mod upstream;
 

@@ -36,9 +36,7 @@ impl View<'_> {
     fn own(&self, fact: &Fact) -> Option<Sample<'_>> {
         let kept = self.session.kept.as_deref();
         match fact {
-            Fact::ReceivedProxy => {
-                Some(Sample::Bool(kept.is_some_and(|kept| kept.connected_from.is_some())))
-            }
+            Fact::ReceivedProxy => Some(Sample::Bool(kept.is_some_and(|kept| kept.was_introduced))),
             Fact::ConnectionSource => {
                 let from = kept.and_then(|kept| kept.connected_from);
                 Some(Sample::Address(from.unwrap_or(self.session.peer).ip()))
