@@ -11,7 +11,7 @@ use fulmar_rules::format::Standard;
 use fulmar_rules::http::HttpRule;
 use fulmar_rules::reply::ErrorPages;
 use fulmar_rules::tcp::TcpRule;
-use fulmar_rules::{Condition, Format, Word};
+use fulmar_rules::{Condition, Format, Lists, Word};
 
 use crate::checks::CheckDraft;
 use crate::line::Spot;
@@ -26,6 +26,8 @@ pub(crate) struct Globals {
     pub(crate) model: Global,
     /// `default-path`.
     pub(crate) paths: Paths,
+    /// Lists and maps that conditions and expressions name so far.
+    pub(crate) lists: Lists,
     /// `server-state-base`.
     pub(crate) state_base: Option<PathBuf>,
     /// `ca-base`.

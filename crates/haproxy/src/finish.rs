@@ -44,6 +44,7 @@ pub(crate) fn config(
         }
     }
     config.global = globals.model;
+    config.lists = globals.lists;
     let base = globals.state_base.as_deref();
     config.global.state_file = config.global.state_file.map(|file| state_path(base, &file));
     let lists = userlists.into_iter().map(|list| Arc::new(list.finish(found)));
