@@ -5,6 +5,7 @@
 //! grace period is over, so that nobody lives for ever on a byte now and then. Neither costs
 //! anything between two wake-ups but the addition of what has moved.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use fulmar_proto::Phase;
@@ -15,7 +16,7 @@ use crate::timers::{Span, Tick};
 ///
 /// `body`, `send` and `tunnel` begin again with every byte; the others do not. An application may take
 /// as long as it likes, unless its peer has hung up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Timeouts {
     /// Until a connection that we asked for stands.
     pub connect: Option<Duration>,
@@ -46,7 +47,7 @@ pub struct Timeouts {
 }
 
 /// The least that a peer has to send or take, as long as it is its turn to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rate {
     /// Bytes on the socket, on average over `grace`.
     pub bytes_per_second: u32,
@@ -63,27 +64,27 @@ pub struct TimeoutsId(u16);
 /// All sets of deadlines that links of one kind may have: each link names one of them.
 #[derive(Debug)]
 pub(crate) struct Sets {
-    known: Vec<Timeouts>,
+    known: HashMap<Timeouts, TimeoutsId>,
     spans: Vec<Spans>,
 }
 
 impl Sets {
     pub(crate) fn new(first: Timeouts) -> Self {
-        Self { known: vec![first], spans: vec![first.into()] }
+        let known = HashMap::from([(first, TimeoutsId::default())]);
+        Self { known, spans: vec![first.into()] }
     }
 
     /// The set with these deadlines: the one that is there, or a new one.
     pub(crate) fn add(&mut self, timeouts: Timeouts) -> TimeoutsId {
-        let at = self.known.iter().position(|known| *known == timeouts).unwrap_or_else(|| {
-            self.known.push(timeouts);
+        *self.known.entry(timeouts).or_insert_with(|| {
+            let at = u16::try_from(self.spans.len());
             self.spans.push(timeouts.into());
-            self.known.len() - 1
-        });
-        TimeoutsId(u16::try_from(at).expect("no more than 65,536 sets of deadlines"))
+            TimeoutsId(at.expect("no more than 65,536 sets of deadlines"))
+        })
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.known.len()
+        self.spans.len()
     }
 
     pub(crate) fn of(&self, id: TimeoutsId) -> &Spans {

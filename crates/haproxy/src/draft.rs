@@ -46,6 +46,23 @@ pub(crate) struct Globals {
     pub(crate) error_groups: BTreeMap<String, ErrorPages>,
 }
 
+impl Globals {
+    /// What a line of `global` may look at while it is read: all but what grows with each of them.
+    pub(crate) fn visible(&self) -> Self {
+        Self {
+            paths: self.paths.clone(),
+            lists: self.lists.clone(),
+            state_base: self.state_base.clone(),
+            ca_base: self.ca_base.clone(),
+            crt_base: self.crt_base.clone(),
+            bind_tls: self.bind_tls.clone(),
+            server_tls: self.server_tls.clone(),
+            verifies_no_server: self.verifies_no_server,
+            ..Self::default()
+        }
+    }
+}
+
 /// What relative paths of files that are read are relative to.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Paths {

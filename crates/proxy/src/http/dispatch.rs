@@ -150,6 +150,7 @@ impl Requests<'_> {
         };
         let exit = self.desk.servers[backend][server];
         let mut seat = Seat::new(now, (backend, server), shelf.unwrap_or(exit.shelf));
+        self.desk.pool.join(seat.shelf);
         seat.client = Some(asked);
         let member = &live.group.members()[server];
         (seat.moved, seat.sheds) = (member.moved(), member.sheds());

@@ -9,7 +9,7 @@ use crate::counters::Counter;
 use crate::http::desk::{self, Errand};
 use crate::http::replies::Replies;
 use crate::http::requests::Requests;
-use crate::http::{Http, LIMITS_LEN_MAX};
+use crate::http::{Http, limits};
 use crate::passing::PASSED_FROM;
 use crate::shared::Shared;
 
@@ -76,10 +76,11 @@ impl Http {
         let (backend, server) = seat.place();
         let live = &shared.live.backends[backend];
         let usual = desk::server_timeouts(&live.config, &live.servers[server].config);
-        if self.servers.timeouts_len() < LIMITS_LEN_MAX {
+        let own = |time| {
             let limit = Some(time);
-            let own = Timeouts { answer: limit, body: limit, send: limit, ..usual };
-            let own = self.servers.add_timeouts(own);
+            Timeouts { answer: limit, body: limit, send: limit, ..usual }
+        };
+        if let Some(own) = limits::set(&mut self.servers, time, own) {
             self.servers.set_timeouts(socket, own);
         }
     }

@@ -30,6 +30,8 @@ mod session;
 
 mod desk;
 mod errands;
+mod limits;
+mod names;
 mod pool;
 
 mod door;
@@ -383,7 +385,5 @@ impl Relay for Http {
     }
 }
 
-/// Sets of deadlines that rules may make: theirs are few, unless they take them from requests.
-const LIMITS_LEN_MAX: usize = 4096;
 /// Most heads are shorter; what comes with them is copied.
 const HEAD_SIZE: usize = 8 * 1024;

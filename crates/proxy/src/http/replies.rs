@@ -18,6 +18,7 @@ use crate::http::credentials;
 use crate::http::desk::{Desk, Errand, client_timeouts};
 use crate::http::ending;
 use crate::http::exchange::{Ended, Exchange, Stage};
+use crate::http::limits;
 use crate::http::log;
 use crate::http::pump;
 use crate::http::requests::of;
@@ -219,12 +220,11 @@ impl Replies<'_> {
         let (frontend, backend) = (session.bind().frontend, seat.place().0);
         let live = &self.shared.live;
         let of_backend = live.backends[backend].config.timeouts.tunnel;
+        let usual = client_timeouts(&live.frontends[frontend].config);
+        let limited = |tunnel| Timeouts { tunnel: Some(tunnel), ..usual };
         if let Some(tunnel) = own.or(of_backend)
-            && self.clients.timeouts_len() < super::LIMITS_LEN_MAX
+            && let Some(timeouts) = limits::set(self.clients, tunnel, limited)
         {
-            let usual = client_timeouts(&live.frontends[frontend].config);
-            let timeouts = Timeouts { tunnel: Some(tunnel), ..usual };
-            let timeouts = self.clients.add_timeouts(timeouts);
             self.desk.ask(Errand::Deadlines(asked.socket, timeouts));
         }
     }
@@ -359,6 +359,7 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
             let (backend, server) = seat.place();
             ending::idle_less(self.shared, backend, server);
         }
+        self.desk.pool.leave(seat.shelf);
         if let Some(asked) = seat.client {
             self.lose(now, asked, &seat, end);
         }
