@@ -14,6 +14,8 @@ use fulmar_host::Running;
 use fulmar_tests::process::{Process, eventually, peer};
 use tempfile::TempDir;
 
+#[path = "proxy_runtime/following.rs"]
+mod following;
 #[path = "proxy_runtime/lists.rs"]
 mod lists;
 #[path = "proxy_runtime/messages.rs"]

@@ -42,7 +42,8 @@ impl Table {
     }
 
     fn add(&mut self, how: Use, key: &[u8], value: &[u8]) -> Result<(), String> {
-        let value = how.to.map(|to| typed(value, to).ok_or(format!("the value is no {to}")));
+        let value =
+            how.to.map(|to| typed(value, to).ok_or_else(|| format!("the value is no {to}")));
         let value = value.transpose()?;
         self.keys.add(key, how.ignore_case)?;
         self.values.extend(value);
