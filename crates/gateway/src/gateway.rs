@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
+use fulmar_drive::LoopOptions;
 use fulmar_haproxy::{Bind, Config, Frontend};
 use fulmar_host::{Address, Bound, Program, Running, Stopper};
 use fulmar_proxy::{BindId, Live};
@@ -27,6 +28,8 @@ pub struct Options {
     /// Where the process before this one hands its listeners over ([`hand_over_name`]): the first
     /// that answers. If nobody does, this one binds beside it.
     pub predecessors: Vec<PathBuf>,
+    /// How the loops of the threads that serve clients work.
+    pub loop_options: LoopOptions,
 }
 
 /// Where a process hands its listeners over: a name in the abstract namespace, which only its user
@@ -96,6 +99,7 @@ impl Gateway {
             logs: logs.clone(),
             process: Arc::clone(&process),
             roll: Roll::default(),
+            loop_options: options.loop_options,
         };
         let program = program.crew("proxy", proxies, listens, threads);
         let checkers = Checkers { live: Arc::clone(&live), logs: logs.clone() };
@@ -165,7 +169,9 @@ impl Gateway {
     /// # Errors
     /// A thread could not start: then none has, and the process before this one goes on.
     pub fn start(self) -> Result<Running<()>, Error> {
-        Ok(self.bound.start()?)
+        let running = self.bound.start()?;
+        self.process.set_driven(running.driven().clone());
+        Ok(running)
     }
 }
 

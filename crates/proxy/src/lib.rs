@@ -23,6 +23,7 @@ mod lead;
 mod passing;
 mod queues;
 mod relay;
+mod secured;
 mod shared;
 
 mod upstream;

@@ -180,6 +180,8 @@ fn put_rest(facts: &mut Facts, live: &Live, process: &Process) {
     facts.put(100, "Syscalls", *b"MCP", "System calls since the start", Value::U64(ledger.total()));
     let idle = ledger.count(Call::epoll_wait).calls;
     facts.put(101, "Waits", *b"MCP", "Of these, those that wait for sockets", Value::U64(idle));
+    let driven = process.driven().to_string();
+    facts.put(102, "Driver", *b"POS", "What drives the loops", driven.as_str().into());
     for (at, name, tags, text) in ABSENT {
         facts.number(*at, name, **tags, text, 0);
     }

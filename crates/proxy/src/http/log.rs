@@ -21,7 +21,8 @@ pub(super) fn write(
     session: &mut Session,
     exchange: &mut Exchange,
 ) {
-    if shared.live.frontends[session.bind().frontend].config.logs.is_empty() {
+    let frontend = &shared.live.frontends[session.bind().frontend].config;
+    if frontend.logs.is_empty() || severity(frontend.log_options, exchange).is_none() {
         return;
     }
     if !exchange.is_logged {

@@ -11,7 +11,6 @@ use fulmar_proto::{
     ServerConnection, StreamId,
 };
 use fulmar_semantics::proxy_protocol::Header;
-use fulmar_tls::Info;
 
 use crate::counters::Counter;
 use crate::http::desk::{self, Desk, Errand};
@@ -20,9 +19,10 @@ use crate::http::ending;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::pump;
 use crate::http::seat::Seat;
-use crate::http::session::{Session, Tls};
+use crate::http::session::Session;
 use crate::malformed::{self, Parties, Way};
 use crate::passing::{PIECE_SIZE_MIN, Toward, may_pass};
+use crate::secured::Tls;
 use crate::shared::Shared;
 
 /// Hears what clients say; the servers' side is at hand.
@@ -233,10 +233,10 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
         (_, session): Client<'_>,
         info: Option<&dyn Any>,
     ) {
-        if let Some(info) = info.and_then(Info::of) {
+        if let Some(tls) = info.and_then(Tls::of) {
             let took = now.saturating_duration_since(session.since).as_millis();
             session.handshake = u32::try_from(took).unwrap_or(u32::MAX);
-            session.keep().tls = Some(Tls::of(&info));
+            session.keep().tls = Some(tls);
         }
         if !door::admits(now, self.shared, self.desk, session, Door::Session) {
             session.is_told = true;

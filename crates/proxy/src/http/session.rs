@@ -5,12 +5,10 @@ use std::time::Instant;
 
 use fulmar_engine::SocketId;
 use fulmar_rules::Sample;
-use fulmar_rules::fetch::common_name;
 use fulmar_rules::subject::Variable;
-use fulmar_semantics::proxy_protocol;
-use fulmar_tls::{Info, Version};
 
 use crate::http::exchange::{Exchange, Times};
+use crate::secured::Tls;
 use crate::shared::{BindId, Shared};
 
 /// What is attached to the connection of a client; an idle one costs as much as this.
@@ -53,52 +51,6 @@ pub(super) struct Kept {
     pub(super) head_began: Option<Instant>,
     /// Variables that live as long as the connection.
     pub(super) variables: Vec<(Variable, Sample<'static>)>,
-}
-
-/// What is known of a client's TLS.
-#[derive(Clone, Debug)]
-pub(super) struct Tls {
-    pub(super) version: &'static str,
-    pub(super) cipher: &'static str,
-    pub(super) alpn: Option<Vec<u8>>,
-    pub(super) server_name: Option<String>,
-    pub(super) resumed: bool,
-    /// The client's own, in DER.
-    pub(super) certificate: Option<Vec<u8>>,
-}
-
-impl Tls {
-    pub(super) fn of(info: &Info<'_>) -> Self {
-        Self {
-            version: match info.version {
-                Version::Tls12 => "TLSv1.2",
-                _ => "TLSv1.3",
-            },
-            cipher: info.cipher,
-            alpn: info.alpn.map(<[u8]>::to_vec),
-            server_name: info.server_name.map(str::to_owned),
-            resumed: info.resumed,
-            certificate: info.certificates().next().map(<[u8]>::to_vec),
-        }
-    }
-}
-
-impl Tls {
-    /// As a PROXY header of version 2 tells it: the connection is TLS, and the client's
-    /// certificate, if it gave one, was verified (`proxy-protocol.txt`, §2.2.6).
-    pub(super) fn told(&self) -> proxy_protocol::Tls {
-        const TLS: u8 = 1;
-        const CERTIFICATE: u8 = 2 | 4; // over this connection, and in this session
-        let shown = if self.certificate.is_some() { CERTIFICATE } else { 0 };
-        proxy_protocol::Tls {
-            client: TLS | shown,
-            verify: 0,
-            version: Some(self.version.to_owned()),
-            cipher: Some(self.cipher.to_owned()),
-            common_name: self.certificate.as_deref().and_then(common_name),
-            ..proxy_protocol::Tls::default()
-        }
-    }
 }
 
 impl Session {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fulmar_engine::SocketId;
+use fulmar_haproxy::BackendId;
 use fulmar_proto::{Layer, RawConnection};
 use fulmar_rules::tcp::{TcpRule, TcpVerdict, run_tcp};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
@@ -112,19 +113,21 @@ impl Tcp {
         clients.vanish(now, client, &mut across);
     }
 
-    /// A client ended its side while nobody was reading: with `abortonclose`, it takes back what
-    /// it asked for.
+    /// A client ended its side while nobody was reading.
     pub(super) fn handle_client_hangup(&mut self, _: Instant, shared: &Shared, socket: SocketId) {
         let Some((_, seat)) = self.clients.get(socket) else { return };
         let number = seat.session;
-        let Some(session) = self.desk.sessions.get(number) else { return };
-        let waits = matches!(session.stage, Stage::Queued | Stage::Pausing | Stage::Connecting);
-        let aborts = |it: fulmar_haproxy::BackendId| {
-            shared.live.backends[it.0].config.options.abort_on_close
-        };
-        if waits && session.backend.is_some_and(aborts) {
+        if self.takes_back(shared, number) {
             self.desk.work.push_back(Work::Left(number));
         }
+    }
+
+    /// True if a client that ends its side now takes back what it asked for (`abortonclose`).
+    pub(super) fn takes_back(&self, shared: &Shared, number: u32) -> bool {
+        let Some(session) = self.desk.sessions.get(number) else { return false };
+        let aborts = |it: BackendId| shared.live.backends[it.0].config.options.abort_on_close;
+        matches!(session.stage, Stage::Queued | Stage::Pausing | Stage::Connecting)
+            && session.backend.is_some_and(aborts)
     }
 }
 

@@ -22,11 +22,15 @@ impl Tcp {
         self.inspect(now, shared, number);
     }
 
-    /// The client has said something while rules wait for it.
+    /// The client has said something, or ended its side, before there was a server.
     pub(super) fn handle_heard(&mut self, now: Instant, shared: &mut Shared, number: u32) {
         let Some(session) = self.desk.sessions.get(number) else { return };
-        if let Stage::Inspecting(_) = session.stage {
-            self.inspect(now, shared, number);
+        match session.stage {
+            Stage::Inspecting(_) => self.inspect(now, shared, number),
+            _ if session.pending.ended && self.takes_back(shared, number) => {
+                self.handle_left(now, shared, number);
+            }
+            _ => {}
         }
     }
 

@@ -7,11 +7,14 @@ mod epoll;
 mod files;
 mod pipes;
 mod process;
+mod ring;
 mod sockets;
 mod temporary;
+mod trace;
 #[cfg(any(target_os = "freebsd", target_os = "macos"))]
 mod vector;
 mod wake;
+mod watched;
 
 #[cfg(target_os = "freebsd")]
 #[path = "freebsd.rs"]
@@ -37,12 +40,18 @@ pub use pipes::{set_pipe_size, splice_in, splice_on, splice_out};
 pub use process::{
     allow_descriptors, allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus, trim_memory,
 };
+pub use ring::{RING_LEN_MAX, Ring};
 pub use sockets::{
     peer_process, peer_user, set_bind_address_no_port, set_defer_accept, set_fast_open,
     set_interface, set_segment_size_max, set_user_timeout, silence, tcp_info,
 };
 pub use temporary::{create_unnamed, link_unnamed, rename};
+pub use trace::{
+    call_stop, event_thread, interrupt_thread, leave_stopped, release_thread, resume, seize,
+    spawn_traced, wait_traced,
+};
 pub use wake::Wakeup;
+pub use watched::{adopt_orphans, open_process, reap, thread_number};
 
 /// No call says that another follows.
 pub(crate) const MORE: libc::c_int = 0;

@@ -5,9 +5,12 @@ mod epoll;
 mod files;
 mod pipes;
 mod process;
+mod ring;
 mod sockets;
 mod temporary;
+mod trace;
 mod wake;
+mod watched;
 
 pub use code::release_code;
 pub use epoll::{EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_modify, epoll_wait};
@@ -18,6 +21,7 @@ pub use process::{
     allow_descriptors, allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus, thread_cpu,
     trim_memory,
 };
+pub use ring::{RING_LEN_MAX, Ring};
 pub(crate) use sockets::{accept_into, socket_of};
 pub use sockets::{
     peer_process, peer_user, send_file, send_file_with_head, set_bind_address_no_port,
@@ -25,7 +29,12 @@ pub use sockets::{
     set_user_timeout, silence, tcp_info,
 };
 pub use temporary::{create_unnamed, link_unnamed, rename};
+pub use trace::{
+    call_stop, event_thread, interrupt_thread, leave_stopped, release_thread, resume, seize,
+    spawn_traced, wait_traced,
+};
 pub use wake::Wakeup;
+pub use watched::{adopt_orphans, open_process, reap, thread_number};
 
 /// A flag of `send(2)`: another call follows.
 pub(crate) const MORE: libc::c_int = libc::MSG_MORE;
