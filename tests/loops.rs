@@ -149,7 +149,18 @@ impl<E: Engine> Loop for OwnLoop<E> {
     }
 }
 
-/// Our own loop with a ring for every list, and polling before it sleeps.
+/// False where io_uring is forbidden, as in many containers.
+///
+/// # Panics
+/// There is none for another reason.
+pub fn has_ring() -> bool {
+    use std::io::ErrorKind::{PermissionDenied, Unsupported};
+    let refused = sys::Ring::new().err().map(|error| error.kind());
+    assert!(matches!(refused, None | Some(PermissionDenied | Unsupported)), "{refused:?}");
+    refused.is_none()
+}
+
+/// Our own loop with a ring for every list, if there is one, and polling before it sleeps.
 #[derive(Debug)]
 pub struct RingLoop<E>(OwnLoop<E>);
 
@@ -158,8 +169,12 @@ impl<E: Engine> Loop for RingLoop<E> {
 
     fn start(engine: E) -> (Self, SocketAddr) {
         let (listener, address) = loopback();
-        let options = LoopOptions { driver: Driver::Ring { len_min: 1 }, spin: Spin::Auto };
-        let mut reactor = Reactor::with_options(engine, options).expect("there is io_uring");
+        let driver = match has_ring() {
+            true => Driver::Ring { len_min: 1 },
+            false => Driver::Epoll,
+        };
+        let options = LoopOptions { driver, spin: Spin::Auto };
+        let mut reactor = Reactor::with_options(engine, options).expect("descriptors");
         reactor.listen(listener).expect("a listener");
         (Self(OwnLoop(reactor)), address)
     }

@@ -13,7 +13,7 @@ use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{Calls, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger, Operation};
 use fulmar_tests::http::Client;
-use fulmar_tests::loops::{LISTENER, client};
+use fulmar_tests::loops::{LISTENER, client, has_ring};
 use fulmar_tests::process::{Ended, Process, Serve, example, fulmar};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
@@ -59,6 +59,9 @@ fn cost(options: LoopOptions, clients: usize, turns: u64) -> Ledger {
 
 #[test]
 fn a_turn_over_a_ring_is_three_calls_however_many_are_answered() {
+    if !has_ring() {
+        return;
+    }
     let options = LoopOptions { driver: Driver::RING, spin: Spin::Off };
     for (clients, turns) in [(8, 1), (64, 1), (1_000, 16)] {
         let made = cost(options, clients, turns);
@@ -72,6 +75,9 @@ fn a_turn_over_a_ring_is_three_calls_however_many_are_answered() {
 
 #[test]
 fn lists_that_do_not_pay_for_a_ring_are_calls() {
+    if !has_ring() {
+        return;
+    }
     let short = LoopOptions { driver: Driver::RING, spin: Spin::Off };
     let never = LoopOptions { driver: Driver::Epoll, spin: Spin::Off };
     for (options, clients) in [(short, 7), (never, 64)] {
@@ -191,6 +197,9 @@ fn a_proxy_without_a_ring_says_so_too() {
 
 #[test]
 fn reports_say_what_ran() {
+    if !has_ring() {
+        return;
+    }
     let tree = Tree::new();
     tree.file("f", "inside");
     let flags = ["--driver", "ring:1", "--spin", "auto", "--ledger"];
@@ -215,6 +224,9 @@ fn reports_say_what_ran() {
 
 #[test]
 fn the_environment_chooses_where_no_flag_does() {
+    if !has_ring() {
+        return;
+    }
     let run = |driver: &str, flags: &[&str]| {
         let mut command = Command::new(fulmar());
         command.args(["load", "--json", "-n", "20", "-c", "1"]).args(flags);

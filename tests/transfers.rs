@@ -26,9 +26,13 @@ impl<L: Loop<Engine = Client<Recorder>>> ClientLoop for L {}
 #[macro_export]
 macro_rules! in_every_loop {
     ($check:ident) => {{
-        use $crate::loops::{AppLoop, Bytewise, Edge, Level, Once, OneShot, OwnLoop, PollLoop};
+        use $crate::loops::{
+            AppLoop, Bytewise, Edge, Level, Once, OneShot, OwnLoop, PollLoop, RingLoop,
+        };
         eprintln!("in our own loop");
         $check::<OwnLoop<_>>();
+        eprintln!("in our own loop, over a ring");
+        $check::<RingLoop<_>>();
         eprintln!("in our own loop, by poll(2)");
         $check::<PollLoop<_>>();
         eprintln!("in an application's loop, level-triggered");
