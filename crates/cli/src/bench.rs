@@ -9,9 +9,9 @@ use clap::Args;
 use fulmar_experiments::report::{self, Report};
 use fulmar_experiments::{EXPERIMENTS, Options, Stopper, worker};
 
+use crate::durations;
 use crate::output::{Failure, complain, say};
 use crate::signals::{self, INTERRUPTED};
-use crate::durations;
 
 /// Make the reference measurements again, beside the peers that are installed.
 #[derive(Debug, Args)]
@@ -89,11 +89,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         connections: arguments.connections.clone(),
         requests: arguments.requests,
     };
-    let report = fulmar_experiments::run(&arguments.names, options, &stopper, complain)
-        .map_err(|error| match error {
+    let report = fulmar_experiments::run(&arguments.names, options, &stopper, complain).map_err(
+        |error| match error {
             fulmar_experiments::Error::Unknown { .. } => Failure::Usage(error.to_string()),
             error => Failure::Message(error.to_string()),
-        })?;
+        },
+    )?;
     tell(&arguments, &report)?;
     let failed = report.experiments.iter().any(|outcome| outcome.failure.is_some());
     Ok(match (stopper.is_stopped(), failed) {
@@ -106,7 +107,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
 /// Does what the process that started this one asks for.
 pub(crate) fn work(arguments: Worker) -> Result<ExitCode, Failure> {
     let told = worker::run(&arguments.words).map_err(|e| Failure::Message(e.to_string()))?;
-    say(&(told + "\n")).map(|()| ExitCode::SUCCESS)
+    say(&told).map(|()| ExitCode::SUCCESS)
 }
 
 fn tell(arguments: &Arguments, report: &Report) -> Result<(), Failure> {

@@ -33,6 +33,24 @@ impl Peer {
         package: "libcurl4-openssl-dev",
     };
 
+    /// libcurl with transfers that begin again when they are done.
+    pub(crate) const LIBCURL: Self = Self {
+        name: "libcurl",
+        sources: &[
+            ("libcurl.c", include_str!("../../../../bench/peers/libcurl.c")),
+            ("counted.h", include_str!("../../../../bench/peers/counted.h")),
+        ],
+        ..Self::HIPER
+    };
+
+    /// A program with libmicrohttpd inside.
+    pub(crate) const LIBMICROHTTPD: Self = Self {
+        name: "libmicrohttpd",
+        sources: &[("libmicrohttpd.c", include_str!("../../../../bench/peers/libmicrohttpd.c"))],
+        library: "microhttpd",
+        package: "libmicrohttpd-dev",
+    };
+
     /// The program, made once for a run; or what is missing, for people.
     pub(crate) fn program(&self, lab: &Lab) -> Result<Result<PathBuf, String>, Error> {
         let program = lab.path().join(self.name);

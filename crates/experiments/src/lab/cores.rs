@@ -23,9 +23,8 @@ impl Cores {
 
     /// For people.
     pub(crate) fn describe(&self) -> String {
-        let name = |cpus: &[usize]| {
-            cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-        };
+        let name =
+            |cpus: &[usize]| cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         match self.client == self.server {
             true => format!("{}, shared by both sides", name(&self.client)),
             false => format!("client {}, server {}", name(&self.client), name(&self.server)),

@@ -37,7 +37,12 @@ pub(super) fn draw(table: &Table) -> Option<(String, f64, String)> {
             );
             y += BAR + 5.0;
             let place = (row.name.as_str(), value);
-            sentences.push(told(&format!("{}, {}", row.name, column.name), place, place, &table.unit));
+            sentences.push(told(
+                &format!("{}, {}", row.name, column.name),
+                place,
+                place,
+                &table.unit,
+            ));
         }
     }
     Some((out, y + 8.0, sentences.join(" ")))

@@ -48,7 +48,11 @@ fn lines(table: &Table) -> Vec<Line<'_>> {
     let lines = columns.map(|(at, column)| Line {
         name: &column.name,
         class: class(&table.columns, at),
-        points: table.rows.iter().filter_map(|row| point(row.at?, &row.cells[at], &row.name)).collect(),
+        points: table
+            .rows
+            .iter()
+            .filter_map(|row| point(row.at?, &row.cells[at], &row.name))
+            .collect(),
     });
     let mut lines: Vec<_> = lines.filter(|line| !line.points.is_empty()).collect();
     lines.sort_by_key(|line| line.class == "ours"); // above the others
@@ -144,7 +148,8 @@ fn put_ticks(frame: &Frame, lines: &[Line<'_>], axis: &str, out: &mut String) {
         }
     }
     let y = HEIGHT - 6.0;
-    *out += &format!("<text class=\"axis\" x=\"{MARGIN_LEFT}\" y=\"{y}\">{}</text>\n", escape(axis));
+    *out +=
+        &format!("<text class=\"axis\" x=\"{MARGIN_LEFT}\" y=\"{y}\">{}</text>\n", escape(axis));
 }
 
 fn put_line(frame: &Frame, line: &Line<'_>, unit: &str, out: &mut String) {

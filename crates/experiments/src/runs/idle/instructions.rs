@@ -5,10 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Side, Silent, prepare};
+use super::super::libcurl::Side;
+use super::{ADDRESSES, column, prepare};
 use crate::Error;
-use crate::lab::{Lab, find};
-use crate::report::{Better, Cell, Outcome, Plot, Row, Table};
+use crate::lab::{Lab, Serve, find};
+use crate::report::{Better, Cell, Outcome, Plot, Row, Table, grouped};
 
 /// Adds the table, or says what is missing. The smallest number of connections, and the largest that
 /// does not take too long.
@@ -35,20 +36,21 @@ pub(super) fn measure(
             lab.say(&format!("idle: instructions, {size} connections, {}", side.name));
             cells.push(per_event(lab, &valgrind, side, size)?);
         }
-        let name = crate::report::grouped(size);
+        let name = grouped(size);
         rows.push(Row { name, at: Some(f64::from(size)), cells });
     }
     outcome.tables.push(Table {
         title: "User instructions of an event of 1 byte or 16 KB".to_owned(),
-        note: "Counted by callgrind, as the difference of two run lengths with both sizes in equal \
+        note:
+            "Counted by callgrind, as the difference of two run lengths with both sizes in equal \
                numbers; the same on a busy machine."
-            .to_owned(),
+                .to_owned(),
         unit: "instructions per event".to_owned(),
         row_name: "connections".to_owned(),
         better: Better::Lower,
-        columns: sides.iter().map(Side::column).collect(),
+        columns: sides.iter().map(column).collect(),
         rows,
-        plot: Some(Plot::Bars),
+        plot: Some(Plot::Lines { axis: "connections".to_owned() }),
     });
     Ok(())
 }
@@ -56,8 +58,10 @@ pub(super) fn measure(
 fn per_event(lab: &Lab, valgrind: &Path, side: &Side, size: u32) -> Result<Cell, Error> {
     let mut counted = Vec::new();
     for events in EVENTS {
-        let Some(plain) = side.command(lab) else { return Ok(Cell::of(&[], side.absent())) };
-        let server = Silent::start(lab)?;
+        let Some(plain) = side.command(lab, "among") else {
+            return Ok(Cell::of(&[], side.absent()));
+        };
+        let server = Serve::start(lab, &ADDRESSES, &lab.cores.server)?;
         let out = lab.path().join("callgrind");
         let mut command = Command::new(valgrind);
         command.args(["--tool=callgrind", "--collect-atstart=no", "--toggle-collect=steady"]);
@@ -79,7 +83,8 @@ fn per_event(lab: &Lab, valgrind: &Path, side: &Side, size: u32) -> Result<Cell,
 
 /// All instructions in a callgrind file; `None` if it saw none.
 fn total(text: &str) -> Option<f64> {
-    let of = |line: &str| line.strip_prefix("summary: ").or(line.strip_prefix("totals: "))?.parse().ok();
+    let of =
+        |line: &str| line.strip_prefix("summary: ").or(line.strip_prefix("totals: "))?.parse().ok();
     text.lines().find_map(of).filter(|count: &f64| *count > 0.0)
 }
 
