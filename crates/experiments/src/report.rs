@@ -9,6 +9,9 @@ mod svg;
 mod text;
 mod verdict;
 
+#[cfg(test)]
+mod tests;
+
 use serde::{Deserialize, Serialize};
 
 pub use html::html;
