@@ -10,10 +10,12 @@ mod counts;
 mod error;
 mod kernel;
 mod names;
+mod tracer;
+mod tracing;
 mod watch;
 
 pub mod report;
 
-pub use counter::{Counter, End, Stopper};
+pub use counter::{Counter, End, Method, Stopper};
 pub use counts::{Backend, Counts, Phase, Tally};
 pub use error::{AuditError, Refusal};

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
 
 use clap::Args;
-use fulmar_audit::{AuditError, Counter, Counts, End};
+use fulmar_audit::{AuditError, Counter, Counts, End, Method};
 use fulmar_sys as sys;
 use signal_hook::consts::SIGTERM;
 
@@ -25,15 +25,21 @@ pub(crate) struct Arguments {
     )]
     pid: Option<u32>,
 
+    /// Count by tracing, which takes no privileges and slows the program a lot, even where the
+    /// kernel could count
+    #[arg(long)]
+    trace: bool,
+
     /// The command and its arguments, after `--`
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+    let method = if arguments.trace { Method::Trace } else { Method::Best };
     let counter = match arguments.pid {
-        Some(pid) => Counter::join(pid),
-        None => Counter::start(command(&arguments.command)),
+        Some(pid) => Counter::join(pid, method),
+        None => Counter::start(command(&arguments.command), method),
     };
     let counter = match counter {
         Ok(counter) => counter,
@@ -43,6 +49,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         }
         Err(e) => return Err(Failure::Message(e.to_string())),
     };
+    if let Some(why) = counter.refused() {
+        complain(&format!("counting by tracing, which slows the program a lot: {why}"));
+    }
     watch(&counter, arguments.pid.is_none())?;
     let end = counter.wait(None).map_err(failure)?;
     let counts = counter.snapshot().map_err(failure)?;
