@@ -628,7 +628,7 @@ const ALLOWED: &[Edges] = &[
     crate_("rules", &["proto", "semantics"]),
     crate_("haproxy", &["rules"]),
     crate_("balance", &[]),
-    crate_("audit", &[]),
+    crate_("audit", &["sys"]),
     crate_("proxy", &["balance", "engine", "haproxy", "proto", "rules", "semantics", "tls"]),
     crate_(
         "gateway",
@@ -650,6 +650,7 @@ const ALLOWED: &[Edges] = &[
     crate_(
         "cli",
         &[
+            "audit",
             "client",
             "fetch",
             "gateway",
@@ -690,6 +691,7 @@ const ALLOWED: &[Edges] = &[
     crate_(
         "tests",
         &[
+            "audit",
             "balance",
             "client",
             "drive",

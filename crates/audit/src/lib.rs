@@ -4,8 +4,16 @@
 //! is made of these. What a call is worth to the program is not known here.
 #![forbid(unsafe_code)]
 
+mod counter;
+
 mod counts;
+mod error;
+mod kernel;
+mod names;
+mod watch;
 
 pub mod report;
 
+pub use counter::{Counter, End, Stopper};
 pub use counts::{Backend, Counts, Phase, Tally};
+pub use error::{AuditError, Refusal};

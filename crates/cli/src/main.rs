@@ -1,6 +1,7 @@
 //! `fulmar`: one binary, a tool each subcommand.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod descriptors;
 mod durations;
 mod fields;
@@ -35,6 +36,8 @@ enum Tool {
     Serve(serve::Arguments),
     /// Load a server, and say what limits it.
     Load(load::Arguments),
+    /// Count the system calls of a program.
+    Audit(audit::Arguments),
     /// Balance load as a haproxy.cfg says.
     Proxy(proxy::Listed),
 }
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Tool::Get(arguments) => get::run(arguments),
         Tool::Serve(arguments) => serve::run(arguments),
         Tool::Load(arguments) => load::run(arguments),
+        Tool::Audit(arguments) => audit::run(arguments),
         Tool::Proxy(proxy::Listed {}) => return proxy::run(Vec::new()), // seen before
     };
     match result {

@@ -97,6 +97,11 @@ calls!(
     setgid,
     setgroups,
     kill,
+    prctl,
+    gettid,
+    pidfd_open,
+    wait4,
+    ptrace,
 );
 
 /// What one thread, or several, asked of the kernel.

@@ -7,7 +7,9 @@ mod pipes;
 mod process;
 mod sockets;
 mod temporary;
+mod trace;
 mod wake;
+mod watched;
 
 pub use code::release_code;
 pub use epoll::{EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_modify, epoll_wait};
@@ -25,7 +27,12 @@ pub use sockets::{
     set_user_timeout, silence, tcp_info,
 };
 pub use temporary::{create_unnamed, link_unnamed, rename};
+pub use trace::{
+    call_stop, event_thread, interrupt_thread, leave_stopped, release_thread, resume, seize,
+    spawn_traced, wait_traced,
+};
 pub use wake::Wakeup;
+pub use watched::{adopt_orphans, open_process, reap, thread_number};
 
 /// A flag of `send(2)`: another call follows.
 pub(crate) const MORE: libc::c_int = libc::MSG_MORE;

@@ -1,0 +1,119 @@
+//! A counter: starts a program or joins a process, counts until all has ended.
+
+use std::fmt;
+use std::io;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fulmar_sys as sys;
+
+use crate::counts::Counts;
+use crate::error::AuditError;
+use crate::kernel::Kernel;
+use crate::watch::Watch;
+
+/// Counts what a program asks of the kernel, with all threads and processes that come of it.
+///
+/// The calling process adopts what the program leaves behind (daemons); so a program that audits
+/// two commands does so one after the other.
+///
+/// ```no_run
+/// use std::process::Command;
+/// use fulmar_audit::Counter;
+///
+/// let counter = Counter::start(Command::new("true"))?;
+/// counter.wait(None)?;
+/// println!("{} calls", counter.snapshot()?.total());
+/// # Ok::<(), fulmar_audit::AuditError>(())
+/// ```
+pub struct Counter {
+    watch: Watch,
+    pid: u32,
+    began: Instant,
+}
+
+/// Why there is nothing left to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The command and everything that it left behind have ended; how the command did.
+    Ended(ExitStatus),
+    /// The process that was joined has ended; how is known to its parent.
+    Gone,
+    /// [`Stopper::stop`] was called.
+    Stopped,
+}
+
+/// Ends [`Counter::wait`] from elsewhere.
+#[derive(Clone, Debug)]
+pub struct Stopper(pub(crate) Arc<sys::Wakeup>);
+
+impl Counter {
+    /// Starts the command; its `execve` is the first call that is counted.
+    ///
+    /// # Errors
+    /// `Command` if it cannot be started, `Refused` if the kernel takes no counter.
+    pub fn start(mut command: Command) -> Result<Self, AuditError> {
+        sys::adopt_orphans().map_err(AuditError::Wait)?;
+        let kernel = Kernel::load().map_err(AuditError::Refused)?;
+        let began = sys::now();
+        let (watch, pid) = Watch::start(kernel, &mut command)?;
+        Ok(Self { watch, pid, began })
+    }
+
+    /// Joins a process that runs, with all its threads and descendants.
+    ///
+    /// # Errors
+    /// `Gone` if there is none, `Process` if it cannot be watched, `Refused` if the kernel takes no
+    /// counter.
+    pub fn join(pid: u32) -> Result<Self, AuditError> {
+        let kernel = Kernel::load().map_err(AuditError::Refused)?;
+        let began = sys::now();
+        let watch = Watch::join(kernel, pid)?;
+        Ok(Self { watch, pid, began })
+    }
+
+    /// The number of the command or of the process that was joined.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// What was counted so far.
+    ///
+    /// # Errors
+    /// `Read` if the kernel does not hand out the counts.
+    pub fn snapshot(&self) -> Result<Counts, AuditError> {
+        let mut counts = self.watch.snapshot()?;
+        counts.elapsed = sys::now().saturating_duration_since(self.began);
+        Ok(counts)
+    }
+
+    /// Waits until there is nothing left to count, for at most `timeout`: `None` after that.
+    ///
+    /// # Errors
+    /// `Wait` if the system does not tell.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<Option<End>, AuditError> {
+        self.watch.wait(timeout)
+    }
+
+    /// What ends a wait from another thread.
+    pub fn stopper(&self) -> Stopper {
+        self.watch.stopper()
+    }
+}
+
+impl fmt::Debug for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counter").field("pid", &self.pid).finish_non_exhaustive()
+    }
+}
+
+impl Stopper {
+    /// The next wait, or the one that is going on, ends with [`End::Stopped`].
+    ///
+    /// # Errors
+    /// As `eventfd(2)` says of writing.
+    pub fn stop(&self) -> io::Result<()> {
+        self.0.wake()
+    }
+}

@@ -1,0 +1,48 @@
+//! What is heard of a thread that is traced (`ptrace(2)`, which `platform::trace` calls).
+
+/// A traced thread that has something to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traced {
+    /// Its number.
+    pub thread: u32,
+    /// What happened to it.
+    pub state: TracedState,
+}
+
+/// What happened to a traced thread. In all but the first two it stands still until it is resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TracedState {
+    /// It ended, with this status.
+    Exited(i32),
+    /// A signal ended it.
+    Killed(i32),
+    /// It enters a system call, or returns from one.
+    Call,
+    /// It made another thread or process, which is traced as well ([`event_thread`]).
+    Made,
+    /// It became another program; until then it may have had another number ([`event_thread`]).
+    Executed,
+    /// It is to be stopped until somebody continues it (`SIGSTOP`, Ctrl-Z).
+    Stopped(i32),
+    /// A signal is about to reach it.
+    Signal(i32),
+    /// It begins to be traced, or was interrupted.
+    Paused,
+}
+
+/// Where in a system call a thread stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallStop {
+    /// About to enter it.
+    Enter {
+        /// The number of the call.
+        number: u64,
+        /// True if the number has the meaning that it has for this program: no 32-bit one's.
+        native: bool,
+    },
+    /// About to return.
+    Return {
+        /// What it returns; an error number less than zero.
+        result: i64,
+    },
+}
