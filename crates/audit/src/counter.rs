@@ -11,7 +11,7 @@ use fulmar_sys as sys;
 use crate::counts::Counts;
 use crate::error::AuditError;
 use crate::kernel::Kernel;
-use crate::watch::Watch;
+use crate::watch::{Watch, children};
 
 /// Counts what a program asks of the kernel, with all threads and processes that come of it.
 ///
@@ -94,6 +94,24 @@ impl Counter {
     /// `Wait` if the system does not tell.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<Option<End>, AuditError> {
         self.watch.wait(timeout)
+    }
+
+    /// Sends a signal to the command, and to those that it left behind; to a process that was joined
+    /// nothing is sent. Who has ended meanwhile does not hear it.
+    ///
+    /// # Errors
+    /// `Wait` if the system sends none.
+    pub fn signal(&self, signal: i32) -> Result<(), AuditError> {
+        let ours = if self.watch.is_joined() { Vec::new() } else { children(std::process::id()) };
+        for target in ours.into_iter().filter_map(sys::Target::process) {
+            match sys::send_signal(target, signal) {
+                Err(e) if e.raw_os_error() != Some(sys::errno::ESRCH) => {
+                    return Err(AuditError::Wait(e));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// What ends a wait from another thread.

@@ -77,6 +77,11 @@ impl Watch {
         locked(&self.kernel).snapshot()
     }
 
+    /// True if somebody else has started it.
+    pub(crate) fn is_joined(&self) -> bool {
+        matches!(*locked(&self.subject), Subject::Joined { .. })
+    }
+
     pub(crate) fn stopper(&self) -> Stopper {
         Stopper(Arc::clone(&self.stop))
     }
