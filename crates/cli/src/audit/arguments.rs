@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use fulmar_audit::Method;
 use fulmar_audit::report::Per;
 use fulmar_load::{Options, Until};
 
@@ -70,12 +71,26 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) budget: Option<PathBuf>,
 
+    /// Who counts
+    #[arg(long, value_name = "WHO", value_enum, default_value_t = Counter::Best)]
+    counter: Counter,
+
     /// Print one JSON object instead of the table
     #[arg(long)]
     pub(crate) json: bool,
 
     #[command(flatten, next_help_heading = "Load")]
     traffic: Traffic,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Counter {
+    /// the kernel, or tracing if it will not
+    Best,
+    /// the kernel or nobody
+    Ebpf,
+    /// tracing, even if the kernel would
+    Ptrace,
 }
 
 /// What is asked for, made ready.
@@ -85,6 +100,7 @@ pub(crate) struct Asked {
     pub(crate) other: Option<Subject>,
     /// A record to compare with.
     pub(crate) kept: Option<PathBuf>,
+    pub(crate) method: Method,
     pub(crate) per: Option<Per>,
     pub(crate) warm_up: u64,
     pub(crate) start_timeout: Duration,
@@ -134,6 +150,11 @@ impl Arguments {
                 None => None,
             },
             kept,
+            method: match self.counter {
+                Counter::Best => Method::Best,
+                Counter::Ebpf => Method::Kernel,
+                Counter::Ptrace => Method::Trace,
+            },
             per,
             warm_up: self.warm_up,
             start_timeout: self.start_timeout,

@@ -6,11 +6,11 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use fulmar_audit::report::Run;
-use fulmar_audit::{AuditError, Counter, Counts, End};
+use fulmar_audit::{AuditError, Counter, Counts, End, Method};
 use signal_hook::consts::{SIGKILL, SIGTERM};
 
 use super::arguments::Who;
-use crate::output::Failure;
+use crate::output::{Failure, complain};
 
 /// A program with its counter. What we have started ends with this, at the latest.
 #[derive(Debug)]
@@ -23,13 +23,18 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts or joins it. What it prints goes to
+    /// Starts or joins it, and says so if the kernel does not count. What it prints goes to
     /// standard error: standard output is for the report.
-    pub(crate) fn new(who: &Who) -> Result<Self, Failure> {
+    pub(crate) fn new(who: &Who, method: Method) -> Result<Self, Failure> {
         let (counter, command) = match who {
-            Who::Command(words) => (start(words)?, line(words)),
-            Who::Process(pid) => (Counter::join(*pid).map_err(failure)?, command_of(*pid)),
+            Who::Command(words) => (start(words, method)?, line(words)),
+            Who::Process(pid) => (Counter::join(*pid, method).map_err(failure)?, command_of(*pid)),
         };
+        if let Some(why) = counter.refused() {
+            complain(&format!(
+                "counting by tracing, which slows the program down and changes no count: {why}"
+            ));
+        }
         Ok(Self { counter, command, is_ours: matches!(who, Who::Command(_)), end: None })
     }
 
@@ -109,11 +114,11 @@ impl Drop for Program {
     }
 }
 
-fn start(words: &[OsString]) -> Result<Counter, Failure> {
+fn start(words: &[OsString], method: Method) -> Result<Counter, Failure> {
     let (program, arguments) = words.split_first().expect("a command has a word");
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::from(io::stderr()));
-    Counter::start(command).map_err(failure)
+    Counter::start(command, method).map_err(failure)
 }
 
 fn line(words: &[OsString]) -> String {

@@ -143,9 +143,8 @@ fn state(status: libc::c_int) -> TracedState {
     match status >> 16 {
         0 if signal == libc::SIGTRAP | CALL_BIT => TracedState::Call,
         0 => TracedState::Signal(signal),
-        libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => {
-            TracedState::Made
-        }
+        libc::PTRACE_EVENT_CLONE => TracedState::MadeThread,
+        libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => TracedState::MadeProcess,
         libc::PTRACE_EVENT_EXEC => TracedState::Executed,
         libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => TracedState::Paused,
         libc::PTRACE_EVENT_STOP => TracedState::Stopped(signal),
