@@ -768,7 +768,7 @@ const FOREIGN: &[(&str, &str)] = &[
 ];
 
 /// Subcommands, each with a page.
-const TOOLS: &[&str] = &["get", "serve", "load", "proxy"];
+const TOOLS: &[&str] = &["get", "serve", "load", "proxy", "audit"];
 
 const LINES_MAX: usize = 800;
 

@@ -12,7 +12,7 @@ use crate::counts::Counts;
 use crate::error::{AuditError, Refusal};
 use crate::kernel::Kernel;
 use crate::tracer::Tracer;
-use crate::watch::Watch;
+use crate::watch::{Watch, children};
 
 /// Counts what a program asks of the kernel, with all threads and processes that come of it.
 ///
@@ -31,6 +31,8 @@ use crate::watch::Watch;
 pub struct Counter {
     backend: Counting,
     pid: u32,
+    /// Started by us, so it is ours to end.
+    is_ours: bool,
     began: Instant,
     refused: Option<Refusal>,
 }
@@ -86,7 +88,7 @@ impl Counter {
                 (Counting::Trace(tracer), pid)
             }
         };
-        Ok(Self { backend, pid, began, refused })
+        Ok(Self { backend, pid, is_ours: true, began, refused })
     }
 
     /// Joins a process that runs, with all its threads and descendants.
@@ -101,7 +103,7 @@ impl Counter {
             Some(kernel) => Counting::Kernel(Watch::join(kernel, pid)?),
             None => Counting::Trace(Tracer::join(pid)?),
         };
-        Ok(Self { backend, pid, began, refused })
+        Ok(Self { backend, pid, is_ours: false, began, refused })
     }
 
     /// The number of the command or of the process that was joined.
@@ -131,6 +133,24 @@ impl Counter {
             Counting::Kernel(watch) => watch.wait(timeout),
             Counting::Trace(tracer) => tracer.wait(timeout),
         }
+    }
+
+    /// Sends a signal to the command, and to those that it left behind; to a process that was joined
+    /// nothing is sent. Who has ended meanwhile does not hear it.
+    ///
+    /// # Errors
+    /// `Wait` if the system sends none.
+    pub fn signal(&self, signal: i32) -> Result<(), AuditError> {
+        let ours = if self.is_ours { children(std::process::id()) } else { Vec::new() };
+        for target in ours.into_iter().filter_map(sys::Target::process) {
+            match sys::send_signal(target, signal) {
+                Err(e) if e.raw_os_error() != Some(sys::errno::ESRCH) => {
+                    return Err(AuditError::Wait(e));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// What ends a wait from another thread.

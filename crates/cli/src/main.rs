@@ -37,7 +37,7 @@ enum Tool {
     /// Load a server, and say what limits it.
     Load(load::Arguments),
     /// Count the system calls of a program.
-    Audit(audit::Arguments),
+    Audit(Box<audit::Arguments>),
     /// Balance load as a haproxy.cfg says.
     Proxy(proxy::Listed),
 }
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         Tool::Get(arguments) => get::run(arguments),
         Tool::Serve(arguments) => serve::run(arguments),
         Tool::Load(arguments) => load::run(arguments),
-        Tool::Audit(arguments) => audit::run(arguments),
+        Tool::Audit(arguments) => audit::run(&arguments),
         Tool::Proxy(proxy::Listed {}) => return proxy::run(Vec::new()), // seen before
     };
     match result {
