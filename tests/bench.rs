@@ -110,7 +110,8 @@ fn nothing_is_left_of_a_run_that_is_interrupted() {
         for pid in seen {
             assert!(!Path::new("/proc").join(&pid).exists(), "{pid} is still there");
         }
-        let left: Vec<_> = fs::read_dir(dir.path()).unwrap().flatten().map(|it| it.file_name()).collect();
+        let left: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().flatten().map(|it| it.file_name()).collect();
         assert_eq!(left, ["installed"], "its directory is gone");
     }
 }
@@ -130,7 +131,8 @@ fn browse(dir: &Path, page: &str, arguments: &[&str]) -> Value {
     let output: Output = run(browser.arg(format!("file://{}", path.display())));
     let dom = text(&output.stdout);
     let title = dom.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next()).unwrap();
-    serde_json::from_str(&title.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")).unwrap()
+    serde_json::from_str(&title.replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"))
+        .unwrap()
 }
 
 /// Colours, what sticks out of the page or of a plot, labels that lie on each other.
@@ -172,7 +174,10 @@ fn the_page_is_laid_out_in_light_and_in_dark_and_on_a_small_screen() {
     assert_eq!(dark["ground"], "rgb(13, 18, 24)");
     for found in [&light, &dark] {
         assert_eq!(found["wide"], false, "nothing sticks out: {found}");
-        assert_eq!((&found["out"], &found["on"]), (&Value::from([(); 0].to_vec()), &Value::from([(); 0].to_vec())));
+        assert_eq!(
+            (&found["out"], &found["on"]),
+            (&Value::from([(); 0].to_vec()), &Value::from([(); 0].to_vec()))
+        );
         assert_eq!(found["plots"], found["described"]);
         assert!(found["plots"].as_u64().unwrap() > 5, "{found}");
     }

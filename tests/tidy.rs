@@ -771,7 +771,7 @@ const FOREIGN: &[(&str, &str)] = &[
 ];
 
 /// Subcommands, each with a page.
-const TOOLS: &[&str] = &["get", "serve", "load", "proxy", "bench"];
+const TOOLS: &[&str] = &["get", "serve", "load", "proxy", "audit", "bench"];
 
 const LINES_MAX: usize = 800;
 

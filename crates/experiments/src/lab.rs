@@ -18,7 +18,7 @@ pub use children::Stopper;
 pub(crate) use children::{Child, find};
 pub(crate) use compiler::Peer;
 pub(crate) use cores::Cores;
-pub(crate) use counting::{Call, Counted, count, cpu_us};
+pub(crate) use counting::{Call, Count, Counted, count, cpu_us};
 pub(crate) use programs::{Serve, free_port};
 
 /// What a run is asked to do.

@@ -204,6 +204,13 @@ impl Outcome {
             self.commands.push(line.to_owned());
         }
     }
+
+    /// Something that is missing; each is told once.
+    pub(crate) fn miss(&mut self, what: String) {
+        if !self.missing.contains(&what) {
+            self.missing.push(what);
+        }
+    }
 }
 
 impl Cell {

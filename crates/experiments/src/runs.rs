@@ -9,7 +9,7 @@ mod sides;
 mod urls;
 
 use crate::Error;
-use crate::lab::{Call, Counted, Lab, Options, Stopper};
+use crate::lab::{Call, Count, Counted, Lab, Options, Stopper};
 use crate::machine;
 use crate::report::{Outcome, Report};
 
@@ -98,6 +98,22 @@ pub fn run(
 fn scaled(counted: Counted, by: f64) -> Counted {
     let each = counted.into_iter();
     each.map(|(name, it)| (name, Call { calls: it.calls * by, eagain: it.eagain * by })).collect()
+}
+
+/// Counted calls, multiplied; what is to be known of how they were counted goes to `outcome`.
+fn counted(found: Result<Count, String>, by: f64, outcome: &mut Outcome) -> Option<Counted> {
+    match found {
+        Ok(Count { calls, traced }) => {
+            if let Some(why) = traced {
+                outcome.miss(format!("calls without slowing anybody: all were traced, as {why}"));
+            }
+            Some(scaled(calls, by))
+        }
+        Err(why) => {
+            outcome.miss(format!("system calls: {why}"));
+            None
+        }
+    }
 }
 
 fn choose(names: &[String]) -> Result<Vec<Experiment>, Error> {

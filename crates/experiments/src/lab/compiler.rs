@@ -58,7 +58,7 @@ impl Peer {
             return Ok(Ok(program));
         }
         let Some(compiler) = find("cc") else {
-            return Ok(Err(format!("{} is not compiled: install gcc", self.name)));
+            return Ok(Err(format!("lib{}: no compiler: install gcc", self.library)));
         };
         for (name, text) in self.sources {
             let path = lab.path().join(name);
@@ -71,7 +71,7 @@ impl Peer {
             Ok(_) => Ok(Ok(program)),
             Err(Error::Stopped) => Err(Error::Stopped),
             Err(_) => Ok(Err(format!(
-                "lib{} is not installed, or its headers are not: install {}",
+                "lib{}: it is not installed, or its headers are not: install {}",
                 self.library, self.package
             ))),
         }

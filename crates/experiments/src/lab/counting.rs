@@ -5,7 +5,7 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use fulmar_audit::{AuditError, Counter, Counts};
+use fulmar_audit::{AuditError, Counter, Counts, Method};
 use fulmar_sys as sys;
 
 use crate::Error;
@@ -22,34 +22,49 @@ pub(crate) struct Call {
     pub(crate) eagain: f64,
 }
 
+/// What was counted, and at whose cost.
+#[derive(Debug)]
+pub(crate) struct Count {
+    pub(crate) calls: Counted,
+    /// Why the kernel did not count, if the process had to be traced, for people.
+    pub(crate) traced: Option<String>,
+}
+
 /// What process `pid`, its threads and children call while `work` is done, and until they rest. Inside
 /// is why it was not counted, for people; the work is then not done.
 pub(crate) fn count(
     pid: u32,
     work: impl FnOnce() -> Result<(), Error>,
-) -> Result<Result<Counted, String>, Error> {
-    let counter = match Counter::join(pid) {
-        Ok(counter) => counter,
-        Err(error @ AuditError::Refused(_)) => return Ok(Err(error.to_string())),
-        Err(error) => return Err(failed(&error)),
+) -> Result<Result<Count, String>, Error> {
+    let begin = || {
+        let counter = Counter::join(pid, Method::Best)?;
+        let before = counter.snapshot()?;
+        Ok((counter, before))
     };
-    let before = counter.snapshot().map_err(|error| failed(&error))?;
+    let (counter, before) = match begin() {
+        Ok(begun) => begun,
+        Err(error) => return Ok(Err(AuditError::to_string(&error))),
+    };
     work()?;
-    let mut after = counter.snapshot().map_err(|error| failed(&error))?;
-    let end = sys::now() + REST_TIMEOUT;
-    loop {
-        thread::park_timeout(REST);
-        let now = counter.snapshot().map_err(|error| failed(&error))?;
-        if now.total() == after.total() || sys::now() >= end {
-            break;
-        }
-        after = now;
-    }
-    Ok(Ok(stretch(&after.minus(&before))))
+    let after = resting(&counter).map_err(|error| Error::Process {
+        command: "counting system calls".to_owned(),
+        why: error.to_string(),
+    })?;
+    let traced = counter.refused().map(ToString::to_string);
+    Ok(Ok(Count { calls: stretch(&after.minus(&before)), traced }))
 }
 
-fn failed(error: &AuditError) -> Error {
-    Error::Process { command: "counting system calls".to_owned(), why: error.to_string() }
+/// The counts, once they do not grow any more.
+fn resting(counter: &Counter) -> Result<Counts, AuditError> {
+    let (mut counts, end) = (counter.snapshot()?, sys::now() + REST_TIMEOUT);
+    loop {
+        thread::park_timeout(REST);
+        let now = counter.snapshot()?;
+        if now.total() == counts.total() || sys::now() >= end {
+            return Ok(counts);
+        }
+        counts = now;
+    }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts of a run of seconds")]

@@ -69,7 +69,8 @@ fn a_median_stands_between_its_rounds() {
 fn text_tells_who_is_ahead_and_what_is_missing() {
     let text = text(&report());
     let lines: Vec<_> = text.lines().collect();
-    let has = |parts: &[&str]| lines.iter().any(|line| parts.iter().all(|part| line.contains(part)));
+    let has =
+        |parts: &[&str]| lines.iter().any(|line| parts.iter().all(|part| line.contains(part)));
     assert!(has(&["10 ", "4", "2.0", "2.0x ahead"]), "{text}");
     assert!(has(&["1,000", "90", "8", "behind peer: 2.0x"]), "{text}");
     assert!(has(&["not installed", "0"]), "{text}");
@@ -83,8 +84,11 @@ fn html_is_whole_escaped_and_described() {
     assert!(!html.contains("<event>") && html.contains("An &lt;event&gt;"));
     assert!(!html.contains("<fast>"));
     assert!(!html.contains("<script") && !html.contains("http:") && !html.contains("https:"));
-    for tag in ["table", "figure", "section", "svg", "tr", "td", "th", "p", "div", "dl", "g", "text"] {
-        let opened = html.matches(&format!("<{tag}>")).count() + html.matches(&format!("<{tag} ")).count();
+    for tag in
+        ["table", "figure", "section", "svg", "tr", "td", "th", "p", "div", "dl", "g", "text"]
+    {
+        let opened =
+            html.matches(&format!("<{tag}>")).count() + html.matches(&format!("<{tag} ")).count();
         assert_eq!(opened, html.matches(&format!("</{tag}>")).count(), "{tag}");
     }
     assert!(html.contains("Where fulmar is not ahead") && html.contains("behind peer: 2.0x"));

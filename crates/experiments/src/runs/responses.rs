@@ -19,27 +19,24 @@ pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
     servers::make_site(lab)?;
     let sides = servers::sides(lab, outcome)?;
     let empty = || SCENARIOS.iter().map(|_| Vec::new()).collect::<Vec<_>>();
-    let mut found = Found { runs: sides.iter().map(|_| empty()).collect(), sides, uncounted: None };
+    let mut found = Found { runs: sides.iter().map(|_| empty()).collect(), sides };
     interleave(lab, found.sides.len(), |side| {
         let Some(server) = Server::start(lab, &found.sides[side])? else { return Ok(()) };
         outcome.command(&server.line);
         for (at, scenario) in SCENARIOS.iter().enumerate() {
             if found.sides[side].can(scenario) {
                 lab.say(&format!("responses: {}, {}", scenario.name, found.sides[side].name()));
-                let run = one(lab, &server, scenario, &mut found.uncounted)?;
+                let run = one(lab, &server, scenario, outcome)?;
                 found.runs[side][at].push(run);
             }
         }
         server.child.stop()?;
         Ok(())
     })?;
-    match found.uncounted.take() {
-        Some(why) => outcome.missing.push(format!("system calls: {why}")),
-        None => {
-            outcome.tables.push(found.calls());
-            (0..SCENARIOS.len()).for_each(|at| outcome.tables.push(found.by_call(at)));
-            outcome.tables.push(found.options());
-        }
+    if found.runs.iter().flatten().flatten().any(|run| run.counted.is_some()) {
+        outcome.tables.push(found.calls());
+        (0..SCENARIOS.len()).for_each(|at| outcome.tables.push(found.by_call(at)));
+        outcome.tables.push(found.options());
     }
     outcome.tables.push(found.packets());
     trace::add(lab, &found.sides, outcome)
@@ -67,7 +64,7 @@ fn one(
     lab: &Lab,
     server: &Server,
     scenario: &Scenario,
-    uncounted: &mut Option<String>,
+    outcome: &mut Outcome,
 ) -> Result<Run, Error> {
     let requests = lab.options.requests.min(REQUESTS_MAX);
     let mut asker = Asker::connect(lab, server.port)?;
@@ -84,17 +81,11 @@ fn one(
     let single = || Asker::connect(lab, server.port)?.ask(scenario);
     let connections = count(server.pid, || (0..CONNECTIONS).try_for_each(|_| single()))?;
     let options = connections.as_ref().ok().map(|counted| {
-        let calls = counted.get("setsockopt").map_or(0.0, |call| call.calls);
+        let calls = counted.calls.get("setsockopt").map_or(0.0, |call| call.calls);
         calls / f64::from(CONNECTIONS)
     });
     let each = 1.0 / f64::from(requests);
-    let counted = match counted {
-        Ok(counted) => Some(super::scaled(counted, each)),
-        Err(why) => {
-            *uncounted = Some(why);
-            None
-        }
-    };
+    let counted = super::counted(counted, each, outcome);
     Ok(Run { counted, packets: packets * each, options })
 }
 
@@ -102,7 +93,6 @@ fn one(
 struct Found {
     sides: Vec<Side>,
     runs: Vec<Vec<Vec<Run>>>,
-    uncounted: Option<String>,
 }
 
 impl Found {
