@@ -70,6 +70,11 @@ pub mod errno {
     };
 }
 
+/// Numbers of signals that are sent (`signal(7)`).
+pub mod signals {
+    pub use libc::{SIGCONT, SIGSTOP, SIGTERM};
+}
+
 /// There is no such call on this platform, and nothing that would do as well.
 pub(crate) fn unsupported(call: &str) -> std::io::Error {
     let text = format!("{call}: not on this platform");
