@@ -17,6 +17,7 @@ mod accept;
 mod connect;
 mod direct;
 mod load;
+mod passing;
 mod pipe;
 mod portions;
 mod quiet;
