@@ -95,7 +95,7 @@ fn turn(
             Step::Pipe { pipe, len, more } => {
                 is_over = len - gone > piece;
                 let len = piece.min(len - gone);
-                Some(Step::Pipe { pipe, len, more: more || is_over && on.more })
+                Some(Step::Pipe { pipe, len, more: more && !is_over }) // a packet of its own
             }
             step => Some(step), // what is in no pipe leaves as a whole
         }
@@ -136,9 +136,9 @@ mod tests {
         let bytes = || Segment::from(&b"end"[..]);
         for (inline, segments, expected) in [
             (&b""[..], vec![pipe(10)], &["p10"][..]),
-            (b"", vec![pipe(25)], &["p10+", "p10+", "p5"]),
-            (b"head", vec![pipe(11), bytes()], &["g4+ p10+", "p1+ g3"]),
-            (b"head", vec![pipe(10), pipe(11)], &["g4+ p10+ p10+", "p1"]),
+            (b"", vec![pipe(25)], &["p10", "p10", "p5"]),
+            (b"head", vec![pipe(11), bytes()], &["g4+ p10", "p1+ g3"]),
+            (b"head", vec![pipe(10), pipe(11)], &["g4+ p10+ p10", "p1"]),
             (b"head", vec![bytes()], &["g7"]),
         ] {
             let transmit = Transmit { inline, segments: &segments };
