@@ -43,6 +43,8 @@ pub(super) struct Kept {
     pub(super) own: Option<SocketId>,
     /// What the client connected to, as a PROXY header tells it.
     pub(super) destination: Option<SocketAddr>,
+    /// What the client's connection itself goes to, if the listening address does not tell.
+    pub(super) connected_to: Option<SocketAddr>,
     /// Who has connected, if a PROXY header names somebody else.
     pub(super) connected_from: Option<SocketAddr>,
     /// What is known of its TLS.
