@@ -5,7 +5,6 @@
 //! grace period is over, so that nobody lives for ever on a byte now and then. Neither costs
 //! anything between two wake-ups but the addition of what has moved.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use fulmar_proto::Phase;
@@ -16,7 +15,7 @@ use crate::timers::{Span, Tick};
 ///
 /// `body`, `send` and `tunnel` begin again with every byte; the others do not. An application may take
 /// as long as it likes, unless its peer has hung up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timeouts {
     /// Until a connection that we asked for stands.
     pub connect: Option<Duration>,
@@ -47,7 +46,7 @@ pub struct Timeouts {
 }
 
 /// The least that a peer has to send or take, as long as it is its turn to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Bytes on the socket, on average over `grace`.
     pub bytes_per_second: u32,
@@ -59,36 +58,64 @@ pub struct Rate {
 /// One of the sets of deadlines that links of one kind may have; the first one is
 /// everybody's who was not given another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct TimeoutsId(u16);
+pub struct TimeoutsId(u32);
 
 /// All sets of deadlines that links of one kind may have: each link names one of them.
 #[derive(Debug)]
 pub(crate) struct Sets {
-    known: HashMap<Timeouts, TimeoutsId>,
+    known: Vec<Timeouts>,
     spans: Vec<Spans>,
+    own: Vec<Spans>, // of one link each
+    free: Vec<u32>,  // places in it
 }
 
 impl Sets {
     pub(crate) fn new(first: Timeouts) -> Self {
-        let known = HashMap::from([(first, TimeoutsId::default())]);
-        Self { known, spans: vec![first.into()] }
+        Self { known: vec![first], spans: vec![first.into()], own: Vec::new(), free: Vec::new() }
     }
 
     /// The set with these deadlines: the one that is there, or a new one.
     pub(crate) fn add(&mut self, timeouts: Timeouts) -> TimeoutsId {
-        *self.known.entry(timeouts).or_insert_with(|| {
-            let at = u16::try_from(self.spans.len());
+        let at = self.known.iter().position(|known| *known == timeouts).unwrap_or_else(|| {
+            self.known.push(timeouts);
             self.spans.push(timeouts.into());
-            TimeoutsId(at.expect("no more than 65,536 sets of deadlines"))
-        })
+            self.known.len() - 1
+        });
+        assert!(at < OWN as usize, "no more than 2^31 sets of deadlines");
+        TimeoutsId(narrow(at as u64))
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.spans.len()
+    /// A set with these deadlines in place of `old`, for the link that had that one.
+    pub(crate) fn own(&mut self, old: TimeoutsId, timeouts: Timeouts) -> TimeoutsId {
+        let spans = timeouts.into();
+        if old.0 & OWN != 0 {
+            self.own[(old.0 & !OWN) as usize] = spans;
+            return old;
+        }
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.own.push(spans);
+            narrow(self.own.len() as u64 - 1)
+        });
+        self.own[at as usize] = spans;
+        TimeoutsId(at | OWN)
+    }
+
+    /// The link that had this set has it no more.
+    pub(crate) fn release(&mut self, id: TimeoutsId) {
+        if id.0 & OWN == 0 {
+            return;
+        }
+        self.free.push(id.0 & !OWN);
+        if self.free.len() == self.own.len() {
+            (self.own, self.free) = (Vec::new(), Vec::new());
+        }
     }
 
     pub(crate) fn of(&self, id: TimeoutsId) -> &Spans {
-        &self.spans[usize::from(id.0)]
+        match id.0 & OWN {
+            0 => &self.spans[id.0 as usize],
+            _ => &self.own[(id.0 & !OWN) as usize],
+        }
     }
 }
 
@@ -226,6 +253,8 @@ pub(crate) fn begins_again(phase: Phase) -> bool {
     is_paced(phase) || phase == Phase::Tunnel
 }
 
+/// Of a number: the set belongs to one link. There are fewer links than descriptors.
+const OWN: u32 = 1 << 31;
 /// In the order of their numbers.
 const PHASES: [Phase; 9] = [
     Phase::Handshake,
@@ -240,6 +269,14 @@ const PHASES: [Phase; 9] = [
 ];
 /// Looking more often would be work for nothing.
 const GRACE_MIN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+impl Sets {
+    /// Room for sets of single links.
+    pub(crate) fn own_len(&self) -> usize {
+        self.own.len()
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -25,6 +25,7 @@ mod queues;
 mod relay;
 mod secured;
 mod shared;
+mod unborn;
 
 mod upstream;
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use fulmar_balance::{Group, Wants};
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
+use fulmar_proto::PipeCounts;
 use fulmar_rules::Sample;
 use fulmar_tls::{ClientTls, ConfigError};
 
@@ -40,6 +41,8 @@ pub struct Live {
     pub connections_per_second_max: Limit,
     /// `set rate-limit sessions global`.
     pub sessions_per_second_max: Limit,
+    /// One for each thread: the pipes that it has.
+    pub pipes: Box<[Arc<PipeCounts>]>,
     /// One for each thread: what others ask of it.
     pub orders: Box<[Orders]>,
     began: OnceLock<Instant>, // when the first thread did
@@ -155,6 +158,7 @@ impl Live {
             revision: AtomicU64::new(0),
             malformed: AtomicU32::new(0),
             sheds: AtomicU64::new(0),
+            pipes: (0..threads).map(|_| Arc::default()).collect(),
             clocks,
         }
     }

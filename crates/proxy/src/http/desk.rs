@@ -77,6 +77,8 @@ pub(super) enum Errand {
     Close(SocketId),
     /// The deadline of one exchange on a server's connection.
     Limit(SocketId, Duration),
+    /// The deadline of a tunnel, on the connection of a client or of a server.
+    Tunnel(SocketId, Duration),
     /// The timer of a client.
     Timer(SocketId, Option<Instant>),
     /// The deadlines of a client.

@@ -18,7 +18,6 @@ use crate::http::credentials;
 use crate::http::desk::{Desk, Errand, client_timeouts};
 use crate::http::ending;
 use crate::http::exchange::{Ended, Exchange, Stage};
-use crate::http::limits;
 use crate::http::log;
 use crate::http::pump;
 use crate::http::requests::of;
@@ -188,8 +187,8 @@ impl Replies<'_> {
             let frontend = &self.shared.live.frontends[session.bind().frontend].config;
             if let Some(fin) = frontend.timeouts.client_fin {
                 let usual = client_timeouts(frontend);
-                let timeouts = self.clients.add_timeouts(Timeouts { tunnel: Some(fin), ..usual });
-                self.clients.set_timeouts(asked.socket, timeouts);
+                let own = Timeouts { tunnel: Some(fin), ..usual };
+                self.clients.set_own_timeouts(asked.socket, own);
             }
             return;
         }
@@ -217,15 +216,12 @@ impl Replies<'_> {
         exchange.handed_over = false;
         pump::up(client, asked.stream, exchange, server, up.stream);
         self.desk.ask(Errand::Touch(asked.socket));
-        let (frontend, backend) = (session.bind().frontend, seat.place().0);
-        let live = &self.shared.live;
-        let of_backend = live.backends[backend].config.timeouts.tunnel;
-        let usual = client_timeouts(&live.frontends[frontend].config);
-        let limited = |tunnel| Timeouts { tunnel: Some(tunnel), ..usual };
-        if let Some(tunnel) = own.or(of_backend)
-            && let Some(timeouts) = limits::set(self.clients, tunnel, limited)
-        {
-            self.desk.ask(Errand::Deadlines(asked.socket, timeouts));
+        let of_backend = self.shared.live.backends[seat.place().0].config.timeouts.tunnel;
+        if let Some(time) = own.or(of_backend) {
+            self.desk.ask(Errand::Tunnel(asked.socket, time));
+        }
+        if let Some(time) = own {
+            self.desk.ask(Errand::Tunnel(up.socket, time)); // the configuration's holds there
         }
     }
 
@@ -348,9 +344,13 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
         (server, seat): (&mut ClientConnection, &mut Seat),
         piped: Piped,
     ) {
-        if let Some(asked) = seat.client {
-            self.data(socket, asked, server, piped.into());
+        let Some(asked) = seat.client else { return };
+        if let Some((_, session)) = self.clients.get_mut(asked.socket)
+            && let Some(exchange) = session.exchange.as_deref()
+        {
+            tally::piped(self.shared, session, exchange, Counter::PipedOut, piped.len);
         }
+        self.data(socket, asked, server, piped.into());
     }
 
     fn handle_gone(&mut self, now: Instant, socket: SocketId, seat: Seat, end: End) {

@@ -9,6 +9,7 @@ use fulmar_proxy::{Counter, Live, LiveBackend, Rate};
 use super::super::columns::Column;
 use super::super::process::{Moment, Process};
 use super::super::value::{Kind, Row};
+use super::total::{ANSWERS, REQUESTS};
 use super::{Http1, Total, mode_name};
 
 /// The row `BACKEND`.
@@ -48,9 +49,14 @@ fn put_connections(row: &mut Row, it: &LiveBackend) {
     row.large(Column::connect, all(Counter::ConnectsTried));
     row.large(Column::reuse, all(Counter::Reuses));
     let open = all(Counter::IdleConnections) + all(Counter::Sessions);
-    let connections =
-        Http1 { open, total: all(Counter::ConnectsTried), streams: all(Counter::SessionsTotal) };
-    Total(&it.counters).put_protocols(row, it.config.mode, connections);
+    let connections = Http1 {
+        open,
+        total: all(Counter::ConnectsTried),
+        streams: all(Counter::SessionsTotal),
+        received: ANSWERS,
+        sent: REQUESTS,
+    };
+    Total(&it.counters).put_protocols(row, it.config.mode, &connections);
 }
 
 fn put_servers(row: &mut Row, it: &LiveBackend, moment: Moment) {
