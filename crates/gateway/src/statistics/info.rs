@@ -118,7 +118,8 @@ fn put_limits(facts: &mut Facts, live: &Live, process: &Process) {
     let allowed = live.connections_max.get().map_or(max, |allowed| allowed as u64);
     facts.number(15, "Maxconn", *b"CLP", "Clients' connections at a time, at most", allowed);
     facts.number(16, "Hard_maxconn", *b"CLP", "What Maxconn can be set to, at most", max);
-    let pipes = |count: fn(&PipeCounts) -> usize| live.pipes.iter().map(|it| count(it) as u64).sum();
+    let pipes =
+        |count: fn(&PipeCounts) -> usize| live.pipes.iter().map(|it| count(it) as u64).sum();
     facts.number(23, "Maxpipes", *b"CLP", "Pipes at a time, at most", live.pipes_max() as u64);
     facts.number(24, "PipesUsed", *b"MGP", "Pipes that hold bytes now", pipes(PipeCounts::used));
     facts.number(25, "PipesFree", *b"MGP", "Pipes that are kept", pipes(PipeCounts::free));
