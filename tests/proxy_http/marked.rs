@@ -48,6 +48,12 @@ fn saying() -> Scripted {
     })
 }
 
+/// What was not answered is: on its connection, beside that of a check.
+fn answer_late(origin: &mut Scripted) {
+    let connection = origin.requests[0].connection;
+    origin.act(connection, ok(b"late"));
+}
+
 /// Three errors in a row mark a server down: answers of 500, or none that is an answer; not those
 /// that a client has asked for, and not if one in between is right.
 #[test]
@@ -107,7 +113,7 @@ fn sessions_of_a_server_that_is_marked_down_end_if_they_are_to() {
         table.live.set_health(fulmar_haproxy::BackendId(0), 0, Health::Down, sys::now());
         checks.turn(Duration::ZERO);
         if !ends {
-            table.origins[0].act(0, ok(b"late"));
+            answer_late(&mut table.origins[0]);
         }
         let (got, _) = table.talk("", is_whole);
         let status = String::from_utf8_lossy(&got[9..12]).into_owned();
@@ -132,7 +138,7 @@ fn sessions_of_backups_end_when_a_server_is_back_if_they_are_to() {
         set(&table, Health::Up);
         checks.turn(Duration::ZERO);
         if !ends {
-            table.origins[1].act(0, ok(b"late"));
+            answer_late(&mut table.origins[1]);
         }
         let (got, _) = table.talk("", is_whole);
         let status = String::from_utf8_lossy(&got[9..12]).into_owned();

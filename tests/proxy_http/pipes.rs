@@ -419,7 +419,7 @@ fn pipes_and_what_passes_through_them_are_counted() {
 /// take turns in one thread, each as far as it goes.
 #[test]
 fn a_long_body_costs_few_calls() {
-    for mode in ["http", "tcp"] {
+    for (mode, calls_max) in [("http", 22), ("tcp", 17)] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let to = listener.local_addr().expect("it is bound");
         let (mut driver, address) = match mode {
@@ -446,8 +446,8 @@ fn a_long_body_costs_few_calls() {
         let spent = Ledger::here() - before;
         let waits = spent.count(Call::epoll_wait).calls + spent.count(Call::poll).calls;
         let each = (spent.total() - waits) / MEASURED;
-        println!("{mode}: {each} calls for 1 MB");
-        assert!(each <= CALLS_MAX, "{mode}: {each} calls for 1 MB: {spent:?}");
+        // 19 and 14: loopback hands over what a sender's buffer holds, in pieces of some 64 KB.
+        assert!(each <= calls_max, "{mode}: {each} calls for 1 MB: {spent:?}");
     }
 }
 
@@ -476,5 +476,3 @@ fn megabyte(driver: &mut OwnLoop<Proxy>, client: &mut TcpStream, server: &mut Tc
 const PATIENCE: Duration = Duration::from_secs(10);
 const ASKS: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const MEASURED: u64 = 20;
-/// Loopback hands over what a sender's buffer holds, in pieces of some 64 KB.
-const CALLS_MAX: u64 = 60;
