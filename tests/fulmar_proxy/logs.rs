@@ -2,12 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
 use std::process::Command;
 
 use fulmar_tests::gateway::{Place, command, end};
-use fulmar_tests::process::{PATIENCE, Process, peer};
+use fulmar_tests::process::{PATIENCE, Process, eventually, peer};
 use rustix::process::Signal;
 
 /// Readers of a log: as many by UDP as there are formats, and one at a Unix socket.
@@ -45,12 +45,23 @@ impl Readers {
         let mut heard = Vec::new();
         for (words, socket) in &self.udp {
             let n = socket.recv(&mut buffer).unwrap_or_else(|error| panic!("{words}: {error}"));
-            heard.push(plain(&buffer[..n]));
+            heard.push(plain(match words.starts_with("len 100 ") {
+                true => short(&buffer[..n]),
+                false => &buffer[..n],
+            }));
         }
         let n = self.unix.recv(&mut buffer).unwrap();
         heard.push(plain(&buffer[..n]));
         heard
     }
+}
+
+/// Of a line that is cut after 100 bytes, what is there however long its numbers are.
+fn short(line: &[u8]) -> &[u8] {
+    assert_eq!((line.len(), line.last()), (100, Some(&b'\n')), "it is cut");
+    let text = str::from_utf8(line).unwrap();
+    let at = text.find(" fe be/s1 ").expect("it is longer than that");
+    &line[..at]
 }
 
 /// Digits become 0, and several of them one: times, ports and processes are of one kind each.
@@ -165,7 +176,7 @@ fn a_sample_of_lines_is_written() {
     let global = format!(" nbthread 1\n log {to} sample 2-3:4 format raw local0");
     let path = place.configure(&global, " log global\n option httplog\n option dontlognull");
     let process = Process::start(command().args(["-db", "-f"]).arg(&path));
-    fulmar_tests::process::eventually("it listens", || TcpStream::connect(place.address).is_ok());
+    eventually("it listens", || TcpStream::connect(place.address).is_ok());
     for number in 1..=8 {
         exchange(place.address, &format!("GET /{number} HTTP/1.0\r\n\r\n"));
     }
@@ -217,3 +228,34 @@ const FORMATS: &[&str] = &[
     "len 100 format local local1",
     "local3 debug warning",
 ];
+
+/// They had no name, or that of an address that nobody has.
+#[test]
+fn clients_of_unix_sockets_are_named_as_haproxy_names_them() {
+    let place = Place::new();
+    let log = UdpSocket::bind("127.0.0.1:0").unwrap();
+    log.set_read_timeout(Some(PATIENCE)).unwrap();
+    let to = log.local_addr().unwrap();
+    let sockets = ["http", "tcp"].map(|mode| place.path(&format!("{mode}.sock")));
+    let [http, tcp] = sockets.each_ref().map(|path| path.display());
+    let text = format!(
+        "global\n log {to} format raw local0\ndefaults\n log global\n log-format \"%ci:%cp\"\n\
+         \x20timeout client 5s\n timeout server 5s\n timeout connect 5s\n\
+         frontend h\n mode http\n bind unix@{http} id 7\n http-request return status 200\n\
+         frontend t\n mode tcp\n bind unix@{tcp}\n tcp-request content reject\n"
+    );
+    let path = place.write("unix.cfg", &text);
+    for start in [&mut peer("haproxy"), &mut command()] {
+        let process = Process::start(start.args(["-db", "-f"]).arg(&path));
+        for (socket, name) in sockets.iter().zip(["unix:7", "unix:1"]) {
+            eventually("it listens", || UnixStream::connect(socket).is_ok());
+            let mut line = [0; 512];
+            let mut hear = || {
+                let n = log.recv(&mut line).unwrap_or_else(|error| panic!("{name}: {error}"));
+                String::from_utf8_lossy(&line[..n]).trim().to_owned()
+            };
+            while hear() != name {} // there are lines about the start as well
+        }
+        end(process, Signal::TERM);
+    }
+}

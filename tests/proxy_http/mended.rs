@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fulmar_balance::{Health, Placement, Weight};
 use fulmar_haproxy::{BackendId, Environment, Options, Source, ThisMachine, load};
@@ -444,4 +445,201 @@ fn what_is_not_logged_is_not_explained() {
     assert_eq!((table.status("/mon"), table.status("/")), (503, 503));
     table.turn_until(|_, _| true);
     assert_eq!(table.log(), Vec::<String>::new());
+}
+
+/// Mode tcp had none: what was to be rejected by one was let in.
+#[test]
+fn mode_tcp_has_variables_of_the_process() {
+    let text = format!(
+        "global\n  set-var proc.shut str(yes)\n{DEFAULTS}\
+         frontend raw\n  mode tcp\n  bind 127.0.0.1:0\n  log stdout format raw local0\n\
+         \x20 log-format \"%[var(proc.seen)]\"\n\
+         \x20 tcp-request content set-var(proc.seen) str(somebody)\n\
+         \x20 tcp-request content reject if {{ var(proc.shut) -m str yes }}\n  default_backend be\n\
+         backend be\n  mode tcp\n  server s ORIGIN0\n"
+    );
+    let mut table = Table::new(&text, vec![Scripted::new(|_| scripted::ok(b"fine"))]);
+    let (got, ended) = table.talk("GET / HTTP/1.1\r\n\r\n", |got| !got.is_empty());
+    assert!(ended && got.is_empty(), "it is rejected");
+    assert_eq!(table.log(), ["somebody"]);
+}
+
+/// Each answer that was not read kept 2 KB of its exchange, and thousands of short ones are as many
+/// bytes as one long one.
+#[test]
+fn who_asks_and_does_not_read_is_not_asked_for_more() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n  log stdout format raw local0\n\
+         \x20 http-request return status 200 content-type a/b lf-string \"<%[path]>\"\n"
+    );
+    let mut table = Table::new(&text, Vec::new());
+    let live = Arc::clone(&table.live);
+    let asked = || live.frontends[0].counters[0].get(Counter::Requests);
+    let request = |n| format!("GET /{n}/{} HTTP/1.1\r\nHost: h\r\n\r\n", "a".repeat(500));
+    table.stream.set_nonblocking(true).expect("a socket");
+    let (mut n, mut unsent, mut idle) = (0, Vec::new(), 0);
+    while idle < 3 {
+        if unsent.is_empty() {
+            unsent.extend((n..n + 16).flat_map(|n| request(n).into_bytes()));
+            n += 16;
+        }
+        let before = asked();
+        let written = table.stream.write(&unsent).unwrap_or(0);
+        unsent.drain(..written);
+        table.proxy.turn(Duration::ZERO);
+        idle = if written == 0 && asked() == before { idle + 1 } else { 0 };
+        let waiting = asked() - table.lines.borrow().len() as u64;
+        assert!(waiting <= 17, "{waiting} exchanges wait to leave");
+    }
+    assert!(asked() < n, "it has not read them all");
+    // All are answered as soon as they are read, in order.
+    let last = format!("<{}>", &request(n - 1)[4..][..503 + (n - 1).to_string().len() - 1]);
+    let (got, _) = table.talk(unsent, |got| got.ends_with(last.as_bytes()));
+    let got = String::from_utf8(got).expect("text");
+    let answered = got.split("\r\n\r\n</").skip(1).map(|it| it.split('/').next().unwrap());
+    assert!(answered.eq((0..n).map(|n| n.to_string())));
+    assert_eq!(table.lines.borrow().len() as u64, n);
+}
+
+/// What they did was forgotten with the connection's door: addresses, and the header to come.
+#[test]
+fn what_rules_on_connections_say_holds_for_their_requests() {
+    for set in ["connection", "session"] {
+        let text = format!(
+            "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
+             \x20 log stdout format raw local0\n  log-format \"%ci:%cp\"\n\
+             \x20 tcp-request {set} set-src str(1.2.3.4)\n\
+             \x20 tcp-request {set} set-src-port int(99)\n\
+             \x20 tcp-request {set} set-dst str(1.2.3.5)\n\
+             \x20 http-request return status 200 content-type a/b lf-string \"%[src] %[dst]\"\n"
+        );
+        let mut table = Table::new(&text, Vec::new());
+        for _ in 0..2 {
+            assert_eq!(body(&get(&mut table, "/", "")), "1.2.3.4 1.2.3.5", "{set}");
+        }
+        assert_eq!(table.log(), ["1.2.3.4:99", "1.2.3.4:99"], "{set}");
+    }
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
+         \x20 tcp-request connection expect-proxy layer4\n\
+         \x20 http-request return status 200 content-type a/b lf-string \"%[src] %[fc_rcvd_proxy]\"\n"
+    );
+    for (header, seen) in
+        [("PROXY TCP4 9.9.9.9 8.8.8.8 1 2\r\n", "9.9.9.9 1"), ("PROXY UNKNOWN\r\n", "127.0.0.1 1")]
+    {
+        let mut table = Table::new(&text, Vec::new());
+        let answer = table.ask(format!("{header}GET / HTTP/1.1\r\nHost: h\r\n\r\n"));
+        assert_eq!(body(&answer), seen);
+    }
+}
+
+/// They were read, and nobody looked at them.
+#[test]
+fn tcp_response_content_has_a_say_in_mode_http() {
+    for (rules, status, told) in [
+        ("reject", "", "-1 PD"),
+        ("accept if { status 200 }\n  tcp-response content reject", "200", "200 --"),
+        ("close", "502", "502 SH"),
+        ("set-var(txn.seen) status", "201", "201 --"),
+    ] {
+        let text = format!(
+            "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
+             \x20 log stdout format raw local0\n  log-format \"%ST %ts\"\n  default_backend be\n\
+             backend be\n  mode http\n  tcp-response content {rules}\n\
+             \x20 http-response set-status 201 if {{ var(txn.seen) -m found }}\n  server s ORIGIN0\n"
+        );
+        let mut table = Table::new(&text, vec![Scripted::new(|_| scripted::ok(b"fine"))]);
+        let (got, ended) = table.talk("GET / HTTP/1.1\r\nHost: h\r\n\r\n", is_whole);
+        let got = String::from_utf8(got).expect("text");
+        assert_eq!((got.get(9..12).unwrap_or(""), ended), (status, status.is_empty()), "{rules}");
+        let log = table.log();
+        assert_eq!(log[0], told, "{rules}: {log:?}");
+    }
+}
+
+/// A tunnel was given its time on the client's side, and ended after the server's.
+#[test]
+fn the_time_of_a_tunnel_holds_on_both_sides() {
+    let text = format!(
+        "{DEFAULTS}  timeout server 300ms\nfrontend fe\n  mode http\n  bind 127.0.0.1:0\n\
+         \x20 http-request set-timeout tunnel 60s\n  default_backend be\n\
+         backend be\n  mode http\n  server s ORIGIN0\n"
+    );
+    let granted = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
+    let script = move |_: &Heard| vec![Step::Send(granted.as_bytes().to_vec())];
+    let mut table = Table::new(&text, vec![Scripted::new(script)]);
+    let (got, _) = table
+        .talk("GET / HTTP/1.1\r\nHost: h\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", |got| {
+            got.ends_with(b"\r\n\r\n")
+        });
+    assert!(got.starts_with(b"HTTP/1.1 101"));
+    let from = fulmar_sys::now();
+    table.turn_until(|_, _| fulmar_sys::now() - from > Duration::from_millis(600));
+    table.origins[0].act(0, [Step::Send(b"still there".to_vec())]);
+    let (_, ended) = table.talk("", |got| got.ends_with(b"still there"));
+    assert!(!ended);
+}
+
+/// Each different time was kept for ever, and 4,096 of them were as many as there could be.
+#[test]
+fn any_number_of_requests_may_have_times_of_their_own() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
+         \x20 http-request set-timeout server req.hdr(x-t)\n  default_backend be\n\
+         backend be\n  mode http\n  server s ORIGIN0\n"
+    );
+    let script = |heard: &Heard| match heard.path() {
+        "/mute" => Vec::new(),
+        _ => scripted::ok(b"fine"),
+    };
+    let mut table = Table::new(&text, vec![Scripted::new(script)]);
+    let request = |n| format!("GET / HTTP/1.1\r\nHost: h\r\nX-T: {n}\r\n\r\n");
+    let (from, to) = (100_000, 104_200);
+    let all: String = (from..to).map(request).collect();
+    let size = get(&mut table, "/", "").len();
+    table.talk(all, |got| got.len() >= size * (to - from));
+    assert!(get(&mut table, "/mute", "X-T: 50\r\n").starts_with("HTTP/1.1 504"));
+}
+
+/// It was logged as a bad request, answered by 400, and counted as one.
+#[test]
+fn who_is_gone_before_http_has_asked_for_nothing() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0 name door\n\
+         \x20 log stdout format raw local0\n  tcp-request connection expect-proxy layer4\n"
+    );
+    for (said, told) in [
+        (
+            "GET / HTTP/1.1\r\n\r\n",
+            "Received something which does not look like a PROXY protocol header",
+        ),
+        ("PROXY TCP4 1.2.3.4", "Truncated PROXY protocol header received"),
+        ("", "Connection closed while waiting for PROXY protocol header"),
+    ] {
+        let mut table = Table::new(&text, Vec::new());
+        table.stream.write_all(said.as_bytes()).expect("room");
+        table.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
+        let (got, _) = table.talk("", |_| false);
+        assert_eq!(got, b"");
+        table.turn_until(|proxy, _| proxy.clients() == 0);
+        let log = table.log();
+        assert!(log.len() == 1 && log[0].ends_with(&format!("] fe/door: {told}")), "{log:?}");
+        let counters = &table.live.frontends[0].counters[0];
+        for counter in [Counter::Requests, Counter::RequestErrors, Counter::Responses4xx] {
+            assert_eq!(counters.get(counter), 0, "{counter:?}");
+        }
+    }
+}
+
+/// It took the place of the line of every request that failed, with status, server and times.
+#[test]
+fn a_format_for_errors_is_for_those_who_asked_for_nothing() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n  log stdout format raw local0\n\
+         \x20 log-format \"usual %ST %ts\"\n  error-log-format wrong:%ST\n  http-request deny\n"
+    );
+    let mut table = Table::new(&text, Vec::new());
+    assert_eq!(table.status("/"), 403);
+    assert!(table.ask("what is this\r\n\r\n").starts_with("HTTP/1.1 400"));
+    assert_eq!(table.log(), ["usual 403 PR", "wrong:400"]);
 }

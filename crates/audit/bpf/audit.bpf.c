@@ -34,6 +34,8 @@ static long HELPER(ns_pid_tgid)(u64 dev, u64 ino, struct bpf_pidns_info *info, u
 	(void *)BPF_FUNC_get_ns_current_pid_tgid;
 static long HELPER(read_kernel)(void *to, u32 size, const void *from) =
 	(void *)BPF_FUNC_probe_read_kernel;
+static long HELPER(read_user)(void *to, u32 size, const void *from) =
+	(void *)BPF_FUNC_probe_read_user;
 
 /* The pid namespace of whoever reads the counts, whose numbers are in `seeds`. 0, 0 for the first
  * namespace, which has a number for every process. */
@@ -62,6 +64,7 @@ struct tally {
 enum total {
 	LOST_TASKS,    /* no room in `tasks` or `processes`: somebody is not followed */
 	LOST_FAILURES, /* no room in `failures`: an error has no number */
+	LOST_KINDS,    /* no room in `kinds`: a call is of no kind */
 	FOREIGN,       /* calls of 32-bit programs and x32, whose numbers mean something else */
 	THREADS,       /* tasks that were ever seen */
 	PROCESSES,     /* processes that were ever seen */
@@ -114,6 +117,29 @@ struct {
 	NUMBER(max_entries, 4096);
 } failures SECTION(".maps");
 
+/* What an argument asks for is counted, too, for calls where that says whether they were needed. */
+enum shape {
+	NO_QUESTION,
+	VALUE,	   /* kind: the argument */
+	PAIR,	   /* kind: two arguments, the first in the upper half */
+	IS_ZERO,   /* kind: 1 if the argument is zero */
+	TIME_ZERO, /* kind: 1 if the argument points to a timespec of zero */
+};
+
+struct {
+	NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	TYPE(key, u32);	  /* the number of the call */
+	TYPE(value, u32); /* enum shape | the argument << 8 | the second argument << 16 */
+	NUMBER(max_entries, CALLS);
+} questions SECTION(".maps");
+
+struct {
+	NUMBER(type, BPF_MAP_TYPE_PERCPU_HASH);
+	TYPE(key, u64); /* call << 32 | kind */
+	TYPE(value, u64);
+	NUMBER(max_entries, 4096);
+} kinds SECTION(".maps");
+
 struct {
 	NUMBER(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	TYPE(key, u32);
@@ -128,14 +154,14 @@ static void count_total(u32 which)
 		*total += 1;
 }
 
-static void count_failure(u32 key)
+static void count_key(void *map, const void *key, u32 lost)
 {
 	u64 one = 1;
-	u64 *count = map_lookup(&failures, &key);
+	u64 *count = map_lookup(map, key);
 	if (count)
 		*count += 1;
-	else if (map_update(&failures, &key, &one, BPF_ANY))
-		count_total(LOST_FAILURES);
+	else if (map_update(map, key, &one, BPF_ANY))
+		count_total(lost);
 }
 
 /* The numbers of the current process and thread as user space knows them; 0 if it knows none. */
@@ -258,7 +284,40 @@ static int makes_tasks(u32 call)
 	return call == NR_CLONE || call == NR_FORK || call == NR_VFORK || call == NR_CLONE3;
 }
 
-static void count_call(u32 call, long result)
+/* Of struct pt_regs: %rdi, %rsi, %rdx, %r10, %r8, %r9, which a call leaves as they were. */
+static u64 argument(const char *registers, u32 which)
+{
+	u64 offsets = 112ull | 104ull << 8 | 96ull << 16 | 56ull << 24 | 72ull << 32 | 64ull << 40;
+	u64 value = 0;
+	read_kernel(&value, sizeof(value), registers + (offsets >> (which & 7) * 8 & 0xff));
+	return value;
+}
+
+static int is_time_zero(u64 at)
+{
+	u64 time[2] = {1, 0};
+	return at && !read_user(time, sizeof(time), (const void *)at) && !(time[0] | time[1]);
+}
+
+static void count_kind(const char *registers, u32 call)
+{
+	u32 *question = map_lookup(&questions, &call);
+	if (!question || *question == NO_QUESTION)
+		return;
+	u32 shape = *question & 0xff;
+	u64 value = argument(registers, *question >> 8 & 0xff);
+	u32 kind = value;
+	if (shape == PAIR)
+		kind = value << 16 | (argument(registers, *question >> 16 & 0xff) & 0xffff);
+	else if (shape == IS_ZERO)
+		kind = kind == 0;
+	else if (shape == TIME_ZERO)
+		kind = is_time_zero(value);
+	u64 key = (u64)call << 32 | kind;
+	count_key(&kinds, &key, LOST_KINDS);
+}
+
+static void count_call(const char *registers, u32 call, long result)
 {
 	/* Returning from a signal restores the registers, also the one with the number of the
 	 * call: then there is none, and no result. */
@@ -274,8 +333,10 @@ static void count_call(u32 call, long result)
 	tally->count += 1;
 	if (result > 0)
 		tally->bytes += result;
-	else if (result < 0 && result >= -ERRNO_MAX)
-		count_failure(call << 16 | -result);
+	u32 failure = call << 16 | -result;
+	if (result < 0 && result >= -ERRNO_MAX)
+		count_key(&failures, &failure, LOST_FAILURES);
+	count_kind(registers, call);
 }
 
 /* raw_tp: struct pt_regs *registers, long result */
@@ -304,7 +365,7 @@ int on_return(struct bpf_raw_tracepoint_args *context)
 	if (state == BORN && makes_tasks(call) && result == 0)
 		return 0;
 	if (native || (is_exec(call) && result == 0))
-		count_call(call, result);
+		count_call(registers, call, result);
 	else
 		count_total(FOREIGN);
 	return 0;

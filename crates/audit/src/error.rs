@@ -32,6 +32,8 @@ pub enum AuditError {
     Read(String),
     /// Waiting for the watched processes failed.
     Wait(io::Error),
+    /// A thread to trace from could not be had.
+    Thread(io::Error),
 }
 
 impl fmt::Display for AuditError {
@@ -48,6 +50,7 @@ impl fmt::Display for AuditError {
             }
             Self::Refused(refusal) => write!(f, "no counter in the kernel: {refusal}"),
             Self::Read(why) => write!(f, "the counts cannot be read: {why}"),
+            Self::Thread(cause) => write!(f, "no thread to trace from: {cause}"),
             Self::Wait(cause) => write!(f, "waiting for the program failed: {cause}"),
         }
     }
@@ -70,6 +73,8 @@ pub enum Refusal {
     },
     /// The counter reads registers, and knows those of x86-64 only.
     Machine,
+    /// The caller asked for tracing.
+    Asked,
 }
 
 impl fmt::Display for Refusal {
@@ -80,6 +85,7 @@ impl fmt::Display for Refusal {
             }
             Self::Kernel { what, why } => write!(f, "this kernel cannot {what}: {why}"),
             Self::Machine => f.write_str("it is made for x86-64"),
+            Self::Asked => f.write_str("tracing was asked for"),
         }
     }
 }

@@ -7,13 +7,13 @@ use std::error::Error;
 use std::os::unix::fs::MetadataExt;
 use std::{fs, io, iter};
 
-use aya::maps::{HashMap, Map, MapData, MapError, PerCpuArray, PerCpuHashMap, PerCpuValues};
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuHashMap, PerCpuValues};
 use aya::programs::{BtfTracePoint, Program, ProgramError, RawTracePoint};
 use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 
 use crate::counts::{Backend, Counts, Tally};
 use crate::error::{AuditError, Refusal};
-use crate::names;
+use crate::{kinds, names};
 
 /// The loaded programs and their maps. They count until this is dropped.
 pub(crate) struct Kernel {
@@ -21,6 +21,7 @@ pub(crate) struct Kernel {
     tasks: HashMap<MapData, u64, u32>,
     calls: PerCpuArray<MapData, [u64; 2]>,
     failures: PerCpuHashMap<MapData, u32, u64>,
+    kinds: PerCpuHashMap<MapData, u64, u64>,
     operations: PerCpuArray<MapData, u64>,
     totals: PerCpuArray<MapData, u64>,
     /// Why operations of io_uring are not counted. `None` if they are.
@@ -53,6 +54,7 @@ impl Kernel {
             .override_global("namespace_ino", &inode, true)
             .load(OBJECT)
             .map_err(|e| refusal(TABLES, &e))?;
+        ask(map(&mut programs, "questions")?)?;
         for (program, tracepoint, doing) in TRACEPOINTS {
             attach(&mut programs, program, tracepoint).map_err(|e| refusal(doing, &e))?;
         }
@@ -63,6 +65,7 @@ impl Kernel {
             tasks: map(&mut programs, "tasks")?,
             calls: map(&mut programs, "calls")?,
             failures: map(&mut programs, "failures")?,
+            kinds: map(&mut programs, "kinds")?,
             operations: map(&mut programs, "operations")?,
             totals: map(&mut programs, "totals")?,
             ring_why,
@@ -100,7 +103,7 @@ impl Kernel {
             None => counts.ring = Some(self.operations().map_err(unreadable)?),
         }
         let total = |which| self.totals.get(&which, 0).map(|v| sum(&v)).map_err(unreadable);
-        counts.lost = total(LOST_TASKS)? + total(LOST_FAILURES)? + total(FOREIGN)?;
+        counts.lost = LOST.into_iter().map(total).sum::<Result<u64, _>>()?;
         counts.threads = total(THREADS)?;
         counts.processes = total(PROCESSES)?;
         Ok(counts)
@@ -122,6 +125,14 @@ impl Kernel {
             let errno = i32::try_from(key & 0xffff).expect("sixteen bits");
             if let Some(tally) = calls.get_mut(&names::call(key >> 16)) {
                 tally.errors.insert(errno, sum(&values));
+            }
+        }
+        for entry in self.kinds.iter() {
+            let (key, values) = entry?;
+            let [call, kind] = [key >> 32, key & 0xffff_ffff]
+                .map(|half| u32::try_from(half).expect("thirty-two bits"));
+            if let Some(tally) = calls.get_mut(&names::call(call)) {
+                tally.kinds.insert(kinds::name(call, kind), sum(&values));
             }
         }
         Ok(calls)
@@ -147,6 +158,15 @@ impl Seed {
             Self::Parent(thread) => 1 << 32 | u64::from(thread),
         }
     }
+}
+
+/// Of which calls an argument is looked at.
+fn ask(mut questions: Array<MapData, u32>) -> Result<(), Refusal> {
+    for (call, question) in kinds::QUESTIONS {
+        let call = *call as u32;
+        questions.set(call, question.packed(), 0).map_err(|e| refusal(TABLES, &e))?;
+    }
+    Ok(())
 }
 
 fn attach(programs: &mut Ebpf, program: &str, tracepoint: &str) -> Result<(), ProgramError> {
@@ -223,11 +243,9 @@ const TABLES: &str = "hold the counter's tables";
 const AWAITS_EXEC: u32 = 0;
 
 /// `enum total` of the program.
-const LOST_TASKS: u32 = 0;
-const LOST_FAILURES: u32 = 1;
-const FOREIGN: u32 = 2;
-const THREADS: u32 = 3;
-const PROCESSES: u32 = 4;
+const LOST: [u32; 4] = [0, 1, 2, 3];
+const THREADS: u32 = 4;
+const PROCESSES: u32 = 5;
 
 /// `PROC_PID_INIT_INO` of the kernel: the inode of the pid namespace that holds all others.
 const FIRST_NAMESPACE: u64 = 0xefff_fffc;

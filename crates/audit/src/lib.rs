@@ -9,11 +9,14 @@ mod counter;
 mod counts;
 mod error;
 mod kernel;
+mod kinds;
 mod names;
+mod tracer;
+mod tracing;
 mod watch;
 
 pub mod report;
 
-pub use counter::{Counter, End, Stopper};
+pub use counter::{Counter, End, Method, Stopper};
 pub use counts::{Backend, Counts, Phase, Tally};
 pub use error::{AuditError, Refusal};

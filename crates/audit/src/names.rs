@@ -8,6 +8,16 @@ pub(crate) fn call(number: u32) -> String {
     known.map_or_else(|| format!("syscall_{number}"), |call| call.name().to_owned())
 }
 
+/// Starts another program.
+pub(crate) fn execve() -> u32 {
+    Sysno::execve as u32
+}
+
+/// Returns from a signal: its result is whatever the signal came in between.
+pub(crate) fn is_signal_return(number: u32) -> bool {
+    number == Sysno::rt_sigreturn as u32
+}
+
 /// True if the call's result is a number of bytes that it moved.
 pub(crate) fn moves_bytes(call: &str) -> bool {
     BYTE_MOVERS.contains(&call)

@@ -44,10 +44,7 @@ impl Watch {
         kernel.plant(parent)?;
         let child = command.spawn();
         kernel.lift(parent)?;
-        let child = child.map_err(|cause| {
-            let program = command.get_program().to_string_lossy().into_owned();
-            AuditError::Command { program, cause }
-        })?;
+        let child = child.map_err(|cause| unstartable(command, cause))?;
         let pid = child.id(); // not reaped before we do it, so the number stays its own
         let process = sys::open_process(pid).map_err(AuditError::Wait)?;
         Ok((Self::new(kernel, Subject::Command { pid, process })?, pid))
@@ -55,10 +52,7 @@ impl Watch {
 
     /// Watches a running process and its descendants.
     pub(crate) fn join(mut kernel: Kernel, pid: u32) -> Result<Self, AuditError> {
-        let process = sys::open_process(pid).map_err(|cause| match cause.raw_os_error() {
-            Some(sys::errno::ESRCH) => AuditError::Gone { pid },
-            _ => AuditError::Process { pid, cause },
-        })?;
+        let process = sys::open_process(pid).map_err(|cause| unwatchable(pid, cause))?;
         // The process first: a child that it makes meanwhile is followed by the kernel.
         let mut found = vec![pid];
         while let Some(pid) = found.pop() {
@@ -165,6 +159,18 @@ fn orphans() -> io::Result<Vec<OwnedFd>> {
         }
     }
     Ok(living)
+}
+
+pub(crate) fn unstartable(command: &Command, cause: io::Error) -> AuditError {
+    let program = command.get_program().to_string_lossy().into_owned();
+    AuditError::Command { program, cause }
+}
+
+pub(crate) fn unwatchable(pid: u32, cause: io::Error) -> AuditError {
+    match cause.raw_os_error() {
+        Some(sys::errno::ESRCH) => AuditError::Gone { pid },
+        _ => AuditError::Process { pid, cause },
+    }
 }
 
 /// The children of a process, by `/proc`; none if it is gone.

@@ -1,105 +1,92 @@
-//! `fulmar audit`: starts a program or joins one, counts until it ends, says what was counted.
+//! `fulmar audit`: counts the system calls of a program, under a load, and says what they are for.
 
-use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitCode, ExitStatus};
+mod arguments;
+mod door;
+mod measure;
+mod program;
+mod tell;
 
-use clap::Args;
-use fulmar_audit::{AuditError, Counter, Counts, End};
-use fulmar_sys as sys;
-use signal_hook::consts::SIGTERM;
+use std::path::Path;
+use std::process::ExitCode;
 
-use crate::output::{Failure, complain, say};
-use crate::signals::{self, Interrupt};
+use fulmar_audit::report::{Budget, Run};
 
-/// Count the system calls of a program.
-#[derive(Debug, Args)]
-#[command(after_help = HELP)]
-pub(crate) struct Arguments {
-    /// Join a process that runs, instead of starting a command
-    #[arg(
-        long,
-        value_name = "PID",
-        conflicts_with = "command",
-        required_unless_present = "command"
-    )]
-    pid: Option<u32>,
+pub(crate) use arguments::Arguments;
 
-    /// The command and its arguments, after `--`
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
-}
+use crate::output::{Failure, complain};
+use crate::signals::INTERRUPTED;
+use measure::Bell;
 
-pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
-    let counter = match arguments.pid {
-        Some(pid) => Counter::join(pid),
-        None => Counter::start(command(&arguments.command)),
-    };
-    let counter = match counter {
-        Ok(counter) => counter,
-        Err(e @ AuditError::Command { .. }) => {
-            complain(&e.to_string());
-            return Ok(ExitCode::from(NOT_STARTED));
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    match audit(arguments) {
+        Err(Failure::Message(message)) => {
+            complain(&message);
+            Ok(ExitCode::from(NOT_MEASURED))
         }
-        Err(e) => return Err(Failure::Message(e.to_string())),
-    };
-    watch(&counter, arguments.pid.is_none())?;
-    let end = counter.wait(None).map_err(failure)?;
-    let counts = counter.snapshot().map_err(failure)?;
-    report(&counts)?;
-    match end {
-        Some(End::Ended(status)) => Ok(code(status)),
-        _ => Ok(ExitCode::SUCCESS),
+        done => done,
     }
 }
 
-fn command(words: &[OsString]) -> Command {
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]);
-    command
-}
-
-/// From now on a signal that would end us ends a command that we started, and then the report
-/// follows; a process that we joined goes on.
-fn watch(counter: &Counter, is_ours: bool) -> Result<(), Failure> {
-    let (pid, stopper) = (counter.pid(), counter.stopper());
-    let act = move |interrupt| match interrupt {
-        // A terminal has sent it to the command as well.
-        Interrupt::Interrupt if is_ours => {}
-        Interrupt::Terminate if is_ours => {
-            if let Some(target) = sys::Target::process(pid) {
-                let _ = sys::send_signal(target, SIGTERM); // it may have ended meanwhile
-            }
-        }
-        _ => {
-            let _ = stopper.stop(); // a second signal ends us
-        }
+fn audit(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let asked = arguments.asked()?;
+    let budget = arguments.budget.as_deref().map(budget).transpose()?;
+    let kept = asked.kept.as_deref().map(kept).transpose()?;
+    let bell = Bell::hang()?;
+    let this = measure::run(&asked.this, &asked, &bell)?;
+    let other = match (&asked.other, kept) {
+        (Some(other), _) if !bell.has_rung() => Some(measure::run(other, &asked, &bell)?),
+        (_, kept) => kept,
     };
-    signals::watch(act).map_err(|e| Failure::new("signals", e))
-}
-
-fn report(counts: &Counts) -> Result<(), Failure> {
-    let mut text = String::new();
-    for (name, tally) in &counts.calls {
-        text += &format!("{:>10} {:>10} {name}\n", tally.count, tally.failed());
+    if let Some(path) = &arguments.record {
+        std::fs::write(path, this.record()).map_err(|e| Failure::new(path.display(), e))?;
     }
-    text += &format!("{counts:#?}\n");
-    say(&text)
+    let exceeded = budget.as_ref().map(|budget| budget.exceeded(&this));
+    tell::print(arguments, &asked, &this, other.as_ref(), exceeded.as_deref())?;
+    if bell.has_rung() {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    judge(arguments, &this, budget.as_ref())
 }
 
-/// The command's own status; 128 and the number of the signal that ended it, as a shell says.
-fn code(status: ExitStatus) -> ExitCode {
-    let code = status.code().or_else(|| status.signal().map(|signal| SIGNALLED + signal));
-    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
+/// Holds a run against its budget.
+fn judge(arguments: &Arguments, run: &Run, budget: Option<&Budget>) -> Result<ExitCode, Failure> {
+    let (Some(budget), Some(path)) = (budget, &arguments.budget) else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let exceeded = budget.exceeded(run);
+    for line in &exceeded {
+        complain(&format!("{}: {line}", path.display()));
+    }
+    if !exceeded.is_empty() {
+        return Ok(ExitCode::from(EXCEEDED));
+    }
+    match budget.uncounted(run).first() {
+        Some(name) => Err(Failure::new(
+            path.display(),
+            format!("nobody knows whether `{name}` holds: this counter does not count it"),
+        )),
+        None if run.counts.lost > 0 => Err(Failure::new(
+            path.display(),
+            format!("nobody knows whether it holds: {} events were lost", run.counts.lost),
+        )),
+        None => Ok(ExitCode::SUCCESS),
+    }
 }
 
-fn failure(error: AuditError) -> Failure {
-    Failure::Message(error.to_string())
+/// What is wrong with a budget or a record is wrong with the command line.
+fn budget(path: &Path) -> Result<Budget, Failure> {
+    let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    Budget::parse(&text).map_err(|error| wrong(error.to_string()))
 }
 
-const SIGNALLED: i32 = 128;
-/// As a shell says of a command that is not there.
-const NOT_STARTED: u8 = 127;
-const HELP: &str = "\
-Exit status:
-  the command's own, when it ends; 128 and the number of the signal that ended it";
+fn kept(path: &Path) -> Result<Run, Failure> {
+    let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    Run::read(&text).map_err(|error| wrong(error.to_string()))
+}
+
+/// A budget does not hold.
+const EXCEEDED: u8 = 1;
+/// Nothing was measured, or not what was asked for.
+const NOT_MEASURED: u8 = 3;

@@ -39,7 +39,7 @@ enum Tool {
     /// Load a server, and say what limits it.
     Load(load::Arguments),
     /// Count the system calls of a program.
-    Audit(audit::Arguments),
+    Audit(Box<audit::Arguments>),
     /// Balance load as a haproxy.cfg says.
     Proxy(proxy::Listed),
     /// Make the reference measurements again, beside the peers that are installed.
@@ -56,9 +56,9 @@ fn main() -> ExitCode {
         Tool::Get(arguments) => get::run(arguments),
         Tool::Serve(arguments) => serve::run(arguments),
         Tool::Load(arguments) => load::run(arguments),
-        Tool::Audit(arguments) => audit::run(arguments),
-        Tool::Bench(arguments) => bench::run(arguments),
-        Tool::BenchWorker(arguments) => bench::work(arguments),
+        Tool::Audit(arguments) => audit::run(&arguments),
+        Tool::Bench(arguments) => bench::run(&arguments),
+        Tool::BenchWorker(arguments) => bench::work(&arguments),
         Tool::Proxy(proxy::Listed {}) => return proxy::run(Vec::new()), // seen before
     };
     match result {

@@ -462,6 +462,7 @@ impl<C: Connection, T> Links<C, T> {
     /// Gives a connection up: nothing more is sent, and nobody hears of it.
     pub fn close(&mut self, socket: SocketId) -> Option<T> {
         let link = self.slots.remove(socket)?;
+        self.desk.spans.release(link.timeouts);
         self.desk.wheel.keep(self.slots.places());
         self.desk.actions.push_back(Action::Close { socket });
         Some(link.data)

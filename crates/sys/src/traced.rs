@@ -9,7 +9,7 @@ pub struct Traced {
     pub state: TracedState,
 }
 
-/// What happened to a traced thread. In all but the first two it stands still until it is resumed.
+/// What happened to a traced thread. Unless it is gone, it stands still until it is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TracedState {
     /// It ended, with this status.
@@ -18,9 +18,12 @@ pub enum TracedState {
     Killed(i32),
     /// It enters a system call, or returns from one.
     Call,
-    /// It made another thread or process, which is traced as well ([`event_thread`]).
-    Made,
-    /// It became another program; until then it may have had another number ([`event_thread`]).
+    /// It made another thread, which is traced as well.
+    MadeThread,
+    /// It made another process, which is traced as well.
+    MadeProcess,
+    /// It became another program. Until then it may have had another number, that of
+    /// [`event_thread`](crate::event_thread).
     Executed,
     /// It is to be stopped until somebody continues it (`SIGSTOP`, Ctrl-Z).
     Stopped(i32),
@@ -37,6 +40,8 @@ pub enum CallStop {
     Enter {
         /// The number of the call.
         number: u64,
+        /// What it was given.
+        arguments: [u64; 6],
         /// True if the number has the meaning that it has for this program: no 32-bit one's.
         native: bool,
     },

@@ -1,4 +1,5 @@
-//! Deadlines that differ from link to link: sets of them in one table, a number in each link.
+//! Deadlines that differ from link to link: sets of them in one table, a number in each link. A
+//! link may have a set of its own, which goes with it.
 
 use std::time::Instant;
 
@@ -13,14 +14,9 @@ impl<C: Connection, T> Links<C, T> {
     /// as these links: it is for what a configuration says, not for what a request does.
     ///
     /// # Panics
-    /// If there are more than 65,536 different ones.
+    /// If there are more than 2^31 different ones.
     pub fn add_timeouts(&mut self, timeouts: Timeouts) -> TimeoutsId {
         self.desk.spans.add(timeouts)
-    }
-
-    /// How many sets there are.
-    pub fn timeouts_len(&self) -> usize {
-        self.desk.spans.len()
     }
 
     /// From now on these deadlines hold for `socket`; that of its phase is reckoned from when the
@@ -31,7 +27,17 @@ impl<C: Connection, T> Links<C, T> {
         if link.timeouts == timeouts {
             return;
         }
-        link.timeouts = timeouts;
+        self.desk.spans.release(std::mem::replace(&mut link.timeouts, timeouts));
+        let since = link.since;
+        link.start_deadline(since, at, &mut self.desk);
+    }
+
+    /// The same with deadlines of its own, which nobody else has: for what a request says. They
+    /// hold until others are set.
+    pub fn set_own_timeouts(&mut self, socket: SocketId, timeouts: Timeouts) {
+        let at = self.slots.position(socket);
+        let Some(link) = self.slots.get_mut(socket) else { return };
+        link.timeouts = self.desk.spans.own(link.timeouts, timeouts);
         let since = link.since;
         link.start_deadline(since, at, &mut self.desk);
     }
@@ -40,7 +46,7 @@ impl<C: Connection, T> Links<C, T> {
     pub fn restart_timeouts(&mut self, now: Instant, socket: SocketId, timeouts: TimeoutsId) {
         let at = self.slots.position(socket);
         let Some(link) = self.slots.get_mut(socket) else { return };
-        link.timeouts = timeouts;
+        self.desk.spans.release(std::mem::replace(&mut link.timeouts, timeouts));
         let now = self.desk.wheel.tick(now);
         link.start_deadline(now, at, &mut self.desk);
     }
@@ -208,13 +214,29 @@ mod tests {
     }
 
     #[test]
+    fn a_set_of_its_own_goes_with_its_link() {
+        let mut hand = Hand::new(20);
+        let shared = hand.links.add_timeouts(idle_for(9));
+        let (first, second) = (hand.insert(), hand.insert());
+        for seconds in [5, 6, 7] {
+            hand.links.set_own_timeouts(first, idle_for(seconds)); // one set, changed
+        }
+        hand.links.set_own_timeouts(second, idle_for(3));
+        hand.links.set_timeouts(second, shared);
+        let third = hand.insert();
+        hand.links.set_own_timeouts(third, idle_for(4)); // where that of the second was
+        assert_eq!(hand.links.desk.spans.own_len(), 2);
+        assert_eq!(hand.ends(), [(third, 4), (first, 7), (second, 9)]);
+        assert_eq!(hand.links.desk.spans.own_len(), 0);
+    }
+
+    #[test]
     fn equal_sets_are_one() {
         let mut hand = Hand::new(20);
         assert_eq!(hand.links.add_timeouts(idle_for(20)), TimeoutsId::default());
         let one = hand.links.add_timeouts(idle_for(5));
         assert_ne!(one, TimeoutsId::default());
         assert_eq!(hand.links.add_timeouts(idle_for(5)), one);
-        assert_eq!(hand.links.timeouts_len(), 2);
         // A link that was made later in the same place begins with the first set again.
         let socket = hand.insert();
         hand.links.set_timeouts(socket, one);

@@ -62,7 +62,7 @@ fn tell(
     let Ended(asked, told) = exchange.cookie_marks;
     exchange.letters = [who, what, asked, told];
     let format = match &frontend.error_log_format {
-        Some(format) if exchange.ended.is_error() => format,
+        Some(format) if exchange.request.method.is_empty() => format, // there is no request
         _ => &frontend.log_format,
     };
     desk.line.clear();

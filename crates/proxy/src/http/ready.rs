@@ -60,6 +60,7 @@ fn looks_back(frontend: &Frontend, backend: &Backend) -> bool {
         || !frontend.response_captures.is_empty()
         || frontend.cookie_capture.is_some()
         || backend.cookie.is_some()
+        || !backend.response_content_rules.is_empty()
 }
 
 impl View<'_> {

@@ -187,8 +187,8 @@ impl Replies<'_> {
             let frontend = &self.shared.live.frontends[session.bind().frontend].config;
             if let Some(fin) = frontend.timeouts.client_fin {
                 let usual = client_timeouts(frontend);
-                let timeouts = self.clients.add_timeouts(Timeouts { tunnel: Some(fin), ..usual });
-                self.clients.set_timeouts(asked.socket, timeouts);
+                let own = Timeouts { tunnel: Some(fin), ..usual };
+                self.clients.set_own_timeouts(asked.socket, own);
             }
             return;
         }
@@ -216,16 +216,12 @@ impl Replies<'_> {
         exchange.handed_over = false;
         pump::up(client, asked.stream, exchange, server, up.stream);
         self.desk.ask(Errand::Touch(asked.socket));
-        let (frontend, backend) = (session.bind().frontend, seat.place().0);
-        let live = &self.shared.live;
-        let of_backend = live.backends[backend].config.timeouts.tunnel;
-        if let Some(tunnel) = own.or(of_backend)
-            && self.clients.timeouts_len() < super::LIMITS_LEN_MAX
-        {
-            let usual = client_timeouts(&live.frontends[frontend].config);
-            let timeouts = Timeouts { tunnel: Some(tunnel), ..usual };
-            let timeouts = self.clients.add_timeouts(timeouts);
-            self.desk.ask(Errand::Deadlines(asked.socket, timeouts));
+        let of_backend = self.shared.live.backends[seat.place().0].config.timeouts.tunnel;
+        if let Some(time) = own.or(of_backend) {
+            self.desk.ask(Errand::Tunnel(asked.socket, time));
+        }
+        if let Some(time) = own {
+            self.desk.ask(Errand::Tunnel(up.socket, time)); // the configuration's holds there
         }
     }
 
@@ -363,6 +359,7 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
             let (backend, server) = seat.place();
             ending::idle_less(self.shared, backend, server);
         }
+        self.desk.pool.leave(seat.shelf);
         if let Some(asked) = seat.client {
             self.lose(now, asked, &seat, end);
         }

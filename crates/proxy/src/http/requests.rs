@@ -19,12 +19,13 @@ use crate::http::ending;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::pump;
 use crate::http::seat::Seat;
-use crate::http::session::Session;
+use crate::http::session::{Session, Standing};
 use crate::http::tally;
 use crate::malformed::{self, Parties, Way};
 use crate::passing::{PIECE_SIZE_MIN, Toward, may_pass};
 use crate::secured::Tls;
 use crate::shared::Shared;
+use crate::unborn;
 
 /// Hears what clients say; the servers' side is at hand.
 #[derive(Debug)]
@@ -154,8 +155,7 @@ impl Requests<'_> {
         let Some(fin) = live.config.timeouts.server_fin else { return };
         let Some(server) = exchange.server else { return };
         let usual = desk::server_timeouts(&live.config, &live.servers[server].config);
-        let timeouts = self.servers.add_timeouts(Timeouts { tunnel: Some(fin), ..usual });
-        self.servers.set_timeouts(socket, timeouts);
+        self.servers.set_own_timeouts(socket, Timeouts { tunnel: Some(fin), ..usual });
     }
 
     /// Passes on what has come of a request's body, as far as its server takes it.
@@ -183,10 +183,10 @@ impl Requests<'_> {
     /// A client has broken the protocol, or was late, and is told so: neither its server nor the
     /// log waits until it has read that.
     pub(super) fn give_up(&mut self, now: Instant, session: &mut Session, end: &End) {
-        if session.is_told || session.leaving.is_some() {
+        if session.standing == Standing::Told || session.leaving.is_some() {
             return;
         }
-        session.is_told = true;
+        session.standing = Standing::Told;
         match session.exchange.take() {
             Some(exchange) => self.abandon(now, session, exchange, end),
             None => self.leave_unheard(now, session, end),
@@ -220,6 +220,8 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
     fn handle_replaced(&mut self, _: Instant, _: SocketId, client: Client<'_>, info: &dyn Any) {
         let (_, session) = client;
         let Some(header) = info.downcast_ref::<Header>() else { return };
+        session.standing = Standing::Opening;
+        session.keep().was_introduced = true;
         if let Some(source) = header.source() {
             session.keep().connected_from = Some(session.peer);
             session.peer = source;
@@ -236,13 +238,15 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
         (_, session): Client<'_>,
         info: Option<&dyn Any>,
     ) {
+        session.standing = Standing::Open;
         if let Some(tls) = info.and_then(Tls::of) {
             let took = now.saturating_duration_since(session.since).as_millis();
             session.handshake = u32::try_from(took).unwrap_or(u32::MAX);
+            unborn::count_handshake(self.shared, session.bind(), &tls);
             session.keep().tls = Some(tls);
         }
         if !door::admits(now, self.shared, self.desk, session, Door::Session) {
-            session.is_told = true;
+            session.standing = Standing::Told;
             self.desk.ask(Errand::Close(socket));
         }
     }
@@ -299,7 +303,7 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
         self.part(now, &mut session, &end);
         match session.exchange.take() {
             Some(exchange) => self.abandon(now, &mut session, exchange, &end),
-            None if session.is_told => {}
+            None if session.standing == Standing::Told => {}
             None => self.leave_unheard(now, &mut session, &end),
         }
         if let Some(own) = session.kept.as_ref().and_then(|kept| kept.own) {

@@ -32,8 +32,22 @@ pub(super) struct Session {
     pub(super) requests: u32,
     /// Of what lies below the first exchange, in milliseconds.
     pub(super) handshake: u32,
+    /// How many they are.
+    pub(super) leaving_len: u8,
+    pub(super) standing: Standing,
+}
+
+/// How far the connection of a client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// A PROXY header has to come.
+    Unintroduced,
+    /// What lies below HTTP is being opened.
+    Opening,
+    /// It is open.
+    Open,
     /// What is wrong with it has been told: its end is no news.
-    pub(super) is_told: bool,
+    Told,
 }
 
 /// What few clients have.
@@ -43,6 +57,8 @@ pub(super) struct Kept {
     pub(super) own: Option<SocketId>,
     /// What the client connected to, as a PROXY header tells it.
     pub(super) destination: Option<SocketAddr>,
+    /// A PROXY header has come.
+    pub(super) was_introduced: bool,
     /// Who has connected, if a PROXY header names somebody else.
     pub(super) connected_from: Option<SocketAddr>,
     /// What is known of its TLS.
@@ -65,7 +81,8 @@ impl Session {
             bind: u16::try_from(bind.bind).expect("fewer addresses than there are ports"),
             requests: 0,
             handshake: 0,
-            is_told: false,
+            leaving_len: 0,
+            standing: Standing::Opening,
         }
     }
 
@@ -99,11 +116,20 @@ impl Session {
         wanted && !exchange.stage.is_answering()
     }
 
+    /// True if so many answers wait for the client that it is asked for no more requests.
+    pub(super) fn is_behind(&self) -> bool {
+        self.leaving_len >= LEAVING_LEN_MAX
+    }
+
     /// What few clients have, made if it is not there.
     pub(super) fn keep(&mut self) -> &mut Kept {
         self.kept.get_or_insert_default()
     }
 }
+
+/// An exchange whose answer has not left takes some 2 KB, whatever it weighs: a client that asks,
+/// and does not read, has no more of them.
+const LEAVING_LEN_MAX: u8 = 16;
 
 #[cfg(test)]
 mod tests {

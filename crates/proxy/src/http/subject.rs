@@ -36,9 +36,7 @@ impl View<'_> {
     fn own(&self, fact: &Fact) -> Option<Sample<'_>> {
         let kept = self.session.kept.as_deref();
         match fact {
-            Fact::ReceivedProxy => {
-                Some(Sample::Bool(kept.is_some_and(|kept| kept.connected_from.is_some())))
-            }
+            Fact::ReceivedProxy => Some(Sample::Bool(kept.is_some_and(|kept| kept.was_introduced))),
             Fact::ConnectionSource => {
                 let from = kept.and_then(|kept| kept.connected_from);
                 Some(Sample::Address(from.unwrap_or(self.session.peer).ip()))
@@ -60,11 +58,6 @@ impl View<'_> {
             Fact::Hostname => text(self.shared.services.hostname()),
             fact => secured::fact(kept.and_then(|kept| kept.tls.as_ref()), fact),
         }
-    }
-
-    /// Who the client is in a line of the log: whom rules take it for (`set-src`), too.
-    fn logged(&self) -> SocketAddr {
-        self.exchange.source.unwrap_or(self.session.peer)
     }
 
     /// The address of the server in hand.
@@ -134,8 +127,8 @@ impl View<'_> {
             LogField::RequestLine if exchange.start_line.is_empty() => None,
             LogField::RequestLine => Some(Sample::Text((&exchange.start_line[..]).into())),
             LogField::RequestCounter => number(sum(&frontend.counters, Counter::Requests)),
-            LogField::ClientAddress => Some(Sample::Address(self.logged().ip())),
-            LogField::ClientPort => number(self.logged().port()),
+            LogField::ClientAddress => Some(self.here().client(self.client_address()).0),
+            LogField::ClientPort => self.here().client(self.client_address()).1,
             LogField::TlsCipher => self.own(&Fact::TlsCipher),
             LogField::TlsVersion => self.own(&Fact::TlsProtocol),
             LogField::RequestBegan => {

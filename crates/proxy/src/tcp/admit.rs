@@ -16,8 +16,8 @@ use super::subject::Visit;
 use super::{Tcp, Work};
 use crate::counters::Counter;
 use crate::gate;
-use crate::live::LiveFrontend;
 use crate::shared::{BindId, Shared};
+use crate::unborn;
 
 impl Tcp {
     /// Takes a client in, unless a rule is against it: then nothing is read from it.
@@ -45,7 +45,7 @@ impl Tcp {
         let before = session.introduction;
         let refusal = refuses(now, &frontend.config.connection_rules, shared, &mut session);
         if refusal.is_some() {
-            count(frontend, bind, shared.thread, Counter::DeniedConnections);
+            unborn::count(shared, bind, Counter::DeniedConnections);
         }
         match refusal {
             Some(Refusal::Closed) => return None,
@@ -80,15 +80,12 @@ impl Tcp {
         let live = Arc::clone(&shared.live);
         let frontend = &live.frontends[bind.frontend];
         if let Some(tls) = session.traits.as_ref().and_then(|it| it.tls.as_ref()) {
-            count(frontend, bind, shared.thread, Counter::TlsHandshakes);
-            if tls.resumed {
-                count(frontend, bind, shared.thread, Counter::TlsResumed);
-            }
+            unborn::count_handshake(shared, bind, tls);
         }
         let refusal = refuses(now, &frontend.config.session_rules, shared, session);
         if let Some(refusal) = refusal {
             session.stage = Stage::Opening; // nothing is told of it
-            count(frontend, bind, shared.thread, Counter::DeniedSessions);
+            unborn::count(shared, bind, Counter::DeniedSessions);
             return match refusal {
                 Refusal::Closed => self.cut_client(now, number),
                 Refusal::Silent => self.vanish(now, number),
@@ -129,12 +126,6 @@ impl Tcp {
         matches!(session.stage, Stage::Queued | Stage::Pausing | Stage::Connecting)
             && session.backend.is_some_and(aborts)
     }
-}
-
-/// Counts for the frontend and for the listener.
-pub(super) fn count(frontend: &LiveFrontend, bind: BindId, thread: usize, counter: Counter) {
-    frontend.counters[thread].add(counter, 1);
-    frontend.listeners[bind.bind][thread].add(counter, 1);
 }
 
 /// What becomes of a client that is not wanted.

@@ -82,8 +82,7 @@ impl Tcp {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         session.end(Ending { by: By::Proxy, when: When::Request });
         let bind = session.bind;
-        let frontend = &shared.live.frontends[bind.frontend];
-        super::admit::count(frontend, bind, shared.thread, Counter::DeniedRequests);
+        crate::unborn::count(shared, bind, Counter::DeniedRequests);
     }
 
     /// Chooses the backend.

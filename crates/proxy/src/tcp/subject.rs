@@ -75,6 +75,9 @@ impl<'a> View<'a> {
     }
 
     fn variable_of(self, variable: &Variable) -> Option<Sample<'a>> {
+        if variable.scope == Scope::Proc {
+            return self.shared.live.variable(&variable.name);
+        }
         let found = self.session.traits.as_ref()?.variables.iter();
         found.into_iter().find(|(name, _)| name == variable).map(|(_, value)| borrowed(value))
     }
@@ -184,8 +187,13 @@ impl Exchange for Visit<'_> {
 
     fn apply(&mut self, effect: Effect<'_>) {
         match effect {
-            // What lives longer than the session is not kept here.
-            Effect::SetVariable(name, value) if name.scope != Scope::Proc => {
+            Effect::SetVariable(variable, value) if variable.scope == Scope::Proc => {
+                self.shared.live.set_variable(&variable.name, Some(value));
+            }
+            Effect::UnsetVariable(variable) if variable.scope == Scope::Proc => {
+                self.shared.live.set_variable(&variable.name, None);
+            }
+            Effect::SetVariable(name, value) => {
                 let variables = &mut self.traits().variables;
                 variables.retain(|(known, _)| known != name);
                 variables.push((name.clone(), value));

@@ -104,8 +104,9 @@ pub fn call_stop(thread: u32) -> io::Result<Option<CallStop>> {
     Ok(match info.op {
         libc::PTRACE_SYSCALL_INFO_ENTRY => {
             // SAFETY: the kernel filled this member of the union, as `op` says.
-            let number = unsafe { info.u.entry.nr };
-            Some(CallStop::Enter { number, native: info.arch == ARCHITECTURE })
+            let entry = unsafe { info.u.entry };
+            let native = info.arch == ARCHITECTURE;
+            Some(CallStop::Enter { number: entry.nr, arguments: entry.args, native })
         }
         libc::PTRACE_SYSCALL_INFO_EXIT => {
             // SAFETY: the kernel filled this member of the union, as `op` says.
@@ -143,9 +144,8 @@ fn state(status: libc::c_int) -> TracedState {
     match status >> 16 {
         0 if signal == libc::SIGTRAP | CALL_BIT => TracedState::Call,
         0 => TracedState::Signal(signal),
-        libc::PTRACE_EVENT_CLONE | libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => {
-            TracedState::Made
-        }
+        libc::PTRACE_EVENT_CLONE => TracedState::MadeThread,
+        libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK => TracedState::MadeProcess,
         libc::PTRACE_EVENT_EXEC => TracedState::Executed,
         libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => TracedState::Paused,
         libc::PTRACE_EVENT_STOP => TracedState::Stopped(signal),

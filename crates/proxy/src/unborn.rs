@@ -1,59 +1,72 @@
 //! Clients that are gone before what lies below their connection stood: a PROXY header or TLS.
 
-use std::sync::Arc;
-use std::time::Instant;
-
 use fulmar_engine::End;
 use fulmar_haproxy::Frontend;
-use fulmar_rules::Format;
 use fulmar_rules::format::Standard;
+use fulmar_rules::{Format, Subject};
 use fulmar_semantics::proxy_protocol::HeaderError;
 use fulmar_tls::TlsError;
 
-use super::Tcp;
-use super::admit::count;
-use super::session::{Introduction, Session};
-use super::subject::View;
 use crate::counters::Counter;
 use crate::journal::Severity;
+use crate::secured::Tls;
 use crate::shared::{BindId, Shared};
 
-impl Tcp {
-    /// A client is gone while its connection was being opened.
-    pub(super) fn handle_unborn(
-        &self,
-        now: Instant,
-        shared: &mut Shared,
-        session: &Session,
-        end: &End,
-    ) {
-        let live = Arc::clone(&shared.live);
-        let frontend = &live.frontends[session.bind.frontend];
-        if matches!(end, End::Layer(error) if error.is::<TlsError>()) {
-            count(frontend, session.bind, shared.thread, Counter::TlsFailures);
-        }
-        let config = &frontend.config;
-        let Some(Reason { text, said_nothing }) = reason(session, end) else { return };
-        if config.logs.is_empty() || (config.log_options.dont_log_null && said_nothing) {
-            return;
-        }
-        let severity = match config.log_options.separate_errors {
-            true => Severity::Error,
-            false => Severity::Info,
-        };
-        let view = View::new(shared, session, now);
-        let mut line = Vec::new();
-        match &config.error_log_format {
-            Some(format) => format.render(&view, &mut line),
-            None => {
-                Format::from(Standard::Error).render(&view, &mut line);
-                line.extend_from_slice(listener(config, session.bind).as_bytes());
-                line.extend_from_slice(b": ");
-                line.extend_from_slice(text.as_bytes());
-            }
-        }
-        shared.journal.log(&config.logs, config.log_tag.as_deref(), severity, &line);
+/// What has to come before a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// A PROXY header.
+    Header,
+    /// TLS, if there is any.
+    Handshake,
+}
+
+/// Counts for the frontend and for the listener.
+pub(crate) fn count(shared: &Shared, bind: BindId, counter: Counter) {
+    let frontend = &shared.live.frontends[bind.frontend];
+    frontend.counters[shared.thread].add(counter, 1);
+    frontend.listeners[bind.bind][shared.thread].add(counter, 1);
+}
+
+/// A client's TLS stands.
+pub(crate) fn count_handshake(shared: &Shared, bind: BindId, tls: &Tls) {
+    count(shared, bind, Counter::TlsHandshakes);
+    if tls.resumed {
+        count(shared, bind, Counter::TlsResumed);
     }
+}
+
+/// A client is gone while `awaited` had to come. What the log is to say of it, if anything.
+pub(crate) fn tell(
+    shared: &Shared,
+    bind: BindId,
+    awaited: Awaited,
+    end: &End,
+    client: &dyn Subject,
+) -> Option<(Severity, Vec<u8>)> {
+    if matches!(end, End::Layer(error) if error.is::<TlsError>()) {
+        count(shared, bind, Counter::TlsFailures);
+    }
+    let config = &shared.live.frontends[bind.frontend].config;
+    let Reason { text, said_nothing } = reason(awaited, end)?;
+    if config.logs.is_empty() || (config.log_options.dont_log_null && said_nothing) {
+        return None;
+    }
+    let severity = match config.log_options.separate_errors {
+        true => Severity::Error,
+        false => Severity::Info,
+    };
+    let mut line = Vec::new();
+    match &config.error_log_format {
+        Some(format) => format.render(client, &mut line),
+        None => {
+            Format::from(Standard::Error).render(client, &mut line);
+            line.extend_from_slice(listener(config, bind).as_bytes());
+            line.extend_from_slice(b": ");
+            line.extend_from_slice(text.as_bytes());
+        }
+    }
+    Some((severity, line))
 }
 
 /// The listener's own name, or its number.
@@ -71,12 +84,12 @@ struct Reason {
 }
 
 /// Nothing is told of those whom we have sent away.
-fn reason(session: &Session, end: &End) -> Option<Reason> {
-    let awaited = session.introduction == Introduction::Awaited;
+fn reason(awaited: Awaited, end: &End) -> Option<Reason> {
+    let header = awaited == Awaited::Header;
     let (text, said_nothing) = match end {
-        End::TimedOut(_) if awaited => ("Timeout while waiting for PROXY protocol header", false),
+        End::TimedOut(_) if header => ("Timeout while waiting for PROXY protocol header", false),
         End::TimedOut(_) => ("Timeout during SSL handshake", false),
-        End::Failed(_) if awaited => {
+        End::Failed(_) if header => {
             ("Connection error while waiting for PROXY protocol header", true)
         }
         End::Failed(_) => ("Connection error during SSL handshake", true),
