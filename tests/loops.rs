@@ -542,6 +542,39 @@ pub fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send)
     })
 }
 
+/// Lets time go by; how often something woke the loop meanwhile, and the system calls of it all.
+pub fn idle<L: Loop>(driver: &mut L, wall: Duration) -> (u32, u64) {
+    let (before, start) = (sys::Ledger::here(), sys::now());
+    let mut turns = 0;
+    while let Some(left) = wall.checked_sub(sys::now() - start).filter(|left| !left.is_zero()) {
+        driver.turn(left);
+        turns += 1;
+    }
+    (turns, (sys::Ledger::here() - before).total())
+}
+
+/// Turns until nothing comes for a while: a client has nowhere left to send, or nothing to say.
+///
+/// # Panics
+/// It never ends.
+pub fn settle<L: Loop>(driver: &mut L) {
+    for _ in 0..100 {
+        if idle(driver, Duration::from_millis(100)).0 <= 1 {
+            return;
+        }
+    }
+    panic!("it never settles");
+}
+
+/// Nothing at all but the end of the wait itself.
+///
+/// # Panics
+/// Something happens.
+pub fn assert_quiet<L: Loop>(driver: &mut L, wall: Duration) {
+    let (turns, calls) = idle(driver, wall);
+    assert!(turns <= 2 && calls <= 2, "{turns} turns and {calls} calls in {wall:?} of waiting");
+}
+
 /// Makes tests of functions that are generic over a [`Loop`]: one for each kind of loop, at full
 /// speed and, unless it is about speed, byte by byte.
 #[macro_export]
