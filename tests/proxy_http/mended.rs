@@ -562,8 +562,9 @@ fn tcp_response_content_has_a_say_in_mode_http() {
 fn the_time_of_a_tunnel_holds_on_both_sides() {
     let text = format!(
         "{DEFAULTS}  timeout server 300ms\nfrontend fe\n  mode http\n  bind 127.0.0.1:0\n\
-         \x20 http-request set-timeout tunnel 60s\n  default_backend be\n\
-         backend be\n  mode http\n  server s ORIGIN0\n"
+         \x20 default_backend be\n\
+         backend be\n  mode http\n  http-request set-timeout tunnel 60s\n\
+         \x20 server s ORIGIN0\n"
     );
     let granted = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
     let script = move |_: &Heard| vec![Step::Send(granted.as_bytes().to_vec())];
@@ -585,8 +586,9 @@ fn the_time_of_a_tunnel_holds_on_both_sides() {
 fn any_number_of_requests_may_have_times_of_their_own() {
     let text = format!(
         "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
-         \x20 http-request set-timeout server req.hdr(x-t)\n  default_backend be\n\
-         backend be\n  mode http\n  server s ORIGIN0\n"
+         \x20 default_backend be\n\
+         backend be\n  mode http\n  http-request set-timeout server req.hdr(x-t)\n\
+         \x20 server s ORIGIN0\n"
     );
     let script = |heard: &Heard| match heard.path() {
         "/mute" => Vec::new(),
