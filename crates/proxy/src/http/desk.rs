@@ -75,6 +75,8 @@ pub(super) enum Errand {
     Free(SocketId),
     /// The connection of a server is of no more use, or that of a client is not wanted.
     Close(SocketId),
+    /// A client is forgotten, and does not hear of it.
+    Vanish(SocketId),
     /// The deadline of one exchange on a server's connection.
     Limit(SocketId, Duration),
     /// The deadline of a tunnel, on the connection of a client or of a server.

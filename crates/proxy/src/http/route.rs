@@ -63,6 +63,8 @@ pub(super) enum Decision {
     Later(ResponseHead, Bytes, Ended),
     /// The connection ends.
     End(Ended),
+    /// The client is forgotten, and does not hear of it.
+    Vanish,
     /// Prometheus asks.
     Metrics,
     /// Somebody looks at the statistics.
@@ -110,6 +112,11 @@ impl Requests<'_> {
                 Decision::End(ended) => {
                     exchange.ended = ended;
                     connection.reset(asked.stream, 0);
+                    return self.answered(now, (connection, session), exchange);
+                }
+                Decision::Vanish => {
+                    exchange.ended = Ended(b'P', b'R');
+                    self.desk.ask(Errand::Vanish(asked.socket));
                     return self.answered(now, (connection, session), exchange);
                 }
                 Decision::Metrics => {

@@ -77,7 +77,8 @@ impl Requests<'_> {
                 tally::intercepted(self.shared, view.session, view.exchange);
                 Decision::Metrics
             }
-            Verdict::Reject | Verdict::SilentDrop => Decision::End(Ended(b'P', b'R')),
+            Verdict::Reject => Decision::End(Ended(b'P', b'R')),
+            Verdict::SilentDrop => Decision::Vanish,
             Verdict::WaitForBody { time, at_least } => Decision::Wait(at_least, time),
             Verdict::Failed(_) => {
                 let everybody = tally::all(self.shared, session, exchange);
