@@ -20,10 +20,10 @@ use fulmar_tests::scripted::{self, Heard, Scripted, Step};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Timeouts that no test reaches.
-const DEFAULTS: &str =
+pub(crate) const DEFAULTS: &str =
     "defaults\n  timeout client 60s\n  timeout server 60s\n  timeout connect 5s\n";
 
-fn get(table: &mut Table, target: &str, fields: &str) -> String {
+pub(crate) fn get(table: &mut Table, target: &str, fields: &str) -> String {
     table.ask(format!("GET {target} HTTP/1.1\r\nHost: h\r\n{fields}\r\n"))
 }
 

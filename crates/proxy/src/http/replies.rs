@@ -99,6 +99,7 @@ impl Replies<'_> {
     /// What the server has answered is not for the client.
     fn intercept(&mut self, now: Instant, asked: Asked, mut exchange: Box<Exchange>, fate: Fate) {
         let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
+        exchange.is_ours = true;
         match fate {
             Fate::On => {}
             Fate::Instead(head, body, ended) => {

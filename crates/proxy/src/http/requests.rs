@@ -127,6 +127,7 @@ impl Requests<'_> {
         match exchange.stage {
             Stage::Collecting(at_least) if exchange.body.has(at_least) => {
                 self.desk.ask(Errand::Timer(asked.socket, None));
+                exchange.times.began = Some(now); // what was waited for belongs to it
                 self.route(now, asked, (connection, session));
             }
             _ => self.pump(asked, connection, exchange),

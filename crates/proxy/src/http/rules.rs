@@ -112,7 +112,7 @@ impl Requests<'_> {
         session: &mut Session,
         exchange: &mut Exchange,
     ) -> Decision {
-        let ended = Ended(b'P', b'R');
+        let ended = Ended(b'L', b'R'); // in order: that is how it asks
         let pages = answer::pages(self.shared, session, exchange);
         let view = View { now, shared: self.shared, session, exchange };
         match Reply::challenge(realm, &view, &pages) {
