@@ -38,6 +38,7 @@ mod pool;
 mod door;
 mod requests;
 
+mod cacheable;
 mod cookie;
 mod ready;
 mod route;
