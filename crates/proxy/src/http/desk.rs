@@ -208,6 +208,6 @@ pub(super) fn server_timeouts(backend: &Backend, server: &Server) -> Timeouts {
 /// it. Whoever asks within this time is answered, and told that it was the last time.
 const PARTING: Duration = Duration::from_secs(1);
 /// More than this many exchanges are rarely in hand at the end of a turn.
-const SPARE_LEN_MAX: usize = 1024;
+const SPARE_LEN_MAX: usize = 256;
 /// From our last word to the peer's end.
 const LINGER: Duration = Duration::from_secs(2);
