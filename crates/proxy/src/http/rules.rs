@@ -176,7 +176,7 @@ impl Changeable for View<'_> {
             Effect::Capture(slot, value) => self.capture(slot, value),
             Effect::LogLevel(level) => {
                 self.exchange.log_level =
-                    level.map_or(Level::Silent, |it| Level::Set(severity(it)));
+                    level.map_or(Level::Silent, |it| Level::Set(Severity::of(it)));
             }
             Effect::Source(address) => self.exchange.source = Some(address),
             Effect::Destination(address) => self.exchange.destination = Some(address),
@@ -225,18 +225,5 @@ impl View<'_> {
     /// Who the client is to the server; who came over a Unix socket has no address.
     pub(super) fn client_address(&self) -> Option<SocketAddr> {
         self.exchange.source.or_else(|| self.session.source())
-    }
-}
-
-fn severity(level: u8) -> Severity {
-    match level {
-        0 => Severity::Emergency,
-        1 => Severity::Alert,
-        2 => Severity::Critical,
-        3 => Severity::Error,
-        4 => Severity::Warning,
-        5 => Severity::Notice,
-        6 => Severity::Info,
-        _ => Severity::Debug,
     }
 }

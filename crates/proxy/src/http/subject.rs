@@ -94,9 +94,6 @@ impl View<'_> {
             LogField::Retries if exchange.redispatched => {
                 Some(Sample::Text(format!("+{}", exchange.tried).into_bytes().into()))
             }
-            LogField::Retries if exchange.redispatched => {
-                Some(Sample::Text(format!("+{}", exchange.tried).into_bytes().into()))
-            }
             LogField::Retries => number(exchange.tried),
             LogField::BackendQueue => number(exchange.turns.0),
             LogField::ServerQueue => number(exchange.turns.1),
