@@ -7,7 +7,7 @@ use std::time::Duration;
 use fulmar_balance::Placement;
 use fulmar_proxy::Counter;
 use fulmar_tests::relay::{Table, is_whole};
-use fulmar_tests::scripted::{self, Scripted};
+use fulmar_tests::scripted::{self, Heard, Scripted, Step};
 
 use crate::mended::{DEFAULTS, get};
 
@@ -84,4 +84,25 @@ fn whom_a_hash_leads_to_a_crowded_server_gets_no_other() {
     table.turn_until(|_, _| queued() == 1);
     assert!(get(&mut table, "/", "").starts_with("HTTP/1.1 503"));
     assert_eq!(table.log()[0], "503 SQ");
+}
+
+/// Only the last attempt was counted.
+#[test]
+fn each_response_that_is_none_is_an_error_of_its_server() {
+    let text = format!(
+        "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n  default_backend be\n\
+         backend be\n  mode http\n  retries 3\n  retry-on all-retryable-errors\n\
+         \x20 server s ORIGIN0\n"
+    );
+    // With HAProxy 2.6: 1 for nothing at all, 4 for what is no response.
+    for (answer, errors) in [(&b""[..], 1), (b"junk\r\n\r\n", 4)] {
+        let script = |_: &Heard| vec![Step::Send(answer.to_vec()), Step::Close];
+        let mut table = Table::new(&text, vec![Scripted::new(script)]);
+        assert_eq!(table.status("/"), 502);
+        assert_eq!(table.origins[0].requests.len(), 4);
+        let backend = &table.live.backends[0];
+        for counters in [&backend.counters, &backend.servers[0].counters] {
+            assert_eq!(counters[0].get(Counter::ResponseErrors), errors, "{answer:?}");
+        }
+    }
 }
