@@ -6,6 +6,7 @@ mod bad;
 mod bad_answers;
 mod budgets;
 mod cookies;
+mod corrected;
 mod ends;
 mod exchanges;
 mod failures;
