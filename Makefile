@@ -1,6 +1,9 @@
 # Everything a user or contributor runs. `make help` lists it.
 
 RUST_NEEDED := 1.95
+# Suites whose loop is the usual one: run once more with every list in a ring, and polling.
+OVER_A_RING := client_basic client_files client_uploads tls_server server_ends server_limits \
+  proxy_cli proxy_http_failures proxy_http_manners proxy_http_ends proxy_http_repairs proxy_tcp_policy
 TARGET_DIR  := $(or $(CARGO_TARGET_DIR),target)
 FULMAR      := ./$(TARGET_DIR)/release/fulmar
 ifneq ($(filter /%,$(TARGET_DIR)),)
@@ -19,6 +22,7 @@ test: tools ## All tests, with real peers (installs Debian packages that are mis
 	scripts/setup-peers
 	cargo build --release -p fulmar-cli
 	cargo test --workspace
+	FULMAR_DRIVER=ring:1 FULMAR_SPIN=auto cargo test --workspace $(OVER_A_RING:%=--test %)
 
 bench: build ## The measurements of the README, against the peers
 	bench/run
