@@ -10,7 +10,7 @@ ifneq ($(filter /%,$(TARGET_DIR)),)
 FULMAR      := $(TARGET_DIR)/release/fulmar
 endif
 
-.PHONY: help demo test bench build fmt lint platforms cargo tools
+.PHONY: help demo test bench build build-tests fmt lint platforms cargo tools
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,15 +20,19 @@ demo: build ## An embedded server, 1,000 connections, 5 seconds, both ledgers
 
 test: tools ## All tests, with real peers (installs Debian packages that are missing; needs root then)
 	scripts/setup-peers
-	cargo build --release -p fulmar-cli
+	$(MAKE) -j2 build build-tests # the binary's last link keeps one core busy for minutes
 	cargo test --workspace
 	FULMAR_DRIVER=ring:1 FULMAR_SPIN=auto cargo test --workspace $(OVER_A_RING:%=--test %)
 
-bench: build ## The measurements of the README, against the peers
+bench: build ## All measurements, against the peers: the reference report, then the bars of the README
+	$(FULMAR) bench all --json bench/reference.json --html bench/reference.html
 	bench/run
 
 build: tools ## The binary
 	cargo build --release -p fulmar-cli
+
+build-tests: tools
+	cargo test --workspace --no-run
 
 fmt: cargo ## Format the code
 	cargo fmt --all

@@ -632,9 +632,11 @@ const ALLOWED: &[Edges] = &[
     crate_("http", &["proto", "server"]),
     crate_("serve", &["proto", "semantics", "server", "sys", "web"]),
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
+    crate_("experiments", &["audit", "client", "drive", "proto", "server", "sys"]),
     crate_("rules", &["proto", "semantics"]),
     crate_("haproxy", &["rules"]),
     crate_("balance", &[]),
+    crate_("audit", &["sys"]),
     crate_("proxy", &["balance", "engine", "haproxy", "proto", "rules", "semantics", "tls"]),
     crate_(
         "gateway",
@@ -656,7 +658,9 @@ const ALLOWED: &[Edges] = &[
     crate_(
         "cli",
         &[
+            "audit",
             "client",
+            "experiments",
             "fetch",
             "gateway",
             "haproxy",
@@ -696,6 +700,7 @@ const ALLOWED: &[Edges] = &[
     crate_(
         "tests",
         &[
+            "audit",
             "balance",
             "client",
             "drive",
@@ -723,6 +728,7 @@ const ALLOWED: &[Edges] = &[
 /// Public functions of `sys` that ask the kernel for nothing: module, name, why.
 const PURE: &[(&str, &str, &str)] = &[
     ("daemon", "process", "a number"),
+    ("daemon", "group", "a number"),
     ("events", "is_empty", "looks at bits"),
     ("events", "is_readable", "looks at bits"),
     ("events", "is_writable", "looks at bits"),
@@ -776,10 +782,11 @@ const FOREIGN: &[(&str, &str)] = &[
     (concat!("proxy.", "golang"), "leave the host of the registry out"),
 ];
 
-/// Subcommands, each with a page.
 /// Modules with flags that several tools have.
 const SHARED_FLAGS: &[&str] = &["loops"];
-const TOOLS: &[&str] = &["get", "serve", "load", "proxy"];
+
+/// Subcommands, each with a page.
+const TOOLS: &[&str] = &["get", "serve", "load", "proxy", "audit", "bench"];
 
 const LINES_MAX: usize = 800;
 

@@ -1,6 +1,8 @@
 //! `fulmar`: one binary, a tool each subcommand.
 #![forbid(unsafe_code)]
 
+mod audit;
+mod bench;
 mod descriptors;
 mod durations;
 mod fields;
@@ -36,8 +38,14 @@ enum Tool {
     Serve(serve::Arguments),
     /// Load a server, and say what limits it.
     Load(load::Arguments),
+    /// Count the system calls of a program.
+    Audit(Box<audit::Arguments>),
     /// Balance load as a haproxy.cfg says.
     Proxy(proxy::Listed),
+    /// Make the reference measurements again, beside the peers that are installed.
+    Bench(bench::Arguments),
+    #[command(hide = true)]
+    BenchWorker(bench::Worker),
 }
 
 fn main() -> ExitCode {
@@ -48,6 +56,9 @@ fn main() -> ExitCode {
         Tool::Get(arguments) => get::run(arguments),
         Tool::Serve(arguments) => serve::run(arguments),
         Tool::Load(arguments) => load::run(arguments),
+        Tool::Audit(arguments) => audit::run(&arguments),
+        Tool::Bench(arguments) => bench::run(&arguments),
+        Tool::BenchWorker(arguments) => bench::work(&arguments),
         Tool::Proxy(proxy::Listed {}) => return proxy::run(Vec::new()), // seen before
     };
     match result {

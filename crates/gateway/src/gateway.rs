@@ -15,6 +15,7 @@ use crate::doors::{self, Door};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::logs::{Logs, machine_name};
+use crate::restore;
 use crate::runtime::{self, Certificates, Consoles};
 use crate::signals;
 use crate::statistics::process::Process;
@@ -49,7 +50,7 @@ pub struct Gateway {
     process: Arc<Process>,
     stopper: Stopper,
     bound: Bound<()>,
-    warning: Option<String>,
+    warnings: Vec<String>,
 }
 
 impl Gateway {
@@ -83,6 +84,10 @@ impl Gateway {
         if let Some(wrong) = check::servers(&live).next() {
             return Err(wrong);
         }
+        let now = fulmar_sys::now();
+        let mut warnings = restore::restore(&live, now);
+        live.follow_all(now);
+        warnings.extend(limits.warning);
         let node = live.config.global.node.clone().unwrap_or_else(machine_name);
         let program = Program::new();
         let stopper = program.stopper();
@@ -112,7 +117,7 @@ impl Gateway {
         let program = program.offer(hand_over_name(std::process::id()));
         let program = options.predecessors.into_iter().fold(program, Program::take_over);
         let bound = program.open().map_err(|error| placed(&live.config, error))?;
-        Ok(Self { live, logs, process, stopper, bound, warning: limits.warning })
+        Ok(Self { live, logs, process, stopper, bound, warnings })
     }
 
     /// What it is made of, and what it counts.
@@ -126,8 +131,8 @@ impl Gateway {
     }
 
     /// What is not as it was asked for, and goes on all the same.
-    pub fn warning(&self) -> Option<&str> {
-        self.warning.as_deref()
+    pub fn warnings(&self) -> impl Iterator<Item = &str> {
+        self.warnings.iter().map(String::as_str)
     }
 
     /// Its logs.

@@ -105,6 +105,11 @@ names!(
     io_uring_enter,
     io_uring_register,
     sched_yield,
+    prctl,
+    gettid,
+    pidfd_open,
+    wait4,
+    ptrace,
 );
 
 names!(

@@ -18,6 +18,7 @@ mod pass;
 mod poll;
 mod process;
 mod socket;
+mod traced;
 mod unix;
 
 #[cfg_attr(target_os = "linux", path = "linux/mod.rs")]
@@ -38,13 +39,15 @@ pub use inherit::{accepts, forget_environment, inherited, local_path, set_nonblo
 pub use ledger::{Call, Count, Ledger, Operation, ThreadLedger};
 pub use pass::{receive_passed, send_passing};
 pub use platform::{
-    EpollEvent, RING_LEN_MAX, Ring, Wakeup, allow_descriptors, allowed_cpus, create_unnamed,
-    epoll_add, epoll_create, epoll_delete, epoll_look, epoll_modify, epoll_wait, link_unnamed,
-    open_beneath, peer_process, peer_user, pipe, raise_descriptors, read_dir, release_code, rename,
-    rename_new, resident_bytes, run_on_cpus, send_file, send_file_with_head,
-    set_bind_address_no_port, set_defer_accept, set_fast_open, set_interface, set_no_signal,
-    set_pipe_size, set_segment_size_max, set_user_timeout, silence, splice_in, splice_on,
-    splice_out, tcp_info, thread_cpu, trim_memory,
+    EpollEvent, RING_LEN_MAX, Ring, Wakeup, adopt_orphans, allow_descriptors, allowed_cpus,
+    call_stop, create_unnamed, epoll_add, epoll_create, epoll_delete, epoll_look, epoll_modify,
+    epoll_wait, event_thread, interrupt_thread, leave_stopped, link_unnamed, open_beneath,
+    open_process, peer_process, peer_user, pipe, raise_descriptors, read_dir, reap, release_code,
+    release_thread, rename, rename_new, resident_bytes, resume, run_on_cpus, seize, send_file,
+    send_file_with_head, set_bind_address_no_port, set_defer_accept, set_fast_open, set_interface,
+    set_no_signal, set_pipe_size, set_segment_size_max, set_user_timeout, silence, spawn_traced,
+    splice_in, splice_on, splice_out, tcp_info, thread_cpu, thread_number, trim_memory,
+    wait_traced,
 };
 pub use poll::{PollEntry, PollSet, poll, poll_now};
 pub use process::{CpuTimes, Descriptors, duplicate, process_cpu, sched_yield};
@@ -54,6 +57,7 @@ pub use socket::{
     set_keep_alive_interval, set_nodelay, set_reuse_address, set_reuse_port, set_v6_only,
     shutdown_write, socket_error, tcp_socket, udp_socket,
 };
+pub use traced::{CallStop, Traced, TracedState};
 pub use unix::{
     UNIX_PATH_SIZE_MAX, bind_unix, chmod, connect_unix, fchmod, is_socket, unix_datagram_socket,
     unix_socket, unlink,
@@ -61,7 +65,14 @@ pub use unix::{
 
 /// Numbers of errors that are told apart (`errno(3)`), which differ from system to system.
 pub mod errno {
-    pub use libc::{EAGAIN, EINTR, EIO, EMFILE, ENFILE, ENOBUFS, ENODEV, ENOMEM, EPERM};
+    pub use libc::{
+        EAGAIN, ECHILD, EINTR, EIO, EMFILE, ENFILE, ENOBUFS, ENODEV, ENOMEM, EPERM, ESRCH,
+    };
+}
+
+/// Numbers of signals that are sent (`signal(7)`).
+pub mod signals {
+    pub use libc::{SIGCONT, SIGSTOP, SIGTERM};
 }
 
 /// There is no such call on this platform, and nothing that would do as well.

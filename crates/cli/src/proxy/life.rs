@@ -207,9 +207,7 @@ fn serve(
     let global = config.global.clone();
     let gateway = Gateway::open(config, options).map_err(failed)?;
     fulmar_gateway::drop_privileges(&global).map_err(failed)?;
-    if let Some(warning) = gateway.warning() {
-        messages.warning(warning);
-    }
+    gateway.warnings().for_each(|warning| messages.warning(warning));
     let live = Arc::clone(gateway.live());
     gateway.watch_signals(move |line| messages.warning(line)).map_err(failed)?;
     let running = gateway.start().map_err(failed)?;

@@ -10,9 +10,11 @@ mod process;
 mod ring;
 mod sockets;
 mod temporary;
+mod trace;
 #[cfg(any(target_os = "freebsd", target_os = "macos"))]
 mod vector;
 mod wake;
+mod watched;
 
 #[cfg(target_os = "freebsd")]
 #[path = "freebsd.rs"]
@@ -46,7 +48,12 @@ pub use sockets::{
     set_interface, set_segment_size_max, set_user_timeout, silence, tcp_info,
 };
 pub use temporary::{create_unnamed, link_unnamed, rename};
+pub use trace::{
+    call_stop, event_thread, interrupt_thread, leave_stopped, release_thread, resume, seize,
+    spawn_traced, wait_traced,
+};
 pub use wake::Wakeup;
+pub use watched::{adopt_orphans, open_process, reap, thread_number};
 
 /// No call says that another follows.
 pub(crate) const MORE: libc::c_int = 0;

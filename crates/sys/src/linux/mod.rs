@@ -8,7 +8,9 @@ mod process;
 mod ring;
 mod sockets;
 mod temporary;
+mod trace;
 mod wake;
+mod watched;
 
 pub use code::release_code;
 pub use epoll::{
@@ -29,7 +31,12 @@ pub use sockets::{
     set_user_timeout, silence, tcp_info,
 };
 pub use temporary::{create_unnamed, link_unnamed, rename};
+pub use trace::{
+    call_stop, event_thread, interrupt_thread, leave_stopped, release_thread, resume, seize,
+    spawn_traced, wait_traced,
+};
 pub use wake::Wakeup;
+pub use watched::{adopt_orphans, open_process, reap, thread_number};
 
 /// A flag of `send(2)`: another call follows.
 pub(crate) const MORE: libc::c_int = libc::MSG_MORE;

@@ -1,0 +1,195 @@
+//! A counter: starts a program or joins a process, counts until all has ended.
+
+use std::fmt;
+use std::io;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fulmar_sys as sys;
+
+use crate::counts::Counts;
+use crate::error::{AuditError, Refusal};
+use crate::kernel::Kernel;
+use crate::tracer::Tracer;
+use crate::watch::{Watch, children};
+
+/// Counts what a program asks of the kernel, with all threads and processes that come of it.
+///
+/// The calling process adopts what the program leaves behind (daemons); so a program that audits
+/// two commands does so one after the other.
+///
+/// ```no_run
+/// use std::process::Command;
+/// use fulmar_audit::{Counter, Method};
+///
+/// let counter = Counter::start(Command::new("true"), Method::Best)?;
+/// counter.wait(None)?;
+/// println!("{} calls", counter.snapshot()?.total());
+/// # Ok::<(), fulmar_audit::AuditError>(())
+/// ```
+pub struct Counter {
+    backend: Counting,
+    pid: u32,
+    /// Started by us, so it is ours to end.
+    is_ours: bool,
+    began: Instant,
+    refused: Option<Refusal>,
+}
+
+enum Counting {
+    Kernel(Watch),
+    Trace(Tracer),
+}
+
+/// Who is to count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// The kernel; if it will not, tracing.
+    #[default]
+    Best,
+    /// The kernel or nobody.
+    Kernel,
+    /// Tracing, even if the kernel would.
+    Trace,
+}
+
+/// Why there is nothing left to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The command and everything that it left behind have ended; how the command did.
+    Ended(ExitStatus),
+    /// The process that was joined has ended; how is known to its parent.
+    Gone,
+    /// [`Stopper::stop`] was called.
+    Stopped,
+}
+
+/// Ends [`Counter::wait`] from elsewhere.
+#[derive(Clone, Debug)]
+pub struct Stopper(pub(crate) Arc<sys::Wakeup>);
+
+impl Counter {
+    /// Starts the command; its `execve` is the first call that is counted.
+    ///
+    /// # Errors
+    /// `Command` if it cannot be started, `Refused` if the method allows the kernel only.
+    pub fn start(mut command: Command, method: Method) -> Result<Self, AuditError> {
+        sys::adopt_orphans().map_err(AuditError::Wait)?;
+        let (kernel, refused) = choose(method)?;
+        let began = sys::now();
+        let (backend, pid) = match kernel {
+            Some(kernel) => {
+                let (watch, pid) = Watch::start(kernel, &mut command)?;
+                (Counting::Kernel(watch), pid)
+            }
+            None => {
+                let (tracer, pid) = Tracer::start(command)?;
+                (Counting::Trace(tracer), pid)
+            }
+        };
+        Ok(Self { backend, pid, is_ours: true, began, refused })
+    }
+
+    /// Joins a process that runs, with all its threads and descendants.
+    ///
+    /// # Errors
+    /// `Gone` if there is none, `Process` if it cannot be watched, `Refused` if the method allows
+    /// the kernel only.
+    pub fn join(pid: u32, method: Method) -> Result<Self, AuditError> {
+        let (kernel, refused) = choose(method)?;
+        let began = sys::now();
+        let backend = match kernel {
+            Some(kernel) => Counting::Kernel(Watch::join(kernel, pid)?),
+            None => Counting::Trace(Tracer::join(pid)?),
+        };
+        Ok(Self { backend, pid, is_ours: false, began, refused })
+    }
+
+    /// The number of the command or of the process that was joined.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// What was counted so far.
+    ///
+    /// # Errors
+    /// `Read` if the kernel does not hand out the counts.
+    pub fn snapshot(&self) -> Result<Counts, AuditError> {
+        let mut counts = match &self.backend {
+            Counting::Kernel(watch) => watch.snapshot()?,
+            Counting::Trace(tracer) => tracer.snapshot(),
+        };
+        counts.elapsed = sys::now().saturating_duration_since(self.began);
+        Ok(counts)
+    }
+
+    /// Waits until there is nothing left to count, for at most `timeout`: `None` after that.
+    ///
+    /// # Errors
+    /// `Wait` if the system does not tell.
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<Option<End>, AuditError> {
+        match &self.backend {
+            Counting::Kernel(watch) => watch.wait(timeout),
+            Counting::Trace(tracer) => tracer.wait(timeout),
+        }
+    }
+
+    /// Sends a signal to the command, and to those that it left behind; to a process that was joined
+    /// nothing is sent. Who has ended meanwhile does not hear it.
+    ///
+    /// # Errors
+    /// `Wait` if the system sends none.
+    pub fn signal(&self, signal: i32) -> Result<(), AuditError> {
+        let ours = if self.is_ours { children(std::process::id()) } else { Vec::new() };
+        for target in ours.into_iter().filter_map(sys::Target::process) {
+            match sys::send_signal(target, signal) {
+                Err(e) if e.raw_os_error() != Some(sys::errno::ESRCH) => {
+                    return Err(AuditError::Wait(e));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What ends a wait from another thread.
+    pub fn stopper(&self) -> Stopper {
+        match &self.backend {
+            Counting::Kernel(watch) => watch.stopper(),
+            Counting::Trace(tracer) => tracer.stopper(),
+        }
+    }
+
+    /// Why the kernel does not count. `None` if it does.
+    pub fn refused(&self) -> Option<&Refusal> {
+        self.refused.as_ref()
+    }
+}
+
+fn choose(method: Method) -> Result<(Option<Kernel>, Option<Refusal>), AuditError> {
+    match method {
+        Method::Trace => Ok((None, Some(Refusal::Asked))),
+        Method::Kernel => Ok((Some(Kernel::load().map_err(AuditError::Refused)?), None)),
+        Method::Best => Ok(match Kernel::load() {
+            Ok(kernel) => (Some(kernel), None),
+            Err(refusal) => (None, Some(refusal)),
+        }),
+    }
+}
+
+impl fmt::Debug for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counter").field("pid", &self.pid).finish_non_exhaustive()
+    }
+}
+
+impl Stopper {
+    /// The next wait, or the one that is going on, ends with [`End::Stopped`].
+    ///
+    /// # Errors
+    /// As `eventfd(2)` says of writing.
+    pub fn stop(&self) -> io::Result<()> {
+        self.0.wake()
+    }
+}

@@ -1,0 +1,91 @@
+//! Why nothing is counted, or not in the kernel.
+
+use std::fmt;
+use std::io;
+
+/// Why nothing is counted.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AuditError {
+    /// The command cannot be started.
+    Command {
+        /// Its program.
+        program: String,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// There is no such process, or none any more.
+    Gone {
+        /// Its number.
+        pid: u32,
+    },
+    /// The process cannot be watched.
+    Process {
+        /// Its number.
+        pid: u32,
+        /// What the system says.
+        cause: io::Error,
+    },
+    /// The counter in the kernel cannot be had.
+    Refused(Refusal),
+    /// The counts cannot be read.
+    Read(String),
+    /// Waiting for the watched processes failed.
+    Wait(io::Error),
+    /// A thread to trace from could not be had.
+    Thread(io::Error),
+}
+
+impl fmt::Display for AuditError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command { program, cause } => write!(f, "{program}: {cause}"),
+            Self::Gone { pid } => write!(f, "no process has the number {pid}"),
+            Self::Process { pid, cause } => {
+                write!(f, "process {pid} cannot be watched: {cause}")?;
+                if cause.kind() == io::ErrorKind::PermissionDenied {
+                    f.write_str("; root may, or its owner if nobody else traces it")?;
+                }
+                Ok(())
+            }
+            Self::Refused(refusal) => write!(f, "no counter in the kernel: {refusal}"),
+            Self::Read(why) => write!(f, "the counts cannot be read: {why}"),
+            Self::Thread(cause) => write!(f, "no thread to trace from: {cause}"),
+            Self::Wait(cause) => write!(f, "waiting for the program failed: {cause}"),
+        }
+    }
+}
+
+impl std::error::Error for AuditError {}
+
+/// Why the kernel takes no counter from us.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// `bpf(2)` is for those with privileges.
+    Privileges,
+    /// The kernel lacks something: an old one, or one built without it.
+    Kernel {
+        /// What was tried.
+        what: &'static str,
+        /// What came of it.
+        why: String,
+    },
+    /// The counter reads registers, and knows those of x86-64 only.
+    Machine,
+    /// The caller asked for tracing.
+    Asked,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Privileges => {
+                f.write_str("that takes root, or the capabilities CAP_BPF and CAP_PERFMON")
+            }
+            Self::Kernel { what, why } => write!(f, "this kernel cannot {what}: {why}"),
+            Self::Machine => f.write_str("it is made for x86-64"),
+            Self::Asked => f.write_str("tracing was asked for"),
+        }
+    }
+}

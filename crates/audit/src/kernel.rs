@@ -1,0 +1,251 @@
+//! The counter in the kernel: loads `bpf/audit.bpf.c`, tells it whom to watch, reads its maps.
+//!
+//! What is counted and how tasks are followed is written there.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::os::unix::fs::MetadataExt;
+use std::{fs, io, iter};
+
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuHashMap, PerCpuValues};
+use aya::programs::{BtfTracePoint, Program, ProgramError, RawTracePoint};
+use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
+
+use crate::counts::{Backend, Counts, Tally};
+use crate::error::{AuditError, Refusal};
+use crate::{kinds, names};
+
+/// The loaded programs and their maps. They count until this is dropped.
+pub(crate) struct Kernel {
+    seeds: HashMap<MapData, u64, u32>,
+    tasks: HashMap<MapData, u64, u32>,
+    calls: PerCpuArray<MapData, [u64; 2]>,
+    failures: PerCpuHashMap<MapData, u32, u64>,
+    kinds: PerCpuHashMap<MapData, u64, u64>,
+    operations: PerCpuArray<MapData, u64>,
+    totals: PerCpuArray<MapData, u64>,
+    /// Why operations of io_uring are not counted. `None` if they are.
+    ring_why: Option<String>,
+    /// Last, so that the programs go first.
+    _programs: Ebpf,
+}
+
+/// Whom the program looks for, by number, until it knows their tasks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Seed {
+    /// The threads of this process, from now on.
+    Process(u32),
+    /// Processes that this thread starts, from their `execve` on.
+    Parent(u32),
+}
+
+impl Kernel {
+    /// Loads and attaches: from here on every system call on the machine passes by the counter,
+    /// which counts nobody's before it is told of a seed.
+    pub(crate) fn load() -> Result<Self, Refusal> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err(Refusal::Machine);
+        }
+        let types = Btf::from_sys_fs();
+        let (device, inode) = namespace();
+        let mut programs = EbpfLoader::new()
+            .btf(types.as_ref().ok())
+            .override_global("namespace_dev", &device, true)
+            .override_global("namespace_ino", &inode, true)
+            .load(OBJECT)
+            .map_err(|e| refusal(TABLES, &e))?;
+        ask(map(&mut programs, "questions")?)?;
+        for (program, tracepoint, doing) in TRACEPOINTS {
+            attach(&mut programs, program, tracepoint).map_err(|e| refusal(doing, &e))?;
+        }
+        let types = types.map_err(|_| "this kernel does not tell its types (BTF)".to_owned());
+        let ring_why = types.and_then(|types| attach_ring(&mut programs, &types)).err();
+        Ok(Self {
+            seeds: map(&mut programs, "seeds")?,
+            tasks: map(&mut programs, "tasks")?,
+            calls: map(&mut programs, "calls")?,
+            failures: map(&mut programs, "failures")?,
+            kinds: map(&mut programs, "kinds")?,
+            operations: map(&mut programs, "operations")?,
+            totals: map(&mut programs, "totals")?,
+            ring_why,
+            _programs: programs,
+        })
+    }
+
+    /// Watches whom the seed names.
+    pub(crate) fn plant(&mut self, seed: Seed) -> Result<(), AuditError> {
+        self.seeds.insert(seed.key(), 0, 0).map_err(unreadable)
+    }
+
+    /// Looks for them no longer; those who were found are watched on.
+    pub(crate) fn lift(&mut self, seed: Seed) -> Result<(), AuditError> {
+        self.seeds.remove(&seed.key()).map_err(unreadable)
+    }
+
+    /// True while a watched task lives.
+    pub(crate) fn has_tasks(&self) -> Result<bool, AuditError> {
+        for entry in self.tasks.iter() {
+            let (_, state) = entry.map_err(unreadable)?;
+            if state != AWAITS_EXEC {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What was counted so far. The time is the caller's to tell.
+    pub(crate) fn snapshot(&self) -> Result<Counts, AuditError> {
+        let mut counts = Counts::none(Backend::Ebpf);
+        counts.calls = self.calls().map_err(unreadable)?;
+        match &self.ring_why {
+            Some(why) => counts.ring_why.clone_from(why),
+            None => counts.ring = Some(self.operations().map_err(unreadable)?),
+        }
+        let total = |which| self.totals.get(&which, 0).map(|v| sum(&v)).map_err(unreadable);
+        counts.lost = LOST.into_iter().map(total).sum::<Result<u64, _>>()?;
+        counts.threads = total(THREADS)?;
+        counts.processes = total(PROCESSES)?;
+        Ok(counts)
+    }
+
+    fn calls(&self) -> Result<BTreeMap<String, Tally>, MapError> {
+        let mut calls = BTreeMap::new();
+        for (number, values) in iter::zip(0_u32.., self.calls.iter()) {
+            let values = values?;
+            let [count, bytes] = [0, 1].map(|at| values.iter().map(|v| v[at]).sum());
+            if count > 0 {
+                let name = names::call(number);
+                let bytes = if names::moves_bytes(&name) { bytes } else { 0 };
+                calls.insert(name, Tally { count, bytes, ..Tally::default() });
+            }
+        }
+        for entry in self.failures.iter() {
+            let (key, values) = entry?;
+            let errno = i32::try_from(key & 0xffff).expect("sixteen bits");
+            if let Some(tally) = calls.get_mut(&names::call(key >> 16)) {
+                tally.errors.insert(errno, sum(&values));
+            }
+        }
+        for entry in self.kinds.iter() {
+            let (key, values) = entry?;
+            let [call, kind] = [key >> 32, key & 0xffff_ffff]
+                .map(|half| u32::try_from(half).expect("thirty-two bits"));
+            if let Some(tally) = calls.get_mut(&names::call(call)) {
+                tally.kinds.insert(kinds::name(call, kind), sum(&values));
+            }
+        }
+        Ok(calls)
+    }
+
+    fn operations(&self) -> Result<BTreeMap<String, Tally>, MapError> {
+        let mut operations = BTreeMap::new();
+        for (opcode, values) in self.operations.iter().enumerate() {
+            let count = sum(&values?);
+            if count > 0 {
+                operations.insert(names::operation(opcode), Tally { count, ..Tally::default() });
+            }
+        }
+        Ok(operations)
+    }
+}
+
+impl Seed {
+    /// As in `enum seed` of the program.
+    fn key(self) -> u64 {
+        match self {
+            Self::Process(pid) => u64::from(pid),
+            Self::Parent(thread) => 1 << 32 | u64::from(thread),
+        }
+    }
+}
+
+/// Of which calls an argument is looked at.
+fn ask(mut questions: Array<MapData, u32>) -> Result<(), Refusal> {
+    for (call, question) in kinds::QUESTIONS {
+        let call = *call as u32;
+        questions.set(call, question.packed(), 0).map_err(|e| refusal(TABLES, &e))?;
+    }
+    Ok(())
+}
+
+fn attach(programs: &mut Ebpf, program: &str, tracepoint: &str) -> Result<(), ProgramError> {
+    let program: &mut RawTracePoint = named(programs, program).try_into()?;
+    program.load()?;
+    program.attach(tracepoint).map(drop)
+}
+
+fn attach_ring(programs: &mut Ebpf, types: &Btf) -> Result<(), String> {
+    let mut attach = || -> Result<(), ProgramError> {
+        let program: &mut BtfTracePoint = named(programs, "on_submit").try_into()?;
+        program.load("io_uring_submit_req", types)?;
+        program.attach().map(drop)
+    };
+    attach().map_err(|e| format!("this kernel does not tell of them: {}", root(&e)))
+}
+
+fn named<'a>(programs: &'a mut Ebpf, name: &str) -> &'a mut Program {
+    programs.program_mut(name).expect("the object has a program of this name")
+}
+
+fn map<M: TryFrom<Map, Error = MapError>>(programs: &mut Ebpf, name: &str) -> Result<M, Refusal> {
+    let map = programs.take_map(name).expect("the object has a map of this name");
+    M::try_from(map).map_err(|e| refusal(TABLES, &e))
+}
+
+fn sum(values: &PerCpuValues<u64>) -> u64 {
+    values.iter().sum()
+}
+
+/// Device and inode of our pid namespace, for a program that is to know our numbers; zeros in the
+/// first namespace, whose numbers it knows anyway, and where there is no telling.
+fn namespace() -> (u64, u64) {
+    let found = fs::metadata("/proc/self/ns/pid").map(|info| (info.dev(), info.ino()));
+    found.ok().filter(|(_, inode)| *inode != FIRST_NAMESPACE).unwrap_or((0, 0))
+}
+
+/// Without privileges the first call fails, whatever the kernel could do. A program that the
+/// kernel does not understand is `EACCES`, which is another matter.
+fn refusal(what: &'static str, error: &(dyn Error + 'static)) -> Refusal {
+    let root = root(error);
+    let number = root.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+    match number {
+        Some(fulmar_sys::errno::EPERM) => Refusal::Privileges,
+        _ => Refusal::Kernel { what, why: root.to_string() },
+    }
+}
+
+/// What lies at the bottom of an error: what the system said.
+fn root<'e>(mut error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error
+}
+
+fn unreadable(error: MapError) -> AuditError {
+    AuditError::Read(root(&error).to_string())
+}
+
+static OBJECT: &[u8] = include_bytes_aligned!("../bpf/audit.bpf.o");
+
+/// Those who follow tasks come first, so that no task is counted before it can be followed.
+const TRACEPOINTS: [(&str, &str, &str); 3] = [
+    ("on_fork", "sched_process_fork", "tell of new processes (raw tracepoints)"),
+    ("on_end", "sched_process_exit", "tell of ended processes (raw tracepoints)"),
+    ("on_return", "sys_exit", "tell of system calls (raw tracepoints)"),
+];
+
+/// What a kernel cannot do that does not take the object's maps.
+const TABLES: &str = "hold the counter's tables";
+
+/// `enum state` of the program.
+const AWAITS_EXEC: u32 = 0;
+
+/// `enum total` of the program.
+const LOST: [u32; 4] = [0, 1, 2, 3];
+const THREADS: u32 = 4;
+const PROCESSES: u32 = 5;
+
+/// `PROC_PID_INIT_INO` of the kernel: the inode of the pid namespace that holds all others.
+const FIRST_NAMESPACE: u64 = 0xefff_fffc;

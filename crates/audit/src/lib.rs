@@ -1,0 +1,22 @@
+//! Counts the system calls of any program: in the kernel where it may, by tracing where it may not.
+//!
+//! A [`Counter`] watches processes and fills [`Counts`]; everything that is printed, kept or
+//! compared is made of these ([`report`]). What a call is worth to the program is not known here.
+#![forbid(unsafe_code)]
+
+mod counter;
+
+mod counts;
+mod error;
+mod kernel;
+mod kinds;
+mod names;
+mod tracer;
+mod tracing;
+mod watch;
+
+pub mod report;
+
+pub use counter::{Counter, End, Method, Stopper};
+pub use counts::{Backend, Counts, Phase, Tally};
+pub use error::{AuditError, Refusal};

@@ -1,0 +1,139 @@
+//! Names of calls and operations by their numbers, and which of them tell bytes.
+
+use syscalls::Sysno;
+
+/// The kernel's name of a call, as strace writes it.
+pub(crate) fn call(number: u32) -> String {
+    let known = usize::try_from(number).ok().and_then(Sysno::new);
+    known.map_or_else(|| format!("syscall_{number}"), |call| call.name().to_owned())
+}
+
+/// Starts another program.
+pub(crate) fn execve() -> u32 {
+    Sysno::execve as u32
+}
+
+/// Returns from a signal: its result is whatever the signal came in between.
+pub(crate) fn is_signal_return(number: u32) -> bool {
+    number == Sysno::rt_sigreturn as u32
+}
+
+/// True if the call's result is a number of bytes that it moved.
+pub(crate) fn moves_bytes(call: &str) -> bool {
+    BYTE_MOVERS.contains(&call)
+}
+
+/// The name of an operation of io_uring: `IORING_OP_RECV` is `recv`.
+pub(crate) fn operation(opcode: usize) -> String {
+    OPERATIONS.get(opcode).map_or_else(|| format!("operation_{opcode}"), |name| (*name).to_owned())
+}
+
+/// `recvmmsg` and `sendmmsg` are not among them: they tell messages.
+const BYTE_MOVERS: &[&str] = &[
+    "read",
+    "write",
+    "readv",
+    "writev",
+    "pread64",
+    "pwrite64",
+    "preadv",
+    "pwritev",
+    "preadv2",
+    "pwritev2",
+    "recvfrom",
+    "sendto",
+    "recvmsg",
+    "sendmsg",
+    "sendfile",
+    "splice",
+    "tee",
+    "vmsplice",
+    "copy_file_range",
+];
+
+/// `enum io_uring_op` of `<linux/io_uring.h>`, in its order, which never changes.
+const OPERATIONS: &[&str] = &[
+    "nop",
+    "readv",
+    "writev",
+    "fsync",
+    "read_fixed",
+    "write_fixed",
+    "poll_add",
+    "poll_remove",
+    "sync_file_range",
+    "sendmsg",
+    "recvmsg",
+    "timeout",
+    "timeout_remove",
+    "accept",
+    "async_cancel",
+    "link_timeout",
+    "connect",
+    "fallocate",
+    "openat",
+    "close",
+    "files_update",
+    "statx",
+    "read",
+    "write",
+    "fadvise",
+    "madvise",
+    "send",
+    "recv",
+    "openat2",
+    "epoll_ctl",
+    "splice",
+    "provide_buffers",
+    "remove_buffers",
+    "tee",
+    "shutdown",
+    "renameat",
+    "unlinkat",
+    "mkdirat",
+    "symlinkat",
+    "linkat",
+    "msg_ring",
+    "fsetxattr",
+    "setxattr",
+    "fgetxattr",
+    "getxattr",
+    "socket",
+    "uring_cmd",
+    "send_zc",
+    "sendmsg_zc",
+    "read_multishot",
+    "waitid",
+    "futex_wait",
+    "futex_wake",
+    "futex_waitv",
+    "fixed_fd_install",
+    "ftruncate",
+    "bind",
+    "listen",
+    "recv_zc",
+    "epoll_wait",
+    "readv_fixed",
+    "writev_fixed",
+    "pipe",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_and_operations_have_the_names_of_the_kernel() {
+        assert_eq!(call(u32::try_from(Sysno::epoll_wait as i64).unwrap()), "epoll_wait");
+        assert_eq!(call(1023), "syscall_1023");
+        assert_eq!((operation(0), operation(27)), ("nop".into(), "recv".into()));
+        assert_eq!(operation(255), "operation_255");
+    }
+
+    #[test]
+    fn every_call_that_moves_bytes_exists() {
+        let known = |name: &&&str| name.parse::<Sysno>().is_err();
+        assert_eq!(BYTE_MOVERS.iter().find(known), None);
+        assert!(moves_bytes("sendto") && !moves_bytes("sendmmsg"));
+    }
+}

@@ -1,0 +1,369 @@
+//! A run as text that can be kept beside the source: no times, no process numbers, sorted.
+//!
+//! The first line names the format. Then come lines of a word and what it is about:
+//!
+//! ```text
+//! fulmar audit record 1
+//! command nginx -c nginx.conf
+//! unit request 10000
+//! backend ebpf
+//! processes 1
+//! threads 1
+//! lost 0
+//! call accept4 66 EAGAIN=2
+//! call recvfrom 10000 bytes=410000
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fmt::Write as _;
+
+use super::errno;
+use super::run::Run;
+use super::unit::Unit;
+use crate::counts::{Backend, Counts, Phase, Tally};
+
+/// What is wrong with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The first line does not name a format: it is something else.
+    NoRecord,
+    /// It is a record of a format that we do not read.
+    Format,
+    /// It is longer than any record.
+    TooLong,
+    /// This line (from 1) is not one of a record.
+    Line(usize),
+    /// This line says what an earlier one has said.
+    Twice(usize),
+    /// Such a line is missing.
+    Missing(&'static str),
+}
+
+impl Run {
+    /// The run as a record; it ends with a line feed.
+    ///
+    /// Time and load are left out: they are different every time.
+    pub fn record(&self) -> String {
+        let counts = &self.counts;
+        let mut text = format!("{FORMAT}{VERSION}\ncommand {}\n", self.command);
+        if let Some(unit) = &self.unit {
+            line(&mut text, format_args!("unit {} {}", unit.noun(), unit.count()));
+        }
+        line(&mut text, format_args!("backend {}", counts.backend.name()));
+        line(&mut text, format_args!("processes {}", counts.processes));
+        line(&mut text, format_args!("threads {}", counts.threads));
+        line(&mut text, format_args!("lost {}", counts.lost));
+        if let Some(reads) = counts.clock_reads {
+            line(&mut text, format_args!("clock-reads {reads}"));
+        }
+        tallies(&mut text, "call", &counts.calls);
+        match &counts.ring {
+            Some(ring) => {
+                line(&mut text, format_args!("ring-counted"));
+                tallies(&mut text, "ring", ring);
+            }
+            None if counts.ring_why.is_empty() => {}
+            None => line(&mut text, format_args!("ring-unknown {}", counts.ring_why)),
+        }
+        for (phase, calls) in counts.by_phase.iter().flatten() {
+            tallies(&mut text, &format!("phase {}", phase.name()), calls);
+        }
+        text
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// The variant says what is wrong with it, and where.
+    pub fn read(text: &str) -> Result<Self, RecordError> {
+        if text.len() > SIZE_MAX {
+            return Err(RecordError::TooLong);
+        }
+        let mut lines = text.lines().zip(1..);
+        let format = lines.next().and_then(|(first, _)| first.strip_prefix(FORMAT));
+        if format.ok_or(RecordError::NoRecord)? != VERSION {
+            return Err(RecordError::Format);
+        }
+        let mut draft = Draft::default();
+        for (line, number) in lines.filter(|(line, _)| !line.is_empty()) {
+            let new = draft.take(line).ok_or(RecordError::Line(number))?;
+            if !new {
+                return Err(RecordError::Twice(number));
+            }
+        }
+        draft.finish()
+    }
+}
+
+fn tallies(text: &mut String, what: &str, calls: &BTreeMap<String, Tally>) {
+    for (name, tally) in calls {
+        let _ = write!(text, "{what} {name} {}", tally.count);
+        for (errno, count) in &tally.errors {
+            let _ = write!(text, " {}={count}", errno::name(*errno));
+        }
+        for (kind, count) in &tally.kinds {
+            let _ = write!(text, " {KIND}{kind}={count}");
+        }
+        if tally.bytes > 0 {
+            let _ = write!(text, " {BYTES}={}", tally.bytes);
+        }
+        text.push('\n');
+    }
+}
+
+fn line(text: &mut String, line: fmt::Arguments<'_>) {
+    writeln!(text, "{line}").expect("a string takes everything");
+}
+
+/// A record that is being read.
+#[derive(Default)]
+struct Draft {
+    command: Option<String>,
+    unit: Option<Unit>,
+    backend: Option<Backend>,
+    processes: Option<u64>,
+    threads: Option<u64>,
+    lost: Option<u64>,
+    clock_reads: Option<u64>,
+    calls: BTreeMap<String, Tally>,
+    ring: Option<BTreeMap<String, Tally>>,
+    ring_why: Option<String>,
+    by_phase: Option<BTreeMap<Phase, BTreeMap<String, Tally>>>,
+}
+
+impl Draft {
+    /// Enters a line; `None` if it is none of a record, false if it was there before.
+    fn take(&mut self, line: &str) -> Option<bool> {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match word {
+            "command" => Some(set(&mut self.command, rest.to_owned())),
+            "unit" => {
+                let (noun, count) = rest.split_once(' ')?;
+                let unit = Unit::new(noun, number(count)?).filter(|u| u.noun() == noun)?;
+                Some(set(&mut self.unit, unit))
+            }
+            "backend" => Some(set(&mut self.backend, Backend::named(rest)?)),
+            "processes" => Some(set(&mut self.processes, number(rest)?)),
+            "threads" => Some(set(&mut self.threads, number(rest)?)),
+            "lost" => Some(set(&mut self.lost, number(rest)?)),
+            "clock-reads" => Some(set(&mut self.clock_reads, number(rest)?)),
+            "call" => enter(&mut self.calls, rest),
+            "ring-counted" if rest.is_empty() => Some(set(&mut self.ring, BTreeMap::new())),
+            "ring-unknown" if !rest.is_empty() => Some(set(&mut self.ring_why, rest.to_owned())),
+            "ring" => enter(self.ring.as_mut()?, rest),
+            "phase" => {
+                let (name, rest) = rest.split_once(' ')?;
+                let phase = Phase::ALL.into_iter().find(|phase| phase.name() == name)?;
+                enter(self.by_phase.get_or_insert_default().entry(phase).or_default(), rest)
+            }
+            _ => None,
+        }
+    }
+
+    fn finish(self) -> Result<Run, RecordError> {
+        let backend = self.backend.ok_or(RecordError::Missing("backend"))?;
+        let counts = Counts {
+            calls: self.calls,
+            ring: self.ring,
+            ring_why: self.ring_why.unwrap_or_default(),
+            clock_reads: self.clock_reads,
+            lost: self.lost.ok_or(RecordError::Missing("lost"))?,
+            threads: self.threads.ok_or(RecordError::Missing("threads"))?,
+            processes: self.processes.ok_or(RecordError::Missing("processes"))?,
+            by_phase: self.by_phase,
+            ..Counts::none(backend)
+        };
+        let command = self.command.ok_or(RecordError::Missing("command"))?;
+        Ok(Run { command, unit: self.unit, counts, load: None })
+    }
+}
+
+/// True if it was not there before.
+fn set<T>(place: &mut Option<T>, value: T) -> bool {
+    place.replace(value).is_none()
+}
+
+/// `NAME COUNT`, then `WHAT=COUNT` for errors, kinds and bytes.
+fn enter(calls: &mut BTreeMap<String, Tally>, rest: &str) -> Option<bool> {
+    let mut words = rest.split(' ');
+    let name = words.next().filter(|name| !name.is_empty())?;
+    let mut tally = Tally { count: number(words.next()?)?, ..Tally::default() };
+    for word in words {
+        let (what, count) = word.rsplit_once('=')?;
+        let count = number(count)?;
+        let before = match what.strip_prefix(KIND) {
+            _ if what == BYTES => {
+                let before = tally.bytes;
+                tally.bytes = count;
+                (before > 0).then_some(before)
+            }
+            Some(kind) => tally.kinds.insert(kind.to_owned(), count),
+            None => tally.errors.insert(errno::number(what)?, count),
+        };
+        if before.is_some() {
+            return None;
+        }
+    }
+    let sums = tally.errors.values().chain(tally.kinds.values());
+    let sound = sums.into_iter().all(|part| *part <= tally.count);
+    sound.then(|| calls.insert(name.to_owned(), tally).is_none())
+}
+
+/// A count that sums do not overflow with, however many lines there are.
+fn number(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|number| *number <= NUMBER_MAX)
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRecord => {
+                write!(f, "it is no record: the first line of one is `{FORMAT}{VERSION}`")
+            }
+            Self::Format => {
+                write!(f, "a record of another format; this is read: `{FORMAT}{VERSION}`")
+            }
+            Self::TooLong => write!(f, "it is no record: longer than {SIZE_MAX} bytes"),
+            Self::Line(line) => write!(f, "line {line} is not one of a record"),
+            Self::Twice(line) => write!(f, "line {line} says what an earlier line has said"),
+            Self::Missing(what) => write!(f, "the line `{what}` is missing"),
+        }
+    }
+}
+
+impl std::error::Error for RecordError {}
+
+const FORMAT: &str = "fulmar audit record ";
+const VERSION: &str = "1";
+const BYTES: &str = "bytes";
+/// Kinds have no capitals of their own, so they are told apart from errors.
+const KIND: &str = "kind:";
+/// Some 400 system calls with all that can be said of each come to less.
+const SIZE_MAX: usize = 1 << 20;
+/// Years of calls, or 280 terabytes. A record has fewer than 65,536 numbers.
+const NUMBER_MAX: u64 = 1 << 48;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::report::run::tests::{fail, run};
+
+    const TEXT: &str = "\
+fulmar audit record 1
+command server --port 1
+unit request 1000
+backend ebpf
+processes 2
+threads 3
+lost 1
+clock-reads 7
+call accept4 12 EAGAIN=2
+call epoll_ctl 5 kind:ADD=3 kind:DEL=2
+call recvfrom 1000 ECONNRESET=1 ERESTARTSYS=1 bytes=41000
+ring-counted
+ring recv 4 bytes=9
+phase head recvfrom 1000
+";
+
+    fn sample() -> Run {
+        let mut run = run(1_000, &[("accept4", 12), ("recvfrom", 1_000), ("epoll_ctl", 5)]);
+        let counts = &mut run.counts;
+        fail(counts, "accept4", libc::EAGAIN, 2);
+        fail(counts, "recvfrom", libc::ECONNRESET, 1);
+        fail(counts, "recvfrom", 512, 1);
+        counts.calls.get_mut("recvfrom").unwrap().bytes = 41_000;
+        counts.calls.get_mut("epoll_ctl").unwrap().kinds =
+            [("ADD".to_owned(), 3), ("DEL".to_owned(), 2)].into();
+        (counts.processes, counts.threads, counts.lost) = (2, 3, 1);
+        counts.clock_reads = Some(7);
+        let tally = |count, bytes| Tally { count, bytes, ..Tally::default() };
+        counts.ring = Some([("recv".to_owned(), tally(4, 9))].into());
+        let calls = [("recvfrom".to_owned(), tally(1_000, 0))].into();
+        counts.by_phase = Some([(Phase::Head, calls)].into());
+        run
+    }
+
+    #[test]
+    fn a_record_is_sorted_text_and_reads_back() {
+        assert_eq!(sample().record(), TEXT);
+        assert_eq!(Run::read(TEXT), Ok(sample()));
+        let mut other = sample();
+        other.unit = None;
+        other.counts.ring = None;
+        other.counts.ring_why = "the kernel is older than 6.0".into();
+        other.counts.clock_reads = None;
+        other.counts.by_phase = None;
+        assert_eq!(Run::read(&other.record()), Ok(other));
+    }
+
+    #[test]
+    fn time_and_load_are_not_kept() {
+        let mut run = sample();
+        run.counts.elapsed = std::time::Duration::from_millis(1_234);
+        assert_eq!(run.record(), TEXT);
+    }
+
+    #[test]
+    fn what_is_no_record_is_said() {
+        let after = |line: &str| format!("{TEXT}{line}\n");
+        let twice = |line: &str| (after(line), RecordError::Twice(15));
+        let bad = |line: &str| (after(line), RecordError::Line(15));
+        for (text, error) in [
+            (String::new(), RecordError::NoRecord),
+            ("% time     seconds\n".into(), RecordError::NoRecord),
+            ("fulmar audit record 2\n".into(), RecordError::Format),
+            ("fulmar audit record 1\n".into(), RecordError::Missing("backend")),
+            ("x".repeat(SIZE_MAX + 1), RecordError::TooLong),
+            (TEXT.replace("lost 1\n", ""), RecordError::Missing("lost")),
+            (TEXT.replace("ring-counted\n", ""), RecordError::Line(12)),
+            twice("unit request 4"),
+            twice("call accept4 1"),
+            twice("phase head recvfrom 1"),
+            bad("call"),
+            bad("call read"),
+            bad("call read -1"),
+            bad("call read 281474976710657"),
+            bad("call read 99999999999999999999"),
+            bad("call read 1 EAGAIN"),
+            bad("call read 1 EWHAT=1"),
+            bad("call read 1 EAGAIN=2"),
+            bad("call read 1 EAGAIN=1 EAGAIN=1"),
+            bad("call read 1 bytes=1 bytes=1"),
+            bad("unit request 0"),
+            bad("unit re1quest 4"),
+            bad("phase lunch read 1"),
+            bad("backend strace"),
+            bad("ring-unknown"),
+            bad("elapsed 4"),
+        ] {
+            assert_eq!(Run::read(&text), Err(error), "{}", &text[..text.len().min(2_000)]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_record_or_an_error(text in "(fulmar audit record 1\n)?(call|unit|lost|ring|[a-z ]*)[ -~\n]{0,200}") {
+            if let Ok(run) = Run::read(&text) {
+                prop_assert!(run.text().ends_with('\n'));
+                prop_assert_eq!(Run::read(&run.record()), Ok(run));
+            }
+        }
+
+        #[test]
+        fn any_counts_read_back(
+            calls in proptest::collection::btree_map("[a-z_0-9]{1,20}", (1..NUMBER_MAX, 1..4_096_i32, 0..NUMBER_MAX), 0..20),
+            lost in 0..NUMBER_MAX,
+        ) {
+            let mut run = run(1, &[]);
+            run.counts.lost = lost;
+            run.counts.calls = calls.into_iter().map(|(name, (count, errno, bytes))| {
+                (name, Tally { count, bytes, errors: [(errno, count)].into(), ..Tally::default() })
+            }).collect();
+            prop_assert_eq!(Run::read(&run.record()), Ok(run));
+        }
+    }
+}

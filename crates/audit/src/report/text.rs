@@ -1,0 +1,289 @@
+//! A run for people: the table, and what to do about it.
+
+use super::errno;
+use super::run::{Load, Run};
+use super::table::{Table, counted, field, grouped, share, unless_zero, wrapped};
+use super::waste::{Waste, wastes};
+use crate::counts::{Backend, Counts, Tally};
+
+impl Run {
+    /// For people: what was counted, by call, and what is wasted; it ends with a line feed.
+    pub fn text(&self) -> String {
+        let mut text = format!("{}\n", self.command);
+        if let Some(load) = &self.load {
+            text += &load.sentences();
+        }
+        text += &counter(&self.counts);
+        text.push('\n');
+        text += &self.calls();
+        text.push('\n');
+        text += &self.below();
+        if let Some(phases) = self.phases() {
+            text.push('\n');
+            text += &phases;
+        }
+        text += &self.advice();
+        text
+    }
+
+    fn calls(&self) -> String {
+        let per = self.unit.as_ref().map_or(String::new(), |unit| format!("per {}", unit.noun()));
+        let mut table = Table::new([
+            "system call",
+            &per,
+            "per 10,000",
+            "in total",
+            "EAGAIN",
+            "errors",
+            "bytes",
+        ]);
+        let mut all = Tally::default();
+        for (name, tally) in self.by_frequency() {
+            table.row(self.cells(name, tally));
+            all.add(tally);
+        }
+        table.row(self.cells("all", &all));
+        table.text()
+    }
+
+    fn cells(&self, name: &str, tally: &Tally) -> [String; 7] {
+        let eagain = tally.errors.get(&errno::EAGAIN).copied().unwrap_or(0);
+        let per = |scale: f64, decimals: usize| match &self.unit {
+            Some(unit) => format!("{:.decimals$}", unit.share(tally.count) * scale),
+            None => String::new(),
+        };
+        [
+            name.to_owned(),
+            per(1.0, 4),
+            per(10_000.0, 1),
+            grouped(tally.count),
+            unless_zero(eagain),
+            unless_zero(tally.failed() - eagain),
+            unless_zero(tally.bytes),
+        ]
+    }
+
+    /// What stands below the table, each on a line of its own.
+    fn below(&self) -> String {
+        let counts = &self.counts;
+        let each = self.unit.as_ref().map_or(String::new(), |unit| format!(" per {}", unit.noun()));
+        let amount = |count: u64| match &self.unit {
+            Some(unit) => share(unit.share(count)),
+            None => grouped(count),
+        };
+        let list = |parts: Vec<String>| parts.join(", ");
+        let groups = self.groups().into_iter().map(|(g, n)| format!("{} {}", g.name(), amount(n)));
+        let mut text = field("by group", &(list(groups.collect()) + &each));
+        let errors = list(errors(counts));
+        text += &field("errors", if errors.is_empty() { "none" } else { &errors });
+        if let Some(ring) = counts.ring.as_ref().filter(|ring| !ring.is_empty()) {
+            let each = ring.iter().map(|(name, t)| format!("{name} {}", amount(t.count)));
+            text += &field("io_uring", &list(each.collect()));
+        }
+        if !counts.ring_why.is_empty() {
+            text += &field("io_uring", &format!("not counted: {}", counts.ring_why));
+        }
+        if let Some(reads) = counts.clock_reads {
+            let said = format!("{}{each}, without a system call (vdso)", amount(reads));
+            text += &field("clock reads", &said);
+        }
+        if counts.lost > 0 {
+            let lost = counted(counts.lost, "event");
+            text += &field("lost", &format!("{lost}: the true counts are higher by so much"));
+        }
+        text
+    }
+
+    /// Calls by what the program was doing.
+    fn phases(&self) -> Option<String> {
+        let phases = self.counts.by_phase.as_ref()?;
+        let mut table = Table::new(["while", "all", "its calls"]);
+        let shown = |count: u64| match &self.unit {
+            Some(unit) => share(unit.share(count)),
+            None => grouped(count),
+        };
+        for (phase, calls) in phases {
+            let mut sorted: Vec<_> =
+                calls.iter().map(|(name, tally)| (name, tally.count)).collect();
+            sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+            let list: Vec<_> =
+                sorted.iter().map(|(n, count)| format!("{n} {}", shown(*count))).collect();
+            let all = sorted.iter().map(|(_, count)| count).sum();
+            table.row([phase.name().to_owned(), shown(all), list.join(", ")]);
+        }
+        Some(table.text())
+    }
+
+    /// What is wasted, and what to do instead.
+    fn advice(&self) -> String {
+        let found = wastes(self);
+        if found.is_empty() {
+            return String::new();
+        }
+        let mut text = "\n  could be saved\n".to_owned();
+        for waste in found {
+            text += &self.saved(waste);
+        }
+        text
+    }
+
+    fn saved(&self, waste: Waste) -> String {
+        let amount = match &self.unit {
+            Some(unit) => format!("{} per {}", share(unit.share(waste.count)), unit.noun()),
+            None => grouped(waste.count),
+        };
+        let doubt = if waste.exact { "" } else { ", going by the number of calls" };
+        let mut text = format!("  {:<18}{amount}{doubt}\n", waste.class.name());
+        for line in wrapped(waste.class.advice(), ADVICE_WIDTH) {
+            text += &format!("    {line}\n");
+        }
+        text
+    }
+}
+
+impl Load {
+    fn sentences(&self) -> String {
+        let Self { url, connections, requests, errors, refused, warm_up } = self;
+        let mut text = format!(
+            "{} answered over {}, {} before to warm up: {url}\n",
+            counted(*requests, "request"),
+            counted((*connections).into(), "connection"),
+            grouped(*warm_up),
+        );
+        let errors: Vec<_> =
+            errors.iter().map(|(kind, n)| format!("{kind}: {}", grouped(*n))).collect();
+        if !errors.is_empty() {
+            text += &format!("errors of the load: {}\n", errors.join(", "));
+        }
+        if *refused > 0 {
+            text += &format!(
+                "{} said that it failed (status 400 and above)\n",
+                counted(*refused, "answer")
+            );
+        }
+        text
+    }
+}
+
+fn counter(counts: &Counts) -> String {
+    let how = match counts.backend {
+        Backend::Ebpf => "in the kernel (ebpf)",
+        Backend::Ptrace => "by tracing (ptrace)",
+    };
+    let (processes, threads) = (counts.processes, counts.threads);
+    let processes = if processes == 1 {
+        "1 process".into()
+    } else {
+        format!("{} processes", grouped(processes))
+    };
+    let threads = counted(threads, "thread");
+    let took = match counts.elapsed.as_secs_f64() {
+        seconds if seconds > 0.0 => format!(", {seconds:.1} s"),
+        _ => String::new(),
+    };
+    format!("counted {how}: {processes}, {threads}{took}\n")
+}
+
+/// `recvfrom EAGAIN 12`, by call.
+fn errors(counts: &Counts) -> Vec<String> {
+    let each = counts.calls.iter().flat_map(|(name, tally)| {
+        tally
+            .errors
+            .iter()
+            .map(move |(errno, n)| format!("{name} {} {}", errno::name(*errno), grouped(*n)))
+    });
+    each.collect()
+}
+
+const ADVICE_WIDTH: usize = 92;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counts::Phase;
+    use crate::report::run::tests::{fail, run};
+
+    #[test]
+    fn the_report_for_people() {
+        let mut run = run(10_000, &[("recvfrom", 20_000), ("accept4", 66), ("epoll_wait", 1_893)]);
+        let counts = &mut run.counts;
+        fail(counts, "recvfrom", libc::EAGAIN, 10_000);
+        fail(counts, "recvfrom", libc::ECONNRESET, 1);
+        fail(counts, "accept4", libc::EAGAIN, 2);
+        counts.calls.get_mut("recvfrom").unwrap().bytes = 410_000;
+        (counts.processes, counts.threads) = (1, 2);
+        counts.clock_reads = Some(1_893);
+        counts.lost = 1;
+        counts.elapsed = std::time::Duration::from_millis(1_230);
+        counts.ring = Some([("send".to_owned(), Tally { count: 3, ..Tally::default() })].into());
+        run.load = Some(Load {
+            url: "http://127.0.0.1:80/".into(),
+            connections: 64,
+            requests: 10_000,
+            errors: vec![("timeout".into(), 1_000)],
+            refused: 1,
+            warm_up: 1_000,
+        });
+        assert_eq!(
+            run.text(),
+            "\
+server --port 1
+10,000 requests answered over 64 connections, 1,000 before to warm up: http://127.0.0.1:80/
+errors of the load: timeout: 1,000
+1 answer said that it failed (status 400 and above)
+counted in the kernel (ebpf): 1 process, 2 threads, 1.2 s
+
+  system call     per request  per 10,000  in total    EAGAIN    errors     bytes
+  recvfrom             2.0000     20000.0    20,000    10,000         1   410,000
+  epoll_wait           0.1893      1893.0     1,893
+  accept4              0.0066        66.0        66         2
+  all                  2.1959     21959.0    21,959    10,002         1   410,000
+
+  by group        wait 0.1893, accept 0.0066, receive 2.0000 per request
+  errors          accept4 EAGAIN 2, recvfrom EAGAIN 10,000, recvfrom ECONNRESET 1
+  io_uring        send 0.0003
+  clock reads     0.1893 per request, without a system call (vdso)
+  lost            1 event: the true counts are higher by so much
+
+  could be saved
+  eagain-reads      1.0000 per request
+    Reads that found nothing. Read when an event told of something, and stop at a read that did
+    not fill its buffer: the socket is empty.
+"
+        );
+    }
+
+    #[test]
+    fn without_a_unit_there_are_totals_only() {
+        let mut run = run(1, &[("read", 3_000), ("epoll_ctl", 40)]);
+        run.unit = None;
+        run.counts.backend = Backend::Ptrace;
+        run.counts.ring_why = "the kernel does not tell".into();
+        let tally = run.counts.calls["read"].clone();
+        run.counts.by_phase = Some([(Phase::Body, [("read".to_owned(), tally)].into())].into());
+        assert_eq!(
+            run.text(),
+            "\
+server --port 1
+counted by tracing (ptrace): 0 processes, 0 threads
+
+  system call     in total
+  read               3,000
+  epoll_ctl             40
+  all                3,040
+
+  by group        watch 40, receive 3,000
+  errors          none
+  io_uring        not counted: the kernel does not tell
+
+  while                all   its calls
+  body               3,000  read 3,000
+
+  could be saved
+  watch-churn       40, going by the number of calls
+    epoll_ctl beyond one for each connection. Register once, for reading, and wait for room to
+    write only after EAGAIN; close(2) removes a registration by itself.
+"
+        );
+    }
+}

@@ -1,0 +1,156 @@
+//! The counter that takes no privileges: `ptrace(2)`, two stops for each call.
+//!
+//! `seccomp(2)` would not make it cheaper: it can leave calls out, and all are wanted, with their
+//! results. What is traced belongs to the thread that traces, so that is one of our own.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use fulmar_sys as sys;
+
+use crate::counter::{End, Stopper};
+use crate::counts::{Backend, Counts, Tally};
+use crate::error::AuditError;
+use crate::tracing::{self, Tracing};
+use crate::watch::locked;
+use crate::{kinds, names};
+
+/// Processes that a thread of ours traces, until they end or this process does.
+pub(crate) struct Tracer {
+    book: Arc<Mutex<Book>>,
+    /// Readable once the end is in the book.
+    ended: Arc<sys::Wakeup>,
+    stop: Arc<sys::Wakeup>,
+}
+
+/// What the tracing thread writes, and others read.
+#[derive(Default)]
+pub(crate) struct Book {
+    calls: HashMap<u32, Entry>,
+    pub(crate) lost: u64,
+    pub(crate) threads: u64,
+    pub(crate) processes: u64,
+    /// There is nothing left to trace, or no tracing any more.
+    pub(crate) end: Option<Result<End, io::ErrorKind>>,
+}
+
+#[derive(Default)]
+struct Entry {
+    count: u64,
+    bytes: u64,
+    errors: HashMap<i32, u64>,
+    kinds: HashMap<u32, u64>,
+}
+
+impl Tracer {
+    /// Starts the command, traced; its process number.
+    pub(crate) fn start(mut command: Command) -> Result<(Self, u32), AuditError> {
+        Self::begin(move |book| tracing::start(&mut command, book))
+    }
+
+    /// Traces a running process and its descendants.
+    pub(crate) fn join(pid: u32) -> Result<Self, AuditError> {
+        Self::begin(move |book| tracing::join(pid, book)).map(|(tracer, _)| tracer)
+    }
+
+    fn begin(
+        begin: impl FnOnce(Arc<Mutex<Book>>) -> Result<Tracing, AuditError> + Send + 'static,
+    ) -> Result<(Self, u32), AuditError> {
+        let wakeup = || sys::Wakeup::new().map(Arc::new).map_err(AuditError::Wait);
+        let (book, ended, stop) = (Arc::default(), wakeup()?, wakeup()?);
+        let tracer = Self { book, ended, stop };
+        let (book, ended) = (Arc::clone(&tracer.book), Arc::clone(&tracer.ended));
+        let (tell, begun) = mpsc::channel();
+        let body = move || match begin(book) {
+            Ok(mut tracing) => {
+                let _ = tell.send(Ok(tracing.subject())); // who waits for it is there
+                tracing.run(&ended);
+            }
+            Err(e) => {
+                let _ = tell.send(Err(e));
+            }
+        };
+        let thread = thread::Builder::new().name("tracer".into());
+        thread.spawn(body).map_err(AuditError::Thread)?;
+        let pid = begun.recv().map_err(|e| AuditError::Thread(io::Error::other(e)))??;
+        Ok((tracer, pid))
+    }
+
+    pub(crate) fn snapshot(&self) -> Counts {
+        let book = locked(&self.book);
+        let mut counts = Counts::none(Backend::Ptrace);
+        counts.ring_why = "tracing does not see them".to_owned();
+        counts.calls = book.calls.iter().map(|(number, entry)| entry.tally(*number)).collect();
+        counts.lost = book.lost;
+        counts.threads = book.threads;
+        counts.processes = book.processes;
+        counts
+    }
+
+    pub(crate) fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.stop))
+    }
+
+    /// As [`Counter::wait`](crate::Counter::wait).
+    pub(crate) fn wait(&self, timeout: Option<Duration>) -> Result<Option<End>, AuditError> {
+        let until = timeout.map(|timeout| sys::now() + timeout);
+        loop {
+            if let Some(end) = locked(&self.book).end {
+                return end.map(Some).map_err(|kind| AuditError::Wait(kind.into()));
+            }
+            let left = until.map(|until| until.saturating_duration_since(sys::now()));
+            let mut entries = [self.stop.as_fd(), self.ended.as_fd()].map(sys::PollEntry::reading);
+            match sys::poll(&mut entries, left) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(AuditError::Wait(e)),
+                Ok(()) => {}
+            }
+            if entries[0].events().is_readable() {
+                self.stop.drain().map_err(AuditError::Wait)?;
+                return Ok(Some(End::Stopped));
+            }
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+impl Book {
+    /// A call returned.
+    pub(crate) fn enter(&mut self, number: u32, arguments: &[u64; 6], result: i64) {
+        let entry = self.calls.entry(number).or_default();
+        entry.count += 1;
+        if let Some(kind) = kinds::kind(number, arguments) {
+            *entry.kinds.entry(kind).or_default() += 1;
+        }
+        match result {
+            ..0 if names::is_signal_return(number) => {}
+            ERROR_MIN..0 => {
+                let errno = i32::try_from(-result).expect("up to 4095");
+                *entry.errors.entry(errno).or_default() += 1;
+            }
+            _ => entry.bytes = entry.bytes.wrapping_add(result.unsigned_abs()),
+        }
+    }
+}
+
+impl Entry {
+    fn tally(&self, number: u32) -> (String, Tally) {
+        let name = names::call(number);
+        let bytes = if names::moves_bytes(&name) { self.bytes } else { 0 };
+        let errors = self.errors.iter().map(|(errno, count)| (*errno, *count)).collect();
+        let kind = |(kind, count): (&u32, &u64)| (kinds::name(number, *kind), *count);
+        let kinds = self.kinds.iter().map(kind).collect();
+        (name, Tally { count: self.count, errors, bytes, kinds })
+    }
+}
+
+/// Results from here to -1 are errors (`syscalls(2)`); other negative ones are addresses.
+const ERROR_MIN: i64 = -4095;

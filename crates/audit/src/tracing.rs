@@ -1,0 +1,246 @@
+//! The thread that traces: who stops, why, and how it goes on (`ptrace(2)`).
+//!
+//! ```text
+//! seize ─▶ Paused ─▶ Call (enter) ─▶ Call (return: counted) ─▶ Call (enter) ─▶ … ─▶ Exited
+//!                      └─▶ MadeThread, MadeProcess: the new one begins with Paused
+//!                      └─▶ Executed
+//! ```
+//!
+//! Between these, signals are passed on, and who is stopped by one stays so until it is continued.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+use std::sync::{Arc, Mutex};
+
+use fulmar_sys as sys;
+use sys::{CallStop, Traced, TracedState};
+
+use crate::counter::End;
+use crate::error::AuditError;
+use crate::names;
+use crate::tracer::Book;
+use crate::watch::{children, locked, unstartable, unwatchable};
+
+/// What one thread traces.
+pub(crate) struct Tracing {
+    subject: Subject,
+    threads: HashMap<u32, Thread>,
+    book: Arc<Mutex<Book>>,
+}
+
+/// With whom it began.
+enum Subject {
+    /// A child of ours; how it ended.
+    Command { pid: u32, status: Option<ExitStatus> },
+    /// Somebody else's process.
+    Joined { pid: u32 },
+}
+
+/// What a traced thread is doing.
+#[derive(Clone, Copy)]
+enum Thread {
+    /// Its own business.
+    Runs,
+    /// A system call: its number and its arguments.
+    Calls(u32, [u64; 6]),
+    /// A call whose number means something else (a 32-bit program's).
+    CallsForeign,
+}
+
+/// Starts a program and traces it from its first instruction; the `execve` that brought it there
+/// has returned by then and is entered.
+///
+/// A program that asks to be traced is not seized, and stops mean less to it. So it is let go at
+/// its first instruction, to stop as by a signal, seized, and continued.
+pub(crate) fn start(command: &mut Command, book: Arc<Mutex<Book>>) -> Result<Tracing, AuditError> {
+    let pid = sys::spawn_traced(command).map_err(|cause| unstartable(command, cause))?.id();
+    let prepare = || {
+        await_stop(|state| matches!(state, TracedState::Signal(_)))?;
+        sys::release_thread(pid, sys::signals::SIGSTOP)?;
+        sys::seize(pid)?;
+        await_stop(|state| matches!(state, TracedState::Stopped(_)))?;
+        let target = sys::Target::process(pid).ok_or(io::ErrorKind::NotFound)?;
+        sys::send_signal(target, sys::signals::SIGCONT)?;
+        sys::resume(pid, 0)
+    };
+    prepare().map_err(|cause| AuditError::Process { pid, cause })?;
+    locked(&book).enter(names::execve(), &[0; 6], 0);
+    let mut tracing = Tracing::new(Subject::Command { pid, status: None }, book);
+    tracing.meet(pid);
+    locked(&tracing.book).processes += 1;
+    Ok(tracing)
+}
+
+/// Traces the threads of a running process, and of its descendants.
+pub(crate) fn join(pid: u32, book: Arc<Mutex<Book>>) -> Result<Tracing, AuditError> {
+    let mut tracing = Tracing::new(Subject::Joined { pid }, book);
+    let mut found = vec![pid];
+    while let Some(process) = found.pop() {
+        if tracing.seize(process).map_err(|cause| unwatchable(process, cause))? {
+            locked(&tracing.book).processes += 1;
+        }
+        found.extend(children(process));
+    }
+    match tracing.threads.is_empty() {
+        true => Err(AuditError::Gone { pid }),
+        false => Ok(tracing),
+    }
+}
+
+impl Tracing {
+    fn new(subject: Subject, book: Arc<Mutex<Book>>) -> Self {
+        Self { subject, threads: HashMap::new(), book }
+    }
+
+    /// The process that tracing began with.
+    pub(crate) fn subject(&self) -> u32 {
+        match self.subject {
+            Subject::Command { pid, .. } | Subject::Joined { pid } => pid,
+        }
+    }
+
+    /// Until nobody is left. `ended` is woken once the end is in the book.
+    pub(crate) fn run(&mut self, ended: &sys::Wakeup) {
+        let end = loop {
+            match sys::wait_traced() {
+                Ok(Some(traced)) => self.go_on(traced, ended),
+                Ok(None) => break Ok(self.end()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => break Err(e.kind()),
+            }
+        };
+        self.tell(end, ended);
+    }
+
+    /// Seizes all threads of a process, also those that it makes meanwhile. False if it is gone.
+    fn seize(&mut self, process: u32) -> io::Result<bool> {
+        let mut any = false;
+        loop {
+            let threads = threads(process);
+            let new: Vec<_> =
+                threads.into_iter().filter(|thread| !self.threads.contains_key(thread)).collect();
+            if new.is_empty() {
+                return Ok(any);
+            }
+            for thread in new {
+                match sys::seize(thread).and_then(|()| sys::interrupt_thread(thread)) {
+                    Err(e) if e.raw_os_error() == Some(sys::errno::ESRCH) => {}
+                    // Made by one that we had seized, and so traced already.
+                    Err(e) if e.raw_os_error() == Some(sys::errno::EPERM) && any => {}
+                    Err(e) => return Err(e),
+                    Ok(()) => any = true,
+                }
+                self.meet(thread);
+            }
+        }
+    }
+
+    /// A thread is known from now on, if it was not.
+    fn meet(&mut self, thread: u32) {
+        if self.threads.insert(thread, Thread::Runs).is_none() {
+            locked(&self.book).threads += 1;
+        }
+    }
+
+    fn go_on(&mut self, traced: Traced, ended: &sys::Wakeup) {
+        let Traced { thread, state } = traced;
+        let going = match state {
+            TracedState::Exited(status) => return self.leave(thread, status << 8, ended),
+            TracedState::Killed(signal) => return self.leave(thread, signal, ended),
+            TracedState::Call => self.call(thread).and_then(|()| sys::resume(thread, 0)),
+            TracedState::Executed => self.execute(thread).and_then(|()| sys::resume(thread, 0)),
+            TracedState::MadeProcess => {
+                locked(&self.book).processes += 1;
+                sys::resume(thread, 0)
+            }
+            TracedState::Stopped(_) => sys::leave_stopped(thread),
+            TracedState::Signal(signal) => sys::resume(thread, signal),
+            TracedState::Paused => {
+                if !self.threads.contains_key(&thread) {
+                    self.meet(thread);
+                }
+                sys::resume(thread, 0)
+            }
+            TracedState::MadeThread => sys::resume(thread, 0),
+        };
+        // Whoever was killed while it stood is heard of once more.
+        if going.is_err_and(|e| e.raw_os_error() != Some(sys::errno::ESRCH)) {
+            locked(&self.book).lost += 1;
+        }
+    }
+
+    fn call(&mut self, thread: u32) -> io::Result<()> {
+        let doing = self.threads.entry(thread).or_insert(Thread::Runs);
+        match sys::call_stop(thread)? {
+            Some(CallStop::Enter { number, arguments, native: true }) => {
+                *doing = Thread::Calls(u32::try_from(number).unwrap_or(u32::MAX), arguments);
+            }
+            Some(CallStop::Enter { native: false, .. }) => *doing = Thread::CallsForeign,
+            Some(CallStop::Return { result }) => {
+                match doing {
+                    Thread::Calls(number, arguments) => {
+                        locked(&self.book).enter(*number, arguments, result);
+                    }
+                    Thread::CallsForeign | Thread::Runs => locked(&self.book).lost += 1,
+                }
+                *doing = Thread::Runs;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Of several threads, the one that becomes another program takes the number of the first.
+    fn execute(&mut self, thread: u32) -> io::Result<()> {
+        let former = sys::event_thread(thread)?;
+        if let Some(doing) = self.threads.remove(&former) {
+            self.threads.insert(thread, doing);
+        }
+        Ok(())
+    }
+
+    /// A thread is gone; if it was the last of its process, with this status, as `wait(2)` has it.
+    fn leave(&mut self, thread: u32, status: i32, ended: &sys::Wakeup) {
+        self.threads.remove(&thread);
+        match &mut self.subject {
+            Subject::Command { pid, status: of_command } if *pid == thread => {
+                *of_command = Some(ExitStatus::from_raw(status));
+            }
+            Subject::Joined { pid } if *pid == thread => self.tell(Ok(End::Gone), ended),
+            _ => {}
+        }
+    }
+
+    fn end(&self) -> End {
+        match self.subject {
+            Subject::Command { status: Some(status), .. } => End::Ended(status),
+            _ => End::Gone,
+        }
+    }
+
+    fn tell(&self, end: Result<End, io::ErrorKind>, ended: &sys::Wakeup) {
+        locked(&self.book).end.get_or_insert(end);
+        let _ = ended.wake(); // it is readable, or can be no more so
+    }
+}
+
+/// Waits for the only thread that is traced yet.
+fn await_stop(is_it: impl Fn(TracedState) -> bool) -> io::Result<()> {
+    loop {
+        match sys::wait_traced()? {
+            Some(traced) if is_it(traced.state) => return Ok(()),
+            Some(Traced { state: TracedState::Exited(_) | TracedState::Killed(_), .. }) | None => {
+                return Err(io::Error::from_raw_os_error(sys::errno::ESRCH));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn threads(process: u32) -> Vec<u32> {
+    let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}

@@ -1,0 +1,193 @@
+//! Watched processes with the counter in the kernel: who is planted, and when all have ended.
+//!
+//! The kernel follows threads and children by itself. Here is only waited: for the process itself,
+//! and then for those whom it left behind, which are adopted by then (`PR_SET_CHILD_SUBREAPER`).
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Command, ExitStatus};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fulmar_sys as sys;
+
+use crate::counter::{End, Stopper};
+use crate::counts::Counts;
+use crate::error::AuditError;
+use crate::kernel::{Kernel, Seed};
+
+/// Processes that the kernel watches for us.
+pub(crate) struct Watch {
+    kernel: Mutex<Kernel>,
+    subject: Mutex<Subject>,
+    stop: Arc<sys::Wakeup>,
+}
+
+/// Whom we wait for.
+enum Subject {
+    /// A child of ours.
+    Command { pid: u32, process: OwnedFd },
+    /// It has ended, and so will those whom it left behind.
+    Orphans { status: ExitStatus },
+    /// Somebody else's process.
+    Joined { process: OwnedFd },
+}
+
+impl Watch {
+    /// Starts the command under the eyes of the kernel; its process number.
+    pub(crate) fn start(
+        mut kernel: Kernel,
+        command: &mut Command,
+    ) -> Result<(Self, u32), AuditError> {
+        let parent = Seed::Parent(sys::thread_number().map_err(AuditError::Wait)?);
+        kernel.plant(parent)?;
+        let child = command.spawn();
+        kernel.lift(parent)?;
+        let child = child.map_err(|cause| unstartable(command, cause))?;
+        let pid = child.id(); // not reaped before we do it, so the number stays its own
+        let process = sys::open_process(pid).map_err(AuditError::Wait)?;
+        Ok((Self::new(kernel, Subject::Command { pid, process })?, pid))
+    }
+
+    /// Watches a running process and its descendants.
+    pub(crate) fn join(mut kernel: Kernel, pid: u32) -> Result<Self, AuditError> {
+        let process = sys::open_process(pid).map_err(|cause| unwatchable(pid, cause))?;
+        // The process first: a child that it makes meanwhile is followed by the kernel.
+        let mut found = vec![pid];
+        while let Some(pid) = found.pop() {
+            kernel.plant(Seed::Process(pid))?;
+            found.extend(children(pid));
+        }
+        Self::new(kernel, Subject::Joined { process })
+    }
+
+    fn new(kernel: Kernel, subject: Subject) -> Result<Self, AuditError> {
+        let stop = sys::Wakeup::new().map_err(AuditError::Wait)?;
+        Ok(Self { kernel: kernel.into(), subject: subject.into(), stop: stop.into() })
+    }
+
+    pub(crate) fn snapshot(&self) -> Result<Counts, AuditError> {
+        locked(&self.kernel).snapshot()
+    }
+
+    pub(crate) fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.stop))
+    }
+
+    /// As [`Counter::wait`](crate::Counter::wait).
+    pub(crate) fn wait(&self, timeout: Option<Duration>) -> Result<Option<End>, AuditError> {
+        let until = timeout.map(|timeout| sys::now() + timeout);
+        loop {
+            let processes = match &*locked(&self.subject) {
+                Subject::Command { process, .. } | Subject::Joined { process } => {
+                    vec![process.try_clone().map_err(AuditError::Wait)?]
+                }
+                Subject::Orphans { status } => {
+                    if !locked(&self.kernel).has_tasks()? {
+                        return Ok(Some(End::Ended(*status)));
+                    }
+                    orphans().map_err(AuditError::Wait)?
+                }
+            };
+            if self.is_stopped(&processes, until)? {
+                return Ok(Some(End::Stopped));
+            }
+            if let Some(end) = self.look()? {
+                return Ok(Some(end));
+            }
+            if until.is_some_and(|until| sys::now() >= until) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits until one of the processes ends or the time has come; true if somebody stopped us.
+    fn is_stopped(
+        &self,
+        processes: &[OwnedFd],
+        until: Option<Instant>,
+    ) -> Result<bool, AuditError> {
+        let mut left = until.map(|until| until.saturating_duration_since(sys::now()));
+        if processes.is_empty() {
+            left = Some(left.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN)));
+        }
+        let watched = processes.iter().map(AsFd::as_fd);
+        let all = std::iter::once(self.stop.as_fd()).chain(watched);
+        let mut entries: Vec<_> = all.map(sys::PollEntry::reading).collect();
+        match sys::poll(&mut entries, left) {
+            Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(AuditError::Wait(e)),
+            _ => {}
+        }
+        let stopped = entries[0].events().is_readable();
+        if stopped {
+            self.stop.drain().map_err(AuditError::Wait)?;
+        }
+        Ok(stopped)
+    }
+
+    /// What has ended by now.
+    fn look(&self) -> Result<Option<End>, AuditError> {
+        let mut subject = locked(&self.subject);
+        match &*subject {
+            Subject::Command { pid, .. } => {
+                if let Some(status) = sys::reap(*pid).map_err(AuditError::Wait)? {
+                    *subject = Subject::Orphans { status };
+                }
+            }
+            Subject::Orphans { .. } => {}
+            Subject::Joined { process } => {
+                let mut entry = [sys::PollEntry::reading(process.as_fd())];
+                sys::poll_now(&mut entry).map_err(AuditError::Wait)?;
+                return Ok(entry[0].events().is_readable().then_some(End::Gone));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Children of ours by now, of which those that have ended are reaped. They stay ours until then,
+/// so their numbers do.
+fn orphans() -> io::Result<Vec<OwnedFd>> {
+    let mut living = Vec::new();
+    for pid in children(std::process::id()) {
+        match sys::reap(pid) {
+            Ok(None) => living.push(sys::open_process(pid)?),
+            Ok(Some(_)) => {}
+            Err(e) if e.raw_os_error() == Some(sys::errno::ECHILD) => {} // another thread was faster
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(living)
+}
+
+pub(crate) fn unstartable(command: &Command, cause: io::Error) -> AuditError {
+    let program = command.get_program().to_string_lossy().into_owned();
+    AuditError::Command { program, cause }
+}
+
+pub(crate) fn unwatchable(pid: u32, cause: io::Error) -> AuditError {
+    match cause.raw_os_error() {
+        Some(sys::errno::ESRCH) => AuditError::Gone { pid },
+        _ => AuditError::Process { pid, cause },
+    }
+}
+
+/// The children of a process, by `/proc`; none if it is gone.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let numbers = |list: String| -> Vec<u32> {
+        list.split_whitespace().filter_map(|number| number.parse().ok()).collect()
+    };
+    lists.flat_map(numbers).collect()
+}
+
+/// A panic of another thread leaves counts as they are.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How soon is looked again for tasks that nobody tells us of: another process has adopted them.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);

@@ -1,0 +1,195 @@
+//! Puts a program through what is to be counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fulmar_audit::Counts;
+use fulmar_audit::report::{Load, Run, Unit};
+use fulmar_load::{Options, Report, Until};
+use fulmar_sys as sys;
+
+use super::arguments::{Asked, Subject, Who};
+use super::door::Door;
+use super::program::Program;
+use crate::load::traffic;
+use crate::output::{Failure, complain};
+use crate::signals;
+
+/// Rings when somebody wants us to end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bell(Arc<AtomicBool>);
+
+impl Bell {
+    /// Rings from now on at SIGINT and SIGTERM.
+    pub(crate) fn hang() -> Result<Self, Failure> {
+        let bell = Self::default();
+        let rope = Arc::clone(&bell.0);
+        signals::watch(move |_| rope.store(true, Ordering::Release))
+            .map_err(|error| Failure::new("cannot wait for signals", error))?;
+        Ok(bell)
+    }
+
+    /// True once it has rung.
+    pub(crate) fn has_rung(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Starts a program, counts, and ends it.
+pub(crate) fn run(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Run, Failure> {
+    let (command, counts, load) = match &subject.load {
+        Some(options) => under_load(subject, options, asked, bell)?,
+        None => by_itself(subject, asked, bell)?,
+    };
+    let requests = load.as_ref().map(|load| load.requests);
+    let unit = asked.per.map(|per| Unit::of(per, &counts, requests)).transpose();
+    let unit = unit.map_err(|error| Failure::new(&command, error))?;
+    Ok(Run { command, unit, counts, load })
+}
+
+type Counted = (String, Counts, Option<Load>);
+
+/// All that it does until it ends, or the time has come.
+fn by_itself(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Counted, Failure> {
+    let mut program = Program::new(&subject.who, asked.method)?;
+    let end = asked.at_most.map(|at_most| sys::now() + at_most);
+    while !program.wait(TICK)? {
+        if bell.has_rung() || end.is_some_and(|end| sys::now() >= end) {
+            break;
+        }
+    }
+    let counts = program.snapshot()?;
+    let (command, status) = (program.command.clone(), program.status());
+    program.stop()?;
+    match status.filter(|status| !status.success() && !bell.has_rung()) {
+        Some(status) => Err(Failure::new(command, format!("it failed: {status}"))),
+        None => Ok((command, counts, None)),
+    }
+}
+
+/// What a load makes it do, from a quiet moment to the next.
+fn under_load(
+    subject: &Subject,
+    options: &Options,
+    asked: &Asked,
+    bell: &Bell,
+) -> Result<Counted, Failure> {
+    let doors = Door::all(options)?;
+    let starts = matches!(subject.who, Who::Command(_));
+    if let Some(door) = doors.iter().find(|door| starts && door.is_open()) {
+        let why =
+            "somebody listens there already, and would have the load: end it, or use another port";
+        return Err(Failure::new(door, why));
+    }
+    let mut program = Program::new(&subject.who, asked.method)?;
+    listens(&mut program, &doors, asked, bell)?;
+    let mut options = options.clone();
+    traffic::fit(&mut options, false)?; // not before: the program would inherit the limit
+    let warm_up = warm_up(&mut program, &options, asked.warm_up, bell)?;
+    let before = program.settled()?;
+    let report = load(&mut program, &options, None, bell)?;
+    let counts = program.settled()?.minus(&before);
+    if report.requests == 0 && !bell.has_rung() {
+        let why = "no request was answered";
+        return Err(Failure::new(&program.command, why));
+    }
+    let command = program.command.clone();
+    program.stop()?;
+    Ok((command, counts, Some(brought(&report, warm_up))))
+}
+
+/// Waits until it listens everywhere.
+fn listens(
+    program: &mut Program,
+    doors: &[Door],
+    asked: &Asked,
+    bell: &Bell,
+) -> Result<(), Failure> {
+    let deadline = sys::now() + asked.start_timeout;
+    for door in doors {
+        while !door.is_open() {
+            let command = &program.command;
+            let why = match program.ending() {
+                Some(how) => format!("it ended before it listened on {door}: {how}"),
+                None if bell.has_rung() => format!("interrupted before it listened on {door}"),
+                None if sys::now() >= deadline => {
+                    let waited = asked.start_timeout.as_secs_f64();
+                    format!("it does not listen on {door} within {waited} s (--start-timeout)")
+                }
+                None => {
+                    program.wait(TICK)?;
+                    continue;
+                }
+            };
+            return Err(Failure::new(command, why));
+        }
+    }
+    Ok(())
+}
+
+/// So many requests that are in no count; how many were answered.
+fn warm_up(
+    program: &mut Program,
+    options: &Options,
+    requests: u64,
+    bell: &Bell,
+) -> Result<u64, Failure> {
+    if requests == 0 || bell.has_rung() {
+        return Ok(0);
+    }
+    let few = u32::try_from(requests).unwrap_or(u32::MAX).max(options.threads);
+    let options = Options {
+        until: Until::Requests(requests),
+        connections: options.connections.min(few),
+        ..options.clone()
+    };
+    Ok(load(program, &options, Some(WARM_UP_TIME_MAX), bell)?.requests)
+}
+
+/// Loads the program until the load is done, the time has come, or somebody wants us to end.
+fn load(
+    program: &mut Program,
+    options: &Options,
+    at_most: Option<Duration>,
+    bell: &Bell,
+) -> Result<Report, Failure> {
+    let said = |error: fulmar_load::LoadError| Failure::Message(error.to_string());
+    let running = fulmar_load::start(options).map_err(said)?;
+    let end = at_most.map(|at_most| sys::now() + at_most);
+    while !running.is_finished() {
+        let ended = program.wait(TICK)?;
+        if ended || bell.has_rung() || end.is_some_and(|end| sys::now() >= end) {
+            running.stopper().stop();
+            break;
+        }
+    }
+    let report = running.finish();
+    if let Some(how) = program.ending() {
+        let why = format!("it ended while it was under load: {how}");
+        return Err(Failure::new(&program.command, why));
+    }
+    let report = report.map_err(said)?;
+    if report.lost {
+        complain("the load was cut short: no connection stood, and none could be opened");
+    }
+    Ok(report)
+}
+
+fn brought(report: &Report, warm_up: u64) -> Load {
+    let errors = report.errors.iter().map(|(kind, count)| ((*kind).to_owned(), *count));
+    let refused = report.status.iter().filter(|(status, _)| **status >= 400);
+    Load {
+        url: report.url.clone(),
+        connections: report.connections.held,
+        requests: report.requests,
+        errors: errors.collect(),
+        refused: refused.map(|(_, count)| count).sum(),
+        warm_up,
+    }
+}
+
+/// Between two looks at what may have happened.
+const TICK: Duration = Duration::from_millis(10);
+/// A program that is slow is warm after this.
+const WARM_UP_TIME_MAX: Duration = Duration::from_secs(5);

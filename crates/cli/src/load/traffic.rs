@@ -1,0 +1,154 @@
+//! The options that shape a load: those of every tool that makes one.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use fulmar_load::tls::{ClientOptions, Identity, Roots, Verify};
+use fulmar_load::{Options, Sources, Until};
+
+use crate::output::{Failure, complain};
+use crate::{descriptors, durations, fields};
+
+/// What a load is like; where it goes is not among it.
+#[derive(Debug, Args)]
+pub(crate) struct Traffic {
+    /// Connections in all
+    #[arg(short, long, value_name = "N", default_value_t = 64)]
+    pub(crate) connections: u32,
+
+    /// How long: 10, 500ms, 2m
+    #[arg(short, long, value_name = "TIME", value_parser = durations::parse)]
+    pub(crate) duration: Option<Duration>,
+
+    /// How many requests, instead of how long
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
+    pub(crate) requests: Option<u64>,
+
+    /// Threads, which share the connections
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    pub(crate) threads: u32,
+
+    /// Requests per second in all, at planned times: an open loop, whose latency counts from the
+    /// planned time
+    #[arg(short = 'R', long, value_name = "N")]
+    pub(crate) rate: Option<u64>,
+
+    /// Requests outstanding on one connection
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    pub(crate) pipelining: u32,
+
+    /// The method
+    #[arg(short, long, value_name = "METHOD", default_value = "GET")]
+    pub(crate) method: String,
+
+    /// A header field, `Name: value`; may be given several times
+    #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = fields::parse)]
+    pub(crate) headers: Vec<(String, String)>,
+
+    /// The body of every request; `@FILE` reads it from a file
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) body: Option<String>,
+
+    /// A new connection for every request
+    #[arg(long)]
+    pub(crate) reconnect: bool,
+
+    /// Source addresses: 127.0.0.2-127.0.0.9, 10.1.0.0/24, or several with commas. Each has its
+    /// own 28,000 ports towards a server
+    #[arg(long, value_name = "ADDR-RANGE")]
+    pub(crate) bind: Option<Sources>,
+
+    /// Do not check the server's certificate
+    #[arg(short = 'k', long)]
+    pub(crate) insecure: bool,
+
+    /// Trust the authorities in FILE (PEM), and nobody else
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cacert: Option<PathBuf>,
+
+    /// The name asked for in TLS, and looked for in the certificate, instead of the URL's host
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sni: Option<String>,
+
+    /// A client certificate (PEM), for servers that ask for one
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
+
+    /// Connect to this Unix socket, whatever the URL's host
+    #[arg(long, value_name = "PATH", conflicts_with = "bind")]
+    pub(crate) unix_socket: Option<PathBuf>,
+
+    /// For a connection to stand, a handshake to be complete, and for an answer to be complete
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = durations::parse)]
+    pub(crate) timeout: Duration,
+}
+
+impl Traffic {
+    /// The load on these URLs. Without a number of requests or a time it ends as `usual` says.
+    pub(crate) fn options(&self, urls: &[String], usual: Until) -> Result<Options, Failure> {
+        let body = match self.body.as_deref().map(|text| (text, text.strip_prefix('@'))) {
+            None => Vec::new(),
+            Some((_, Some(path))) => std::fs::read(path).map_err(|e| Failure::new(path, e))?,
+            Some((text, None)) => text.as_bytes().to_vec(),
+        };
+        let until = match (self.requests, self.duration) {
+            (Some(requests), _) => Until::Requests(requests),
+            (None, Some(duration)) => Until::Elapsed(duration),
+            (None, None) => usual,
+        };
+        Ok(Options {
+            urls: urls.to_vec(),
+            connections: self.connections,
+            until,
+            threads: self.threads,
+            rate: self.rate,
+            depth: self.pipelining,
+            method: self.method.clone(),
+            headers: self.headers.clone(),
+            body,
+            reconnect: self.reconnect,
+            bind: self.bind.clone().unwrap_or_default(),
+            tls: self.tls(),
+            unix_socket: self.unix_socket.clone(),
+            timeout: self.timeout,
+            ..Options::default()
+        })
+    }
+
+    fn tls(&self) -> ClientOptions {
+        let identity = self.cert.clone().zip(self.key.clone());
+        ClientOptions {
+            roots: self.cacert.clone().map_or(Roots::Platform, |file| Roots::Files(vec![file])),
+            verify: if self.insecure { Verify::Nothing } else { Verify::Full },
+            server_name: self.sni.clone(),
+            identity: identity.map(|(cert, key)| Identity::files(cert, key)),
+            ..Options::default().tls
+        }
+    }
+}
+
+/// As many connections as there are descriptors; an embedded server needs one for each too.
+pub(crate) fn fit(options: &mut Options, embedded: bool) -> Result<(), Failure> {
+    let mut budget = descriptors::for_connections()?;
+    if embedded {
+        budget.connections /= 2;
+    }
+    let wanted = usize::try_from(options.connections).unwrap_or(usize::MAX);
+    if budget.connections == 0 {
+        let limit = budget.limit;
+        let message = format!(
+            "{wanted} connections do not fit, nor does a single one: this process may open {limit} \
+             descriptors (ulimit -Hn)"
+        );
+        return Err(Failure::Message(message));
+    }
+    let (fits, message) = budget.fit(wanted);
+    message.iter().for_each(|message| complain(message));
+    options.connections = u32::try_from(fits).unwrap_or(u32::MAX);
+    Ok(())
+}
