@@ -8,6 +8,7 @@ mod durations;
 mod fields;
 mod get;
 mod load;
+mod loops;
 mod output;
 mod proxy;
 mod serve;

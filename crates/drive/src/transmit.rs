@@ -6,10 +6,12 @@ use std::time::Instant;
 
 use fulmar_engine::{Engine, SocketId};
 
-use crate::direct::{self, Op};
+use crate::executor::Op;
+use crate::passing::Passing;
 use crate::reactor::Reactor;
 use crate::selector::Selector;
 use crate::socket::{Birth, Known};
+use crate::steps::send_steps;
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Looks at the transmit of every socket on the list and sends it. Short ones are copied side
@@ -27,6 +29,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
         self.sending.clear();
         self.send_list(now);
+        self.send_passing(now);
     }
 
     /// Reads the next part of a file and sends what came of it, socket by socket: so the bytes are
@@ -62,26 +65,29 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         socket.nagle.handle_send(socket.fd.as_fd(), self.abilities.more);
         match transmit.as_inline() {
             Some(bytes) if bytes.len() <= COPY_SIZE_MAX => {
+                self.sends.push(Op::send(id, self.buffer.len(), bytes.len(), is_last));
                 self.buffer.extend_from_slice(bytes);
                 socket.leaving = true;
-                let mut op = Op::new(id, bytes.len());
-                op.is_last = is_last;
-                self.sends.push(op);
                 if self.sends.len() == LIST_LEN_MAX {
                     self.send_list(now);
                 }
             }
+            None if transmit.has_pipe() => {
+                socket.leaving = true;
+                self.passing.push(Passing::new(id));
+            }
             _ => {
                 let (fd, memory) = (socket.fd.as_fd(), &mut self.loaded);
-                let (wanted, result) =
-                    direct::send_steps(fd, transmit, self.abilities, memory, &mut self.throttle);
+                let steps = transmit.steps(self.abilities);
+                let (wanted, result) = send_steps(fd, steps, memory, &mut self.throttle);
                 self.sent(now, id, wanted, result);
             }
         }
     }
 
     fn send_list(&mut self, now: Instant) {
-        direct::send(&mut self.sends, &self.sockets, &self.buffer, &mut self.throttle);
+        let Self { executor, sends, sockets, buffer, throttle, .. } = self;
+        executor.send(sends, sockets, buffer, throttle);
         self.buffer.clear();
         for at in 0..self.sends.len() {
             let op = self.sends[at];
@@ -90,7 +96,13 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.sends.clear();
     }
 
-    fn sent(&mut self, now: Instant, id: SocketId, wanted: u64, result: io::Result<u64>) {
+    pub(crate) fn sent(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        wanted: u64,
+        result: io::Result<u64>,
+    ) {
         let Self { engine, selector, sockets, due, early, .. } = self;
         let Some(socket) = sockets.get_mut(id) else { return };
         socket.leaving = false;

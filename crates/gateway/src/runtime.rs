@@ -18,7 +18,9 @@ mod commands;
 mod world;
 
 mod certificates;
+mod errors;
 mod frontends;
+mod lists;
 mod servers;
 mod sessions;
 mod settings;
@@ -27,4 +29,5 @@ mod show;
 pub(crate) use certificates::Certificates;
 pub use engine::Runtime;
 pub(crate) use listen::{Consoles, listens};
+pub(crate) use servers::check_status;
 pub use world::World;

@@ -17,12 +17,15 @@ mod wakers;
 mod asks;
 mod engine;
 mod facts;
+mod following;
 mod gate;
 mod lead;
 mod passing;
 mod queues;
 mod relay;
+mod secured;
 mod shared;
+mod unborn;
 
 mod upstream;
 
@@ -31,11 +34,15 @@ mod tcp;
 
 mod journal;
 mod limit;
+mod malformed;
 mod orders;
+mod restore;
 mod services;
 
 pub use balancing::hasher;
-pub use checks::{CheckState, CheckStatus, Checks, Finding, LastCheck, Mailbox, Observation};
+pub use checks::{
+    CheckPlace, CheckState, CheckStatus, Checks, Finding, LastCheck, Mailbox, Observation,
+};
 pub use clock::Clock;
 pub use fulmar_engine::Stop;
 
@@ -45,7 +52,9 @@ pub use http::{Attempt, Explanation, Failure, GivenUp, Tried};
 pub use journal::{Journal, Severity};
 pub use limit::Limit;
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
+pub use malformed::{LastMalformed, Malformed};
 pub use orders::{Answer, Hearer, Order, Orders, PORTION, SessionView};
+pub use restore::Restored;
 pub use services::{Page, Services};
 pub use shared::BindId;
 pub use upstream::probes;

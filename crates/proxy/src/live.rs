@@ -6,15 +6,18 @@ use std::time::Instant;
 
 use fulmar_balance::{Group, Wants};
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
+use fulmar_proto::PipeCounts;
 use fulmar_rules::Sample;
 use fulmar_tls::{ClientTls, ConfigError};
 
 use crate::balancing;
-use crate::checks::{LastCheck, Mailbox};
+use crate::checks::{CheckPlace, LastCheck, Mailbox};
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::following::{self, Followers};
 use crate::gate::Wanting;
 use crate::limit::Limit;
+use crate::malformed::LastMalformed;
 use crate::orders::{Order, Orders};
 use crate::upstream::client_tls;
 use crate::wakers::Wakers;
@@ -38,6 +41,8 @@ pub struct Live {
     pub connections_per_second_max: Limit,
     /// `set rate-limit sessions global`.
     pub sessions_per_second_max: Limit,
+    /// One for each thread: the pipes that it has.
+    pub pipes: Box<[Arc<PipeCounts>]>,
     /// One for each thread: what others ask of it.
     pub orders: Box<[Orders]>,
     began: OnceLock<Instant>, // when the first thread did
@@ -49,8 +54,11 @@ pub struct Live {
     pub wakers: Wakers,
     /// Who wants to hear of any client that leaves.
     pub(crate) wanting: Wanting,
+    /// Who follows whom (`track`).
+    pub(crate) followers: Followers,
     woken: Box<[Mutex<Vec<usize>>]>, // by thread: backends whose waiters it is to look after
     revision: AtomicU64,             // of what operators decide about who may come in
+    malformed: AtomicU32,            // messages that were no HTTP
     sheds: AtomicU64,                // how often sessions of a server were to be shut down
     /// What they tell the thread that checks.
     pub checks: Mailbox,
@@ -73,6 +81,8 @@ pub struct LiveFrontend {
     pub(crate) wanting: Wanting,
     /// `shutdown frontend`: nobody is accepted any more.
     pub stopped: AtomicBool,
+    /// The last request that was no HTTP.
+    pub malformed: LastMalformed,
 }
 
 /// A backend at work.
@@ -88,6 +98,8 @@ pub struct LiveBackend {
     pub(crate) served: AtomicU64,
     /// As many as there are in the configuration, in its order.
     pub servers: Vec<LiveServer>,
+    /// The last response that was no HTTP.
+    pub malformed: LastMalformed,
 }
 
 /// A server at work: its state is in the backend's group.
@@ -102,6 +114,8 @@ pub struct LiveServer {
     pub tls: Option<Result<ClientTls, ConfigError>>,
     /// How its checks stand.
     pub check: LastCheck,
+    /// Where they go.
+    pub check_place: CheckPlace,
     /// How many have waited for a place at this server alone, and were given one.
     pub(crate) served: AtomicU64,
     /// Errors of its sessions in a row (`observe`).
@@ -123,8 +137,10 @@ impl Live {
         let variables = config.global.variables.iter();
         let variables = variables.map(|(name, value)| (name.to_string(), value.clone()));
         let variables = RwLock::new(variables.collect());
+        let followers = following::followers(&config);
         Self {
             config,
+            followers,
             frontends,
             backends,
             threads,
@@ -140,7 +156,9 @@ impl Live {
             wanting: Wanting::new(threads),
             woken: (0..threads).map(|_| Mutex::default()).collect(),
             revision: AtomicU64::new(0),
+            malformed: AtomicU32::new(0),
             sheds: AtomicU64::new(0),
+            pipes: (0..threads).map(|_| Arc::default()).collect(),
             clocks,
         }
     }
@@ -205,6 +223,16 @@ impl Live {
         self.sheds.load(Ordering::Acquire)
     }
 
+    /// How many messages were no HTTP.
+    pub fn malformed(&self) -> u32 {
+        self.malformed.load(Ordering::Relaxed)
+    }
+
+    /// There is one more; how many there were before.
+    pub(crate) fn count_malformed(&self) -> u32 {
+        self.malformed.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Asks something of a thread.
     pub fn order(&self, thread: usize, order: Order) {
         if let Some(orders) = self.orders.get(thread) {
@@ -243,6 +271,7 @@ impl LiveFrontend {
             connections_max: Limit::new(config.connections_max),
             wanting: Wanting::new(clocks.len()),
             stopped: AtomicBool::new(false),
+            malformed: LastMalformed::default(),
         }
     }
 }
@@ -266,6 +295,7 @@ impl LiveBackend {
             group,
             served: AtomicU64::new(0),
             servers: servers.map(|it| LiveServer::new(it, clocks)).collect(),
+            malformed: LastMalformed::default(),
         }
     }
 }
@@ -277,6 +307,7 @@ impl LiveServer {
             counters: counters(clocks),
             tls: config.tls.as_ref().map(client_tls),
             check: LastCheck::default(),
+            check_place: CheckPlace::new(config.check.as_ref()),
             served: AtomicU64::new(0),
             errors: AtomicU32::new(0),
         }

@@ -7,6 +7,8 @@ use fulmar_balance::{Admin, Health, Weight};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::ServerAddress;
 
+use fulmar_proxy::CheckStatus;
+
 use super::commands::Call;
 use super::world::{Pieces, Place, Reply};
 use crate::statistics::change::find_backend;
@@ -94,8 +96,11 @@ pub(super) fn set(call: &mut Call<'_>) -> Reply {
         Some("check-addr" | "check-port") if it.server.config.check.is_none() => {
             Err("health checks are not enabled on this server")
         }
-        Some("check-addr" | "check-port") => {
-            Err("Where a server is checked cannot be changed while it runs.\n")
+        Some("check-addr") => set_check_address(call, it),
+        Some("check-port") => {
+            let text = call.word(2).ok_or("set server <b>/<s> check-port requires a port.\n")?;
+            it.server.check_place.set(None, Some(port_of_check(text)?));
+            DONE
         }
         Some("fqdn") => {
             Err("set server <b>/<s> fqdn failed because no resolution is configured.\n")
@@ -107,6 +112,24 @@ pub(super) fn set(call: &mut Call<'_>) -> Reply {
         _ => Err("usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | \
                   agent-send | check-addr | check-port | fqdn | health | ssl | state | weight\n"),
     })
+}
+
+fn set_check_address(call: &Call<'_>, it: Place<'_>) -> Outcome {
+    let text = call
+        .word(2)
+        .ok_or("set server <b>/<s> check-addr requires an address and optionally a port.\n")?;
+    let Ok(address) = text.parse() else { return Ok(format!("invalid addr '{text}'")) };
+    let port = match call.word(3) {
+        Some("port") => Some(port_of_check(call.word(4).unwrap_or_default())?),
+        _ => None,
+    };
+    it.server.check_place.set(Some(address), port);
+    DONE
+}
+
+fn port_of_check(text: &str) -> Result<u16, &'static str> {
+    let port: i64 = text.parse().map_err(|_| "provided port is not an integer")?;
+    u16::try_from(port).ok().filter(|port| *port > 0).ok_or("provided port is invalid")
 }
 
 fn set_state(call: &Call<'_>, it: Place<'_>) -> Outcome {
@@ -121,6 +144,9 @@ fn set_state(call: &Call<'_>, it: Place<'_>) -> Outcome {
 }
 
 fn set_health(call: &Call<'_>, it: Place<'_>) -> Outcome {
+    if it.server.config.follows.is_some() {
+        return Err("cannot change health on a tracking server.\n");
+    }
     let health = match call.word(2) {
         Some("up") => Health::Up,
         Some("stopping") => Health::Stopping,
@@ -272,19 +298,19 @@ fn write_state(call: &Call<'_>, it: Place<'_>, out: &mut String) {
         Some(address) => (address.ip().to_string(), address.port()),
         None => ("-".to_owned(), 0),
     };
-    // 0: down, 2: up, 3: keeps what it has. 1: maintenance, 4: since the start, 8: drained.
+    // 0: down, 2: up, 3: keeps what it has. 1: maintenance, 4: the configuration's, 8: drained.
     let health = match (member.admin(), member.health()) {
         (Admin::Maintenance, _) | (_, Health::Down) => 0,
         (_, Health::Stopping) => 3,
         (_, Health::Up) => 2,
     };
-    let admin = match member.admin() {
+    let decided = match member.admin() {
         Admin::Ready => 0,
         Admin::Drain => 8,
-        Admin::Maintenance if config.disabled => 4,
         Admin::Maintenance => 1,
     };
-    let changed = member.record().changed_after(call.world.process.began);
+    let admin = decided + if config.disabled { 4 } else { 0 };
+    let changed = member.record().changed_since(call.world.process.began);
     let since = call.now.saturating_duration_since(changed).as_secs();
     let state = it.server.check.state();
     let is_checked = config.check.is_some();
@@ -296,10 +322,11 @@ fn write_state(call: &Call<'_>, it: Place<'_>, out: &mut String) {
         (true, true, _) => 6,
     };
     let (status, result) = check_numbers(it);
+    let (address_of_checks, port_of_checks) = it.server.check_place.get();
     writeln!(
         out,
         "{} {} {} {} {address} {health} {admin} {} {} {since} {status} {result} {} {check_state} \
-         0 0 0 - {port} - {} {} - - 0",
+         0 0 0 - {port} - {} {} {} - 0",
         it.backend.config.id,
         it.backend.config.name,
         config.id,
@@ -308,7 +335,8 @@ fn write_state(call: &Call<'_>, it: Place<'_>, out: &mut String) {
         config.weight,
         state.score,
         u8::from(config.tls.is_some()),
-        config.check.as_ref().and_then(|check| check.port).unwrap_or(0),
+        port_of_checks.unwrap_or(0),
+        address_of_checks.map_or_else(|| "-".to_owned(), |address| address.to_string()),
     )
     .expect(TAKES);
 }
@@ -322,6 +350,12 @@ fn check_numbers(it: Place<'_>) -> (u8, u8) {
         (true, Some((_, status, result))) => (*status, *result),
         (true, None) => (2, 0),
     }
+}
+
+/// The status of a check that HAProxy has this number for.
+pub(crate) fn check_status(number: u8) -> Option<CheckStatus> {
+    let (short, ..) = STATUSES.iter().find(|(_, known, _)| *known == number)?;
+    CheckStatus::named(short)
 }
 
 fn write_conn(_: &Call<'_>, it: Place<'_>, out: &mut String) {

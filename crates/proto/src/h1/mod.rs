@@ -37,12 +37,14 @@ mod send;
 
 mod chunked;
 mod encode;
+mod fault;
 mod fields;
 mod framing;
 mod parse;
 mod target;
 
 pub use encode::EncodedRequest;
+pub use fault::fault_position;
 pub use side::{Head, Side};
 pub use target::is_request_target;
 
@@ -405,6 +407,7 @@ impl<S: Side> H1<S> {
             Recv::Tunnel => (has_room, Phase::Tunnel),
             Recv::Discard(_) => (!self.held, ours),
             Recv::Closed | Recv::Done => (false, ours),
+            Recv::Body(_) if self.held && self.is_answered() => (false, ours),
             Recv::Body(_) => {
                 let reads = has_room || (self.is_answered() && !self.held);
                 (reads, self.body_phase(reads))
@@ -646,7 +649,7 @@ pub const DRAIN_SIZE_MAX: u32 = 64 * 1024;
 pub const LINGER_SIZE_MAX: u32 = 4 * 1024 * 1024;
 /// Received body bytes, and queued bytes, that are enough, unless [`H1::set_queue_max`] says
 /// otherwise.
-pub const QUEUE_MAX: u32 = 256 * 1024;
+pub const QUEUE_MAX: u32 = 240 * 1024;
 /// A sender may go on when it is one in so many.
 pub const ROOM_SHARE: u32 = 4;
 /// Requests outstanding on one connection.

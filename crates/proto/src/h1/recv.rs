@@ -59,7 +59,7 @@ impl<S: Side> H1<S> {
     }
 
     /// Client: nothing is outstanding, so nothing may come.
-    fn poll_rest<'a>(&mut self, input: &mut Input<'_>) -> Polled<'a, S> {
+    fn poll_rest<'a>(&mut self, input: &Input<'_>) -> Polled<'a, S> {
         if !input.is_empty() {
             return Err(self.fail(PeerError::Unsolicited, input));
         }
@@ -369,8 +369,7 @@ impl<S: Side> H1<S> {
     }
 
     /// The peer broke the protocol: answers, if there is a place for an answer, and hears no more.
-    fn fail(&mut self, error: PeerError, input: &mut Input<'_>) -> PeerError {
-        input.clear();
+    fn fail(&mut self, error: PeerError, input: &Input<'_>) -> PeerError {
         if !S::SERVER {
             self.outbox.clear();
             self.close();

@@ -63,8 +63,6 @@ pub(super) struct Exchange {
     pub(super) mode: Option<HttpMode>,
     /// The head of the response is looked at, not only passed on.
     pub(super) looks_back: bool,
-    /// Its body was waited for.
-    pub(super) was_buffered: bool,
     /// What is known of the client's coming back to its server.
     pub(super) comes_back: Return,
     /// A rule says that it is not to be sent again.
@@ -355,9 +353,12 @@ impl Exchange {
 
     /// As new, with the memory that it has.
     pub(super) fn clear(&mut self) {
-        let old = std::mem::take(self);
-        let Self { mut request, mut response, mut hops, mut start_line, .. } = old;
-        let (mut unique_id, mut attempts, mut body) = (old.unique_id, old.attempts, old.body);
+        use std::mem::take;
+        let (mut request, mut response) = (take(&mut self.request), take(&mut self.response));
+        let (mut start_line, mut unique_id) =
+            (take(&mut self.start_line), take(&mut self.unique_id));
+        let (mut hops, mut attempts) = (take(&mut self.hops), take(&mut self.attempts));
+        let Body { mut waiting, mut replay, mut trailers, .. } = take(&mut self.body);
         request.method.clear();
         request.target.clear();
         request.fields.clear();
@@ -366,10 +367,9 @@ impl Exchange {
         start_line.clear();
         unique_id.clear();
         attempts.clear();
-        body.waiting.clear();
-        body.replay.clear();
-        body.trailers.clear();
-        let Body { waiting, replay, trailers, .. } = body;
+        waiting.clear();
+        replay.clear();
+        trailers.clear();
         let body = Body { waiting, replay, trailers, ..Body::default() };
         *self = Self {
             request,

@@ -5,6 +5,7 @@ mod epoll;
 mod files;
 mod pipes;
 mod process;
+mod ring;
 mod sockets;
 mod temporary;
 mod trace;
@@ -12,7 +13,9 @@ mod wake;
 mod watched;
 
 pub use code::release_code;
-pub use epoll::{EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_modify, epoll_wait};
+pub use epoll::{
+    EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_look, epoll_modify, epoll_wait,
+};
 pub(crate) use files::{device, modified_nanos};
 pub use files::{open_beneath, read_dir, rename_new};
 pub use pipes::{pipe, set_pipe_size, splice_in, splice_on, splice_out};
@@ -20,6 +23,7 @@ pub use process::{
     allow_descriptors, allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus, thread_cpu,
     trim_memory,
 };
+pub use ring::{RING_LEN_MAX, Ring};
 pub(crate) use sockets::{accept_into, socket_of};
 pub use sockets::{
     peer_process, peer_user, send_file, send_file_with_head, set_bind_address_no_port,
