@@ -34,6 +34,8 @@ static long HELPER(ns_pid_tgid)(u64 dev, u64 ino, struct bpf_pidns_info *info, u
 	(void *)BPF_FUNC_get_ns_current_pid_tgid;
 static long HELPER(read_kernel)(void *to, u32 size, const void *from) =
 	(void *)BPF_FUNC_probe_read_kernel;
+static long HELPER(read_user)(void *to, u32 size, const void *from) =
+	(void *)BPF_FUNC_probe_read_user;
 
 /* The pid namespace of whoever reads the counts, whose numbers are in `seeds`. 0, 0 for the first
  * namespace, which has a number for every process. */
@@ -61,7 +63,7 @@ struct tally {
 /* Places in `totals`. */
 enum total {
 	LOST_TASKS,    /* no room in `tasks` or `processes`: somebody is not followed */
-	LOST_FAILURES, /* no room in `failures`: an error has no number */
+	LOST_FAILURES, /* no room in `failures` or `kinds`: an error has no number, a call no kind */
 	FOREIGN,       /* calls of 32-bit programs and x32, whose numbers mean something else */
 	THREADS,       /* tasks that were ever seen */
 	PROCESSES,     /* processes that were ever seen */
@@ -115,6 +117,13 @@ struct {
 } failures SECTION(".maps");
 
 struct {
+	NUMBER(type, BPF_MAP_TYPE_PERCPU_HASH);
+	TYPE(key, u64); /* call << 32 | what an argument asked for */
+	TYPE(value, u64);
+	NUMBER(max_entries, 1024);
+} kinds SECTION(".maps");
+
+struct {
 	NUMBER(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	TYPE(key, u32);
 	TYPE(value, u64);
@@ -135,6 +144,16 @@ static void count_failure(u32 key)
 	if (count)
 		*count += 1;
 	else if (map_update(&failures, &key, &one, BPF_ANY))
+		count_total(LOST_FAILURES);
+}
+
+static void count_kind(u32 call, u32 kind)
+{
+	u64 one = 1, key = (u64)call << 32 | kind;
+	u64 *count = map_lookup(&kinds, &key);
+	if (count)
+		*count += 1;
+	else if (map_update(&kinds, &key, &one, BPF_ANY))
 		count_total(LOST_FAILURES);
 }
 
@@ -232,18 +251,29 @@ int on_end(void *context)
 	return 0;
 }
 
-/* Of struct pt_regs of x86-64, in bytes. */
+/* Of struct pt_regs of x86-64, in bytes. A call leaves its arguments as they were. */
+#define R10 56 /* the fourth argument */
+#define DX 96  /* the third */
+#define SI 104 /* the second */
 #define ORIG_AX 120
 #define CODE_SEGMENT 136
 #define USER_CODE_32 0x23
 
+#define NR_POLL 7
 #define NR_RT_SIGRETURN 15
+#define NR_IOCTL 16
+#define NR_SETSOCKOPT 54
 #define NR_CLONE 56
 #define NR_FORK 57
 #define NR_VFORK 58
 #define NR_EXECVE 59
+#define NR_FCNTL 72
+#define NR_EPOLL_WAIT 232
+#define NR_EPOLL_CTL 233
+#define NR_EPOLL_PWAIT 281
 #define NR_EXECVEAT 322
 #define NR_CLONE3 435
+#define NR_EPOLL_PWAIT2 441
 
 #define ENOSYS 38
 #define ERRNO_MAX 4095
@@ -258,7 +288,67 @@ static int makes_tasks(u32 call)
 	return call == NR_CLONE || call == NR_FORK || call == NR_VFORK || call == NR_CLONE3;
 }
 
-static void count_call(u32 call, long result)
+/* What the timeout of a wait asks for. */
+enum wait {
+	WAIT_NOT,
+	WAIT_A_TIME,
+	WAIT_FOREVER,
+};
+
+#define FIONBIO 0x5421
+#define OPTION_MAX 0xffff
+
+static u64 argument(const char *registers, u32 which)
+{
+	u64 value = 0;
+	read_kernel(&value, sizeof(value), registers + which);
+	return value;
+}
+
+static u32 wait_milliseconds(int timeout)
+{
+	return timeout == 0 ? WAIT_NOT : timeout < 0 ? WAIT_FOREVER : WAIT_A_TIME;
+}
+
+static u32 wait_timespec(u64 address)
+{
+	u64 time[2] = {1, 1};
+	if (!address)
+		return WAIT_FOREVER;
+	read_user(time, sizeof(time), (const void *)address);
+	return time[0] || time[1] ? WAIT_A_TIME : WAIT_NOT;
+}
+
+/* Calls that are waste or not by an argument. `ppoll` and `select` write to their timeouts, so it
+ * is too late to look at these. */
+static void look_at_arguments(u32 call, const char *registers)
+{
+	switch (call) {
+	case NR_EPOLL_CTL:
+	case NR_FCNTL:
+		count_kind(call, argument(registers, SI));
+		break;
+	case NR_IOCTL:
+		count_kind(call, (u32)argument(registers, SI) == FIONBIO);
+		break;
+	case NR_SETSOCKOPT:
+		count_kind(call, argument(registers, SI) << 16 |
+				     (argument(registers, DX) & OPTION_MAX));
+		break;
+	case NR_POLL:
+		count_kind(call, wait_milliseconds(argument(registers, DX)));
+		break;
+	case NR_EPOLL_WAIT:
+	case NR_EPOLL_PWAIT:
+		count_kind(call, wait_milliseconds(argument(registers, R10)));
+		break;
+	case NR_EPOLL_PWAIT2:
+		count_kind(call, wait_timespec(argument(registers, R10)));
+		break;
+	}
+}
+
+static void count_call(u32 call, long result, const char *registers)
 {
 	/* Returning from a signal restores the registers, also the one with the number of the
 	 * call: then there is none, and no result. */
@@ -272,6 +362,7 @@ static void count_call(u32 call, long result)
 		return;
 	}
 	tally->count += 1;
+	look_at_arguments(call, registers);
 	if (result > 0)
 		tally->bytes += result;
 	else if (result < 0 && result >= -ERRNO_MAX)
@@ -304,7 +395,7 @@ int on_return(struct bpf_raw_tracepoint_args *context)
 	if (state == BORN && makes_tasks(call) && result == 0)
 		return 0;
 	if (native || (is_exec(call) && result == 0))
-		count_call(call, result);
+		count_call(call, result, registers);
 	else
 		count_total(FOREIGN);
 	return 0;

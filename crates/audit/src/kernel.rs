@@ -13,7 +13,7 @@ use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 
 use crate::counts::{Backend, Counts, Tally};
 use crate::error::{AuditError, Refusal};
-use crate::names;
+use crate::{kinds, names};
 
 /// The loaded programs and their maps. They count until this is dropped.
 pub(crate) struct Kernel {
@@ -21,6 +21,7 @@ pub(crate) struct Kernel {
     tasks: HashMap<MapData, u64, u32>,
     calls: PerCpuArray<MapData, [u64; 2]>,
     failures: PerCpuHashMap<MapData, u32, u64>,
+    kinds: PerCpuHashMap<MapData, u64, u64>,
     operations: PerCpuArray<MapData, u64>,
     totals: PerCpuArray<MapData, u64>,
     /// Why operations of io_uring are not counted. `None` if they are.
@@ -63,6 +64,7 @@ impl Kernel {
             tasks: map(&mut programs, "tasks")?,
             calls: map(&mut programs, "calls")?,
             failures: map(&mut programs, "failures")?,
+            kinds: map(&mut programs, "kinds")?,
             operations: map(&mut programs, "operations")?,
             totals: map(&mut programs, "totals")?,
             ring_why,
@@ -122,6 +124,15 @@ impl Kernel {
             let errno = i32::try_from(key & 0xffff).expect("sixteen bits");
             if let Some(tally) = calls.get_mut(&names::call(key >> 16)) {
                 tally.errors.insert(errno, sum(&values));
+            }
+        }
+        for entry in self.kinds.iter() {
+            let (key, values) = entry?;
+            let [call, kind] = [key >> 32, key & u64::from(u32::MAX)]
+                .map(|half| u32::try_from(half).expect("half of it"));
+            let name = names::call(call);
+            if let Some(tally) = calls.get_mut(&name) {
+                *tally.kinds.entry(kinds::name(&name, kind)).or_default() += sum(&values);
             }
         }
         Ok(calls)

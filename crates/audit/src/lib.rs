@@ -9,6 +9,7 @@ mod counter;
 mod counts;
 mod error;
 mod kernel;
+mod kinds;
 mod names;
 mod tracer;
 mod tracing;
