@@ -63,7 +63,8 @@ struct tally {
 /* Places in `totals`. */
 enum total {
 	LOST_TASKS,    /* no room in `tasks` or `processes`: somebody is not followed */
-	LOST_FAILURES, /* no room in `failures` or `kinds`: an error has no number, a call no kind */
+	LOST_FAILURES, /* no room in `failures`: an error has no number */
+	LOST_KINDS,    /* no room in `kinds`: a call is of no kind */
 	FOREIGN,       /* calls of 32-bit programs and x32, whose numbers mean something else */
 	THREADS,       /* tasks that were ever seen */
 	PROCESSES,     /* processes that were ever seen */
@@ -116,11 +117,27 @@ struct {
 	NUMBER(max_entries, 4096);
 } failures SECTION(".maps");
 
+/* What an argument asks for is counted, too, for calls where that says whether they were needed. */
+enum shape {
+	NO_QUESTION,
+	VALUE,	   /* kind: the argument */
+	PAIR,	   /* kind: two arguments, the first in the upper half */
+	IS_ZERO,   /* kind: 1 if the argument is zero */
+	TIME_ZERO, /* kind: 1 if the argument points to a timespec of zero */
+};
+
+struct {
+	NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	TYPE(key, u32);	  /* the number of the call */
+	TYPE(value, u32); /* enum shape | the argument << 8 | the second argument << 16 */
+	NUMBER(max_entries, CALLS);
+} questions SECTION(".maps");
+
 struct {
 	NUMBER(type, BPF_MAP_TYPE_PERCPU_HASH);
-	TYPE(key, u64); /* call << 32 | what an argument asked for */
+	TYPE(key, u64); /* call << 32 | kind */
 	TYPE(value, u64);
-	NUMBER(max_entries, 1024);
+	NUMBER(max_entries, 4096);
 } kinds SECTION(".maps");
 
 struct {
@@ -137,24 +154,14 @@ static void count_total(u32 which)
 		*total += 1;
 }
 
-static void count_failure(u32 key)
+static void count_key(void *map, const void *key, u32 lost)
 {
 	u64 one = 1;
-	u64 *count = map_lookup(&failures, &key);
+	u64 *count = map_lookup(map, key);
 	if (count)
 		*count += 1;
-	else if (map_update(&failures, &key, &one, BPF_ANY))
-		count_total(LOST_FAILURES);
-}
-
-static void count_kind(u32 call, u32 kind)
-{
-	u64 one = 1, key = (u64)call << 32 | kind;
-	u64 *count = map_lookup(&kinds, &key);
-	if (count)
-		*count += 1;
-	else if (map_update(&kinds, &key, &one, BPF_ANY))
-		count_total(LOST_FAILURES);
+	else if (map_update(map, key, &one, BPF_ANY))
+		count_total(lost);
 }
 
 /* The numbers of the current process and thread as user space knows them; 0 if it knows none. */
@@ -251,29 +258,18 @@ int on_end(void *context)
 	return 0;
 }
 
-/* Of struct pt_regs of x86-64, in bytes. A call leaves its arguments as they were. */
-#define R10 56 /* the fourth argument */
-#define DX 96  /* the third */
-#define SI 104 /* the second */
+/* Of struct pt_regs of x86-64, in bytes. */
 #define ORIG_AX 120
 #define CODE_SEGMENT 136
 #define USER_CODE_32 0x23
 
-#define NR_POLL 7
 #define NR_RT_SIGRETURN 15
-#define NR_IOCTL 16
-#define NR_SETSOCKOPT 54
 #define NR_CLONE 56
 #define NR_FORK 57
 #define NR_VFORK 58
 #define NR_EXECVE 59
-#define NR_FCNTL 72
-#define NR_EPOLL_WAIT 232
-#define NR_EPOLL_CTL 233
-#define NR_EPOLL_PWAIT 281
 #define NR_EXECVEAT 322
 #define NR_CLONE3 435
-#define NR_EPOLL_PWAIT2 441
 
 #define ENOSYS 38
 #define ERRNO_MAX 4095
@@ -288,67 +284,40 @@ static int makes_tasks(u32 call)
 	return call == NR_CLONE || call == NR_FORK || call == NR_VFORK || call == NR_CLONE3;
 }
 
-/* What the timeout of a wait asks for. */
-enum wait {
-	WAIT_NOT,
-	WAIT_A_TIME,
-	WAIT_FOREVER,
-};
-
-#define FIONBIO 0x5421
-#define OPTION_MAX 0xffff
-
+/* Of struct pt_regs: %rdi, %rsi, %rdx, %r10, %r8, %r9, which a call leaves as they were. */
 static u64 argument(const char *registers, u32 which)
 {
+	u64 offsets = 112ull | 104ull << 8 | 96ull << 16 | 56ull << 24 | 72ull << 32 | 64ull << 40;
 	u64 value = 0;
-	read_kernel(&value, sizeof(value), registers + which);
+	read_kernel(&value, sizeof(value), registers + (offsets >> (which & 7) * 8 & 0xff));
 	return value;
 }
 
-static u32 wait_milliseconds(int timeout)
+static int is_time_zero(u64 at)
 {
-	return timeout == 0 ? WAIT_NOT : timeout < 0 ? WAIT_FOREVER : WAIT_A_TIME;
+	u64 time[2] = {1, 0};
+	return at && !read_user(time, sizeof(time), (const void *)at) && !(time[0] | time[1]);
 }
 
-static u32 wait_timespec(u64 address)
+static void count_kind(const char *registers, u32 call)
 {
-	u64 time[2] = {1, 1};
-	if (!address)
-		return WAIT_FOREVER;
-	read_user(time, sizeof(time), (const void *)address);
-	return time[0] || time[1] ? WAIT_A_TIME : WAIT_NOT;
+	u32 *question = map_lookup(&questions, &call);
+	if (!question || *question == NO_QUESTION)
+		return;
+	u32 shape = *question & 0xff;
+	u64 value = argument(registers, *question >> 8 & 0xff);
+	u32 kind = value;
+	if (shape == PAIR)
+		kind = value << 16 | (argument(registers, *question >> 16 & 0xff) & 0xffff);
+	else if (shape == IS_ZERO)
+		kind = kind == 0;
+	else if (shape == TIME_ZERO)
+		kind = is_time_zero(value);
+	u64 key = (u64)call << 32 | kind;
+	count_key(&kinds, &key, LOST_KINDS);
 }
 
-/* Calls that are waste or not by an argument. `ppoll` and `select` write to their timeouts, so it
- * is too late to look at these. */
-static void look_at_arguments(u32 call, const char *registers)
-{
-	switch (call) {
-	case NR_EPOLL_CTL:
-	case NR_FCNTL:
-		count_kind(call, argument(registers, SI));
-		break;
-	case NR_IOCTL:
-		count_kind(call, (u32)argument(registers, SI) == FIONBIO);
-		break;
-	case NR_SETSOCKOPT:
-		count_kind(call, argument(registers, SI) << 16 |
-				     (argument(registers, DX) & OPTION_MAX));
-		break;
-	case NR_POLL:
-		count_kind(call, wait_milliseconds(argument(registers, DX)));
-		break;
-	case NR_EPOLL_WAIT:
-	case NR_EPOLL_PWAIT:
-		count_kind(call, wait_milliseconds(argument(registers, R10)));
-		break;
-	case NR_EPOLL_PWAIT2:
-		count_kind(call, wait_timespec(argument(registers, R10)));
-		break;
-	}
-}
-
-static void count_call(u32 call, long result, const char *registers)
+static void count_call(const char *registers, u32 call, long result)
 {
 	/* Returning from a signal restores the registers, also the one with the number of the
 	 * call: then there is none, and no result. */
@@ -362,11 +331,12 @@ static void count_call(u32 call, long result, const char *registers)
 		return;
 	}
 	tally->count += 1;
-	look_at_arguments(call, registers);
 	if (result > 0)
 		tally->bytes += result;
-	else if (result < 0 && result >= -ERRNO_MAX)
-		count_failure(call << 16 | -result);
+	u32 failure = call << 16 | -result;
+	if (result < 0 && result >= -ERRNO_MAX)
+		count_key(&failures, &failure, LOST_FAILURES);
+	count_kind(registers, call);
 }
 
 /* raw_tp: struct pt_regs *registers, long result */
@@ -395,7 +365,7 @@ int on_return(struct bpf_raw_tracepoint_args *context)
 	if (state == BORN && makes_tasks(call) && result == 0)
 		return 0;
 	if (native || (is_exec(call) && result == 0))
-		count_call(call, result, registers);
+		count_call(registers, call, result);
 	else
 		count_total(FOREIGN);
 	return 0;

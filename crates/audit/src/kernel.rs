@@ -7,7 +7,7 @@ use std::error::Error;
 use std::os::unix::fs::MetadataExt;
 use std::{fs, io, iter};
 
-use aya::maps::{HashMap, Map, MapData, MapError, PerCpuArray, PerCpuHashMap, PerCpuValues};
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuHashMap, PerCpuValues};
 use aya::programs::{BtfTracePoint, Program, ProgramError, RawTracePoint};
 use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 
@@ -54,6 +54,7 @@ impl Kernel {
             .override_global("namespace_ino", &inode, true)
             .load(OBJECT)
             .map_err(|e| refusal(TABLES, &e))?;
+        ask(map(&mut programs, "questions")?)?;
         for (program, tracepoint, doing) in TRACEPOINTS {
             attach(&mut programs, program, tracepoint).map_err(|e| refusal(doing, &e))?;
         }
@@ -102,7 +103,7 @@ impl Kernel {
             None => counts.ring = Some(self.operations().map_err(unreadable)?),
         }
         let total = |which| self.totals.get(&which, 0).map(|v| sum(&v)).map_err(unreadable);
-        counts.lost = total(LOST_TASKS)? + total(LOST_FAILURES)? + total(FOREIGN)?;
+        counts.lost = LOST.into_iter().map(total).sum::<Result<u64, _>>()?;
         counts.threads = total(THREADS)?;
         counts.processes = total(PROCESSES)?;
         Ok(counts)
@@ -128,11 +129,10 @@ impl Kernel {
         }
         for entry in self.kinds.iter() {
             let (key, values) = entry?;
-            let [call, kind] = [key >> 32, key & u64::from(u32::MAX)]
-                .map(|half| u32::try_from(half).expect("half of it"));
-            let name = names::call(call);
-            if let Some(tally) = calls.get_mut(&name) {
-                *tally.kinds.entry(kinds::name(&name, kind)).or_default() += sum(&values);
+            let [call, kind] = [key >> 32, key & 0xffff_ffff]
+                .map(|half| u32::try_from(half).expect("thirty-two bits"));
+            if let Some(tally) = calls.get_mut(&names::call(call)) {
+                tally.kinds.insert(kinds::name(call, kind), sum(&values));
             }
         }
         Ok(calls)
@@ -158,6 +158,15 @@ impl Seed {
             Self::Parent(thread) => 1 << 32 | u64::from(thread),
         }
     }
+}
+
+/// Of which calls an argument is looked at.
+fn ask(mut questions: Array<MapData, u32>) -> Result<(), Refusal> {
+    for (call, question) in kinds::QUESTIONS {
+        let call = *call as u32;
+        questions.set(call, question.packed(), 0).map_err(|e| refusal(TABLES, &e))?;
+    }
+    Ok(())
 }
 
 fn attach(programs: &mut Ebpf, program: &str, tracepoint: &str) -> Result<(), ProgramError> {
@@ -234,11 +243,9 @@ const TABLES: &str = "hold the counter's tables";
 const AWAITS_EXEC: u32 = 0;
 
 /// `enum total` of the program.
-const LOST_TASKS: u32 = 0;
-const LOST_FAILURES: u32 = 1;
-const FOREIGN: u32 = 2;
-const THREADS: u32 = 3;
-const PROCESSES: u32 = 4;
+const LOST: [u32; 4] = [0, 1, 2, 3];
+const THREADS: u32 = 4;
+const PROCESSES: u32 = 5;
 
 /// `PROC_PID_INIT_INO` of the kernel: the inode of the pid namespace that holds all others.
 const FIRST_NAMESPACE: u64 = 0xefff_fffc;

@@ -1,27 +1,84 @@
-//! What an argument of a call asked for, by name.
-//!
-//! A counter that looks at arguments tells a number for each call of [`Tally::kinds`]; which
-//! argument it is, `bpf/audit.bpf.c` says.
-//!
-//! [`Tally::kinds`]: crate::Tally::kinds
+//! What an argument asked for, where that says whether the call was needed at all.
 
-/// The name of a kind, without blanks: `MOD` of `epoll_ctl`.
-pub(crate) fn name(call: &str, kind: u32) -> String {
-    let (names, rest): (&[(u32, &str)], _) = match call {
-        "epoll_ctl" => (OPERATIONS, "other"),
-        "fcntl" => (COMMANDS, "other"),
-        "ioctl" => (&[(1, "FIONBIO")], "other"),
-        "setsockopt" => match OPTIONS.iter().find(|(l, o, _)| l << 16 | o == kind) {
-            Some((_, _, name)) => return (*name).to_owned(),
-            None => return format!("level-{}-option-{}", kind >> 16, kind & OPTION_MAX),
-        },
-        _ => (WAITS, "other"),
-    };
-    names.iter().find(|(number, _)| *number == kind).map_or(rest, |(_, name)| name).to_owned()
+use syscalls::Sysno;
+
+/// How a kind, a number, comes of the arguments of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Question {
+    /// It is an argument.
+    Value(u8),
+    /// It is two arguments.
+    Pair(u8, u8),
+    /// It is 1 if an argument is zero.
+    IsZero(u8),
+    /// It is 1 if an argument points to a time of zero.
+    TimeZero(u8),
 }
 
-/// `epoll_ctl(2)`.
-const OPERATIONS: &[(u32, &str)] = &[(1, "ADD"), (2, "DEL"), (3, "MOD")];
+impl Question {
+    /// As in `questions` of the program in the kernel.
+    pub(crate) fn packed(self) -> u32 {
+        let [shape, first, second] = match self {
+            Self::Value(which) => [1, which, 0],
+            Self::Pair(first, second) => [2, first, second],
+            Self::IsZero(which) => [3, which, 0],
+            Self::TimeZero(which) => [4, which, 0],
+        };
+        u32::from_le_bytes([shape, first, second, 0])
+    }
+
+    /// The kind. `None` where memory of the program would have to be read.
+    fn answer(self, arguments: &[u64; 6]) -> Option<u32> {
+        let low = |which: u8, mask: u64| {
+            u32::try_from(arguments[usize::from(which)] & mask).expect("masked")
+        };
+        match self {
+            Self::Value(which) => Some(low(which, 0xffff_ffff)),
+            Self::Pair(first, second) => Some(low(first, 0xffff) << 16 | low(second, 0xffff)),
+            Self::IsZero(which) => Some((low(which, 0xffff_ffff) == 0).into()),
+            Self::TimeZero(which) => (arguments[usize::from(which)] == 0).then_some(0),
+        }
+    }
+}
+
+/// The kind of a call with these arguments. `None` if it has none, or it cannot be known.
+pub(crate) fn kind(number: u32, arguments: &[u64; 6]) -> Option<u32> {
+    QUESTIONS.iter().find(|(call, _)| *call as u32 == number)?.1.answer(arguments)
+}
+
+/// The name of a kind of this call.
+pub(crate) fn name(number: u32, kind: u32) -> String {
+    let named = |table: &[(u32, &str)]| {
+        let found = table.iter().find(|(number, _)| *number == kind);
+        found.map(|(_, name)| (*name).to_owned())
+    };
+    let known = match usize::try_from(number).ok().and_then(Sysno::new) {
+        Some(Sysno::epoll_ctl) => named(&[(1, "ADD"), (2, "DEL"), (3, "MOD")]),
+        Some(Sysno::fcntl) => named(COMMANDS),
+        Some(Sysno::ioctl) => named(&[(0x5421, "FIONBIO"), (0x541b, "FIONREAD")]),
+        Some(Sysno::setsockopt) => {
+            Some(named(OPTIONS).unwrap_or_else(|| format!("{}:{}", kind >> 16, kind & 0xffff)))
+        }
+        _ => named(&[(0, "waiting"), (1, "zero")]),
+    };
+    known.unwrap_or_else(|| format!("{kind:#x}"))
+}
+
+/// The calls of which an argument is looked at.
+pub(crate) const QUESTIONS: &[(Sysno, Question)] = &[
+    (Sysno::epoll_ctl, Question::Value(1)),
+    (Sysno::fcntl, Question::Value(1)),
+    (Sysno::ioctl, Question::Value(1)),
+    (Sysno::setsockopt, Question::Pair(1, 2)),
+    #[cfg(target_arch = "x86_64")]
+    (Sysno::epoll_wait, Question::IsZero(3)),
+    (Sysno::epoll_pwait, Question::IsZero(3)),
+    (Sysno::epoll_pwait2, Question::TimeZero(3)),
+    #[cfg(target_arch = "x86_64")]
+    (Sysno::poll, Question::IsZero(2)),
+    (Sysno::ppoll, Question::TimeZero(2)),
+];
+
 /// `fcntl(2)`.
 const COMMANDS: &[(u32, &str)] = &[
     (0, "F_DUPFD"),
@@ -32,55 +89,53 @@ const COMMANDS: &[(u32, &str)] = &[
     (1030, "F_DUPFD_CLOEXEC"),
     (1031, "F_SETPIPE_SZ"),
 ];
-/// `enum wait` of the counter.
-const WAITS: &[(u32, &str)] = &[(0, "zero"), (1, "timed"), (2, "forever")];
-/// `socket(7)`, `tcp(7)`, `ip(7)`: level, option.
-const OPTIONS: &[(u32, u32, &str)] = &[
-    (1, 2, "SO_REUSEADDR"),
-    (1, 7, "SO_SNDBUF"),
-    (1, 8, "SO_RCVBUF"),
-    (1, 9, "SO_KEEPALIVE"),
-    (1, 13, "SO_LINGER"),
-    (1, 15, "SO_REUSEPORT"),
-    (1, 20, "SO_RCVTIMEO"),
-    (1, 21, "SO_SNDTIMEO"),
-    (6, 1, "TCP_NODELAY"),
-    (6, 3, "TCP_CORK"),
-    (6, 4, "TCP_KEEPIDLE"),
-    (6, 5, "TCP_KEEPINTVL"),
-    (6, 6, "TCP_KEEPCNT"),
-    (6, 9, "TCP_DEFER_ACCEPT"),
-    (6, 12, "TCP_QUICKACK"),
-    (6, 18, "TCP_USER_TIMEOUT"),
-    (6, 23, "TCP_FASTOPEN"),
-    (6, 30, "TCP_FASTOPEN_CONNECT"),
-    (6, 31, "TCP_ULP"),
-    (0, 24, "IP_BIND_ADDRESS_NO_PORT"),
-    (41, 26, "IPV6_V6ONLY"),
+
+/// `socket(7)`, `tcp(7)`: level and option.
+const OPTIONS: &[(u32, &str)] = &[
+    (1 << 16 | 2, "SO_REUSEADDR"),
+    (1 << 16 | 7, "SO_SNDBUF"),
+    (1 << 16 | 8, "SO_RCVBUF"),
+    (1 << 16 | 9, "SO_KEEPALIVE"),
+    (1 << 16 | 13, "SO_LINGER"),
+    (1 << 16 | 15, "SO_REUSEPORT"),
+    (6 << 16 | 1, "TCP_NODELAY"),
+    (6 << 16 | 3, "TCP_CORK"),
+    (6 << 16 | 4, "TCP_KEEPIDLE"),
+    (6 << 16 | 5, "TCP_KEEPINTVL"),
+    (6 << 16 | 6, "TCP_KEEPCNT"),
+    (6 << 16 | 9, "TCP_DEFER_ACCEPT"),
+    (6 << 16 | 12, "TCP_QUICKACK"),
+    (6 << 16 | 18, "TCP_USER_TIMEOUT"),
+    (6 << 16 | 23, "TCP_FASTOPEN"),
 ];
-const OPTION_MAX: u32 = 0xffff;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn kind_of(call: Sysno, arguments: [u64; 6]) -> Option<String> {
+        let number = call as u32;
+        kind(number, &arguments).map(|kind| name(number, kind))
+    }
+
     #[test]
-    fn kinds_have_the_names_of_the_manual_pages() {
-        for (call, kind, expected) in [
-            ("epoll_ctl", 3, "MOD"),
-            ("epoll_ctl", 9, "other"),
-            ("fcntl", 4, "F_SETFL"),
-            ("fcntl", 99, "other"),
-            ("ioctl", 1, "FIONBIO"),
-            ("ioctl", 0, "other"),
-            ("setsockopt", 6 << 16 | 1, "TCP_NODELAY"),
-            ("setsockopt", 1 << 16 | 999, "level-1-option-999"),
-            ("epoll_wait", 0, "zero"),
-            ("poll", 2, "forever"),
-        ] {
-            assert_eq!(name(call, kind), expected);
+    fn arguments_tell_kinds() {
+        let no_wait = u64::from(u32::MAX); // -1: for ever
+        let table: &[(Sysno, [u64; 6], Option<&str>)] = &[
+            (Sysno::epoll_ctl, [4, 3, 9, 0, 0, 0], Some("MOD")),
+            (Sysno::fcntl, [4, 4, 0x800, 0, 0, 0], Some("F_SETFL")),
+            (Sysno::fcntl, [4, 77, 0, 0, 0, 0], Some("0x4d")),
+            (Sysno::ioctl, [4, 0x5421, 0, 0, 0, 0], Some("FIONBIO")),
+            (Sysno::setsockopt, [4, 6, 1, 0, 0, 0], Some("TCP_NODELAY")),
+            (Sysno::setsockopt, [4, 41, 26, 0, 0, 0], Some("41:26")),
+            (Sysno::epoll_pwait, [4, 0, 64, 0, 0, 0], Some("zero")),
+            (Sysno::epoll_pwait, [4, 0, 64, no_wait, 0, 0], Some("waiting")),
+            (Sysno::epoll_pwait2, [4, 0, 64, 0, 0, 0], Some("waiting")),
+            (Sysno::epoll_pwait2, [4, 0, 64, 0x7fff_0000, 0, 0], None),
+            (Sysno::read, [4, 0, 64, 0, 0, 0], None),
+        ];
+        for (call, arguments, expected) in table {
+            assert_eq!(kind_of(*call, *arguments).as_deref(), *expected, "{call} {arguments:?}");
         }
-        let words = OPTIONS.iter().map(|row| row.2).chain(COMMANDS.iter().map(|row| row.1));
-        assert!(words.into_iter().all(|word| !word.contains([' ', '='])), "records cut there");
     }
 }

@@ -17,9 +17,9 @@ use fulmar_sys as sys;
 use crate::counter::{End, Stopper};
 use crate::counts::{Backend, Counts, Tally};
 use crate::error::AuditError;
-use crate::names;
 use crate::tracing::{self, Tracing};
 use crate::watch::locked;
+use crate::{kinds, names};
 
 /// Processes that a thread of ours traces, until they end or this process does.
 pub(crate) struct Tracer {
@@ -45,6 +45,7 @@ struct Entry {
     count: u64,
     bytes: u64,
     errors: HashMap<i32, u64>,
+    kinds: HashMap<u32, u64>,
 }
 
 impl Tracer {
@@ -123,9 +124,12 @@ impl Tracer {
 
 impl Book {
     /// A call returned.
-    pub(crate) fn enter(&mut self, number: u32, result: i64) {
+    pub(crate) fn enter(&mut self, number: u32, arguments: &[u64; 6], result: i64) {
         let entry = self.calls.entry(number).or_default();
         entry.count += 1;
+        if let Some(kind) = kinds::kind(number, arguments) {
+            *entry.kinds.entry(kind).or_default() += 1;
+        }
         match result {
             ..0 if names::is_signal_return(number) => {}
             ERROR_MIN..0 => {
@@ -142,7 +146,9 @@ impl Entry {
         let name = names::call(number);
         let bytes = if names::moves_bytes(&name) { self.bytes } else { 0 };
         let errors = self.errors.iter().map(|(errno, count)| (*errno, *count)).collect();
-        (name, Tally { count: self.count, errors, bytes, ..Tally::default() })
+        let kind = |(kind, count): (&u32, &u64)| (kinds::name(number, *kind), *count);
+        let kinds = self.kinds.iter().map(kind).collect();
+        (name, Tally { count: self.count, errors, bytes, kinds })
     }
 }
 

@@ -44,8 +44,8 @@ enum Subject {
 enum Thread {
     /// Its own business.
     Runs,
-    /// A system call.
-    Calls(u32),
+    /// A system call: its number and its arguments.
+    Calls(u32, [u64; 6]),
     /// A call whose number means something else (a 32-bit program's).
     CallsForeign,
 }
@@ -67,7 +67,7 @@ pub(crate) fn start(command: &mut Command, book: Arc<Mutex<Book>>) -> Result<Tra
         sys::resume(pid, 0)
     };
     prepare().map_err(|cause| AuditError::Process { pid, cause })?;
-    locked(&book).enter(names::execve(), 0);
+    locked(&book).enter(names::execve(), &[0; 6], 0);
     let mut tracing = Tracing::new(Subject::Command { pid, status: None }, book);
     tracing.meet(pid);
     locked(&tracing.book).processes += 1;
@@ -175,13 +175,15 @@ impl Tracing {
     fn call(&mut self, thread: u32) -> io::Result<()> {
         let doing = self.threads.entry(thread).or_insert(Thread::Runs);
         match sys::call_stop(thread)? {
-            Some(CallStop::Enter { number, native: true }) => {
-                *doing = Thread::Calls(u32::try_from(number).unwrap_or(u32::MAX));
+            Some(CallStop::Enter { number, arguments, native: true }) => {
+                *doing = Thread::Calls(u32::try_from(number).unwrap_or(u32::MAX), arguments);
             }
             Some(CallStop::Enter { native: false, .. }) => *doing = Thread::CallsForeign,
             Some(CallStop::Return { result }) => {
                 match doing {
-                    Thread::Calls(number) => locked(&self.book).enter(*number, result),
+                    Thread::Calls(number, arguments) => {
+                        locked(&self.book).enter(*number, arguments, result);
+                    }
                     Thread::CallsForeign | Thread::Runs => locked(&self.book).lost += 1,
                 }
                 *doing = Thread::Runs;

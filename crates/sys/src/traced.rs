@@ -40,6 +40,8 @@ pub enum CallStop {
     Enter {
         /// The number of the call.
         number: u64,
+        /// What it was given.
+        arguments: [u64; 6],
         /// True if the number has the meaning that it has for this program: no 32-bit one's.
         native: bool,
     },

@@ -104,8 +104,9 @@ pub fn call_stop(thread: u32) -> io::Result<Option<CallStop>> {
     Ok(match info.op {
         libc::PTRACE_SYSCALL_INFO_ENTRY => {
             // SAFETY: the kernel filled this member of the union, as `op` says.
-            let number = unsafe { info.u.entry.nr };
-            Some(CallStop::Enter { number, native: info.arch == ARCHITECTURE })
+            let entry = unsafe { info.u.entry };
+            let native = info.arch == ARCHITECTURE;
+            Some(CallStop::Enter { number: entry.nr, arguments: entry.args, native })
         }
         libc::PTRACE_SYSCALL_INFO_EXIT => {
             // SAFETY: the kernel filled this member of the union, as `op` says.
