@@ -115,7 +115,7 @@ fn without_a_load_all_is_counted_until_the_end() {
     let json: Value = serde_json::from_str(&ended.stdout).expect("nothing but the object");
     assert!(ended.stderr.contains("said"), "{ended:?}");
     assert_eq!(json["command"], "sh -c 'echo said; exec true'");
-    assert_eq!(json["unit"]["noun"], "piece");
+    assert_eq!(json["unit"]["noun"], "item");
     assert!(json["calls"]["execve"]["calls"].as_u64() >= Some(2), "{json}");
 }
 
@@ -156,7 +156,7 @@ fn what_cannot_be_counted_is_said() {
         (&["--load", "ftp://h/"], &["true"], 2, "ftp://h/"),
     ];
     for (options, command, code, message) in cases {
-        let ended = audit(&[options, &["--"], *command].concat());
+        let ended = audit(&[*options, &["--"], *command].concat());
         assert_eq!(status(&ended), Some(*code), "{options:?}: {ended:?}");
         assert!(ended.stderr.contains(message), "{options:?}: {ended:?}");
         assert_eq!(ended.stdout, "", "{options:?}");

@@ -65,7 +65,7 @@ struct Figures {
 /// What counts were divided by.
 #[derive(Clone, Debug, Serialize)]
 struct Divisor {
-    /// `request`, `accept`, `connect` or `piece`.
+    /// `request`, `accept`, `connect` or `item`.
     noun: String,
     /// How many there were.
     count: u64,

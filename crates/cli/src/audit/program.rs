@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use fulmar_audit::report::Run;
-use fulmar_audit::{AuditError, Counter, Counts, End, Method};
+use fulmar_audit::{AuditError, Counter, Counts, End, Method, Refusal};
 use signal_hook::consts::{SIGKILL, SIGTERM};
 
 use super::arguments::Who;
@@ -30,7 +30,7 @@ impl Program {
             Who::Command(words) => (start(words, method)?, line(words)),
             Who::Process(pid) => (Counter::join(*pid, method).map_err(failure)?, command_of(*pid)),
         };
-        if let Some(why) = counter.refused() {
+        if let Some(why) = counter.refused().filter(|why| **why != Refusal::Asked) {
             complain(&format!(
                 "counting by tracing, which slows the program down and changes no count: {why}"
             ));
