@@ -8,8 +8,7 @@
 //!
 //! Between these, signals are passed on, and who is stopped by one stays so until it is continued.
 
-use std::collections::HashMap;
-use std::fs;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
@@ -22,12 +21,15 @@ use crate::counter::End;
 use crate::error::AuditError;
 use crate::names;
 use crate::tracer::Book;
-use crate::watch::{children, locked, unstartable, unwatchable};
+use crate::watch::{children_of_thread, locked, threads, unstartable, unwatchable};
 
 /// What one thread traces.
 pub(crate) struct Tracing {
     subject: Subject,
     threads: HashMap<u32, Thread>,
+    /// Seized, and not paused yet. From its pause on, what it makes is traced; what it has made
+    /// before is looked for then.
+    seized: HashSet<u32>,
     book: Arc<Mutex<Book>>,
 }
 
@@ -46,7 +48,7 @@ enum Thread {
     Runs,
     /// A system call: its number and its arguments.
     Calls(u32, [u64; 6]),
-    /// A call whose number means something else (a 32-bit program's).
+    /// A call whose number means something else (a 32-bit program's, x32).
     CallsForeign,
 }
 
@@ -74,25 +76,19 @@ pub(crate) fn start(command: &mut Command, book: Arc<Mutex<Book>>) -> Result<Tra
     Ok(tracing)
 }
 
-/// Traces the threads of a running process, and of its descendants.
+/// Traces the threads of a running process; their children are found when they pause.
 pub(crate) fn join(pid: u32, book: Arc<Mutex<Book>>) -> Result<Tracing, AuditError> {
     let mut tracing = Tracing::new(Subject::Joined { pid }, book);
-    let mut found = vec![pid];
-    while let Some(process) = found.pop() {
-        if tracing.seize(process).map_err(|cause| unwatchable(process, cause))? {
-            locked(&tracing.book).processes += 1;
-        }
-        found.extend(children(process));
-    }
-    match tracing.threads.is_empty() {
-        true => Err(AuditError::Gone { pid }),
-        false => Ok(tracing),
+    match tracing.seize(pid) {
+        Ok(true) => Ok(tracing),
+        Ok(false) => Err(AuditError::Gone { pid }),
+        Err(cause) => Err(unwatchable(pid, cause)),
     }
 }
 
 impl Tracing {
     fn new(subject: Subject, book: Arc<Mutex<Book>>) -> Self {
-        Self { subject, threads: HashMap::new(), book }
+        Self { subject, threads: HashMap::new(), seized: HashSet::new(), book }
     }
 
     /// The process that tracing began with.
@@ -119,21 +115,41 @@ impl Tracing {
     fn seize(&mut self, process: u32) -> io::Result<bool> {
         let mut any = false;
         loop {
-            let threads = threads(process);
-            let new: Vec<_> =
-                threads.into_iter().filter(|thread| !self.threads.contains_key(thread)).collect();
-            if new.is_empty() {
+            let mut threads = threads(process);
+            threads.retain(|thread| !self.threads.contains_key(thread));
+            if threads.is_empty() {
+                locked(&self.book).processes += u64::from(any);
                 return Ok(any);
             }
-            for thread in new {
+            for thread in threads {
                 match sys::seize(thread).and_then(|()| sys::interrupt_thread(thread)) {
+                    Ok(()) => {
+                        any = true;
+                        self.seized.insert(thread);
+                    }
                     Err(e) if e.raw_os_error() == Some(sys::errno::ESRCH) => {}
                     // Made by one that we had seized, and so traced already.
                     Err(e) if e.raw_os_error() == Some(sys::errno::EPERM) && any => {}
                     Err(e) => return Err(e),
-                    Ok(()) => any = true,
                 }
                 self.meet(thread);
+            }
+        }
+    }
+
+    /// A thread stands, and begins to be traced or was interrupted.
+    fn pause(&mut self, thread: u32) {
+        if !self.threads.contains_key(&thread) {
+            self.meet(thread);
+        }
+        if self.seized.remove(&thread) {
+            for child in children_of_thread(thread) {
+                if self.threads.contains_key(&child) {
+                    continue;
+                }
+                if self.seize(child).is_err() {
+                    locked(&self.book).lost += 1; // somebody is not followed
+                }
             }
         }
     }
@@ -159,9 +175,7 @@ impl Tracing {
             TracedState::Stopped(_) => sys::leave_stopped(thread),
             TracedState::Signal(signal) => sys::resume(thread, signal),
             TracedState::Paused => {
-                if !self.threads.contains_key(&thread) {
-                    self.meet(thread);
-                }
+                self.pause(thread);
                 sys::resume(thread, 0)
             }
             TracedState::MadeThread => sys::resume(thread, 0),
@@ -175,10 +189,10 @@ impl Tracing {
     fn call(&mut self, thread: u32) -> io::Result<()> {
         let doing = self.threads.entry(thread).or_insert(Thread::Runs);
         match sys::call_stop(thread)? {
-            Some(CallStop::Enter { number, arguments, native: true }) => {
-                *doing = Thread::Calls(u32::try_from(number).unwrap_or(u32::MAX), arguments);
+            Some(CallStop::Enter { number, arguments, native }) => {
+                let known = u32::try_from(number).ok().filter(|number| *number < CALLS && native);
+                *doing = known.map_or(Thread::CallsForeign, |n| Thread::Calls(n, arguments));
             }
-            Some(CallStop::Enter { native: false, .. }) => *doing = Thread::CallsForeign,
             Some(CallStop::Return { result }) => {
                 match doing {
                     Thread::Calls(number, arguments) => {
@@ -240,7 +254,5 @@ fn await_stop(is_it: impl Fn(TracedState) -> bool) -> io::Result<()> {
     }
 }
 
-fn threads(process: u32) -> Vec<u32> {
-    let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
+/// Numbers of calls end before it, as for the counter in the kernel.
+const CALLS: u32 = 1024;
