@@ -49,8 +49,10 @@ impl<'r> Comparison<'r> {
     /// For people: a table, the busiest calls first; it ends with a line feed.
     pub fn text(&self) -> String {
         let (first, second) = self.headings();
-        let noun =
-            self.first.unit.as_ref().map_or("in total".to_owned(), |u| format!("per {}", u.noun()));
+        let noun = match &self.first.unit {
+            Some(unit) => format!("per {}", unit.noun()),
+            None => "in total".to_owned(),
+        };
         let mut table = Table::new(["system call", &first, &second, "difference"]);
         for row in self.calls() {
             table.row(row.cells());

@@ -79,7 +79,7 @@ impl Program {
     /// How it ended, for people.
     pub(crate) fn ending(&self) -> Option<String> {
         self.end?;
-        Some(self.status().map_or("it is gone".to_owned(), |status| status.to_string()))
+        Some(self.status().map_or_else(|| "it is gone".to_owned(), |status| status.to_string()))
     }
 
     /// Ends it, if it is ours: first it is asked to.
