@@ -96,22 +96,25 @@ fn a_process_that_is_gone() {
     }
 }
 
+/// Not a child of ours: who traces hears of the end of its own children, and whoever waits for them
+/// does not.
 #[test]
 fn a_process_that_was_running_is_joined_with_its_children_and_left_alone() {
     for method in METHODS {
-        let script = "echo ready; (while read line; do cd /nowhere; done) </dev/zero & wait";
-        let script = script.replace("</dev/zero", "<&3");
-        let mut command = shell(&format!("exec 3<&0; {script}"));
-        let mut process = Process::start_with(&mut command, Stdio::piped());
-        process.wait_stdout("ready");
-        let counter = Counter::join(process.id(), method).expect("it runs");
+        let script = "exec 3<&0; ((read line <&3; cd /nowhere) & wait; exit 8) & \
+                      echo number $!; wait $!";
+        let mut process = Process::start_with(&mut shell(script), Stdio::piped());
+        let number = process.wait_stdout("number");
+        let pid = number.split_whitespace().next_back().and_then(|pid| pid.parse().ok());
+        let counter = Counter::join(pid.expect("a number"), method).expect("it runs");
         assert_eq!(counter.wait(Some(Duration::ZERO)).expect("no error"), None, "it runs on");
         process.close_stdin(); // the child ends, and then its parent
         assert_eq!(counter.wait(Some(PATIENCE)).expect("no error"), Some(End::Gone));
         let counts = counter.snapshot().expect("counts");
-        assert_eq!(counts.calls["read"].count, 1, "{method:?}: of the child: {counts:?}");
-        assert_eq!(counts.processes, 2);
-        assert!(process.wait().status.success());
+        let failed = counts.calls.get("chdir").map(fulmar_audit::Tally::failed);
+        assert_eq!(failed, Some(1), "{method:?}: of the child: {counts:?}");
+        assert_eq!((counts.processes, counts.lost), (2, 0), "{counts:?}");
+        assert_eq!(process.wait().status.code(), Some(8));
     }
 }
 

@@ -38,7 +38,7 @@ pub struct Counter {
 }
 
 enum Counting {
-    Kernel(Watch),
+    Kernel(Box<Watch>),
     Trace(Tracer),
 }
 
@@ -81,7 +81,7 @@ impl Counter {
         let (backend, pid) = match kernel {
             Some(kernel) => {
                 let (watch, pid) = Watch::start(kernel, &mut command)?;
-                (Counting::Kernel(watch), pid)
+                (Counting::Kernel(watch.into()), pid)
             }
             None => {
                 let (tracer, pid) = Tracer::start(command)?;
@@ -100,7 +100,7 @@ impl Counter {
         let (kernel, refused) = choose(method)?;
         let began = sys::now();
         let backend = match kernel {
-            Some(kernel) => Counting::Kernel(Watch::join(kernel, pid)?),
+            Some(kernel) => Counting::Kernel(Watch::join(kernel, pid)?.into()),
             None => Counting::Trace(Tracer::join(pid)?),
         };
         Ok(Self { backend, pid, is_ours: false, began, refused })

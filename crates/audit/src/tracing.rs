@@ -9,6 +9,7 @@
 //! Between these, signals are passed on, and who is stopped by one stays so until it is continued.
 
 use std::collections::{HashMap, HashSet};
+use std::fs;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
@@ -31,6 +32,8 @@ pub(crate) struct Tracing {
     /// before is looked for then.
     seized: HashSet<u32>,
     book: Arc<Mutex<Book>>,
+    /// Woken once the end is in the book.
+    ended: Arc<sys::Wakeup>,
 }
 
 /// With whom it began.
@@ -57,7 +60,11 @@ enum Thread {
 ///
 /// A program that asks to be traced is not seized, and stops mean less to it. So it is let go at
 /// its first instruction, to stop as by a signal, seized, and continued.
-pub(crate) fn start(command: &mut Command, book: Arc<Mutex<Book>>) -> Result<Tracing, AuditError> {
+pub(crate) fn start(
+    command: &mut Command,
+    book: Arc<Mutex<Book>>,
+    ended: Arc<sys::Wakeup>,
+) -> Result<Tracing, AuditError> {
     let pid = sys::spawn_traced(command).map_err(|cause| unstartable(command, cause))?.id();
     let prepare = || {
         await_stop(|state| matches!(state, TracedState::Signal(_)))?;
@@ -70,25 +77,39 @@ pub(crate) fn start(command: &mut Command, book: Arc<Mutex<Book>>) -> Result<Tra
     };
     prepare().map_err(|cause| AuditError::Process { pid, cause })?;
     locked(&book).enter(names::execve(), &[0; 6], 0);
-    let mut tracing = Tracing::new(Subject::Command { pid, status: None }, book);
+    let mut tracing = Tracing::new(Subject::Command { pid, status: None }, book, ended);
     tracing.meet(pid);
     locked(&tracing.book).processes += 1;
     Ok(tracing)
 }
 
-/// Traces the threads of a running process; their children are found when they pause.
-pub(crate) fn join(pid: u32, book: Arc<Mutex<Book>>) -> Result<Tracing, AuditError> {
-    let mut tracing = Tracing::new(Subject::Joined { pid }, book);
+/// Traces the threads of a running process, and of its descendants: all stood for a moment when this
+/// returns.
+pub(crate) fn join(
+    pid: u32,
+    book: Arc<Mutex<Book>>,
+    ended: Arc<sys::Wakeup>,
+) -> Result<Tracing, AuditError> {
+    let mut tracing = Tracing::new(Subject::Joined { pid }, book, ended);
     match tracing.seize(pid) {
-        Ok(true) => Ok(tracing),
-        Ok(false) => Err(AuditError::Gone { pid }),
-        Err(cause) => Err(unwatchable(pid, cause)),
+        Ok(true) => {}
+        Ok(false) => return Err(AuditError::Gone { pid }),
+        Err(cause) => return Err(unwatchable(pid, cause)),
     }
+    while !tracing.seized.is_empty() {
+        match sys::wait_traced() {
+            Ok(Some(traced)) => tracing.go_on(traced),
+            Ok(None) => break,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(unwatchable(pid, cause)),
+        }
+    }
+    Ok(tracing)
 }
 
 impl Tracing {
-    fn new(subject: Subject, book: Arc<Mutex<Book>>) -> Self {
-        Self { subject, threads: HashMap::new(), seized: HashSet::new(), book }
+    fn new(subject: Subject, book: Arc<Mutex<Book>>, ended: Arc<sys::Wakeup>) -> Self {
+        Self { subject, threads: HashMap::new(), seized: HashSet::new(), book, ended }
     }
 
     /// The process that tracing began with.
@@ -98,17 +119,17 @@ impl Tracing {
         }
     }
 
-    /// Until nobody is left. `ended` is woken once the end is in the book.
-    pub(crate) fn run(&mut self, ended: &sys::Wakeup) {
+    /// Until nobody is left.
+    pub(crate) fn run(&mut self) {
         let end = loop {
             match sys::wait_traced() {
-                Ok(Some(traced)) => self.go_on(traced, ended),
+                Ok(Some(traced)) => self.go_on(traced),
                 Ok(None) => break Ok(self.end()),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => break Err(e.kind()),
             }
         };
-        self.tell(end, ended);
+        self.tell(end);
     }
 
     /// Seizes all threads of a process, also those that it makes meanwhile. False if it is gone.
@@ -126,22 +147,24 @@ impl Tracing {
                     Ok(()) => {
                         any = true;
                         self.seized.insert(thread);
+                        self.meet(thread);
                     }
-                    Err(e) if e.raw_os_error() == Some(sys::errno::ESRCH) => {}
+                    Err(_) if has_ended(thread) => {
+                        self.threads.insert(thread, Thread::Runs); // not to be tried again
+                    }
                     // Made by one that we had seized, and so traced already.
-                    Err(e) if e.raw_os_error() == Some(sys::errno::EPERM) && any => {}
+                    Err(e) if e.raw_os_error() == Some(sys::errno::EPERM) && any => {
+                        self.meet(thread);
+                    }
                     Err(e) => return Err(e),
                 }
-                self.meet(thread);
             }
         }
     }
 
     /// A thread stands, and begins to be traced or was interrupted.
     fn pause(&mut self, thread: u32) {
-        if !self.threads.contains_key(&thread) {
-            self.meet(thread);
-        }
+        self.meet(thread);
         if self.seized.remove(&thread) {
             for child in children_of_thread(thread) {
                 if self.threads.contains_key(&child) {
@@ -161,11 +184,11 @@ impl Tracing {
         }
     }
 
-    fn go_on(&mut self, traced: Traced, ended: &sys::Wakeup) {
+    fn go_on(&mut self, traced: Traced) {
         let Traced { thread, state } = traced;
         let going = match state {
-            TracedState::Exited(status) => return self.leave(thread, status << 8, ended),
-            TracedState::Killed(signal) => return self.leave(thread, signal, ended),
+            TracedState::Exited(status) => return self.leave(thread, status << 8),
+            TracedState::Killed(signal) => return self.leave(thread, signal),
             TracedState::Call => self.call(thread).and_then(|()| sys::resume(thread, 0)),
             TracedState::Executed => self.execute(thread).and_then(|()| sys::resume(thread, 0)),
             TracedState::MadeProcess => {
@@ -217,13 +240,14 @@ impl Tracing {
     }
 
     /// A thread is gone; if it was the last of its process, with this status, as `wait(2)` has it.
-    fn leave(&mut self, thread: u32, status: i32, ended: &sys::Wakeup) {
+    fn leave(&mut self, thread: u32, status: i32) {
         self.threads.remove(&thread);
+        self.seized.remove(&thread);
         match &mut self.subject {
             Subject::Command { pid, status: of_command } if *pid == thread => {
                 *of_command = Some(ExitStatus::from_raw(status));
             }
-            Subject::Joined { pid } if *pid == thread => self.tell(Ok(End::Gone), ended),
+            Subject::Joined { pid } if *pid == thread => self.tell(Ok(End::Gone)),
             _ => {}
         }
     }
@@ -235,10 +259,16 @@ impl Tracing {
         }
     }
 
-    fn tell(&self, end: Result<End, io::ErrorKind>, ended: &sys::Wakeup) {
+    fn tell(&self, end: Result<End, io::ErrorKind>) {
         locked(&self.book).end.get_or_insert(end);
-        let _ = ended.wake(); // it is readable, or can be no more so
+        let _ = self.ended.wake(); // it is readable, or can be no more so
     }
+}
+
+/// True of those that nobody has heard of yet, too (`proc(5)`: state Z).
+fn has_ended(thread: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{thread}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
 /// Waits for the only thread that is traced yet.
