@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod agreement;
+mod cli;
 mod followed;
 mod lost;
 mod object;
