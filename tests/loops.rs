@@ -504,6 +504,55 @@ macro_rules! tests_in_every_loop {
     };
 }
 
+/// Runs a check, which is generic over a [`Loop`], in every kind of loop, side by side in threads: what
+/// is waited for is waited for once. At full speed and, unless it is about speed, byte by byte.
+#[macro_export]
+macro_rules! in_every_loop {
+    ($check:ident) => {{
+        use $crate::loops::{AppLoop, Bytewise, Edge, Level, Once, OneShot, OwnLoop, PollLoop};
+        $crate::loops::side_by_side(&[
+            ("epoll", $check::<OwnLoop<_>>),
+            ("poll", $check::<PollLoop<_>>),
+            ("level", $check::<AppLoop<_, Level>>),
+            ("edge", $check::<AppLoop<_, Edge>>),
+            ("one shot", $check::<AppLoop<_, OneShot>>),
+            ("registered once", $check::<AppLoop<_, Once>>),
+            ("epoll, bytewise", $check::<Bytewise<OwnLoop<_>>>),
+            ("level, bytewise", $check::<Bytewise<AppLoop<_, Level>>>),
+        ]);
+    }};
+    ($check:ident, at_full_speed) => {{
+        use $crate::loops::{AppLoop, Edge, Level, Once, OneShot, OwnLoop, PollLoop};
+        $crate::loops::side_by_side(&[
+            ("epoll", $check::<OwnLoop<_>>),
+            ("poll", $check::<PollLoop<_>>),
+            ("level", $check::<AppLoop<_, Level>>),
+            ("edge", $check::<AppLoop<_, Edge>>),
+            ("one shot", $check::<AppLoop<_, OneShot>>),
+            ("registered once", $check::<AppLoop<_, Once>>),
+        ]);
+    }};
+}
+
+/// Runs checks at the same time, each in a thread of its name.
+///
+/// # Panics
+/// One of them does, or there is no thread to be had.
+pub fn side_by_side(checks: &[(&str, fn())]) {
+    std::thread::scope(|scope| {
+        for (name, check) in checks {
+            let thread = std::thread::Builder::new().name((*name).to_owned());
+            thread.spawn_scoped(scope, check).expect("a thread");
+        }
+    });
+}
+
+/// Says which case comes next, and in which loop: what a failure is to be read with.
+pub fn tell_case(case: impl std::fmt::Display) {
+    let thread = std::thread::current();
+    eprintln!("{}: {case}", thread.name().unwrap_or_default());
+}
+
 /// A client's socket: blocking, with a limit to every wait.
 ///
 /// # Panics

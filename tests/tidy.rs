@@ -266,7 +266,14 @@ fn flags(files: &[File]) -> Vec<String> {
     for tool in TOOLS {
         let (module, folder) =
             (format!("crates/cli/src/{tool}.rs"), format!("crates/cli/src/{tool}/"));
-        let sources = files.iter().filter(|f| f.path == module || f.path.starts_with(&folder));
+        let of_tool = |file: &&File| file.path == module || file.path.starts_with(&folder);
+        let shares = |name: &str| {
+            let text = format!(": {name}::");
+            files.iter().filter(of_tool).any(|file| file.text.contains(&text))
+        };
+        let shared = SHARED_FLAGS.iter().filter(|name| shares(name));
+        let shared: Vec<_> = shared.map(|name| format!("crates/cli/src/{name}.rs")).collect();
+        let sources = files.iter().filter(|file| of_tool(file) || shared.contains(&file.path));
         let declared: BTreeSet<_> = sources.flat_map(|file| declared_flags(&file.text)).collect();
         let page = format!("docs/{tool}.md");
         let text = files.iter().find(|file| file.path == page).map_or("", |file| &file.text[..]);
@@ -625,6 +632,7 @@ const ALLOWED: &[Edges] = &[
     crate_("http", &["proto", "server"]),
     crate_("serve", &["proto", "semantics", "server", "sys", "web"]),
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
+    crate_("experiments", &["client", "drive", "sys"]),
     crate_("rules", &["proto", "semantics"]),
     crate_("haproxy", &["rules"]),
     crate_("balance", &[]),
@@ -652,6 +660,7 @@ const ALLOWED: &[Edges] = &[
         &[
             "audit",
             "client",
+            "experiments",
             "fetch",
             "gateway",
             "haproxy",
@@ -719,6 +728,7 @@ const ALLOWED: &[Edges] = &[
 /// Public functions of `sys` that ask the kernel for nothing: module, name, why.
 const PURE: &[(&str, &str, &str)] = &[
     ("daemon", "process", "a number"),
+    ("daemon", "group", "a number"),
     ("events", "is_empty", "looks at bits"),
     ("events", "is_readable", "looks at bits"),
     ("events", "is_writable", "looks at bits"),
@@ -729,6 +739,10 @@ const PURE: &[(&str, &str, &str)] = &[
     ("epoll", "tag", "a field"),
     ("epoll", "events", "a field"),
     ("inherit", "forget_environment", "the environment is this process's memory"),
+    ("ledger", "operation", "a field"),
+    ("ledger", "operations", "fields"),
+    ("ring", "fault", "a field"),
+    ("ring", "into_fault", "a field"),
     ("poll", "new", "fields"),
     ("poll", "reading", "fields"),
     ("poll", "events", "a field"),
@@ -767,8 +781,11 @@ const FOREIGN: &[(&str, &str)] = &[
     (concat!("proxy.", "golang"), "leave the host of the registry out"),
 ];
 
+/// Modules with flags that several tools have.
+const SHARED_FLAGS: &[&str] = &["loops"];
+
 /// Subcommands, each with a page.
-const TOOLS: &[&str] = &["get", "serve", "load", "proxy", "audit"];
+const TOOLS: &[&str] = &["get", "serve", "load", "proxy", "audit", "bench"];
 
 const LINES_MAX: usize = 800;
 

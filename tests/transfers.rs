@@ -20,32 +20,6 @@ pub trait ClientLoop: Loop<Engine = Client<Recorder>> {}
 
 impl<L: Loop<Engine = Client<Recorder>>> ClientLoop for L {}
 
-/// Runs a check, which is generic over the loop that drives the client, in every loop there is:
-/// ours, by epoll and by poll; an application's, level- or edge-triggered, one-shot, or registered
-/// once for all; and one byte at a time.
-#[macro_export]
-macro_rules! in_every_loop {
-    ($check:ident) => {{
-        use $crate::loops::{AppLoop, Bytewise, Edge, Level, Once, OneShot, OwnLoop, PollLoop};
-        eprintln!("in our own loop");
-        $check::<OwnLoop<_>>();
-        eprintln!("in our own loop, by poll(2)");
-        $check::<PollLoop<_>>();
-        eprintln!("in an application's loop, level-triggered");
-        $check::<AppLoop<_, Level>>();
-        eprintln!("in an application's loop, edge-triggered");
-        $check::<AppLoop<_, Edge>>();
-        eprintln!("in an application's loop, one-shot");
-        $check::<AppLoop<_, OneShot>>();
-        eprintln!("in an application's loop, registered once");
-        $check::<AppLoop<_, Once>>();
-        eprintln!("in our own loop, byte by byte");
-        $check::<Bytewise<OwnLoop<_>>>();
-        eprintln!("in an application's loop, byte by byte");
-        $check::<Bytewise<AppLoop<_, Level>>>();
-    }};
-}
-
 /// What a test does at an event, besides recording it.
 pub type Act = Box<dyn FnMut(&mut Context<'_>, TransferId, &Event<'_>)>;
 

@@ -18,19 +18,15 @@
  */
 #define _GNU_SOURCE
 #include <curl/curl.h>
-#include <dlfcn.h>
-#include <errno.h>
 #include <malloc.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "counted.h"
 
 enum {
     DESCRIPTORS_MAX = 65536,
@@ -68,11 +64,7 @@ struct bench {
     long requests, bytes, errors, turns;
 };
 
-/* The system calls of a request on a connection that stands. */
-enum call { SEND, RECV, POLL, EPOLL_CTL, EPOLL_WAIT, CALLS };
-
-static const char *const call_names[CALLS] = {"send", "recv", "poll", "epoll_ctl", "epoll_wait"};
-static long calls[CALLS], eagain, allocations, clock_reads;
+static long allocations;
 
 /* Everything that is measured, at one moment. */
 struct reading {
@@ -106,59 +98,6 @@ static char *counted_strdup(const char *text) {
 static void *counted_calloc(size_t count, size_t size) {
     allocations++;
     return calloc(count, size);
-}
-
-/* What a request leads to: these functions stand before the C library's, so libcurl's calls go
- * through them. Counting with strace would change the count: each call takes so long there that the
- * answer has come before libcurl asks for it, and the waiting that it else leads to is not seen. */
-
-#define REAL(name)                                                                                 \
-    static __typeof__(&name) real;                                                                 \
-    if (real == NULL) *(void **)&real = dlsym(RTLD_NEXT, #name)
-
-static ssize_t counted(enum call call, ssize_t result) {
-    calls[call]++;
-    if (result < 0 && errno == EAGAIN) eagain++;
-    return result;
-}
-
-ssize_t send(int fd, const void *bytes, size_t size, int flags) {
-    REAL(send);
-    return counted(SEND, real(fd, bytes, size, flags));
-}
-
-ssize_t recv(int fd, void *bytes, size_t size, int flags) {
-    REAL(recv);
-    return counted(RECV, real(fd, bytes, size, flags));
-}
-
-int poll(struct pollfd *fds, nfds_t count, int timeout_ms) {
-    REAL(poll);
-    return (int)counted(POLL, real(fds, count, timeout_ms));
-}
-
-int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event) {
-    REAL(epoll_ctl);
-    return (int)counted(EPOLL_CTL, real(epoll, operation, fd, event));
-}
-
-int epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms) {
-    REAL(epoll_wait);
-    return (int)counted(EPOLL_WAIT, real(epoll, events, count, timeout_ms));
-}
-
-int clock_gettime(clockid_t clock, struct timespec *time) {
-    REAL(clock_gettime);
-    clock_reads++;
-    return real(clock, time);
-}
-
-/* For the loop and the measurement; libcurl's reads alone are to be counted. */
-static int64_t now_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    clock_reads--;
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
 /* Resident memory: the second field of proc(5) statm. */

@@ -1,8 +1,9 @@
-//! The counters of `fulmar audit`: the same counts as strace's, in the kernel and by tracing, and
-//! nobody is lost on the way.
+//! `fulmar audit`: its counters against strace's, what they follow and what they lose, and the tool
+//! as people and builds meet it.
 #![forbid(unsafe_code)]
 
 mod agreement;
+mod cli;
 mod clock;
 mod followed;
 mod lost;

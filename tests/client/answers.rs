@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fulmar_client::{Body, Config, Event, Options, Request};
 use fulmar_tests::in_every_loop;
+use fulmar_tests::loops::tell_case;
 use fulmar_tests::scripted::{Heard, Step, answer, ok};
 use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
 
@@ -47,7 +48,7 @@ impl Case {
     }
 
     fn run<L: ClientLoop>(self) {
-        eprintln!("{}", self.name);
+        tell_case(self.name);
         let steps: Vec<Step> = [Step::Send(self.said)].into_iter().chain(self.then).collect();
         let script = move |heard: &Heard| match heard.path() {
             "/" => steps.clone(),

@@ -8,6 +8,7 @@ use flate2::write::GzEncoder;
 use fulmar_client::{Config, Error, Event, Options, Request};
 use fulmar_semantics::coding::Limits;
 use fulmar_tests::in_every_loop;
+use fulmar_tests::loops::tell_case;
 use fulmar_tests::scripted::{Heard, Step, answer};
 use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
 
@@ -48,7 +49,7 @@ fn broken_codings_are_errors_and_whole_ones_are_undone() {
             ("a coding that nobody knows", "snappy", whole.clone(), false),
             ("too many", &many, whole, false),
         ] {
-            eprintln!("{name}");
+            tell_case(name);
             let mut staged = coded::<L>(Recorder::default(), coding, body);
             let options = Arc::new(decoding(Limits::default()));
             let request = Request::get(&staged.url("/")).options(options).build().unwrap();

@@ -11,7 +11,7 @@ use fulmar_server::ServerEngine;
 use fulmar_sys as sys;
 use fulmar_tests::app::App;
 use fulmar_tests::in_every_loop;
-use fulmar_tests::loops::{Loop, OwnLoop};
+use fulmar_tests::loops::{Loop, OwnLoop, tell_case};
 use fulmar_tests::scripted::{Heard, Step, answer, ok};
 use fulmar_tests::transfers::{ClientLoop, Pair, Recorder, Staged};
 
@@ -118,7 +118,7 @@ fn anything_may_be_done_to_anyone_in_any_event() {
 }
 
 fn case<L: ClientLoop>(site: Site, deed: Deed, whom: Whom) {
-    eprintln!("{deed:?} {whom:?} at {site:?}");
+    tell_case(format_args!("{deed:?} {whom:?} at {site:?}"));
     let config = match whom {
         Whom::Behind => Config { pipelining: 4, per_host_max: 1, ..Config::default() },
         _ => Config::default(),

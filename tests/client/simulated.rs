@@ -115,12 +115,16 @@ fn is_right(request: &Request, body: &[u8]) -> bool {
     let path = request.url().path();
     if let Some(size) = path.strip_prefix("/bytes/") {
         let pattern = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-\n";
-        let right = body.iter().enumerate().all(|(at, byte)| *byte == pattern[at % 64]);
+        let right = body.chunks(64).all(|run| run == &pattern[..run.len()]);
         return right && body.len().to_string() == size;
     }
     match path {
         "/delay/70" => body == b"delayed\n",
-        "/echo" => body.iter().all(|byte| b"yz".contains(byte)),
+        // One request has one of them. A run is a row of equal bytes if it equals itself moved by one.
+        "/echo" => {
+            let known = body.first().is_none_or(|byte| b"yz".contains(byte));
+            known && body.get(1..).is_none_or(|rest| rest == &body[..rest.len()])
+        }
         _ => true,
     }
 }

@@ -3,6 +3,7 @@
 use fulmar_client::{Body, Config, Error, Request};
 use fulmar_proto::PeerError;
 use fulmar_tests::in_every_loop;
+use fulmar_tests::loops::tell_case;
 use fulmar_tests::scripted::{Heard, Step, answer, ok};
 use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
 
@@ -107,7 +108,7 @@ fn what_is_asked_again_when_a_used_connection_dies() {
                 for method in ["GET", "PUT", "POST"] {
                     let (heard, result) = second::<L>(method, point, end.clone());
                     let case = format!("{method} {point:?} {end:?}: {heard} {result:?}");
-                    eprintln!("{case}");
+                    tell_case(&case);
                     assert!(method != "POST" || heard <= 1, "{case}");
                     match point {
                         Point::Idle => assert!(heard == 1 && result.is_ok(), "{case}"),

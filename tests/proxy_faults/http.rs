@@ -34,6 +34,8 @@ struct Round {
     next_id: u32,
     retries: u32,
     retried: &'static [Failure],
+    /// Requests that met the end of their connection.
+    lost: Cell<usize>,
 }
 
 /// What `retry-on` says, and what that is.
@@ -66,6 +68,7 @@ impl Round {
             retries,
             retried,
             random,
+            lost: Cell::new(0),
         }
     }
 
@@ -184,8 +187,9 @@ impl Round {
         format!("seed {}\n{}", self.seed, self.text)
     }
 
-    /// Everybody saw what was right, and nothing is left.
-    fn check(mut self, before: usize) -> usize {
+    /// Everybody saw what was right, and nothing is left. How many were seen, and how many of them
+    /// met the end of their connection.
+    fn check(mut self, before: usize) -> (usize, usize) {
         let lines: Vec<String> =
             self.world.lines.borrow().iter().map(|(_, line)| line.clone()).collect();
         for client in &self.clients {
@@ -215,11 +219,11 @@ impl Round {
             assert!(goes_on, "{}: connections are left: {:#?}", self.what(), self.origins);
         }
         self.world.assert_idle(&self.what());
-        let (what, count) = (self.what(), self.clients.len());
+        let (what, counts) = (self.what(), (self.clients.len(), self.lost.get()));
         let Self { clients, origins, world, .. } = self;
         drop((clients, origins, world));
         assert_eq!(descriptors(), before, "{what}: descriptors");
-        count
+        counts
     }
 
     fn judge(&self, client: &Client, log: &[&str]) -> Result<(), String> {
@@ -242,7 +246,12 @@ impl Round {
             [line] if line.status == status && codes.contains(&line.code) => Ok(()),
             _ => Err(format!("the log is to have {status} and one of {codes:?}: {line:?}")),
         };
-        match self.what_comes(client, heard, answer.as_ref().map(|it| it.0.status())) {
+        let status_seen = answer.as_ref().map(|it| it.0.status());
+        if self.is_lost(ask, heard, status_seen) && matches!(&line[..], [line] if line.is_lost()) {
+            self.lost.set(self.lost.get() + 1);
+            return Ok(());
+        }
+        match self.what_comes(client, heard, status_seen) {
             Comes::Whole(status, codes) => {
                 let answer = answer.ok_or("there is no answer")?;
                 is_right(ask, &answer, &peer.got, status)?;
@@ -289,13 +298,18 @@ impl Round {
         let again = ask.is_idempotent() && (stale || wanted);
         // Who was tried again as long as little of a long body had come has been lucky.
         let is_lucky = status_seen == Some(200);
-        let is_long = ask.body.is_some_and(|(_, len)| len > 15_000);
         let refused = status_seen == Some(503);
         match (failure, again) {
             (Failure::Unmet, _) if refused => Comes::Whole(503, &["SC"]),
-            (_, true) if !is_long || is_lucky => Comes::Whole(200, &["--"]),
+            (_, true) if !ask.is_long() || is_lucky => Comes::Whole(200, &["--"]),
             _ => Comes::Whole(status, codes),
         }
+    }
+
+    /// No server heard of it, since its connection was closed while it was on its way, and it
+    /// cannot be asked again: it may have been executed, or is no longer there.
+    fn is_lost(&self, ask: &Ask, heard: Heard, status_seen: Option<u16>) -> bool {
+        heard.times == 0 && ask.path == "/" && status_seen == Some(502) && !ask.is_repeatable()
     }
 
     fn is_good(&self, id: u32) -> bool {
@@ -318,6 +332,10 @@ impl<'a> Line<'a> {
         let (id, status, code) = (next(), next(), next());
         let id = id.trim_matches(['{', '}']).parse().unwrap_or(0);
         Self { id, status: status.parse().unwrap_or(0), code }
+    }
+
+    fn is_lost(&self) -> bool {
+        (self.status, self.code) == (502, "SH")
     }
 }
 
@@ -415,7 +433,7 @@ fn configuration(
 #[test]
 fn a_thousand_faults_end_with_the_right_status_and_leave_nothing() {
     alone(|| {
-        let (mut count, mut seed) = (0, 0);
+        let (mut count, mut lost, mut seed) = (0, 0, 0);
         while count < 1_000 {
             let before = descriptors();
             let mut round = Round::new(seed);
@@ -424,9 +442,11 @@ fn a_thousand_faults_end_with_the_right_status_and_leave_nothing() {
                 round.add(fault, None);
             }
             round.run(None);
-            count += round.check(before);
-            seed += 1;
+            let (seen, met_an_end) = round.check(before);
+            (count, lost, seed) = (count + seen, lost + met_an_end, seed + 1);
         }
+        // The kernel may tell of an end later than of what came before it, but hardly ever does.
+        assert!(lost <= 20, "{lost} requests met the end of their connection");
     });
 }
 
@@ -448,10 +468,9 @@ fn connections_that_end_as_they_are_used_cost_idempotent_requests_nothing() {
                     warm.iter().chain([ask]).map(|it| it.method == "HEAD").collect();
                 let status = answers(&peer.got, &is_head).get(1).map(|(it, _)| it.status());
                 let times = round.book.heard.get(&ask.id).map_or(0, |heard| heard.times);
-                let is_long = ask.body.is_some_and(|(_, len)| len > 15_000);
                 let right = match status {
                     Some(200) => times == 1,
-                    Some(502) => times == 0 && (!ask.is_idempotent() || is_long),
+                    Some(502) => times == 0 && !ask.is_repeatable(),
                     _ => false,
                 };
                 assert!(right, "{}: {ask:?}: {status:?}, heard {times} times", round.what());

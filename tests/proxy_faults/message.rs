@@ -33,6 +33,16 @@ impl Ask {
         self.method != "POST"
     }
 
+    /// The proxy may not hold all of its body when it would have to send it again.
+    pub(crate) fn is_long(&self) -> bool {
+        self.body.is_some_and(|(_, len)| len > 15_000)
+    }
+
+    /// Whether the proxy can ask again for sure.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.is_idempotent() && !self.is_long()
+    }
+
     pub(crate) fn head(&self) -> Vec<u8> {
         let Self { id, method, path, .. } = self;
         let framing = match self.body {

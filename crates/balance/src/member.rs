@@ -78,9 +78,9 @@ pub struct Record {
 }
 
 impl Record {
-    /// When its state last changed, for those who began at `began`.
-    pub fn changed_after(&self, began: Instant) -> Instant {
-        self.changed.map_or(began, |changed| changed.max(began))
+    /// When its state last changed; `began`, if it never has.
+    pub fn changed_since(&self, began: Instant) -> Instant {
+        self.changed.unwrap_or(began)
     }
 
     /// How long it has been down in all, if it is `down` since the last change.

@@ -79,6 +79,13 @@ impl Monitor {
         Self { score: plan.rise, plan, health: Health::Up, next: first }
     }
 
+    /// The same, which begins as it has been found before.
+    #[must_use]
+    pub fn known_as(mut self, health: Health) -> Self {
+        self.force(health);
+        self
+    }
+
     /// How it is checked.
     pub fn plan(&self) -> &Plan {
         &self.plan

@@ -12,7 +12,7 @@ use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
 
 use crate::output::{Failure, complain, say};
 use crate::signals::{self, INTERRUPTED};
-use crate::{descriptors, durations, fields, table};
+use crate::{descriptors, durations, fields, loops, table};
 
 /// Fetch many URLs into files.
 #[derive(Debug, Args)]
@@ -98,6 +98,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     jsonl: Option<PathBuf>,
 
+    #[command(flatten)]
+    loops: loops::LoopArguments,
+
     /// Print the system calls per file, and what drove the loop
     #[arg(long)]
     ledger: bool,
@@ -121,6 +124,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let bar = bar(&options);
     let on_fault = complaints(&arguments, &bar);
     let running = fulmar_fetch::start(options, on_fault).map_err(failure)?;
+    loops::tell(running.driven());
     watch(&running, &news, &bar);
     let report = running.finish().map_err(failure)?;
     bar.finish_and_clear();
@@ -172,6 +176,7 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
         connect_timeout: arguments.connect_timeout,
         stall_timeout: arguments.stall_timeout,
         max_time: arguments.max_time,
+        loop_options: arguments.loops.options()?,
         watched: !arguments.quiet && io::stderr().is_terminal(),
     })
 }
@@ -262,7 +267,7 @@ fn print(arguments: &Arguments, report: &Report) -> Result<(), Failure> {
         say(&format!(
             "\nsystem calls\n{}\n  driven by       {}: {} turns, {:.1} events per turn\n",
             table::of(&report.ledger, files, "per file"),
-            report.driver,
+            report.driven,
             report.stats.turns,
             table::ratio(report.stats.events, report.stats.turns),
         ))?;

@@ -17,7 +17,7 @@ use fulmar_sys as sys;
 
 use crate::output::{Failure, say};
 use crate::signals::{self, INTERRUPTED};
-use crate::table;
+use crate::{loops, table};
 use traffic::Traffic;
 
 /// Load a server, and say what limits it.
@@ -30,6 +30,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     traffic: Traffic,
+
+    #[command(flatten)]
+    loops: loops::LoopArguments,
 
     /// Print the system calls per request, and what drove the loop
     #[arg(long)]
@@ -48,6 +51,7 @@ enum News {
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let traffic = &arguments.traffic;
     let mut options = traffic.options(&arguments.urls, Options::default().until)?;
+    options.loop_options = arguments.loops.options()?;
     let embedded = match options.urls.is_empty() {
         true => Some(Embedded::start(&mut options)?),
         false => None,
@@ -59,6 +63,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     signals::watch(move |_| drop(sender.send(News::Interrupt)))
         .map_err(|error| Failure::new("cannot wait for signals", error))?;
     let running = fulmar_load::start(&options).map_err(|e| Failure::Message(e.to_string()))?;
+    loops::tell(running.driven());
     let interrupted = watch(&running, &news, &options);
     let mut report = running.finish().map_err(|e| Failure::Message(e.to_string()))?;
     report.connections.asked = traffic.connections;
@@ -128,9 +133,10 @@ fn print(
         if let Some(outcome) = served {
             let (stats, requests) = (outcome.usage.stats, outcome.report);
             say(&format!(
-                "\nsystem calls of the embedded server\n{}\n  driven by       epoll: {} turns, \
+                "\nsystem calls of the embedded server\n{}\n  driven by       {}: {} turns, \
                  {:.1} events per turn\n",
                 table::of(&outcome.usage.ledger, requests, "per request"),
+                outcome.driven,
                 stats.turns,
                 table::ratio(stats.events, stats.turns),
             ))?;
@@ -152,6 +158,7 @@ impl Embedded {
         let running = host
             .listen(Listen::tcp((Ipv4Addr::LOCALHOST, 0).into()))
             .limits(Limits { drain_timeout: Duration::from_secs(1), ..Limits::default() })
+            .loop_options(options.loop_options)
             .at_end(|calls| calls.requests())
             .start()
             .map_err(|error| Failure::new("cannot start the embedded server", error))?;

@@ -2,11 +2,13 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod bench;
 mod descriptors;
 mod durations;
 mod fields;
 mod get;
 mod load;
+mod loops;
 mod output;
 mod proxy;
 mod serve;
@@ -40,6 +42,10 @@ enum Tool {
     Audit(Box<audit::Arguments>),
     /// Balance load as a haproxy.cfg says.
     Proxy(proxy::Listed),
+    /// Make the reference measurements again, beside the peers that are installed.
+    Bench(bench::Arguments),
+    #[command(hide = true)]
+    BenchWorker(bench::Worker),
 }
 
 fn main() -> ExitCode {
@@ -51,6 +57,8 @@ fn main() -> ExitCode {
         Tool::Serve(arguments) => serve::run(arguments),
         Tool::Load(arguments) => load::run(arguments),
         Tool::Audit(arguments) => audit::run(&arguments),
+        Tool::Bench(arguments) => bench::run(arguments),
+        Tool::BenchWorker(arguments) => bench::work(arguments),
         Tool::Proxy(proxy::Listed {}) => return proxy::run(Vec::new()), // seen before
     };
     match result {

@@ -19,9 +19,9 @@ use fulmar_web::cors::Cors;
 
 pub(crate) use arguments::Arguments;
 
-use crate::descriptors;
 use crate::output::{Failure, complain, say};
 use crate::signals::{self, INTERRUPTED, Interrupt};
+use crate::{descriptors, loops};
 use listen::Doors;
 use watch::{Log, Reload};
 
@@ -43,6 +43,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let shown = metrics.map(|metrics| watch::show(&arguments, metrics)).transpose()?;
     let running = host.start().map_err(failure)?;
     greet(&arguments, &doors, &running, shown.as_ref())?;
+    loops::tell(running.driven());
     let outcomes = running.join().map_err(failure)?;
     drop(shown);
     report::print(&arguments, &outcomes)?;
@@ -117,6 +118,7 @@ fn host(
         Some(path) => host.hand_over(path),
         None => host,
     };
+    let host = host.loop_options(arguments.loops.options()?);
     Ok(host.threads(arguments.threads.into()).limits(limits).at_end(|calls| {
         fulmar_server::Application::finish(calls, sys::now());
         calls.requests()

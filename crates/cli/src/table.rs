@@ -10,7 +10,11 @@ pub(crate) fn of(ledger: &Ledger, count: u64, each: &str) -> String {
     for (call, made) in ledger.iter() {
         text += &row(call.name(), made.calls, made.eagain, count);
     }
-    text + &row("all", ledger.total(), ledger.eagain(), count)
+    text += &row("all", ledger.total(), ledger.eagain(), count);
+    for (operation, done) in ledger.operations() {
+        text += &row(&format!("in a ring: {}", operation.name()), done.calls, done.eagain, count);
+    }
+    text
 }
 
 fn row(name: &str, calls: u64, eagain: u64, count: u64) -> String {

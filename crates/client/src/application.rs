@@ -125,9 +125,10 @@ impl Context<'_> {
     /// where that is possible: from [`Event::Head`], if the length is known and no coding is
     /// undone. False if it is not; then the body is delivered as usual.
     ///
-    /// What arrived together with the head is delivered as [`Event::Data`] all the same: it is
-    /// the application's to write, at the beginning of `place`, and so is everything where the
-    /// kernel cannot splice. `place` is open for writing, and not for appending.
+    /// Some of it is delivered as [`Event::Data`] all the same, and is the application's to write,
+    /// where [`Progress::received`] says that it ends: what arrived together with the head, the
+    /// last byte (with which is seen whether anything follows), and everything where the kernel
+    /// cannot splice. `place` is open for writing, and not for appending.
     pub fn store(&mut self, transfer: TransferId, place: FileRange) -> bool {
         self.state.store(transfer, place)
     }

@@ -481,7 +481,6 @@ impl<A: Application> Engine for Client<A> {
     fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
         if let Some((_, seat)) = self.links.get_mut(socket) {
             seat.calls.receive += u32::from(!input.is_empty() || input.has_eof());
-            seat.heard |= !input.is_empty();
         }
         self.links.handle_input(now, socket, input, &mut self.core);
         self.settle(now);
@@ -578,7 +577,9 @@ impl<A: Application> Engine for Client<A> {
         let (_, seat) = self.links.get(socket)?;
         let transfer = self.core.state.transfers.get(seat.owners.first()?.0)?;
         let place = transfer.extra.as_ref()?.file.clone()?;
-        let len = place.len.min(self.links.direct(socket));
+        // The last byte is received, with whatever stands behind it: what a server says beyond its
+        // response must be seen before the next transfer is given the connection.
+        let len = place.len.min(self.links.direct(socket).saturating_sub(1));
         let place = Passage::File(FileRange { len, ..place });
         (transfer.body == BodyUse::Splice && len > 0).then_some(place)
     }

@@ -470,6 +470,10 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
         self.state.commands.push_back(Command::Freed(socket));
     }
 
+    fn handle_heard(&mut self, seat: &mut Seat) {
+        seat.heard = true;
+    }
+
     fn handle(
         &mut self,
         now: Instant,

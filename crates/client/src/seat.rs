@@ -22,7 +22,7 @@ pub(crate) struct Seat {
     pub(crate) peer: Option<IpAddr>,
     /// Bytes of the exchanges in hand have left.
     pub(crate) sent: bool,
-    /// Bytes have come since the answer that is next was owed.
+    /// Bytes have come, above all layers, since the answer that is next was owed.
     pub(crate) heard: bool,
     /// Bytes that nobody wanted.
     pub(crate) drained: u32,

@@ -3,18 +3,20 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fulmar_engine::{ListenerId, SocketId};
 use fulmar_sys::{self as sys, EpollEvent, Events};
 
 use crate::selector::{Interest, Ready, Selector, Tag, Tail, Until, Waiter};
+use crate::spin::{Habit, Polled, Spin};
 
 /// Edge-triggered epoll for connections, level-triggered for listeners and foreign descriptors.
 #[derive(Debug)]
 pub struct Epoll {
     fd: OwnedFd,
     deadline: Option<Instant>,
+    habit: Option<Habit>,
     events: Box<[EpollEvent; EVENTS_LEN]>,
 }
 
@@ -26,16 +28,70 @@ impl Epoll {
     /// is [`crate::Poll`].
     pub fn new() -> io::Result<Self> {
         let events = Box::new([EpollEvent::EMPTY; EVENTS_LEN]);
-        Ok(Self { fd: sys::epoll_create()?, deadline: None, events })
+        Ok(Self { fd: sys::epoll_create()?, deadline: None, habit: None, events })
+    }
+
+    /// Polls before sleeping from now on, or does not.
+    pub fn set_spin(&mut self, spin: Spin) {
+        self.habit = Habit::new(spin);
+    }
+
+    /// Whether it polls before it sleeps.
+    pub fn spin(&self) -> Spin {
+        self.habit.map_or(Spin::Off, Habit::spin)
+    }
+
+    fn wait_for(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        match sys::epoll_wait(self.fd.as_fd(), &mut self.events[..], timeout) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
+            result => result,
+        }
+    }
+
+    /// As [`Epoll::wait_for`], and sleeps only if nothing comes while it polls. Who is busy enough
+    /// that something is there at once does not even look at the clock.
+    fn wait_polling(&mut self, mut habit: Habit, timeout: Option<Duration>) -> io::Result<usize> {
+        let budget = habit.budget();
+        let mut n = match budget {
+            Some(_) => self.wait_for(Some(Duration::ZERO))?,
+            None => 0,
+        };
+        let (mut waited, mut polled) = (Duration::ZERO, Polled::Found);
+        if n == 0 {
+            let start = sys::now();
+            if let Some(budget) = budget {
+                n = self.poll_for(start, budget.min(timeout.unwrap_or(budget)))?;
+            }
+            waited = sys::now().saturating_duration_since(start);
+            if n == 0 {
+                polled = budget.map_or(Polled::No, |_| Polled::InVain(waited));
+                n = self.wait_for(timeout.map(|timeout| timeout.saturating_sub(waited)))?;
+                waited = sys::now().saturating_duration_since(start);
+            }
+        }
+        habit.learn(waited, polled);
+        self.habit = Some(habit);
+        Ok(n)
+    }
+
+    /// Polls until something is ready, or for so long.
+    fn poll_for(&mut self, start: Instant, budget: Duration) -> io::Result<usize> {
+        loop {
+            sys::sched_yield(); // or whoever shares this core has to wait for us
+            let n = self.wait_for(Some(Duration::ZERO))?;
+            if n > 0 || sys::now().saturating_duration_since(start) >= budget {
+                return Ok(n);
+            }
+        }
     }
 }
 
 impl Waiter for Epoll {
     fn wait(&mut self, now: Instant, until: Until) -> io::Result<usize> {
         let timeout = until.timeout(now, self.deadline);
-        match sys::epoll_wait(self.fd.as_fd(), &mut self.events[..], timeout) {
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
-            result => result,
+        match self.habit {
+            Some(habit) if timeout != Some(Duration::ZERO) => self.wait_polling(habit, timeout),
+            _ => self.wait_for(timeout),
         }
     }
 

@@ -15,13 +15,16 @@ pub mod reactor;
 
 mod accept;
 mod connect;
-mod direct;
+mod driver;
+mod executor;
 mod load;
 mod pipe;
 mod portions;
 mod quiet;
 mod receive;
+mod spin;
 mod splice;
+mod steps;
 mod transmit;
 
 mod watch;
@@ -34,11 +37,14 @@ mod waker;
 
 pub use application::Ending;
 pub use changes::{Change, Changes};
+pub use driver::{Driven, Driver, LoopOptions};
 pub use epoll::Epoll;
+pub use fulmar_sys::Ring;
 pub use listener::{ListenOptions, UnixListenOptions, listen, listen_unix};
 pub use poll::Poll;
 pub use portions::Portions;
 pub use reactor::{Reactor, Stats};
 pub use selector::{Interest, Ready, Selector, Tag, Tail, Until, Waiter};
+pub use spin::Spin;
 pub use waker::Waker;
 pub use watch::{Answer, Resolver, Watch};

@@ -7,9 +7,9 @@ use std::time::Instant;
 use fulmar_engine::{Engine, SocketId};
 use fulmar_sys as sys;
 
-use crate::direct::SHRUNK;
 use crate::reactor::Reactor;
 use crate::selector::Selector;
+use crate::steps::SHRUNK;
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Reads the range that the engine tells, or as much of it as there is memory for. It asks

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fulmar_engine::Engine;
 use fulmar_proto::{FileRange, Pipe};
 use fulmar_sys as sys;
 
@@ -19,17 +20,21 @@ pub(crate) struct Pipes {
 }
 
 impl Pipes {
-    /// An empty one that nobody uses, of at most `max`; `None`: bytes have to be received as usual.
-    pub(crate) fn take(&mut self, now: Instant, max: usize) -> Option<Arc<Pipe>> {
+    /// An empty one that nobody uses, of as many as `engine` allows; `None`: bytes have to be
+    /// received as usual.
+    pub(crate) fn take(&mut self, now: Instant, engine: &impl Engine) -> Option<Arc<Pipe>> {
         if let Some(free) = self.all.iter().find(|pipe| is_free(pipe) && pipe.is_empty()) {
             return Some(Arc::clone(free));
         }
-        if self.all.len() >= max || self.rest_until.is_some_and(|time| now < time) {
+        if self.all.len() >= engine.pipes_max() || self.rest_until.is_some_and(|time| now < time) {
             return None;
         }
         match open() {
             Ok(pipe) => {
-                let pipe = Arc::new(pipe);
+                let pipe = Arc::new(match engine.pipe_counts() {
+                    Some(counts) => pipe.counted(counts),
+                    None => pipe,
+                });
                 self.all.push(Arc::clone(&pipe));
                 Some(pipe)
             }

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, Engine, ListenerId, SocketId};
 use fulmar_proto::{Abilities, Block, Signals};
-use fulmar_sys::{self as sys, PollEntry};
+use fulmar_sys::{self as sys, PollEntry, Ring};
 
 use crate::changes::{Change, Changes};
-use crate::direct::Op;
 use crate::epoll::Epoll;
+use crate::executor::{Executor, Op};
 use crate::listener::{Listener, Prediction};
 use crate::pipe::Pipes;
 use crate::poll::Poll;
@@ -52,11 +52,13 @@ pub struct Reactor<E, S> {
     pub(crate) later: Vec<SocketId>, // sockets with a new transmit
     pub(crate) loads: Vec<SocketId>, // sockets whose next bytes are in a file, and have to be seen
     pub(crate) fresh: Vec<SocketId>, // sockets that the selector does not know yet
-    pub(crate) quiet: Quiet,  // of those: that nobody waits for
+    pub(crate) executor: Executor,
+    pub(crate) quiet: Quiet, // of those: that nobody waits for
     pub(crate) receives: Vec<Op>,
     pub(crate) sends: Vec<Op>,
     pub(crate) block: Block, // every receive of a turn goes here; idle sockets keep nothing
     pub(crate) buffer: Vec<u8>, // short transmits, side by side
+    closing: Vec<OwnedFd>,   // to be closed at the end of the turn, in one list
     pub(crate) pipes: Pipes, // for bytes that the engine does not want to see
     pub(crate) pipes_to_sweep: bool, // some may have come back with bytes in them
     pub(crate) throttle: Option<Box<Throttle>>,
@@ -108,11 +110,13 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             later: Vec::new(),
             loads: Vec::new(),
             fresh: Vec::new(),
+            executor: Executor::Direct(None),
             quiet: Quiet::default(),
             receives: Vec::new(),
             sends: Vec::new(),
             block: Block::new(BLOCK_SIZE),
             buffer: Vec::new(),
+            closing: Vec::new(),
             pipes: Pipes::default(),
             pipes_to_sweep: false,
             throttle: None,
@@ -166,9 +170,15 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let now = sys::now();
         let out = act(&mut self.engine, now);
         self.act(now);
+        self.executor.close(&mut self.closing);
         self.watch_fresh(now);
         self.tell_deadline(now);
         out
+    }
+
+    /// Has lists of `len_min` operations or more done in a ring from now on.
+    pub fn set_ring(&mut self, ring: Ring, len_min: usize) {
+        self.executor = Executor::Ring(Box::new(ring), len_min.max(1));
     }
 
     /// Has every call do less than it could, from now on: for tests.
@@ -186,9 +196,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.stats
     }
 
-    /// The name of the selector.
+    /// What drives it: `ring`, or the name of the selector where each operation is a call.
     pub fn driver(&self) -> &'static str {
-        self.selector.name()
+        match self.executor {
+            Executor::Direct(_) => self.selector.name(),
+            Executor::Ring(..) => "ring",
+        }
     }
 
     /// When there is something to do even if no descriptor is ready.
@@ -263,6 +276,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.sending.append(&mut self.later);
         self.flush(now);
         self.act(now); // what sending led to; what it wants sent waits for the next turn
+        self.executor.close(&mut self.closing);
         self.watch_fresh(now);
         if std::mem::take(&mut self.pipes_to_sweep) {
             self.pipes.sweep();
@@ -364,7 +378,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Action::Close { socket } => {
                 if let Some(socket) = self.sockets.remove(socket) {
                     self.pipes_to_sweep = true;
-                    self.selector.retire(socket.fd);
+                    match &self.executor {
+                        Executor::Ring(..) if S::CLOSES => self.closing.push(socket.fd),
+                        _ => self.selector.retire(socket.fd),
+                    }
                     if self.sockets.shrink() && self.trim_at.is_none() {
                         self.trim_at = Some(now + TRIM_AFTER);
                     }
@@ -571,6 +588,7 @@ impl<E: Engine> Reactor<E, Changes> {
 impl<E, S> Drop for Reactor<E, S> {
     fn drop(&mut self) {
         self.sockets.drain().for_each(|socket| sys::close(socket.fd));
+        self.closing.drain(..).for_each(sys::close);
         self.listeners.drain(..).flatten().for_each(|listener| sys::close(listener.fd));
         self.pipes.close();
         self.foreign.close();

@@ -7,7 +7,7 @@ use bytes::Buf;
 use fulmar_engine::{Engine, SocketId};
 use fulmar_proto::{Block, Input};
 
-use crate::direct::{self, Op};
+use crate::executor::Op;
 use crate::reactor::Reactor;
 use crate::selector::{Selector, Tail};
 use crate::socket::{Birth, Known, Socket};
@@ -19,11 +19,24 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         std::mem::swap(&mut self.due, &mut self.reading);
         let mut from = 0;
         while from < self.reading.len() {
-            let to = self.reading.len().min(from + BATCH_LEN_MAX);
+            let to = self.end_of_list(from);
             self.receive_batch(now, from, to);
             from = to;
         }
         self.reading.clear();
+    }
+
+    /// Where the list ends that begins at `from`. Sockets whose last share was full have much to
+    /// say: they share the block with few, for each piece takes an operation.
+    fn end_of_list(&self, from: usize) -> usize {
+        let is_flowing = |id: &SocketId| self.sockets.get(*id).is_some_and(|it| it.flowing);
+        let most = match is_flowing(&self.reading[from]) {
+            true => FLOWING_LEN_MAX,
+            false => self.executor.receives_max(),
+        };
+        let rest = &self.reading[from..];
+        let same = |id: &&SocketId| most == FLOWING_LEN_MAX || !is_flowing(id);
+        from + rest.iter().take(most).take_while(same).count()
     }
 
     fn receive_batch(&mut self, now: Instant, from: usize, to: usize) {
@@ -37,7 +50,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             if splices {
                 self.splices.push(id);
             } else if receives {
-                self.receives.push(Op::new(id, wanted.min(self.engine.receive_max(id))));
+                self.receives.push(Op::receive(id, wanted.min(self.engine.receive_max(id))));
             }
             if resumed && (splices || !receives) {
                 self.resumed.push(id);
@@ -57,8 +70,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             return;
         }
         let share = BLOCK_SIZE / self.receives.len();
-        let Self { receives, sockets, block, throttle, .. } = self;
-        direct::receive(receives, share, sockets, block.clear(), throttle);
+        let Self { executor, receives, sockets, block, throttle, .. } = self;
+        executor.receive(receives, share, sockets, block.clear(), throttle);
         for at in 0..self.receives.len() {
             self.received(now, self.receives[at]);
         }
@@ -93,6 +106,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 // the edge of the FIN has been seen already, or that of what is behind a mark:
                 // there is no other.
                 socket.readable = n == op.len || socket.hangup || socket.tail.pass_mark();
+                socket.flowing = n == op.len;
                 socket.deliver(now, engine, block, n);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -173,8 +187,7 @@ fn is_last(result: &io::Result<usize>) -> bool {
     }
 }
 
-/// Sockets read by one list; they share the block. With more of them, a body of 100 KB would come
-/// in several pieces, each with a call of its own.
-const BATCH_LEN_MAX: usize = 2;
+/// With more of them, a body of 100 KB would come in several pieces, each with a call of its own.
+pub(crate) const FLOWING_LEN_MAX: usize = 2;
 /// Memory for one list: one busy socket has all of it, two have 128 KB each.
 pub(crate) const BLOCK_SIZE: usize = 256 * 1024;

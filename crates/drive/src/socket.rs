@@ -35,6 +35,8 @@ pub(crate) struct Socket {
     pub(crate) broken: Option<io::ErrorKind>,
     /// What arrives may go past the engine.
     pub(crate) splicing: bool,
+    /// The last receive had all the bytes that it asked for: there are more.
+    pub(crate) flowing: bool,
     /// It stands on a list of sockets to be read.
     pub(crate) listed: bool,
     /// Its transmit is on this turn's list: looking again would send it twice.
@@ -116,6 +118,7 @@ impl Socket {
             resumed: false,
             broken: None,
             splicing: false,
+            flowing: false,
             listed: false,
             leaving: false,
             nagle: Nagle::Off,

@@ -36,7 +36,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// as usual in the next turn, and the engine may ask again.
     pub(crate) fn splice(&mut self, now: Instant, id: SocketId) {
         let to = self.engine.poll_splice(id);
-        let pipe = to.as_ref().and_then(|_| self.pipes.take(now, self.engine.pipes_max()));
+        let pipe = to.as_ref().and_then(|_| self.pipes.take(now, &self.engine));
         match (to, pipe) {
             (Some(Passage::File(_)), Some(pipe)) => self.splice_into_file(now, id, &pipe),
             (Some(Passage::Pipe { len }), Some(pipe)) => {

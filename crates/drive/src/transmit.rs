@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use fulmar_engine::{Engine, SocketId};
 
-use crate::direct::{self, Op};
+use crate::executor::Op;
 use crate::reactor::Reactor;
 use crate::selector::Selector;
 use crate::socket::{Birth, Known};
+use crate::steps::send_steps;
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Looks at the transmit of every socket on the list and sends it. Short ones are copied side
@@ -62,11 +63,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         socket.nagle.handle_send(socket.fd.as_fd(), self.abilities.more);
         match transmit.as_inline() {
             Some(bytes) if bytes.len() <= COPY_SIZE_MAX => {
+                self.sends.push(Op::send(id, self.buffer.len(), bytes.len(), is_last));
                 self.buffer.extend_from_slice(bytes);
                 socket.leaving = true;
-                let mut op = Op::new(id, bytes.len());
-                op.is_last = is_last;
-                self.sends.push(op);
                 if self.sends.len() == LIST_LEN_MAX {
                     self.send_list(now);
                 }
@@ -74,14 +73,15 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             _ => {
                 let (fd, memory) = (socket.fd.as_fd(), &mut self.loaded);
                 let (wanted, result) =
-                    direct::send_steps(fd, transmit, self.abilities, memory, &mut self.throttle);
+                    send_steps(fd, transmit, self.abilities, memory, &mut self.throttle);
                 self.sent(now, id, wanted, result);
             }
         }
     }
 
     fn send_list(&mut self, now: Instant) {
-        direct::send(&mut self.sends, &self.sockets, &self.buffer, &mut self.throttle);
+        let Self { executor, sends, sockets, buffer, throttle, .. } = self;
+        executor.send(sends, sockets, buffer, throttle);
         self.buffer.clear();
         for at in 0..self.sends.len() {
             let op = self.sends[at];

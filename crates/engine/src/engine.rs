@@ -2,9 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
-use fulmar_proto::{FileRange, Input, Piped, Transmit};
+use fulmar_proto::{FileRange, Input, PipeCounts, Piped, Transmit};
 
 use crate::endpoint::Endpoint;
 use crate::resolve::{LookupId, Resolved};
@@ -272,6 +273,11 @@ pub trait Engine {
     /// How many pipes may be open at a time; asked before another one is.
     fn pipes_max(&self) -> usize {
         PIPES_MAX
+    }
+
+    /// Where pipes are counted; asked when one is opened.
+    fn pipe_counts(&self) -> Option<Arc<PipeCounts>> {
+        None
     }
 
     /// When [`Engine::handle_timeout`] is due.

@@ -131,7 +131,11 @@ impl<C: Connection, T> Link<C, T> {
                     lent.on.handle(lent.now, lent.socket, link, event);
                 }
                 Ok(None) => break,
-                Err(error) => self.fault = Some(Fault::Broke(error)),
+                Err(error) => {
+                    let link = (&mut self.connection, &mut self.data);
+                    lent.on.handle_fault(lent.now, lent.socket, link, input.bytes(), error);
+                    self.fault = Some(Fault::Broke(error));
+                }
             }
             if input.is_empty() && !input.has_eof() && !self.connection.has_event() {
                 break;
@@ -223,6 +227,9 @@ impl<C: Connection, T> Link<C, T> {
         }
         if wishes.reads != self.reading {
             self.reading = wishes.reads;
+            if wishes.reads && desk.spans.of(self.timeouts).hears_only {
+                self.since = desk.wheel.tick(now); // nobody could hear it
+            }
             desk.actions.push_back(Action::Read { socket, on: wishes.reads });
         }
         match self.phase {
@@ -239,6 +246,11 @@ impl<C: Connection, T> Link<C, T> {
             Some(_) => {}
         }
         true
+    }
+
+    /// True if what its peer takes does not make up for its silence.
+    fn owes_words(&self, spans: &Spans) -> bool {
+        spans.hears_only && self.reading && matches!(self.phase, Some(Phase::Body | Phase::Tunnel))
     }
 
     /// What connection and layer together want of the socket and the clock.
@@ -450,6 +462,7 @@ impl<C: Connection, T> Links<C, T> {
     /// Gives a connection up: nothing more is sent, and nobody hears of it.
     pub fn close(&mut self, socket: SocketId) -> Option<T> {
         let link = self.slots.remove(socket)?;
+        self.desk.spans.release(link.timeouts);
         self.desk.wheel.keep(self.slots.places());
         self.desk.actions.push_back(Action::Close { socket });
         Some(link.data)
@@ -538,6 +551,9 @@ impl<C: Connection, T> Links<C, T> {
         bytes: u64,
         on: &mut impl Handler<C, T>,
     ) {
+        let spans = &self.desk.spans;
+        let owes = |link: &Link<C, T>| link.owes_words(spans.of(link.timeouts));
+        let moved = if self.slots.get(socket).is_some_and(owes) { 0 } else { bytes };
         self.with(now, socket, on, |link, opened, lent| {
             if let Some(mut between) = link.between.take() {
                 between.handle_sent(bytes);
@@ -557,7 +573,7 @@ impl<C: Connection, T> Links<C, T> {
                     link.ask(lent);
                 }
             }
-            bytes
+            moved
         });
     }
 

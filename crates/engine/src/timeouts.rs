@@ -40,6 +40,9 @@ pub struct Timeouts {
     pub tunnel: Option<Duration>,
     /// [`Phase::Body`] and [`Phase::Send`], beside their deadlines.
     pub rate_min: Option<Rate>,
+    /// While it is the peer's turn to send, in a body or a tunnel, what it takes does not count: who
+    /// says nothing is late.
+    pub hears_only: bool,
 }
 
 /// The least that a peer has to send or take, as long as it is its turn to.
@@ -55,18 +58,20 @@ pub struct Rate {
 /// One of the sets of deadlines that links of one kind may have; the first one is
 /// everybody's who was not given another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct TimeoutsId(u16);
+pub struct TimeoutsId(u32);
 
 /// All sets of deadlines that links of one kind may have: each link names one of them.
 #[derive(Debug)]
 pub(crate) struct Sets {
     known: Vec<Timeouts>,
     spans: Vec<Spans>,
+    own: Vec<Spans>, // of one link each
+    free: Vec<u32>,  // places in it
 }
 
 impl Sets {
     pub(crate) fn new(first: Timeouts) -> Self {
-        Self { known: vec![first], spans: vec![first.into()] }
+        Self { known: vec![first], spans: vec![first.into()], own: Vec::new(), free: Vec::new() }
     }
 
     /// The set with these deadlines: the one that is there, or a new one.
@@ -76,15 +81,41 @@ impl Sets {
             self.spans.push(timeouts.into());
             self.known.len() - 1
         });
-        TimeoutsId(u16::try_from(at).expect("no more than 65,536 sets of deadlines"))
+        assert!(at < OWN as usize, "no more than 2^31 sets of deadlines");
+        TimeoutsId(narrow(at as u64))
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.known.len()
+    /// A set with these deadlines in place of `old`, for the link that had that one.
+    pub(crate) fn own(&mut self, old: TimeoutsId, timeouts: Timeouts) -> TimeoutsId {
+        let spans = timeouts.into();
+        if old.0 & OWN != 0 {
+            self.own[(old.0 & !OWN) as usize] = spans;
+            return old;
+        }
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.own.push(spans);
+            narrow(self.own.len() as u64 - 1)
+        });
+        self.own[at as usize] = spans;
+        TimeoutsId(at | OWN)
+    }
+
+    /// The link that had this set has it no more.
+    pub(crate) fn release(&mut self, id: TimeoutsId) {
+        if id.0 & OWN == 0 {
+            return;
+        }
+        self.free.push(id.0 & !OWN);
+        if self.free.len() == self.own.len() {
+            (self.own, self.free) = (Vec::new(), Vec::new());
+        }
     }
 
     pub(crate) fn of(&self, id: TimeoutsId) -> &Spans {
-        &self.spans[usize::from(id.0)]
+        match id.0 & OWN {
+            0 => &self.spans[id.0 as usize],
+            _ => &self.own[(id.0 & !OWN) as usize],
+        }
     }
 }
 
@@ -96,6 +127,7 @@ pub(crate) struct Spans {
     phases: [Span; PHASES.len()],
     grace: Span,
     bytes_per_second: u32,
+    pub(crate) hears_only: bool,
 }
 
 impl From<Timeouts> for Spans {
@@ -119,6 +151,7 @@ impl From<Timeouts> for Spans {
             phases: PHASES.map(of),
             grace: span(grace),
             bytes_per_second: timeouts.rate_min.map_or(0, |rate| rate.bytes_per_second),
+            hears_only: timeouts.hears_only,
         }
     }
 }
@@ -220,6 +253,8 @@ pub(crate) fn begins_again(phase: Phase) -> bool {
     is_paced(phase) || phase == Phase::Tunnel
 }
 
+/// Of a number: the set belongs to one link. There are fewer links than descriptors.
+const OWN: u32 = 1 << 31;
 /// In the order of their numbers.
 const PHASES: [Phase; 9] = [
     Phase::Handshake,
@@ -234,6 +269,14 @@ const PHASES: [Phase; 9] = [
 ];
 /// Looking more often would be work for nothing.
 const GRACE_MIN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+impl Sets {
+    /// Room for sets of single links.
+    pub(crate) fn own_len(&self) -> usize {
+        self.own.len()
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -311,7 +311,8 @@ impl Fetch {
         if attempt.splices
             && let Some(progress) = job.transfer.and_then(|transfer| context.progress(transfer))
         {
-            partial.moved(attempt.base + progress.received - bytes.len() as u64);
+            let len = attempt.base + progress.received - bytes.len() as u64;
+            self.book.receive(job.request.url().host_str(), partial.moved(len));
         }
         if let Some(hasher) = &mut attempt.hasher {
             hasher.update(bytes);
@@ -328,10 +329,7 @@ impl Fetch {
         if job.attempt.splices
             && let Some(partial) = &mut job.attempt.partial
         {
-            let len = job.attempt.base + done.received;
-            let spliced = len.saturating_sub(partial.len());
-            self.book.receive(host, spliced);
-            partial.moved(len);
+            self.book.receive(host, partial.moved(job.attempt.base + done.received));
         }
         let result = std::mem::replace(&mut done.result, Ok(()));
         let fault = match job.attempt.refused.take() {

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fulmar_drive::LoopOptions;
+
 use crate::feed::Source;
 
 /// What a run is told.
@@ -46,6 +48,8 @@ pub struct Options {
     pub stall_timeout: Duration,
     /// For one attempt, from when its connection is there.
     pub max_time: Option<Duration>,
+    /// How its loop works.
+    pub loop_options: LoopOptions,
     /// [`crate::Progress`] is kept up to date.
     pub watched: bool,
 }
@@ -94,6 +98,7 @@ impl Default for Options {
             connect_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(60),
             max_time: None,
+            loop_options: LoopOptions::default(),
             watched: false,
         }
     }

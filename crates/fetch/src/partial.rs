@@ -1,9 +1,9 @@
 //! A file that is not whole yet: written under a name of ours, renamed when it is.
 
 use std::ffi::CString;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::{io, mem};
 
 use fulmar_proto::FileRange;
 use fulmar_sys as sys;
@@ -63,9 +63,9 @@ impl Partial {
         FileRange { file, offset: self.len, len }
     }
 
-    /// The kernel has put bytes there: so many are there now.
-    pub(crate) fn moved(&mut self, len: u64) {
-        self.len = len;
+    /// The kernel has put bytes there, and `len` are there now: how many it has put.
+    pub(crate) fn moved(&mut self, len: u64) -> u64 {
+        len.saturating_sub(mem::replace(&mut self.len, len))
     }
 
     /// Writes what follows.

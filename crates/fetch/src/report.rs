@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use fulmar_drive::Stats;
+use fulmar_drive::{Driven, Stats};
 use fulmar_sys::{CpuTimes, Ledger};
 
 /// What became of the URLs.
@@ -51,8 +51,8 @@ pub struct Report {
     pub resident: u64,
     /// What drove the loop.
     pub stats: Stats,
-    /// Its name.
-    pub driver: &'static str,
+    /// What it ran on.
+    pub driven: Driven,
 }
 
 impl Tally {

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use fulmar_client::{BuildError, Client};
-use fulmar_drive::{Epoll, Reactor, Waker};
+use fulmar_drive::{Driven, Epoll, Reactor, Waker};
 use fulmar_names::{Names, OverrideError};
 use fulmar_semantics::proxy::{ProxyError, VariableError};
 use fulmar_sys::{self as sys, Ledger};
@@ -42,6 +42,7 @@ use crate::store::Store;
 #[derive(Debug)]
 pub struct Running {
     stopper: Stopper,
+    driven: Driven,
     thread: JoinHandle<io::Result<Report>>,
 }
 
@@ -98,8 +99,8 @@ pub fn start(
     };
     let thread = thread::Builder::new().name("get".into()).spawn(body).map_err(FetchError::Loop)?;
     let gone = |_| FetchError::Loop(io::ErrorKind::Other.into());
-    let waker = receiver.recv().map_err(gone)??;
-    Ok(Running { stopper: Stopper { shared, waker }, thread })
+    let (waker, driven) = receiver.recv().map_err(gone)??;
+    Ok(Running { stopper: Stopper { shared, waker }, driven, thread })
 }
 
 impl Running {
@@ -111,6 +112,11 @@ impl Running {
     /// True once [`Running::finish`] does not wait.
     pub fn is_finished(&self) -> bool {
         self.thread.is_finished()
+    }
+
+    /// What its loop runs on.
+    pub fn driven(&self) -> &Driven {
+        &self.driven
     }
 
     /// A way to end it early.
@@ -137,7 +143,7 @@ impl Stopper {
 }
 
 type Loop = Reactor<Client<Fetch>, Epoll>;
-type Started = Result<Waker, FetchError>;
+type Started = Result<(Waker, Driven), FetchError>;
 
 /// Everything that a run needs, opened.
 fn prepare(
@@ -162,11 +168,12 @@ fn prepare(
     // The client needs its application, the feed the reactor's waker: it is opened last.
     let config = plan::config(&options);
     let list = options.list.clone();
-    let selector = Epoll::new().map_err(FetchError::Loop)?;
     let feed = Feed::new(options.urls);
     let work = Work::default();
     let fetch = Fetch { plan, feed, store, journal, history, book, work };
-    let mut reactor = Reactor::new(Client::new(now, wall, fetch, config), selector);
+    let client = Client::new(now, wall, fetch, config);
+    let mut reactor =
+        Reactor::with_options(client, options.loop_options).map_err(FetchError::Loop)?;
     reactor.set_resolver(Box::new(Names::new(names)));
     let waker = reactor.waker().map_err(FetchError::Loop)?;
     if let Some(source) = list {
@@ -183,7 +190,7 @@ fn drive(
     (mut reactor, waker, begun): (Loop, Waker, Instant),
     started: &Sender<Started>,
 ) -> io::Result<Report> {
-    let _ = started.send(Ok(waker)); // whoever started us waits for it
+    let _ = started.send(Ok((waker, reactor.driven()))); // whoever started us waits for it
     reactor.with(|client, now| client.with(now, Fetch::fill));
     let mut unfinished = 0;
     let mut stopped = false;
@@ -196,7 +203,7 @@ fn drive(
             reactor.with(|client, now| client.with(now, |fetch, _| fetch.note_versions()));
         }
     }
-    let (stats, driver) = (reactor.stats(), reactor.driver());
+    let (stats, driven) = (reactor.stats(), reactor.driven());
     let connections = reactor.engine.stats().connections;
     let ended = sys::now();
     let (tally, trouble, list) =
@@ -215,7 +222,7 @@ fn drive(
         cpu,
         resident,
         stats,
-        driver,
+        driven,
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fulmar_drive::Waker;
+use fulmar_drive::{LoopOptions, Waker};
 use fulmar_engine::ListenerId;
 use fulmar_host::{Crew, Worker};
 use fulmar_proxy::{Checks, Live, Proxy, Wake};
@@ -22,6 +22,7 @@ pub(crate) struct Proxies {
     pub(crate) logs: Logs,
     pub(crate) process: Arc<Process>,
     pub(crate) roll: Roll,
+    pub(crate) loop_options: LoopOptions,
 }
 
 /// The wakers of the threads, until all are known.
@@ -55,6 +56,10 @@ impl Crew for Proxies {
     fn add_listener(&self, engine: &mut Proxy, worker: &Worker, listener: ListenerId) {
         let door = &self.doors[worker.listen(listener)];
         engine.add_listener(listener, door.bind, door.layers());
+    }
+
+    fn loop_options(&self) -> LoopOptions {
+        self.loop_options
     }
 
     fn set_waker(&self, _: &mut Proxy, worker: &Worker, waker: Waker) {

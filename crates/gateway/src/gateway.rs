@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
+use fulmar_drive::LoopOptions;
 use fulmar_haproxy::{Bind, Config, Frontend};
 use fulmar_host::{Address, Bound, Program, Running, Stopper};
 use fulmar_proxy::{BindId, Live};
@@ -14,6 +15,7 @@ use crate::doors::{self, Door};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::logs::{Logs, machine_name};
+use crate::restore;
 use crate::runtime::{self, Certificates, Consoles};
 use crate::signals;
 use crate::statistics::process::Process;
@@ -26,6 +28,8 @@ pub struct Options {
     /// Where the process before this one hands its listeners over ([`hand_over_name`]): the first
     /// that answers. If nobody does, this one binds beside it.
     pub predecessors: Vec<PathBuf>,
+    /// How the loops of the threads that serve clients work.
+    pub loop_options: LoopOptions,
 }
 
 /// Where a process hands its listeners over: a name in the abstract namespace, which only its user
@@ -46,7 +50,7 @@ pub struct Gateway {
     process: Arc<Process>,
     stopper: Stopper,
     bound: Bound<()>,
-    warning: Option<String>,
+    warnings: Vec<String>,
 }
 
 impl Gateway {
@@ -80,6 +84,8 @@ impl Gateway {
         if let Some(wrong) = check::servers(&live).next() {
             return Err(wrong);
         }
+        let mut warnings = restore::restore(&live, fulmar_sys::now());
+        warnings.extend(limits.warning);
         let node = live.config.global.node.clone().unwrap_or_else(machine_name);
         let program = Program::new();
         let stopper = program.stopper();
@@ -91,6 +97,7 @@ impl Gateway {
             logs: logs.clone(),
             process: Arc::clone(&process),
             roll: Roll::default(),
+            loop_options: options.loop_options,
         };
         let program = program.crew("proxy", proxies, listens, threads);
         let checkers = Checkers { live: Arc::clone(&live), logs: logs.clone() };
@@ -108,7 +115,7 @@ impl Gateway {
         let program = program.offer(hand_over_name(std::process::id()));
         let program = options.predecessors.into_iter().fold(program, Program::take_over);
         let bound = program.open().map_err(|error| placed(&live.config, error))?;
-        Ok(Self { live, logs, process, stopper, bound, warning: limits.warning })
+        Ok(Self { live, logs, process, stopper, bound, warnings })
     }
 
     /// What it is made of, and what it counts.
@@ -122,8 +129,8 @@ impl Gateway {
     }
 
     /// What is not as it was asked for, and goes on all the same.
-    pub fn warning(&self) -> Option<&str> {
-        self.warning.as_deref()
+    pub fn warnings(&self) -> impl Iterator<Item = &str> {
+        self.warnings.iter().map(String::as_str)
     }
 
     /// Its logs.
@@ -160,7 +167,9 @@ impl Gateway {
     /// # Errors
     /// A thread could not start: then none has, and the process before this one goes on.
     pub fn start(self) -> Result<Running<()>, Error> {
-        Ok(self.bound.start()?)
+        let running = self.bound.start()?;
+        self.process.set_driven(running.driven().clone());
+        Ok(running)
     }
 }
 

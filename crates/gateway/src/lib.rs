@@ -20,6 +20,7 @@ pub mod statistics;
 
 mod master;
 mod privileges;
+mod restore;
 mod secrets;
 mod service;
 mod signals;

@@ -18,6 +18,7 @@ mod commands;
 mod world;
 
 mod certificates;
+mod errors;
 mod frontends;
 mod servers;
 mod sessions;
@@ -27,4 +28,5 @@ mod show;
 pub(crate) use certificates::Certificates;
 pub use engine::Runtime;
 pub(crate) use listen::{Consoles, listens};
+pub(crate) use servers::check_status;
 pub use world::World;

@@ -26,6 +26,8 @@ pub(crate) struct Globals {
     pub(crate) model: Global,
     /// `default-path`.
     pub(crate) paths: Paths,
+    /// `server-state-base`.
+    pub(crate) state_base: Option<PathBuf>,
     /// `ca-base`.
     pub(crate) ca_base: Option<PathBuf>,
     /// `crt-base`.
@@ -101,6 +103,10 @@ pub(crate) struct Draft {
     pub(crate) default_backend: Option<Reference>,
     pub(crate) use_backends: Vec<(Choice, Option<Condition>)>,
     pub(crate) use_servers: Vec<(Reference, Condition)>,
+    /// `load-server-state-from-file`.
+    pub(crate) states: StatesDraft,
+    /// `server-state-file-name`, if it is not the backend's.
+    pub(crate) state_file: Option<String>,
     /// `dynamic-cookie-key`.
     pub(crate) dynamic_cookie_key: Option<String>,
     /// Slots that captures fill, and that somebody else has to declare.
@@ -117,6 +123,18 @@ pub(crate) enum Kind {
     Frontend,
     Backend,
     Listen,
+}
+
+/// Where states of servers are read from at the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum StatesDraft {
+    /// Nowhere.
+    #[default]
+    Unread,
+    /// From the file of all backends.
+    Global,
+    /// From one of this backend alone.
+    Local,
 }
 
 /// The format of lines of a log.

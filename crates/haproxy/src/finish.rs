@@ -11,7 +11,7 @@ use fulmar_rules::{Fault, Format};
 
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::draft::{Choice, Draft, Globals, Kind, LogFormat, Reference};
-use crate::keywords::UserlistDraft;
+use crate::keywords::{UserlistDraft, state_path, state_source};
 use crate::line::Spot;
 use crate::model::{
     Algorithm, Backend, BackendId, Bind, Config, Frontend, LogTarget, Mode, Server, ServerId,
@@ -44,6 +44,8 @@ pub(crate) fn config(
         }
     }
     config.global = globals.model;
+    let base = globals.state_base.as_deref();
+    config.global.state_file = config.global.state_file.map(|file| state_path(base, &file));
     let lists = userlists.into_iter().map(|list| Arc::new(list.finish(found)));
     config.userlists = lists.collect();
     config
@@ -193,6 +195,7 @@ impl Finisher<'_> {
             backend.response_rules = std::mem::take(&mut draft.response_rules);
             backend.after_response_rules = std::mem::take(&mut draft.after_response_rules);
         }
+        backend.states = state_source(self.globals, &draft);
         backend.response_content_rules = std::mem::take(&mut draft.response_content_rules);
         if let Some(cookie) = &mut backend.cookie
             && cookie.dynamic_key.is_some()

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use fulmar_rules::reply::ErrorPages;
-use fulmar_rules::subject::Fact;
+use fulmar_rules::subject::{Fact, LogField};
 use fulmar_rules::{Fault, Word, Words};
 
 use crate::diagnostics::{Diagnostic, Severity};
@@ -30,6 +30,8 @@ pub(crate) struct Reader<'a> {
     userlists: Vec<UserlistDraft>,
     /// What conditions ask the proxy about, and where.
     facts: Vec<(Spot, u32, Fact)>,
+    /// A line may ask what a client has connected to.
+    asks_destination: bool,
     section: Section,
 }
 
@@ -73,6 +75,7 @@ impl<'a> Reader<'a> {
             proxies: Vec::new(),
             userlists: Vec::new(),
             facts: Vec::new(),
+            asks_destination: false,
             section: Section::Outside,
         }
     }
@@ -111,8 +114,9 @@ impl<'a> Reader<'a> {
     /// What was read, as a whole.
     pub(crate) fn finish(mut self) -> (Config, Vec<Diagnostic>) {
         let is_wrong = self.found.iter().any(|found| found.severity == Severity::Alert);
-        let config =
+        let mut config =
             crate::finish::config(self.globals, self.proxies, self.userlists, &mut self.found);
+        config.asks_destination = self.asks_destination;
         if !is_wrong {
             // What is missing may have been refused above.
             crate::names::check(&config, &self.facts, &mut self.found);
@@ -389,6 +393,7 @@ impl<'a> Reader<'a> {
             found: Vec::new(),
         };
         let read = read(draft, &mut line).and_then(|()| line.words.end());
+        self.asks_destination |= asks_destination(words, &line.facts);
         let facts = line.facts.into_iter();
         self.facts.extend(facts.map(|(column, fact)| (spot.clone(), column, fact)));
         for (severity, fault) in line.found {
@@ -648,3 +653,11 @@ pub(crate) const SECTIONS_UNSUPPORTED: &[Unsupported] = &[
 const SECTIONS_SPARED: [&str; 2] = ["cache", "peers"];
 
 const MESSAGES: [&str; 4] = [".notice", ".warning", ".alert", ".diag"];
+
+/// True if a line may ask what a client has connected to: by the name of a sample, whatever it is
+/// part of, or by a letter of a format. Samples stand in so many places that none is told apart.
+fn asks_destination(words: &[Word], facts: &[(u32, Fact)]) -> bool {
+    let of_format =
+        |fact: &Fact| matches!(fact, Fact::Log(LogField::FrontendAddress | LogField::FrontendPort));
+    words.iter().any(|word| word.text.contains("dst")) || facts.iter().any(|(_, it)| of_format(it))
+}

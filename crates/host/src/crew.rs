@@ -2,7 +2,7 @@
 
 use std::io;
 
-use fulmar_drive::Waker;
+use fulmar_drive::{Driver, LoopOptions, Waker};
 use fulmar_engine::{Engine, ListenerId};
 
 use crate::worker::Worker;
@@ -24,6 +24,12 @@ pub trait Crew: Send + Sync + 'static {
     /// Connections come to it from this listener, which is due to the crew's listen number
     /// [`Worker::listen`]. Told before anybody is accepted.
     fn add_listener(&self, engine: &mut Self::Engine, worker: &Worker, listener: ListenerId);
+
+    /// How its loops work. Unless said otherwise, each operation is a call: what is little used
+    /// needs no ring.
+    fn loop_options(&self) -> LoopOptions {
+        LoopOptions { driver: Driver::Epoll, ..LoopOptions::default() }
+    }
 
     /// This wakes it.
     fn set_waker(&self, _engine: &mut Self::Engine, _worker: &Worker, _waker: Waker) {}

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fulmar_drive::Waker;
+use fulmar_drive::{LoopOptions, Waker};
 use fulmar_engine::ListenerId;
 use fulmar_server::{Application, Calls, Handler, Layers, Limits, ServerEngine};
 use fulmar_sys as sys;
@@ -25,6 +25,7 @@ pub struct Host<A: Application, R = ()> {
     listens: Vec<Listen>,
     threads: usize,
     limits: Limits,
+    loop_options: LoopOptions,
     hand_over: Option<PathBuf>,
     stopper: Stopper,
 }
@@ -41,6 +42,7 @@ impl<A: Application + 'static> Host<A> {
             listens: Vec::new(),
             threads: 1,
             limits: Limits::default(),
+            loop_options: LoopOptions::default(),
             hand_over: None,
             stopper: Stopper::new(),
         }
@@ -74,6 +76,13 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
         Self { limits, ..self }
     }
 
+    /// How the threads' loops work: what does their system calls, whether they poll before they
+    /// sleep.
+    #[must_use]
+    pub fn loop_options(self, loop_options: LoopOptions) -> Self {
+        Self { loop_options, ..self }
+    }
+
     /// Calls `at_end` in each thread after its last connection: what it returns is in that thread's
     /// [`crate::Outcome`].
     #[must_use]
@@ -87,6 +96,7 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
             listens: self.listens,
             threads: self.threads,
             limits: self.limits,
+            loop_options: self.loop_options,
             hand_over: self.hand_over,
             stopper: self.stopper,
         }
@@ -131,6 +141,7 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
             at_end: self.at_end,
             layers: self.listens.iter().map(|listen| listen.layers.clone()).collect(),
             limits: self.limits,
+            loop_options: self.loop_options,
         };
         let program = Program::with(self.stopper).crew("host", servers, self.listens, self.threads);
         match self.hand_over {
@@ -148,6 +159,7 @@ struct Servers<A: Application, R> {
     at_end: AtEnd<A, R>,
     layers: Vec<Option<Layers>>,
     limits: Limits,
+    loop_options: LoopOptions,
 }
 
 impl<A: Application + 'static, R: Send + 'static> Crew for Servers<A, R> {
@@ -161,6 +173,10 @@ impl<A: Application + 'static, R: Send + 'static> Crew for Servers<A, R> {
 
     fn add_listener(&self, engine: &mut ServerEngine<A>, worker: &Worker, listener: ListenerId) {
         engine.add_listener(listener, self.layers[worker.listen(listener)].clone());
+    }
+
+    fn loop_options(&self) -> LoopOptions {
+        self.loop_options
     }
 
     fn set_waker(&self, engine: &mut ServerEngine<A>, _: &Worker, waker: Waker) {

@@ -72,6 +72,7 @@ pub use activation::{Activation, ActivationError};
 pub use address::Address;
 pub use crew::Crew;
 pub use error::Error;
+pub use fulmar_drive::{Driven, Driver, LoopOptions, Spin};
 pub use host::Host;
 pub use listen::{Listen, Opened};
 pub use outcome::{Outcome, Usage};

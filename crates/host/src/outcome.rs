@@ -3,16 +3,18 @@
 use std::iter::Sum;
 use std::ops::Add;
 
-use fulmar_drive::Stats;
+use fulmar_drive::{Driven, Stats};
 use fulmar_sys::{CpuTimes, Ledger};
 
 /// What one thread did.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Outcome<R> {
     /// What [`crate::Host::at_end`] made of its application.
     pub report: R,
     /// What it cost.
     pub usage: Usage,
+    /// What its loop ran on, at its end.
+    pub driven: Driven,
 }
 
 /// What one thread, or several together, cost.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
 
-use fulmar_drive::Waker;
+use fulmar_drive::Driven;
 
 use crate::address::Address;
 use crate::crew::Crew;
@@ -15,7 +15,7 @@ use crate::file::SocketFile;
 use crate::handover::{Control, Desk, Offer, Previous, Taken, arrive, ask, offer};
 use crate::listen::{Listen, Opened};
 use crate::running::{EndsAll, Running, Stopper, Thread, join};
-use crate::worker::{Seat, Share};
+use crate::worker::{Built, Seat, Share};
 
 /// One or several crews, which begin and end together. `R` is what each of their threads leaves.
 ///
@@ -169,7 +169,7 @@ impl<R: Send + 'static> Bound<R> {
     /// no file is left.
     pub fn start(self) -> Result<Running<R>, Error> {
         let Self { crews, control, previous, stopper } = self;
-        let mut ready = Ready { threads: Vec::new(), begins: Vec::new(), wakers: Vec::new() };
+        let mut ready = Ready { threads: Vec::new(), begins: Vec::new(), built: Vec::new() };
         let mut opened = Vec::new();
         for crew in crews {
             match (crew.hire)(crew.hands, &stopper) {
@@ -189,7 +189,7 @@ impl<R: Send + 'static> Bound<R> {
 struct Ready<R> {
     threads: Vec<Thread<R>>,
     begins: Vec<mpsc::Sender<()>>,
-    wakers: Vec<Waker>,
+    built: Vec<Built>,
 }
 
 /// A thread for each hand; all of them could begin, and wait for the word to do so.
@@ -201,7 +201,7 @@ fn hire<C: Crew>(
 ) -> Result<Ready<C::Report>, Error> {
     let crew = Arc::new(crew);
     let (built, waiting) = mpsc::channel();
-    let mut ready = Ready { threads: Vec::new(), begins: Vec::new(), wakers: Vec::new() };
+    let mut ready = Ready { threads: Vec::new(), begins: Vec::new(), built: Vec::new() };
     for (number, sockets) in hands.into_iter().enumerate() {
         let (begin, begun) = mpsc::channel();
         let seat = Seat {
@@ -224,8 +224,8 @@ fn hire<C: Crew>(
         ready.begins.push(begin);
     }
     drop(built);
-    ready.wakers = waiting.iter().collect();
-    if ready.wakers.len() < ready.threads.len() {
+    ready.built = waiting.iter().collect();
+    if ready.built.len() < ready.threads.len() {
         return Err(ready.dismiss().expect("a thread that says nothing has failed"));
     }
     Ok(ready)
@@ -235,7 +235,7 @@ impl<R> Ready<R> {
     fn append(&mut self, mut other: Self) {
         self.threads.append(&mut other.threads);
         self.begins.append(&mut other.begins);
-        self.wakers.append(&mut other.wakers);
+        self.built.append(&mut other.built);
     }
 
     /// They are not to begin: waits for their end, and returns why one of them could not.
@@ -244,9 +244,14 @@ impl<R> Ready<R> {
         join(self.threads).err()
     }
 
+    /// What the loop of the first of them runs on: the others do as well.
+    fn driven(&self) -> Driven {
+        self.built.first().map(|built| built.driven.clone()).unwrap_or_default()
+    }
+
     /// Whoever stops them from now on, or has done so already, is heard.
     fn begin(self, stopper: &Stopper) -> Vec<Thread<R>> {
-        stopper.set_wakers(self.wakers);
+        stopper.set_wakers(self.built.into_iter().map(|built| built.waker).collect());
         for begin in self.begins {
             let _ = begin.send(()); // it waits for this word, and for nothing else
         }
@@ -276,6 +281,7 @@ fn begin<R>(
             (Some(desk), Some(open))
         }
     };
+    let driven = ready.driven();
     let threads = ready.begin(&stopper);
     if let Some(previous) = previous {
         let path = previous.path().to_owned();
@@ -288,7 +294,7 @@ fn begin<R>(
     files.iter_mut().for_each(SocketFile::arm);
     stopper.keep(files.into_iter(), open);
     let desk = desk.map(Waiting::begin);
-    Ok(Running::new(addresses, stopper, threads, desk))
+    Ok(Running::new(addresses, driven, stopper, threads, desk))
 }
 
 /// A thread that will answer the next process, once ours is there for good.

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use fulmar_drive::Waker;
+use fulmar_drive::{Driven, Waker};
 use fulmar_engine::Stop;
 
 use crate::address::Address;
@@ -18,6 +18,7 @@ use crate::outcome::Outcome;
 #[must_use = "dropping it stops it"]
 pub struct Running<R> {
     addresses: Vec<Address>,
+    driven: Driven,
     stopper: Stopper,
     threads: Vec<Thread<R>>,
     desk: Option<JoinHandle<Result<(), Error>>>,
@@ -32,16 +33,22 @@ pub(crate) struct Thread<R> {
 impl<R> Running<R> {
     pub(crate) fn new(
         addresses: Vec<Address>,
+        driven: Driven,
         stopper: Stopper,
         threads: Vec<Thread<R>>,
         desk: Option<JoinHandle<Result<(), Error>>>,
     ) -> Self {
-        Self { addresses, stopper, threads, desk }
+        Self { addresses, driven, stopper, threads, desk }
     }
 
     /// Where it listens, in the order in which it was told to.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
+    }
+
+    /// What the loops of the first crew run on.
+    pub fn driven(&self) -> &Driven {
+        &self.driven
     }
 
     /// Ends it gracefully: nobody new is accepted, idle connections are closed, the others finish

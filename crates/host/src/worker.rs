@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use fulmar_drive::{Epoll, Reactor, Waker};
+use fulmar_drive::{Driven, Reactor, Waker};
 use fulmar_engine::{ListenerId, Stop};
 use fulmar_sys::{self as sys, Ledger};
 
@@ -44,9 +44,16 @@ pub(crate) struct Seat<C> {
     pub(crate) sockets: Vec<Share>,
     pub(crate) stop: Stop,
     /// It is told that this thread could begin.
-    pub(crate) built: Sender<Waker>,
+    pub(crate) built: Sender<Built>,
     /// It tells whether all others could too; if not, it is gone without a word.
     pub(crate) begin: Receiver<()>,
+}
+
+/// A thread that could begin.
+#[derive(Debug)]
+pub(crate) struct Built {
+    pub(crate) waker: Waker,
+    pub(crate) driven: Driven,
 }
 
 /// A listening socket of a thread.
@@ -63,7 +70,7 @@ impl<C: Crew> Seat<C> {
         let listeners = self.sockets.iter().map(|share| share.listen).collect();
         let worker = Worker { number: self.number, listeners, stop: self.stop };
         let engine = crew.make(&worker)?;
-        let mut reactor = Reactor::new(engine, Epoll::new()?);
+        let mut reactor = Reactor::with_options(engine, crew.loop_options())?;
         for share in self.sockets {
             let id = reactor.listen(share.socket)?;
             crew.add_listener(&mut reactor.engine, &worker, id);
@@ -71,7 +78,7 @@ impl<C: Crew> Seat<C> {
         let waker = reactor.waker()?;
         crew.set_waker(&mut reactor.engine, &worker, waker.clone());
         // Who waits for it is gone only if the program is: then nobody says that we may begin.
-        let _ = self.built.send(waker);
+        let _ = self.built.send(Built { waker, driven: reactor.driven() });
         drop(self.built);
         if self.begin.recv().is_err() {
             return Ok(None);
@@ -88,6 +95,6 @@ impl<C: Crew> Seat<C> {
             ledger: Ledger::here(),
             cpu: sys::thread_cpu()?,
         };
-        Ok(Some(Outcome { report, usage }))
+        Ok(Some(Outcome { report, usage, driven: reactor.driven() }))
     }
 }

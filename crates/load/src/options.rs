@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fulmar_drive::LoopOptions;
 use fulmar_tls::ClientOptions;
 
 use crate::sources::Sources;
@@ -23,6 +24,8 @@ pub struct Options {
     pub until: Until,
     /// Threads, one reactor each; connections and rate are shared out over them.
     pub threads: u32,
+    /// How the threads' loops work.
+    pub loop_options: LoopOptions,
     /// Requests per second in all, at planned times (an open loop); `None`: each connection asks
     /// again as soon as it is answered (a closed loop).
     pub rate: Option<u64>,
@@ -62,6 +65,7 @@ impl Default for Options {
             connections: 64,
             until: Until::Elapsed(Duration::from_secs(10)),
             threads: 1,
+            loop_options: LoopOptions::default(),
             rate: None,
             depth: 1,
             method: "GET".to_owned(),

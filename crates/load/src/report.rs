@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fulmar_drive::Driven;
 use fulmar_sys::{self as sys, CpuTimes, Ledger};
 use serde::Serialize;
 
@@ -18,8 +19,8 @@ use crate::tally::{ErrorKind, Handshakes, Tally};
 pub struct Report {
     /// What was requested; several with blanks between.
     pub url: String,
-    /// What drove the loop.
-    pub driver: String,
+    /// What drove the loop: `ring`, or `epoll` where each operation was a call.
+    pub driver: &'static str,
     /// Connections.
     pub connections: Connections,
     /// Requests answered completely, whatever the status.
@@ -70,6 +71,10 @@ pub struct Report {
     pub tls: Option<Tls>,
     /// True if it ended early, because no connection stood and none could be opened.
     pub lost: bool,
+    /// What was done inside `io_uring_enter(2)`; nothing without a ring.
+    pub operations: BTreeMap<&'static str, Calls>,
+    /// Whether the loop polled before it slept: `off`, `auto`, or for how many microseconds.
+    pub spin: String,
 }
 
 /// Connections of a run.
@@ -188,7 +193,7 @@ pub(crate) struct Summary {
     cpu: CpuTimes,
     resident: u64,
     turns: Turns,
-    driver: &'static str,
+    driven: Driven,
     ended: u64,     // nanoseconds, of the last thread
     thread_ns: u64, // of all threads together
 }
@@ -210,7 +215,7 @@ impl Summary {
             cpu: CpuTimes::default(),
             resident: 0,
             turns: Turns::default(),
-            driver: "",
+            driven: Driven::default(),
             ended: 0,
             thread_ns: 0,
         }
@@ -232,7 +237,7 @@ impl Summary {
         self.turns.empty += outcome.stats.empty;
         self.turns.events += outcome.stats.events;
         self.turns.timeouts += outcome.stats.timeouts;
-        self.driver = outcome.driver;
+        self.driven.clone_from(&outcome.driven);
         self.ended = self.ended.max(outcome.finish.at());
         self.thread_ns += outcome.finish.at();
     }
@@ -291,7 +296,9 @@ impl Summary {
             without_descriptor: self.shelved,
             tls: tally.tls.as_ref().map(Tls::from),
             lost: self.lost,
-            driver: self.driver.to_owned(),
+            operations: operations(total),
+            spin: self.driven.spin.to_string(),
+            driver: self.driven.driver,
             url: self.url,
         }
     }
@@ -305,6 +312,11 @@ fn errors(tally: &Tally) -> BTreeMap<&'static str, u64> {
 fn calls(ledger: &Ledger) -> BTreeMap<&'static str, Calls> {
     let of = |count: sys::Count| Calls { calls: count.calls, eagain: count.eagain };
     ledger.iter().map(|(call, count)| (call.name(), of(count))).collect()
+}
+
+fn operations(ledger: &Ledger) -> BTreeMap<&'static str, Calls> {
+    let of = |count: sys::Count| Calls { calls: count.calls, eagain: count.eagain };
+    ledger.operations().map(|(operation, count)| (operation.name(), of(count))).collect()
 }
 
 /// `a / b`; 0 of nothing is 0.
@@ -356,7 +368,7 @@ pub(crate) mod tests {
                 cpu: CpuTimes { user: ms(100), system: ms(300) },
                 resident: 3_000_000,
                 stats: fulmar_drive::Stats { turns: 10, events: 1_000, ..Default::default() },
-                driver: "epoll",
+                driven: Driven { driver: "epoll", ..Driven::default() },
             });
         }
         summary.report()
@@ -402,6 +414,8 @@ pub(crate) mod tests {
             "without_descriptor",
             "tls",
             "lost",
+            "operations",
+            "spin",
         ] {
             order.push(json.find(&format!("\"{key}\":")).unwrap_or_else(|| panic!("{key}")));
         }

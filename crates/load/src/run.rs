@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use fulmar_drive::{Epoll, Reactor, Stats, Waker};
+use fulmar_drive::{Driven, Epoll, Reactor, Stats, Waker};
 use fulmar_sys::{self as sys, CpuTimes, Ledger};
 
 use crate::engine::{Failure, Finish, Load};
@@ -38,6 +38,7 @@ pub struct Running {
     url: String,
     epoch: Instant,
     stopper: Stopper,
+    driven: Driven,
     threads: Vec<JoinHandle<Result<Outcome, LoadError>>>,
 }
 
@@ -62,7 +63,7 @@ pub(crate) struct Outcome {
     /// Memory of the process while the connections still stood.
     pub(crate) resident: u64,
     pub(crate) stats: Stats,
-    pub(crate) driver: &'static str,
+    pub(crate) driven: Driven,
 }
 
 /// Resolves the hosts, which may block, and starts the threads.
@@ -78,11 +79,13 @@ pub fn start(options: &Options) -> Result<Running, LoadError> {
     let mut reactors = Vec::new();
     for thread in 0..plan.threads {
         let load = Load::new(Arc::clone(&plan), Arc::clone(&shared), thread, epoch);
-        let mut reactor = Reactor::new(load, Epoll::new().map_err(LoadError::Thread)?);
+        let mut reactor =
+            Reactor::with_options(load, options.loop_options).map_err(LoadError::Loop)?;
         wakers.push(reactor.waker().map_err(LoadError::Thread)?);
         reactors.push(reactor);
     }
     let stopper = Stopper { shared, wakers };
+    let driven = reactors.first().map(Reactor::driven).unwrap_or_default();
     let mut threads = Vec::new();
     for (reactor, number) in reactors.into_iter().zip(0..) {
         match spawn(reactor, number) {
@@ -93,7 +96,7 @@ pub fn start(options: &Options) -> Result<Running, LoadError> {
             }
         }
     }
-    Ok(Running { plan, url: options.urls.join(" "), epoch, stopper, threads })
+    Ok(Running { plan, url: options.urls.join(" "), epoch, stopper, driven, threads })
 }
 
 impl Running {
@@ -105,6 +108,11 @@ impl Running {
     /// True once [`Running::finish`] does not wait.
     pub fn is_finished(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// What the threads' loops run on.
+    pub fn driven(&self) -> &Driven {
+        &self.driven
     }
 
     /// A way to end it early.
@@ -184,7 +192,7 @@ fn drive(mut reactor: Reactor<Load, Epoll>) -> Result<Outcome, LoadError> {
         },
         resident: sys::resident_bytes().unwrap_or(0),
         stats: reactor.stats(),
-        driver: reactor.driver(),
+        driven: reactor.driven(),
     })
 }
 

@@ -50,7 +50,7 @@ impl Report {
             format_args!(
                 "  driven by       {}: {} turns, {:.1} events and {:.2} clock reads per turn, \
                  {:.3} clock reads per request",
-                self.driver,
+                self.driven(),
                 grouped(turns.turns),
                 of(turns.events),
                 of(turns.clock_reads),
@@ -66,6 +66,13 @@ impl Report {
         line(out, format_args!("  {name:<16}{calls:>14}{per:>14.3}{eagain:>10}"));
     }
 
+    fn driven(&self) -> String {
+        match &self.spin[..] {
+            "off" => self.driver.to_owned(),
+            spin => format!("{} (spin {spin})", self.driver),
+        }
+    }
+
     fn write_head(&self, out: &mut String) {
         let asked = self.connections.asked;
         let mut settings = vec![
@@ -76,7 +83,7 @@ impl Report {
         if self.depth > 1 {
             settings.push(format!("{} pipelined", self.depth));
         }
-        settings.push(self.driver.clone());
+        settings.push(self.driven());
         line(out, format_args!("{}\n{}\n", self.url, settings.join(", ")));
     }
 

@@ -20,7 +20,8 @@ pub trait Connection {
     /// `handle_sent` (with an empty input) if that is true: `Writable` comes from either. The event never borrows from `self`, so it may be answered while it is in hand.
     ///
     /// # Errors
-    /// The peer broke the protocol. The reply it deserves is queued; no further event follows.
+    /// The peer broke the protocol. The reply it deserves is queued; no further event follows. What
+    /// it has broken it with stands in front of `input` until the next call, which drops it.
     fn poll_event<'a>(
         &mut self,
         input: &mut Input<'_>,

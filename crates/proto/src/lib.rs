@@ -35,7 +35,7 @@ pub use head::{Added, Headers, Request, Response, Scratch, Version, is_token};
 pub use input::Input;
 pub use layer::{Layer, LayerError, Opened, Sealed};
 pub use outbox::Outbox;
-pub use pipe::{Pipe, Piped};
+pub use pipe::{Pipe, PipeCounts, Piped};
 pub use plan::{Abilities, Files, Part, Run, Signals, Step};
 pub use raw::RawConnection;
 pub use transmit::{FileRange, Segment, Transmit};

@@ -6,20 +6,55 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Both ends of a pipe, and how many bytes it holds.
 #[derive(Debug)]
 pub struct Pipe {
     reader: OwnedFd,
     writer: OwnedFd,
-    held: AtomicU64, // one thread uses it, and engines move between threads
+    held: Held,
+}
+
+/// How many bytes it is, and where that is told.
+#[derive(Debug, Default)]
+struct Held {
+    bytes: AtomicU64, // one thread uses it, and engines move between threads
+    counts: Option<Arc<PipeCounts>>,
+}
+
+/// The pipes of a thread: how many are open, and how many of those hold bytes. For any thread to
+/// read.
+#[derive(Debug, Default)]
+pub struct PipeCounts {
+    open: AtomicUsize,
+    full: AtomicUsize,
+}
+
+impl PipeCounts {
+    /// How many hold bytes.
+    pub fn used(&self) -> usize {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// How many are kept for the next bytes. A pipe may come to hold some meanwhile.
+    pub fn free(&self) -> usize {
+        self.open.load(Ordering::Relaxed).saturating_sub(self.used())
+    }
 }
 
 impl Pipe {
     /// An empty one.
     pub fn new(reader: OwnedFd, writer: OwnedFd) -> Self {
-        Self { reader, writer, held: AtomicU64::new(0) }
+        Self { reader, writer, held: Held::default() }
+    }
+
+    /// The same, which is counted for as long as it is open. It is empty.
+    #[must_use]
+    pub fn counted(mut self, counts: Arc<PipeCounts>) -> Self {
+        counts.open.fetch_add(1, Ordering::Relaxed);
+        self.held.counts = Some(counts);
+        self
     }
 
     /// The end to take bytes from.
@@ -34,7 +69,13 @@ impl Pipe {
 
     /// So many bytes went in.
     pub fn handle_filled(&self, bytes: u64) {
-        self.held.fetch_add(bytes, Ordering::Relaxed);
+        let before = self.held.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(counts) = &self.held.counts
+            && before == 0
+            && bytes > 0
+        {
+            counts.full.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// So many bytes were taken out.
@@ -42,18 +83,34 @@ impl Pipe {
     /// # Panics
     /// If they are more than it held: the driver's arithmetic is wrong.
     pub fn handle_emptied(&self, bytes: u64) {
-        let before = self.held.fetch_sub(bytes, Ordering::Relaxed);
+        let before = self.held.bytes.fetch_sub(bytes, Ordering::Relaxed);
         assert!(before >= bytes, "more came out of a pipe than it held");
+        if let Some(counts) = &self.held.counts
+            && before == bytes
+            && bytes > 0
+        {
+            counts.full.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// True if it holds nothing.
     pub fn is_empty(&self) -> bool {
-        self.held.load(Ordering::Relaxed) == 0
+        self.held.bytes.load(Ordering::Relaxed) == 0
     }
 
     /// Both ends: of what it is read from, and of what is written to.
     pub fn into_ends(self) -> (OwnedFd, OwnedFd) {
         (self.reader, self.writer)
+    }
+}
+
+impl Drop for Held {
+    /// The pipe is closed, with what it holds.
+    fn drop(&mut self) {
+        if let Some(counts) = &self.counts {
+            counts.full.fetch_sub((*self.bytes.get_mut() > 0).into(), Ordering::Relaxed);
+            counts.open.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -64,4 +121,34 @@ pub struct Piped {
     pub pipe: Arc<Pipe>,
     /// How many there are.
     pub len: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn who_counts_pipes_knows_which_hold_bytes_and_which_are_gone() {
+        let counts = Arc::new(PipeCounts::default());
+        let open = || {
+            let (reader, writer) = io::pipe().unwrap();
+            Pipe::new(reader.into(), writer.into()).counted(Arc::clone(&counts))
+        };
+        let pipes = [open(), open(), open()];
+        assert_eq!((counts.used(), counts.free()), (0, 3));
+        pipes[0].handle_filled(5);
+        pipes[0].handle_filled(2);
+        pipes[1].handle_filled(1);
+        assert_eq!((counts.used(), counts.free()), (2, 1));
+        pipes[0].handle_emptied(3);
+        pipes[1].handle_emptied(1);
+        assert_eq!((counts.used(), counts.free()), (1, 2));
+        let [with_bytes, empty, last] = pipes;
+        drop(empty.into_ends());
+        assert_eq!((counts.used(), counts.free()), (1, 1));
+        drop((with_bytes, last));
+        assert_eq!((counts.used(), counts.free()), (0, 0));
+    }
 }

@@ -247,6 +247,18 @@ fn a_server_reads_no_further_requests_while_its_answers_pile_up() {
     assert!(server.poll_event(&mut pipeline.lend(), &mut scratch).unwrap().is_some());
 }
 
+/// Nobody asked it for anything else, but it was given for ever to take its answer.
+#[test]
+fn who_is_held_with_an_answer_has_to_take_that() {
+    let mut server = server("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n");
+    answer(&mut server, FIRST, b"early");
+    assert_eq!((server.phase(), server.wants_read()), (Phase::Body, true));
+    server.set_held(true);
+    assert_eq!((server.phase(), server.wants_read()), (Phase::Send, false));
+    sent(&mut server);
+    assert_eq!((server.phase(), server.wants_read()), (Phase::Application, false));
+}
+
 /// Whatever the limit, it holds in both directions.
 #[test]
 fn the_owner_says_how_much_may_be_queued() {
@@ -403,7 +415,9 @@ fn after_an_error_the_reply_leaves_and_the_rest_is_swallowed() {
     let mut scratch = Scratch::default();
     let mut bad = input("GET / HTTP/1.1\r\n\r\nmore");
     assert!(server.poll_event(&mut bad.lend(), &mut scratch).is_err());
-    assert!(bad.block.is_empty() && server.is_finished());
+    assert!(bad.block.starts_with(b"GET / ") && server.is_finished(), "who asks may look at it");
+    assert_eq!(poll(&mut server, &mut bad), 0);
+    assert!(bad.block.is_empty());
     assert_eq!(server.phase(), Phase::Send);
     let reply = sent(&mut server);
     assert!(reply.starts_with("HTTP/1.1 400 Bad Request\r\n"));

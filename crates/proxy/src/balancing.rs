@@ -5,6 +5,8 @@ use fulmar_balance::{Group, Policy, Rule, Settings};
 use fulmar_haproxy::model::{Algorithm, HashFunction, ServerAddress, Target};
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
 
+use crate::live::LiveBackend;
+
 /// How the backend's next server is chosen.
 pub(crate) fn rule(backend: &Backend) -> Rule {
     match backend.algorithm {
@@ -41,6 +43,34 @@ pub(crate) fn group(config: &Config, id: BackendId, threads: usize) -> Group {
         connections_full: u32::try_from(full).unwrap_or(u32::MAX),
     };
     Group::new(policy, backend.servers.iter().map(|server| settings(server)))
+}
+
+/// True if after its `attempt`th attempt (from 1), which was at `server`, a session goes to another
+/// one (HAProxy's manual, `option redispatch`): after every so many of them, or if this one is down,
+/// or where it is just the next one's turn. `is_bound`: it was sent to this one by a cookie or a rule.
+pub(crate) fn redispatches(
+    there: &LiveBackend,
+    server: usize,
+    attempt: u32,
+    is_bound: bool,
+) -> bool {
+    let backend = &there.config;
+    let in_turn = matches!(
+        backend.algorithm,
+        Algorithm::RoundRobin | Algorithm::StaticRoundRobin | Algorithm::Random { .. }
+    );
+    let attempt = i64::from(attempt);
+    match i64::from(backend.options.redispatch) {
+        0 => false,
+        _ if !there.group.members()[server].is_reachable() => true,
+        _ if there.group.active() <= 1 => false, // there is no other
+        _ if in_turn && !is_bound => true,
+        every @ 1.. => attempt % every == 0,
+        from_last => {
+            let last = i64::from(backend.retries) + 1 + from_last;
+            last > 0 && attempt % last == 0
+        }
+    }
 }
 
 fn settings(server: &Server) -> Settings {

@@ -50,6 +50,10 @@ pub enum Counter {
     BytesIn,
     /// `bout`: bytes to the client.
     BytesOut,
+    /// Of those, bytes that nobody has seen: they passed through pipes. In mode http.
+    PipedIn,
+    /// The same of those to the client.
+    PipedOut,
     /// `dreq`: requests denied.
     DeniedRequests,
     /// `dresp`: responses denied.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fulmar_engine::{Action, Endpoint, Engine, ListenerId, Passage, SocketId, Stop};
 use fulmar_haproxy::model::Target;
 use fulmar_haproxy::{BackendId, Config, Mode};
-use fulmar_proto::{FileRange, Input, Layer, Piped, Transmit};
+use fulmar_proto::{FileRange, Input, Layer, PipeCounts, Piped, Transmit};
 
 use crate::asks::asks_destination;
 use crate::gate::{self, Gate};
@@ -370,6 +370,10 @@ impl Engine for Proxy {
 
     fn pipes_max(&self) -> usize {
         pipes_max(&self.shared.live)
+    }
+
+    fn pipe_counts(&self) -> Option<Arc<PipeCounts>> {
+        Some(Arc::clone(&self.shared.live.pipes[self.shared.thread]))
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

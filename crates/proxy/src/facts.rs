@@ -2,6 +2,7 @@
 //! their loads, the time of day.
 
 use std::borrow::Cow;
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_balance::Member;
@@ -25,6 +26,18 @@ pub(crate) struct Here<'a> {
 impl<'a> Here<'a> {
     pub(crate) fn frontend(&self) -> &'a LiveFrontend {
         &self.shared.live.frontends[self.bind.frontend]
+    }
+
+    /// Who the client is in a line of the log: over a Unix socket that is `unix`, and the listener's
+    /// number.
+    pub(crate) fn client(&self, source: Option<SocketAddr>) -> (Sample<'a>, Option<Sample<'a>>) {
+        match source {
+            Some(source) => (Sample::Address(source.ip()), number(source.port())),
+            None => {
+                let bind = &self.frontend().config.binds[self.bind.bind];
+                (Sample::Text(b"unix".into()), number(bind.id))
+            }
+        }
     }
 
     pub(crate) fn backend(&self) -> Option<&'a LiveBackend> {

@@ -22,7 +22,9 @@ mod lead;
 mod passing;
 mod queues;
 mod relay;
+mod secured;
 mod shared;
+mod unborn;
 
 mod upstream;
 
@@ -31,7 +33,9 @@ mod tcp;
 
 mod journal;
 mod limit;
+mod malformed;
 mod orders;
+mod restore;
 mod services;
 
 pub use balancing::hasher;
@@ -45,7 +49,9 @@ pub use http::{Attempt, Explanation, Failure, GivenUp, Tried};
 pub use journal::{Journal, Severity};
 pub use limit::Limit;
 pub use live::{Live, LiveBackend, LiveFrontend, LiveServer};
+pub use malformed::{LastMalformed, Malformed};
 pub use orders::{Answer, Hearer, Order, Orders, PORTION, SessionView};
+pub use restore::Restored;
 pub use services::{Page, Services};
 pub use shared::BindId;
 pub use upstream::probes;

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use fulmar_balance::{Group, Wants};
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
+use fulmar_proto::PipeCounts;
 use fulmar_rules::Sample;
 use fulmar_tls::{ClientTls, ConfigError};
 
@@ -15,6 +16,7 @@ use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::gate::Wanting;
 use crate::limit::Limit;
+use crate::malformed::LastMalformed;
 use crate::orders::{Order, Orders};
 use crate::upstream::client_tls;
 use crate::wakers::Wakers;
@@ -38,6 +40,8 @@ pub struct Live {
     pub connections_per_second_max: Limit,
     /// `set rate-limit sessions global`.
     pub sessions_per_second_max: Limit,
+    /// One for each thread: the pipes that it has.
+    pub pipes: Box<[Arc<PipeCounts>]>,
     /// One for each thread: what others ask of it.
     pub orders: Box<[Orders]>,
     began: OnceLock<Instant>, // when the first thread did
@@ -51,6 +55,7 @@ pub struct Live {
     pub(crate) wanting: Wanting,
     woken: Box<[Mutex<Vec<usize>>]>, // by thread: backends whose waiters it is to look after
     revision: AtomicU64,             // of what operators decide about who may come in
+    malformed: AtomicU32,            // messages that were no HTTP
     sheds: AtomicU64,                // how often sessions of a server were to be shut down
     /// What they tell the thread that checks.
     pub checks: Mailbox,
@@ -73,6 +78,8 @@ pub struct LiveFrontend {
     pub(crate) wanting: Wanting,
     /// `shutdown frontend`: nobody is accepted any more.
     pub stopped: AtomicBool,
+    /// The last request that was no HTTP.
+    pub malformed: LastMalformed,
 }
 
 /// A backend at work.
@@ -88,6 +95,8 @@ pub struct LiveBackend {
     pub(crate) served: AtomicU64,
     /// As many as there are in the configuration, in its order.
     pub servers: Vec<LiveServer>,
+    /// The last response that was no HTTP.
+    pub malformed: LastMalformed,
 }
 
 /// A server at work: its state is in the backend's group.
@@ -140,7 +149,9 @@ impl Live {
             wanting: Wanting::new(threads),
             woken: (0..threads).map(|_| Mutex::default()).collect(),
             revision: AtomicU64::new(0),
+            malformed: AtomicU32::new(0),
             sheds: AtomicU64::new(0),
+            pipes: (0..threads).map(|_| Arc::default()).collect(),
             clocks,
         }
     }
@@ -205,6 +216,16 @@ impl Live {
         self.sheds.load(Ordering::Acquire)
     }
 
+    /// How many messages were no HTTP.
+    pub fn malformed(&self) -> u32 {
+        self.malformed.load(Ordering::Relaxed)
+    }
+
+    /// There is one more; how many there were before.
+    pub(crate) fn count_malformed(&self) -> u32 {
+        self.malformed.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Asks something of a thread.
     pub fn order(&self, thread: usize, order: Order) {
         if let Some(orders) = self.orders.get(thread) {
@@ -243,6 +264,7 @@ impl LiveFrontend {
             connections_max: Limit::new(config.connections_max),
             wanting: Wanting::new(clocks.len()),
             stopped: AtomicBool::new(false),
+            malformed: LastMalformed::default(),
         }
     }
 }
@@ -266,6 +288,7 @@ impl LiveBackend {
             group,
             served: AtomicU64::new(0),
             servers: servers.map(|it| LiveServer::new(it, clocks)).collect(),
+            malformed: LastMalformed::default(),
         }
     }
 }

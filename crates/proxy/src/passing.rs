@@ -30,11 +30,17 @@ pub(crate) fn may_pass(
 
 /// How many pipes one of the threads may have open.
 pub(crate) fn pipes_max(live: &Live) -> usize {
-    let global = &live.config.global;
-    let clients = global.connections_max.unwrap_or(usize::MAX);
-    let usual = (clients / CLIENTS_PER_PIPE).min(PIPES_MAX);
-    let all = global.pipes_max.unwrap_or(usual);
-    all.div_ceil(live.threads.max(1))
+    live.pipes_max().div_ceil(live.threads.max(1))
+}
+
+impl Live {
+    /// How many pipes all threads may have open together, but for what dividing them leaves over.
+    pub fn pipes_max(&self) -> usize {
+        let global = &self.config.global;
+        let clients = global.connections_max.unwrap_or(usize::MAX);
+        let usual = (clients / CLIENTS_PER_PIPE).min(PIPES_MAX);
+        global.pipes_max.unwrap_or(usual)
+    }
 }
 
 /// A piece of this size, which came at once, is of a stream that is worth a pipe.

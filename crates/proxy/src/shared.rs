@@ -102,10 +102,12 @@ impl Shared {
         u64::try_from(then.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// What clients of a listener connect to, as its configuration says it.
+    /// What clients of a listener connect to, if its configuration says it.
     pub(crate) fn address_of(&self, bind: BindId) -> Option<SocketAddr> {
         match self.live.frontends[bind.frontend].config.binds.get(bind.bind)?.address {
-            BindAddress::Tcp(address) => Some(address),
+            BindAddress::Tcp(address) => {
+                (!address.ip().is_unspecified() && address.port() != 0).then_some(address)
+            }
             _ => None,
         }
     }

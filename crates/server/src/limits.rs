@@ -96,6 +96,7 @@ impl Limits {
             linger: Some(self.linger_timeout),
             tunnel: Some(self.idle_timeout),
             rate_min: self.rate_min,
+            hears_only: false,
         }
     }
 }

@@ -83,8 +83,12 @@ impl<A: Engine, B: Engine> Sim<A, B> {
         let mut possible: Vec<(usize, Side, bool)> = Vec::new();
         for (at, wire) in self.wires.iter().enumerate() {
             for side in [Side::Client, Side::Server] {
-                possible.extend(wire.can_receive(side).then_some((at, side, true)));
-                possible.extend(wire.can_send(side, self.capacity).then_some((at, side, false)));
+                if wire.can_receive(side) {
+                    possible.push((at, side, true));
+                }
+                if wire.can_send(side, self.capacity) {
+                    possible.push((at, side, false));
+                }
             }
         }
         let Some((at, side, receives)) = self.random.choice(&possible).copied() else {
@@ -249,11 +253,12 @@ impl<A: Engine, B: Engine> Sim<A, B> {
             Side::Client => self.client.poll_transmit(id),
             Side::Server => self.server.poll_transmit(id),
         };
-        let bytes = transmit.map_or_else(Vec::new, wire::flatten);
+        let len = transmit.map_or(0, wire::len);
         let room = self.capacity.saturating_sub(wire.outgoing(side).len());
-        let some = self.random.usize(0..=bytes.len().min(room));
-        wire.put(side, &bytes[..some]);
-        wire.half_mut(side).sending = some < bytes.len();
+        let some = self.random.usize(0..=len.min(room));
+        let bytes = transmit.map_or_else(Vec::new, |transmit| wire::flatten(transmit, some));
+        wire.put(side, &bytes);
+        wire.half_mut(side).sending = some < len;
         match side {
             Side::Client => self.client.handle_sent(self.now, id, some as u64),
             Side::Server => self.server.handle_sent(self.now, id, some as u64),

@@ -106,7 +106,10 @@ impl Wire {
     pub(crate) fn take(&mut self, side: Side, n: usize) -> (BytesMut, bool) {
         let mut bytes = std::mem::take(&mut self.half_mut(side).unread);
         let peer = self.half_mut(side.other());
-        bytes.extend(peer.sent.drain(..n));
+        for run in first(&peer.sent, n) {
+            bytes.extend_from_slice(run);
+        }
+        peer.sent.drain(..n);
         let eof = (peer.finished || peer.closed) && peer.sent.is_empty();
         let half = self.half_mut(side);
         half.resumed = false;
@@ -129,13 +132,30 @@ pub(crate) fn write(range: &FileRange, bytes: &[u8]) -> io::Result<()> {
     File::from(range.file.try_clone()?).write_all_at(bytes, range.offset)
 }
 
-/// The bytes that a transmit stands for; files are read.
-pub(crate) fn flatten(transmit: Transmit<'_>) -> Vec<u8> {
-    let mut bytes = transmit.inline.to_vec();
+/// The first `n` bytes of a queue; there are as many.
+fn first(queue: &VecDeque<u8>, n: usize) -> [&[u8]; 2] {
+    let (front, back) = queue.as_slices();
+    let split = n.min(front.len());
+    [&front[..split], &back[..n - split]]
+}
+
+/// How many bytes a transmit stands for.
+pub(crate) fn len(transmit: Transmit<'_>) -> usize {
+    let queued: u64 = transmit.segments.iter().map(Segment::len).sum();
+    transmit.inline.len() + usize::try_from(queued).expect("what a test sends is small")
+}
+
+/// The first `n` bytes that a transmit stands for, or all of them; files are read.
+pub(crate) fn flatten(transmit: Transmit<'_>, n: usize) -> Vec<u8> {
+    let mut bytes = transmit.inline[..n.min(transmit.inline.len())].to_vec();
     for segment in transmit.segments {
+        let left = n - bytes.len();
         match segment {
-            Segment::Bytes(run) => bytes.extend_from_slice(run),
-            Segment::File(range) => bytes.extend(read(range)),
+            Segment::Bytes(run) => bytes.extend_from_slice(&run[..left.min(run.len())]),
+            Segment::File(range) => {
+                let len = range.len.min(left as u64);
+                bytes.extend(read(&FileRange { len, ..range.clone() }));
+            }
             Segment::Pipe(_) => unreachable!("this network has no pipes"),
         }
     }

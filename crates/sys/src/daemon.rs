@@ -98,6 +98,12 @@ impl Target {
     pub fn process(pid: u32) -> Option<Self> {
         libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0).map(Self)
     }
+
+    /// Every process of the group that this one leads. `None` as for [`Target::process`], and for
+    /// 1, whose group means everybody to the kernel.
+    pub fn group(leader: u32) -> Option<Self> {
+        libc::pid_t::try_from(leader).ok().filter(|leader| *leader > 1).map(|leader| Self(-leader))
+    }
 }
 
 /// `kill(2)`; signal 0 only asks whether it is there.

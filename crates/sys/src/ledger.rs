@@ -16,15 +16,15 @@ pub struct Count {
     pub eagain: u64,
 }
 
-macro_rules! calls {
-    ($($name:ident),* $(,)?) => {
-        /// A system call that we make.
+macro_rules! names {
+    ($(#[$about:meta])* $type:ident: $($name:ident),* $(,)?) => {
+        $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[expect(missing_docs, reason = "each is named for its manual page")]
         #[expect(non_camel_case_types, reason = "the kernel's names")]
-        pub enum Call { $($name),* }
+        pub enum $type { $($name),* }
 
-        impl Call {
+        impl $type {
             /// Every one of them, in the order in which reports show them.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
@@ -36,7 +36,10 @@ macro_rules! calls {
     };
 }
 
-calls!(
+names!(
+    /// A system call that we make. `epoll_wait_empty` is an `epoll_wait` that was told not to
+    /// wait, and found nothing: what polling costs has a line of its own.
+    Call:
     accept4,
     accept,
     socket,
@@ -61,6 +64,7 @@ calls!(
     epoll_create1,
     epoll_ctl,
     epoll_wait,
+    epoll_wait_empty,
     epoll_pwait2,
     poll,
     eventfd2,
@@ -97,11 +101,20 @@ calls!(
     setgid,
     setgroups,
     kill,
+    io_uring_setup,
+    io_uring_enter,
+    io_uring_register,
+    sched_yield,
     prctl,
     gettid,
     pidfd_open,
     wait4,
     ptrace,
+);
+
+names!(
+    /// What an `io_uring_enter(2)` is asked to do: no system call, and work like one.
+    Operation: recv, send, close
 );
 
 /// What one thread, or several, asked of the kernel.
@@ -117,12 +130,17 @@ calls!(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ledger {
     counts: [Count; LEN],
+    operations: [Count; OPERATIONS_LEN],
     clock_reads: u64,
 }
 
 impl Ledger {
     /// Nothing counted.
-    pub const ZERO: Self = Self { counts: [Count { calls: 0, eagain: 0 }; LEN], clock_reads: 0 };
+    pub const ZERO: Self = Self {
+        counts: [Count { calls: 0, eagain: 0 }; LEN],
+        operations: [Count { calls: 0, eagain: 0 }; OPERATIONS_LEN],
+        clock_reads: 0,
+    };
 
     /// What the calling thread has done since it began.
     pub fn here() -> Self {
@@ -139,14 +157,25 @@ impl Ledger {
         Call::ALL.iter().map(|call| (*call, self.count(*call))).filter(|(_, c)| c.calls > 0)
     }
 
+    /// The count of one operation inside `io_uring_enter(2)`; none of them is a call.
+    pub fn operation(&self, operation: Operation) -> Count {
+        self.operations[operation as usize]
+    }
+
+    /// The operations inside `io_uring_enter(2)` that there were at all, with their counts.
+    pub fn operations(&self) -> impl Iterator<Item = (Operation, Count)> {
+        let all = Operation::ALL.iter().map(|it| (*it, self.operation(*it)));
+        all.filter(|(_, count)| count.calls > 0)
+    }
+
     /// All calls together.
     pub fn total(&self) -> u64 {
         self.counts.iter().map(|count| count.calls).sum()
     }
 
-    /// All calls that answered `EAGAIN`.
+    /// All calls, and operations inside them, that answered `EAGAIN`.
     pub fn eagain(&self) -> u64 {
-        self.counts.iter().map(|count| count.eagain).sum()
+        self.counts.iter().chain(&self.operations).map(|count| count.eagain).sum()
     }
 
     /// How often the clock was read. On Linux that is no system call (`vdso(7)`), but not free.
@@ -154,13 +183,24 @@ impl Ledger {
         self.clock_reads
     }
 
-    fn zip(self, other: Self, with: impl Fn(u64, u64) -> u64) -> Self {
-        let counts = std::array::from_fn(|at| Count {
-            calls: with(self.counts[at].calls, other.counts[at].calls),
-            eagain: with(self.counts[at].eagain, other.counts[at].eagain),
-        });
-        Self { counts, clock_reads: with(self.clock_reads, other.clock_reads) }
+    fn zip(self, other: Self, with: impl Fn(u64, u64) -> u64 + Copy) -> Self {
+        Self {
+            counts: zip(self.counts, other.counts, with),
+            operations: zip(self.operations, other.operations, with),
+            clock_reads: with(self.clock_reads, other.clock_reads),
+        }
     }
+}
+
+fn zip<const N: usize>(
+    ours: [Count; N],
+    others: [Count; N],
+    with: impl Fn(u64, u64) -> u64,
+) -> [Count; N] {
+    std::array::from_fn(|at| Count {
+        calls: with(ours[at].calls, others[at].calls),
+        eagain: with(ours[at].eagain, others[at].eagain),
+    })
 }
 
 impl Default for Ledger {
@@ -220,27 +260,43 @@ impl fmt::Debug for ThreadLedger {
 /// be one step with its read.
 struct Book {
     counts: [Entry; LEN],
+    operations: [Entry; OPERATIONS_LEN],
     clock_reads: AtomicU64,
 }
 
+#[derive(Default)]
 struct Entry {
     calls: AtomicU64,
     eagain: AtomicU64,
 }
 
+impl Entry {
+    fn read(&self) -> Count {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Count { calls: of(&self.calls), eagain: of(&self.eagain) }
+    }
+
+    fn add(&self, eagain: bool) {
+        increase(&self.calls);
+        if eagain {
+            increase(&self.eagain);
+        }
+    }
+}
+
 impl Book {
     fn new() -> Self {
-        let entry = |_| Entry { calls: AtomicU64::new(0), eagain: AtomicU64::new(0) };
-        Self { counts: std::array::from_fn(entry), clock_reads: AtomicU64::new(0) }
+        Self {
+            counts: std::array::from_fn(|_| Entry::default()),
+            operations: std::array::from_fn(|_| Entry::default()),
+            clock_reads: AtomicU64::new(0),
+        }
     }
 
     fn read(&self) -> Ledger {
-        let count = |entry: &Entry| Count {
-            calls: entry.calls.load(Ordering::Relaxed),
-            eagain: entry.eagain.load(Ordering::Relaxed),
-        };
         Ledger {
-            counts: std::array::from_fn(|at| count(&self.counts[at])),
+            counts: std::array::from_fn(|at| self.counts[at].read()),
+            operations: std::array::from_fn(|at| self.operations[at].read()),
             clock_reads: self.clock_reads.load(Ordering::Relaxed),
         }
     }
@@ -255,13 +311,13 @@ thread_local!(static BOOK: Arc<Book> = Arc::new(Book::new()));
 /// Enters a call and whether it had nothing to do. A thread whose memory is being taken down
 /// enters nothing any more.
 pub(crate) fn enter(call: Call, eagain: bool) {
-    let _ = BOOK.try_with(|book| {
-        let entry = &book.counts[call as usize];
-        increase(&entry.calls);
-        if eagain {
-            increase(&entry.eagain);
-        }
-    });
+    let _ = BOOK.try_with(|book| book.counts[call as usize].add(eagain));
+}
+
+/// Enters an operation that an `io_uring_enter(2)` has done.
+#[cfg(target_os = "linux")]
+pub(crate) fn enter_operation(operation: Operation, eagain: bool) {
+    let _ = BOOK.try_with(|book| book.operations[operation as usize].add(eagain));
 }
 
 pub(crate) fn enter_clock_read() {
@@ -269,6 +325,7 @@ pub(crate) fn enter_clock_read() {
 }
 
 const LEN: usize = Call::ALL.len();
+const OPERATIONS_LEN: usize = Operation::ALL.len();
 
 /// Makes a call, enters it, and turns -1 into the error it stands for.
 macro_rules! syscall {

@@ -41,6 +41,13 @@ pub fn process_cpu() -> io::Result<CpuTimes> {
     usage(libc::RUSAGE_SELF)
 }
 
+/// `sched_yield(2)`: whoever else wants this core has it first. It never fails where there are
+/// threads at all.
+pub fn sched_yield() {
+    // SAFETY: sched_yield(2) takes no arguments.
+    let _ = syscall!(sched_yield, unsafe { libc::sched_yield() });
+}
+
 pub(crate) fn usage(who: libc::c_int) -> io::Result<CpuTimes> {
     // SAFETY: rusage is plain data; all-zero is a valid value of it.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

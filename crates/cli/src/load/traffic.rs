@@ -116,6 +116,7 @@ impl Traffic {
             tls: self.tls(),
             unix_socket: self.unix_socket.clone(),
             timeout: self.timeout,
+            ..Options::default()
         })
     }
 

@@ -1,9 +1,12 @@
-//! The command line of `fulmar proxy`: that of HAProxy (its management guide, §3), and one flag.
+//! The command line of `fulmar proxy`: that of HAProxy (its management guide, §3), and some flags
+//! of its own.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use fulmar_haproxy::Leniency;
+use fulmar_host::{Driver, Spin};
 
 /// What is asked for.
 #[derive(Debug)]
@@ -52,6 +55,10 @@ pub(super) struct Arguments {
     pub(super) fails_on_warnings: bool,
     /// `--lenient`, `-dr`.
     pub(super) lenient: Leniency,
+    /// `--driver`.
+    pub(super) driver: Option<Driver>,
+    /// `--spin`.
+    pub(super) spin: Option<Spin>,
     /// What was asked for and is not there, in words: somebody may count on it.
     pub(super) ignored: Vec<String>,
 }
@@ -90,6 +97,8 @@ impl Arguments {
                 "-p" => these.pidfile = Some(value("a file")?.into()),
                 "-x" => these.socket = Some(value("a socket")?.into()),
                 "-n" => these.connections_max = Some(number(flag, value("a number")?)?),
+                "--driver" => these.driver = Some(choice(flag, value("a driver")?)?),
+                "--spin" => these.spin = Some(choice(flag, value("a time")?)?),
                 "--lenient" => {
                     let list = text(flag, value("a list")?)?;
                     let lenient = Leniency::parse(list);
@@ -171,6 +180,10 @@ fn number(flag: &str, word: &OsStr) -> Result<usize, String> {
     text(flag, word)?.parse().map_err(|_| format!("{flag}: {}: this is no number", word.display()))
 }
 
+fn choice<T: FromStr<Err = String>>(flag: &str, word: &OsStr) -> Result<T, String> {
+    text(flag, word)?.parse().map_err(|wrong| format!("{flag}: {wrong}"))
+}
+
 /// A flag, what follows it, and what it does.
 struct Flag(&'static str, &'static str, &'static str);
 
@@ -226,6 +239,8 @@ const FLAGS: &[Flag] = &[
         "LIST",
         "Have what is not supported be a warning: keywords, sections, names, all",
     ),
+    Flag("--driver", "DRIVER", "What does the system calls: epoll, ring (io_uring) or auto"),
+    Flag("--spin", "SPIN", "Poll before sleeping: off, auto, or for so many microseconds"),
     Flag("-N", "N", "Connections of each frontend that has no maxconn"),
     Flag("-S", "BIND", "Left out with a warning: there is no socket of the master"),
     Flag("-m", "N", "Left out with a warning: memory is not limited"),
@@ -299,6 +314,8 @@ mod tests {
             ("-dKall -f a", "-dKall: what HAProxy would print"),
             ("-cc x -f a", "-cc: conditions"),
             ("-n x -f a", "-n: x: this is no number"),
+            ("--driver uring -f a", "--driver: `uring` is no driver"),
+            ("--spin on -f a", "--spin: `on` is no time"),
             ("--lenient what -f a", "what: not one of"),
         ] {
             let error = parse(line).unwrap_err();
@@ -313,6 +330,7 @@ mod tests {
                 "" => "",
                 "N" | "PID..." => "7",
                 "LIST" => "all",
+                "DRIVER" | "SPIN" => "auto",
                 _ => "word",
             };
             let line = format!("-f a {name} {value}");

@@ -13,6 +13,7 @@ use signal_hook::consts::{SIGTERM, SIGUSR1};
 
 use super::arguments::Arguments;
 use super::messages::{self, Messages};
+use crate::loops;
 
 /// Why it ends with status 1: what is to be said has been said.
 struct Failed;
@@ -197,17 +198,22 @@ fn serve(
     };
     let options = Options {
         connections_max: arguments.connections_max,
+        loop_options: loops::chosen(arguments.driver, arguments.spin).map_err(|wrong| {
+            messages.alert(&wrong);
+            Failed
+        })?,
         predecessors: fulmar_gateway::predecessors(&pids, arguments.socket.as_deref()),
     };
     let global = config.global.clone();
     let gateway = Gateway::open(config, options).map_err(failed)?;
     fulmar_gateway::drop_privileges(&global).map_err(failed)?;
-    if let Some(warning) = gateway.warning() {
-        messages.warning(warning);
-    }
+    gateway.warnings().for_each(|warning| messages.warning(warning));
     let live = Arc::clone(gateway.live());
     gateway.watch_signals(move |line| messages.warning(line)).map_err(failed)?;
     let running = gateway.start().map_err(failed)?;
+    if let Some(why) = &running.driven().without_ring {
+        messages.warning(&format!("running on epoll, there is no io_uring: {why}"));
+    }
     let signal = if arguments.previous.at_once { SIGTERM } else { SIGUSR1 };
     fulmar_gateway::signal_all(&pids, signal);
     if let Err(error) = begun.tell() {

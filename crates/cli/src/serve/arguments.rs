@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use fulmar_semantics::proxy_protocol::TrustedSources;
 
 use super::listen::Place;
+use crate::loops;
 use crate::{durations, fields, sizes};
 
 /// Serve the files of a directory.
@@ -25,6 +26,9 @@ pub(crate) struct Arguments {
     /// Threads, each with a listener of its own (SO_REUSEPORT)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) threads: u16,
+
+    #[command(flatten)]
+    pub(super) loops: loops::LoopArguments,
 
     /// Take the listeners over from the process that answers at PATH, and answer the next one there
     #[arg(long, value_name = "PATH")]

@@ -18,8 +18,9 @@ pub(super) fn print(arguments: &Arguments, outcomes: &[Outcome<u64>]) -> Result<
         return Ok(());
     }
     let stats = usage.stats;
+    let driven = outcomes.first().map(|outcome| outcome.driven.to_string()).unwrap_or_default();
     let text = format!(
-        "{requests} requests on {} connections; driver epoll, {} turns, {} events\n{}",
+        "{requests} requests on {} connections; driver {driven}, {} turns, {} events\n{}",
         stats.accepted,
         stats.turns,
         stats.events,

@@ -1,4 +1,5 @@
-//! Deadlines that differ from link to link: sets of them in one table, a number in each link.
+//! Deadlines that differ from link to link: sets of them in one table, a number in each link. A
+//! link may have a set of its own, which goes with it.
 
 use std::time::Instant;
 
@@ -13,14 +14,9 @@ impl<C: Connection, T> Links<C, T> {
     /// as these links: it is for what a configuration says, not for what a request does.
     ///
     /// # Panics
-    /// If there are more than 65,536 different ones.
+    /// If there are more than 2^31 different ones.
     pub fn add_timeouts(&mut self, timeouts: Timeouts) -> TimeoutsId {
         self.desk.spans.add(timeouts)
-    }
-
-    /// How many sets there are.
-    pub fn timeouts_len(&self) -> usize {
-        self.desk.spans.len()
     }
 
     /// From now on these deadlines hold for `socket`; that of its phase is reckoned from when the
@@ -31,7 +27,17 @@ impl<C: Connection, T> Links<C, T> {
         if link.timeouts == timeouts {
             return;
         }
-        link.timeouts = timeouts;
+        self.desk.spans.release(std::mem::replace(&mut link.timeouts, timeouts));
+        let since = link.since;
+        link.start_deadline(since, at, &mut self.desk);
+    }
+
+    /// The same with deadlines of its own, which nobody else has: for what a request says. They
+    /// hold until others are set.
+    pub fn set_own_timeouts(&mut self, socket: SocketId, timeouts: Timeouts) {
+        let at = self.slots.position(socket);
+        let Some(link) = self.slots.get_mut(socket) else { return };
+        link.timeouts = self.desk.spans.own(link.timeouts, timeouts);
         let since = link.since;
         link.start_deadline(since, at, &mut self.desk);
     }
@@ -40,7 +46,7 @@ impl<C: Connection, T> Links<C, T> {
     pub fn restart_timeouts(&mut self, now: Instant, socket: SocketId, timeouts: TimeoutsId) {
         let at = self.slots.position(socket);
         let Some(link) = self.slots.get_mut(socket) else { return };
-        link.timeouts = timeouts;
+        self.desk.spans.release(std::mem::replace(&mut link.timeouts, timeouts));
         let now = self.desk.wheel.tick(now);
         link.start_deadline(now, at, &mut self.desk);
     }
@@ -50,7 +56,7 @@ impl<C: Connection, T> Links<C, T> {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use fulmar_proto::{Event, Phase, Server, ServerConnection};
+    use fulmar_proto::{Event, Phase, Raw, RawConnection, Server, ServerConnection};
 
     use super::*;
     use crate::links::{End, Handler};
@@ -147,6 +153,83 @@ mod tests {
         assert_eq!(hand.book.0[0].1, None, "it never stood");
     }
 
+    impl Handler<RawConnection, ()> for Book {
+        fn handle(
+            &mut self,
+            _: Instant,
+            _: SocketId,
+            (link, ()): (&mut RawConnection, &mut ()),
+            event: Event<'_, Raw>,
+        ) {
+            if let Event::Data { stream, bytes } = event {
+                link.release(stream, bytes.len());
+            }
+        }
+
+        fn handle_gone(&mut self, now: Instant, socket: SocketId, (): (), end: End) {
+            let End::TimedOut(phase) = end else { panic!("{end:?}") };
+            self.0.push((socket, phase, now));
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "virtual time starts at some moment")]
+    fn what_is_taken_makes_up_for_silence_unless_it_is_not_to() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let usual = Timeouts {
+            body: Some(Duration::from_secs(10)),
+            tunnel: Some(Duration::from_secs(10)),
+            ..Timeouts::default()
+        };
+        let mut links = Links::new(start, usual, 0, 1);
+        let mut book = Book::default();
+        let insert = |links: &mut Links<RawConnection, ()>| {
+            links.insert(start, None, RawConnection::default(), (), &mut Book::default())
+        };
+        let sockets = [insert(&mut links), insert(&mut links), insert(&mut links)];
+        let [plain, silent, held] = sockets;
+        let strict = links.add_timeouts(Timeouts { hears_only: true, ..usual });
+        links.set_timeouts(silent, strict);
+        links.set_timeouts(held, strict);
+        links.get_mut(held).unwrap().0.set_held(true);
+        for seconds in [6, 12, 18] {
+            for socket in sockets {
+                let Some((link, ())) = links.get_mut(socket) else { continue };
+                link.send_data(RawConnection::STREAM, (&b"x"[..]).into()).unwrap();
+                links.touch(at(seconds), socket, &mut book);
+                links.handle_sent(at(seconds), socket, 1, &mut book);
+            }
+            links.handle_timeout(at(seconds), &mut book);
+        }
+        // Whom nobody hears, nobody blames; from when he is heard again he has his time.
+        links.get_mut(held).unwrap().0.set_held(false);
+        links.touch(at(20), held, &mut book);
+        while let Some(due) = links.poll_timeout() {
+            links.handle_timeout(due, &mut book);
+        }
+        let ends = book.0.iter().map(|(socket, _, end)| (*socket, end.duration_since(start)));
+        let ends: Vec<_> = ends.map(|(socket, end)| (socket, end.as_secs())).collect();
+        assert_eq!(ends, [(silent, 12), (plain, 28), (held, 30)]);
+    }
+
+    #[test]
+    fn a_set_of_its_own_goes_with_its_link() {
+        let mut hand = Hand::new(20);
+        let shared = hand.links.add_timeouts(idle_for(9));
+        let (first, second) = (hand.insert(), hand.insert());
+        for seconds in [5, 6, 7] {
+            hand.links.set_own_timeouts(first, idle_for(seconds)); // one set, changed
+        }
+        hand.links.set_own_timeouts(second, idle_for(3));
+        hand.links.set_timeouts(second, shared);
+        let third = hand.insert();
+        hand.links.set_own_timeouts(third, idle_for(4)); // where that of the second was
+        assert_eq!(hand.links.desk.spans.own_len(), 2);
+        assert_eq!(hand.ends(), [(third, 4), (first, 7), (second, 9)]);
+        assert_eq!(hand.links.desk.spans.own_len(), 0);
+    }
+
     #[test]
     fn equal_sets_are_one() {
         let mut hand = Hand::new(20);
@@ -154,7 +237,6 @@ mod tests {
         let one = hand.links.add_timeouts(idle_for(5));
         assert_ne!(one, TimeoutsId::default());
         assert_eq!(hand.links.add_timeouts(idle_for(5)), one);
-        assert_eq!(hand.links.timeouts_len(), 2);
         // A link that was made later in the same place begins with the first set again.
         let socket = hand.insert();
         hand.links.set_timeouts(socket, one);

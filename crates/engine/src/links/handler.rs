@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::time::Instant;
 
-use fulmar_proto::{Connection, Event, Piped};
+use fulmar_proto::{Connection, Event, PeerError, Piped};
 
 use crate::SocketId;
 use crate::links::End;
@@ -63,6 +63,18 @@ pub trait Handler<C: Connection, T> {
     /// False: it ends, with [`End::TimedOut`].
     fn handle_late(&mut self, _now: Instant, _socket: SocketId, _link: (&mut C, &mut T)) -> bool {
         false
+    }
+
+    /// The peer has broken the protocol, with the bytes that `message` begins with: behind them may
+    /// stand others. It has been told so, if it can be; `handle_gone` follows in its time.
+    fn handle_fault(
+        &mut self,
+        _now: Instant,
+        _socket: SocketId,
+        _link: (&mut C, &mut T),
+        _message: &[u8],
+        _error: PeerError,
+    ) {
     }
 
     /// The connection is gone; its name is stale from now on.

@@ -7,7 +7,7 @@ use fulmar_haproxy::model::Level::{Admin, Operator, User};
 
 use super::lines::Asked;
 use super::world::{Asker, Reply, World};
-use super::{certificates, frontends, servers, sessions, settings, show};
+use super::{certificates, errors, frontends, servers, sessions, settings, show};
 
 /// A command.
 pub(super) struct Command {
@@ -300,9 +300,9 @@ const COMMANDS: &[Command] = &[
     command(
         &["show", "errors"],
         Operator,
-        "show errors [<px>]",
-        "malformed messages: none are kept",
-        show::errors,
+        "show errors [<px>] [request|response]",
+        "the last malformed messages of proxies",
+        errors::show,
     ),
     command(&["show", "fd"], Operator, "show fd [num]", "open descriptors", show::descriptors),
     command(

@@ -67,9 +67,10 @@ impl Console {
         self.ended = true;
     }
 
-    /// True if it takes more commands: otherwise what arrives waits in the kernel.
-    pub(super) fn is_idle(&self) -> bool {
-        matches!(self.state, State::Listening)
+    /// True if it takes more commands: otherwise, and as long as its answers are not read, what
+    /// arrives waits in the kernel.
+    pub(super) fn is_idle(&self, to: &RawConnection) -> bool {
+        matches!(self.state, State::Listening) && to.room(RawConnection::STREAM) > 0
     }
 
     /// Does what can be done now: until commands, or the reader's room, are used up.

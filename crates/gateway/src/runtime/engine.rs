@@ -87,7 +87,7 @@ impl Handler<RawConnection, Console> for Ears<'_> {
             _ => {}
         }
         console.work(now, self.world, connection);
-        connection.set_held(!console.is_idle());
+        connection.set_held(!console.is_idle(connection));
     }
 
     fn handle_timer(
@@ -158,7 +158,7 @@ impl Engine for Runtime {
             let socket = SocketId::from_bits(console);
             let Some((connection, console)) = self.links.get_mut(socket) else { continue };
             console.hear_news(now, &self.world, answer, connection);
-            connection.set_held(!console.is_idle());
+            connection.set_held(!console.is_idle(connection));
             self.links.touch(now, socket, &mut Ears { world: &self.world });
             self.rest(now, socket);
         }

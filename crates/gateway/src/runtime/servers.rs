@@ -7,6 +7,8 @@ use fulmar_balance::{Admin, Health, Weight};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::ServerAddress;
 
+use fulmar_proxy::CheckStatus;
+
 use super::commands::Call;
 use super::world::{Pieces, Place, Reply};
 use crate::statistics::change::find_backend;
@@ -272,19 +274,19 @@ fn write_state(call: &Call<'_>, it: Place<'_>, out: &mut String) {
         Some(address) => (address.ip().to_string(), address.port()),
         None => ("-".to_owned(), 0),
     };
-    // 0: down, 2: up, 3: keeps what it has. 1: maintenance, 4: since the start, 8: drained.
+    // 0: down, 2: up, 3: keeps what it has. 1: maintenance, 4: the configuration's, 8: drained.
     let health = match (member.admin(), member.health()) {
         (Admin::Maintenance, _) | (_, Health::Down) => 0,
         (_, Health::Stopping) => 3,
         (_, Health::Up) => 2,
     };
-    let admin = match member.admin() {
+    let decided = match member.admin() {
         Admin::Ready => 0,
         Admin::Drain => 8,
-        Admin::Maintenance if config.disabled => 4,
         Admin::Maintenance => 1,
     };
-    let changed = member.record().changed_after(call.world.process.began);
+    let admin = decided + if config.disabled { 4 } else { 0 };
+    let changed = member.record().changed_since(call.world.process.began);
     let since = call.now.saturating_duration_since(changed).as_secs();
     let state = it.server.check.state();
     let is_checked = config.check.is_some();
@@ -322,6 +324,12 @@ fn check_numbers(it: Place<'_>) -> (u8, u8) {
         (true, Some((_, status, result))) => (*status, *result),
         (true, None) => (2, 0),
     }
+}
+
+/// The status of a check that HAProxy has this number for.
+pub(crate) fn check_status(number: u8) -> Option<CheckStatus> {
+    let (short, ..) = STATUSES.iter().find(|(_, known, _)| *known == number)?;
+    CheckStatus::named(short)
 }
 
 fn write_conn(_: &Call<'_>, it: Place<'_>, out: &mut String) {

@@ -177,17 +177,6 @@ pub(super) fn environment(call: &mut Call<'_>) -> Reply {
     }
 }
 
-/// Nothing is captured: a line of the log tells of each.
-pub(super) fn errors(call: &mut Call<'_>) -> Reply {
-    let live = &call.world.live;
-    if let Some(name) = call.word(0).filter(|word| word.parse::<i64>().is_err())
-        && !proxies(live).into_iter().any(|it| it.name(live) == name)
-    {
-        return "No such proxy.\n".into();
-    }
-    "Total events captured: 0. Malformed messages are told of by the log.\n".into()
-}
-
 /// What the kernel tells of our descriptors: the number, and what it leads to.
 pub(super) fn descriptors(call: &mut Call<'_>) -> Reply {
     let wanted: Option<u32> = call.word(0).and_then(|word| word.parse().ok());

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
+use fulmar_proto::PipeCounts;
 use fulmar_proxy::{Counter, Limit, Live, Rate};
 use fulmar_sys::Call;
 
@@ -117,6 +118,11 @@ fn put_limits(facts: &mut Facts, live: &Live, process: &Process) {
     let allowed = live.connections_max.get().map_or(max, |allowed| allowed as u64);
     facts.number(15, "Maxconn", *b"CLP", "Clients' connections at a time, at most", allowed);
     facts.number(16, "Hard_maxconn", *b"CLP", "What Maxconn can be set to, at most", max);
+    let pipes =
+        |count: fn(&PipeCounts) -> usize| live.pipes.iter().map(|it| count(it) as u64).sum();
+    facts.number(23, "Maxpipes", *b"CLP", "Pipes at a time, at most", live.pipes_max() as u64);
+    facts.number(24, "PipesUsed", *b"MGP", "Pipes that hold bytes now", pipes(PipeCounts::used));
+    facts.number(25, "PipesFree", *b"MGP", "Pipes that are kept", pipes(PipeCounts::free));
     let current = frontends(live, Counter::Sessions);
     facts.number(17, "CurrConns", *b"MGP", "Clients' connections now", current);
     let total = frontends(live, Counter::Connections);
@@ -180,6 +186,8 @@ fn put_rest(facts: &mut Facts, live: &Live, process: &Process) {
     facts.put(100, "Syscalls", *b"MCP", "System calls since the start", Value::U64(ledger.total()));
     let idle = ledger.count(Call::epoll_wait).calls;
     facts.put(101, "Waits", *b"MCP", "Of these, those that wait for sockets", Value::U64(idle));
+    let driven = process.driven().to_string();
+    facts.put(102, "Driver", *b"POS", "What drives the loops", driven.as_str().into());
     for (at, name, tags, text) in ABSENT {
         facts.number(*at, name, **tags, text, 0);
     }
@@ -203,7 +211,6 @@ const ABSENT: &[(usize, &str, &[u8; 3], &str)] = &[
     (9, "Memmax_MB", b"CLP", "Limit of memory; 0: none"),
     (12, "PoolFailed", b"MCP", "Failed allocations: the process would have ended"),
     (20, "MaxSslConns", b"MMP", "Limit of connections with TLS; 0: none"),
-    (23, "Maxpipes", b"CLP", "Limit of pipes; 0: none"),
     (33, "SslRateLimit", b"CLP", "Limit of handshakes in a second; 0: none"),
     (42, "CompressBpsIn", b"MRP", "Bytes compressed in the last second: there is no compression"),
     (43, "CompressBpsOut", b"MRP", "Bytes that were made of them"),

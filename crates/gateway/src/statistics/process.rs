@@ -1,9 +1,9 @@
 //! What is told of the process as a whole.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use fulmar_host::Stopper;
+use fulmar_host::{Driven, Stopper};
 use fulmar_proxy::Live;
 use fulmar_sys::{Ledger, ThreadLedger};
 
@@ -24,6 +24,7 @@ pub struct Process {
     logs: Option<Logs>,
     stopper: Option<Stopper>,
     ledgers: Mutex<Vec<ThreadLedger>>,
+    driven: OnceLock<Driven>,
 }
 
 /// A moment, by both clocks that statistics go by.
@@ -56,6 +57,7 @@ impl Process {
             logs: None,
             stopper: None,
             ledgers: Mutex::default(),
+            driven: OnceLock::new(),
         }
     }
 
@@ -75,6 +77,16 @@ impl Process {
     pub fn ledger(&self) -> Ledger {
         let ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
         ledgers.iter().fold(Ledger::ZERO, |sum, ledger| sum + ledger.read())
+    }
+
+    /// The threads have begun, and their loops run on this.
+    pub(crate) fn set_driven(&self, driven: Driven) {
+        let _ = self.driven.set(driven); // they begin once
+    }
+
+    /// What the loops of the serving threads run on, once they have begun.
+    pub fn driven(&self) -> Driven {
+        self.driven.get().cloned().unwrap_or_default()
     }
 
     /// True once a soft stop has begun.

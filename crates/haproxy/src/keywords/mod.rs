@@ -15,6 +15,7 @@ mod protocols;
 mod rules;
 mod serving;
 mod sparing;
+mod states;
 mod stats;
 mod timeout;
 mod tls;
@@ -29,19 +30,21 @@ pub(crate) use known::{
 };
 pub(crate) use listening::backlog_of;
 pub(crate) use serving::{interface, source_address};
+pub(crate) use states::{source as state_source, within as state_path};
 pub(crate) use stats::level as socket_level;
 pub(crate) use tls::{suites12, suites13, version as tls_version};
 pub(crate) use userlist::{ROWS as USERLIST, UserlistDraft};
 
 /// Keywords of `global`.
 pub(crate) const GLOBAL: &[&[Keyword<Globals>]] =
-    &[global::ROWS, log::GLOBAL, stats::GLOBAL, tls::ROWS];
+    &[global::ROWS, log::GLOBAL, states::GLOBAL, stats::GLOBAL, tls::ROWS];
 
 /// Keywords of `defaults`, `frontend`, `listen` and `backend`.
 pub(crate) const PROXY: &[&[Keyword<Draft>]] = &[
     listening::ROWS,
     serving::ROWS,
     sparing::ROWS,
+    states::ROWS,
     timeout::ROWS,
     option::ROWS,
     probes::ROWS,

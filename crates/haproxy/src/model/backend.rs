@@ -1,5 +1,6 @@
 //! A backend: servers, and how one of them is chosen.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,6 +64,8 @@ pub struct Backend {
     pub cookie: Option<CookieInsert>,
     /// `stick-table` and `stick on` are not there; `source` hashing is.
     pub stick: Option<Stick>,
+    /// `load-server-state-from-file`: where the states are that servers begin with.
+    pub states: Option<StateSource>,
     /// `http-reuse`.
     pub reuse: Reuse,
     /// `retries`: attempts after the first.
@@ -88,6 +91,15 @@ pub struct Backend {
     pub source: Option<std::net::SocketAddr>,
     /// And the network interface that they leave by.
     pub interface: Option<String>,
+}
+
+/// Where the states of a backend's servers are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StateSource {
+    /// In the file of all backends ([`super::Global::state_file`]).
+    Global,
+    /// In this one.
+    Local(PathBuf),
 }
 
 /// Stick tables are rarer, and not there yet; no value of this type exists.

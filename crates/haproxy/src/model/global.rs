@@ -45,6 +45,8 @@ pub struct Global {
     pub stats_sockets: Vec<StatsSocket>,
     /// `stats timeout`: of an idle session at a socket; 10 s.
     pub stats_timeout: Option<Duration>,
+    /// `server-state-file`: where states of servers are that backends may begin with.
+    pub state_file: Option<PathBuf>,
     /// `hard-stop-after`: from a soft stop to the end.
     pub hard_stop_after: Option<Duration>,
     /// `node`, `description`: shown by the statistics.

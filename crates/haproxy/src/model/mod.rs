@@ -12,7 +12,8 @@ mod server;
 use std::sync::Arc;
 
 pub use backend::{
-    Algorithm, Backend, BackendTimeouts, CookieInsert, CookieMode, HashFunction, HashKind, Stick,
+    Algorithm, Backend, BackendTimeouts, CookieInsert, CookieMode, HashFunction, HashKind,
+    StateSource, Stick,
 };
 pub use bind::{Bind, BindAddress, BindCertificate, BindTls, ClientVerify, TlsVersion};
 pub use frontend::{
@@ -37,6 +38,8 @@ pub struct Config {
     pub backends: Vec<Arc<Backend>>,
     /// Users, by the name of their list.
     pub userlists: Vec<Arc<Userlist>>,
+    /// Some line may ask what a client has connected to (`dst`, `%fi` and their like).
+    pub asks_destination: bool,
 }
 
 /// A backend: its place in [`Config::backends`].

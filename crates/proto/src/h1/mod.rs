@@ -37,12 +37,14 @@ mod send;
 
 mod chunked;
 mod encode;
+mod fault;
 mod fields;
 mod framing;
 mod parse;
 mod target;
 
 pub use encode::EncodedRequest;
+pub use fault::fault_position;
 pub use side::{Head, Side};
 pub use target::is_request_target;
 
@@ -405,6 +407,7 @@ impl<S: Side> H1<S> {
             Recv::Tunnel => (has_room, Phase::Tunnel),
             Recv::Discard(_) => (!self.held, ours),
             Recv::Closed | Recv::Done => (false, ours),
+            Recv::Body(_) if self.held && self.is_answered() => (false, ours),
             Recv::Body(_) => {
                 let reads = has_room || (self.is_answered() && !self.held);
                 (reads, self.body_phase(reads))

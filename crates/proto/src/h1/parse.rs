@@ -160,7 +160,7 @@ fn request_line(line: &[u8]) -> Result<RequestLine, PeerError> {
 }
 
 /// `HTTP/1.x`; other versions of the same form are told from what is no version at all.
-fn version(word: &[u8]) -> Result<Version, PeerError> {
+pub(super) fn version(word: &[u8]) -> Result<Version, PeerError> {
     match word {
         _ if word == b"HTTP/1.1" => Ok(Version::Http11),
         b"HTTP/1.0" => Ok(Version::Http10),

@@ -369,8 +369,7 @@ impl<S: Side> H1<S> {
     }
 
     /// The peer broke the protocol: answers, if there is a place for an answer, and hears no more.
-    fn fail(&mut self, error: PeerError, input: &mut Input<'_>) -> PeerError {
-        input.clear();
+    fn fail(&mut self, error: PeerError, input: &Input<'_>) -> PeerError {
         if !S::SERVER {
             self.outbox.clear();
             self.close();

@@ -40,6 +40,11 @@ pub enum CheckStatus {
 }
 
 impl CheckStatus {
+    /// By what statistics show ([`CheckStatus::short`]).
+    pub fn named(short: &str) -> Option<Self> {
+        ALL.iter().copied().find(|status| status.short() == short)
+    }
+
     /// As statistics show it.
     pub fn short(self) -> &'static str {
         self.texts().0
@@ -128,7 +133,24 @@ impl LastCheck {
         self.lock().clone()
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, CheckState> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, CheckState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+const ALL: [CheckStatus; 14] = [
+    CheckStatus::Initializing,
+    CheckStatus::HealthAnalysis,
+    CheckStatus::SocketError,
+    CheckStatus::Layer4Ok,
+    CheckStatus::Layer4Timeout,
+    CheckStatus::Layer4Failure,
+    CheckStatus::Layer6Ok,
+    CheckStatus::Layer6Timeout,
+    CheckStatus::Layer6Failure,
+    CheckStatus::Layer7Timeout,
+    CheckStatus::Layer7Invalid,
+    CheckStatus::Layer7Ok,
+    CheckStatus::Layer7Conditional,
+    CheckStatus::Layer7Status,
+];

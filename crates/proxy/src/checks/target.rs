@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use fulmar_balance::{Admin, Member, Monitor, Outcome, Plan, Reaction, Verdict};
+use fulmar_balance::{Admin, Health, Member, Monitor, Outcome, Plan, Reaction, Verdict};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{OnError, ServerCheck};
 
@@ -39,7 +39,13 @@ impl Target {
             down_interval: check.down_interval,
             spread_percent: live.config.global.spread_checks.into(),
         };
-        Self { backend, server, monitor: Monitor::new(plan, first) }
+        let found = &live.backends[backend.0];
+        let monitor = Monitor::new(plan, first);
+        let monitor = match found.servers[server].check.state().score {
+            0 if found.group.members()[server].health() == Health::Up => monitor, // as configured
+            _ => monitor.known_as(found.group.members()[server].health()),
+        };
+        Self { backend, server, monitor }
     }
 
     pub(super) fn checked<'l>(&self, live: &'l Live) -> Checked<'l> {

@@ -34,7 +34,8 @@ struct Dates {
 /// What the client's cookie leads to; `now` is in seconds since 1970.
 ///
 /// Its letters in the log: `N` none, `I` no server has this value, `D` that server is down, `V` it
-/// is there, `E` and `O` it is too old, `U` it is not used.
+/// is there, `E` and `O` it is too old, `U` it is not used. There are none for a cookie that is the
+/// servers' own.
 pub(super) fn read(
     exchange: &mut Exchange,
     known: &CookieInsert,
@@ -42,13 +43,16 @@ pub(super) fn read(
     ignored: bool,
     now: u64,
 ) {
-    if known.how == CookieMode::Passive {
-        return;
-    }
-    exchange.cookie_marks.0 = b'N';
     exchange.comes_back.ignored = ignored;
+    let found = look_up(exchange, known, backend, now);
+    if known.how != CookieMode::Passive {
+        exchange.cookie_marks.0 = found;
+    }
+}
+
+fn look_up(exchange: &mut Exchange, known: &CookieInsert, backend: &LiveBackend, now: u64) -> u8 {
     let name = known.name.as_bytes();
-    let Some(value) = sent(exchange, name) else { return };
+    let Some(value) = sent(exchange, name) else { return b'N' };
     let mark = if known.how == CookieMode::Prefix { b'~' } else { b'|' };
     let (key, rest) = match value.iter().position(|byte| *byte == mark) {
         Some(at) => (&value[..at], Some(&value[at + 1..])),
@@ -57,12 +61,12 @@ pub(super) fn read(
     if known.how == CookieMode::Insert {
         exchange.comes_back.dates = rest.map_or_else(Dates::default, Dates::read);
     }
-    exchange.cookie_marks.0 = match exchange.comes_back.dates.outdated(known, now) {
+    let found = match exchange.comes_back.dates.outdated(known, now) {
         Some(mark) => {
             exchange.comes_back.dates = Dates::default();
             mark
         }
-        None if ignored || exchange.bound.is_some() => b'U',
+        None if exchange.comes_back.ignored || exchange.bound.is_some() => b'U',
         None => lead(exchange, known, backend, key),
     };
     match (known.how, rest) {
@@ -70,6 +74,7 @@ pub(super) fn read(
         (CookieMode::Insert, _) if known.indirect => rewrite(exchange, name, None),
         _ => {}
     }
+    found
 }
 
 /// The value that the client has sent.

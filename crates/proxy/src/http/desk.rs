@@ -76,6 +76,8 @@ pub(super) enum Errand {
     Close(SocketId),
     /// The deadline of one exchange on a server's connection.
     Limit(SocketId, Duration),
+    /// The deadline of a tunnel, on the connection of a client or of a server.
+    Tunnel(SocketId, Duration),
     /// The timer of a client.
     Timer(SocketId, Option<Instant>),
     /// The deadlines of a client.
@@ -183,6 +185,7 @@ pub(super) fn client_timeouts(frontend: &Frontend) -> Timeouts {
         send: times.client,
         linger: Some(times.client_fin.or(times.client).map_or(LINGER, |it| it.min(LINGER))),
         tunnel: times.client,
+        hears_only: frontend.options.independent_streams,
         ..Timeouts::default()
     }
 }
@@ -200,6 +203,7 @@ pub(super) fn server_timeouts(backend: &Backend, server: &Server) -> Timeouts {
         send: times.server,
         linger: Some(LINGER),
         tunnel: times.tunnel.or(times.server),
+        hears_only: backend.options.independent_streams,
         ..Timeouts::default()
     }
 }

@@ -15,7 +15,7 @@ use crate::http::desk::Errand;
 use crate::http::exchange::{Ended, Exchange, Stage, Up};
 use crate::http::pool::Wanted;
 use crate::http::requests::{Client, Requests, of};
-use crate::http::seat::{Seat, Users};
+use crate::http::seat::{Announced, Seat, Users};
 use crate::http::send;
 use crate::http::session::Session;
 use crate::http::subject::View;
@@ -49,7 +49,8 @@ impl Requests<'_> {
         };
         let there = Way { backend, server, shelf, name };
         let own = session.kept.as_mut().and_then(|kept| kept.own.take());
-        let found = self.take_own(own, &there).or_else(|| self.find(&there, wanted));
+        let announced = self.announced(session);
+        let found = self.take_own(own, &there, announced).or_else(|| self.find(&there, wanted));
         match found {
             None => self.connect(now, asked, (connection, session), there),
             Some(socket) => self.reuse(now, asked, (connection, session), socket),
@@ -91,13 +92,19 @@ impl Requests<'_> {
     }
 
     /// The connection that a client alone may use, if it leads to the right place.
-    fn take_own(&mut self, own: Option<SocketId>, there: &Way) -> Option<SocketId> {
+    fn take_own(
+        &mut self,
+        own: Option<SocketId>,
+        there: &Way,
+        client: Announced,
+    ) -> Option<SocketId> {
         let own = own?;
         let member = &self.shared.live.backends[there.backend].group.members()[there.server];
         let fits = self.servers.get(own).is_some_and(|(link, seat)| {
             seat.place() == (there.backend, there.server)
                 && (seat.moved, seat.sheds) == (member.moved(), member.sheds())
                 && Some(seat.shelf) == there.shelf
+                && seat.announced.as_deref().is_none_or(|announced| *announced == client)
                 && seat.client.is_none()
                 && link.vacancy() > 0
         });
@@ -137,10 +144,13 @@ impl Requests<'_> {
         let (connection, session) = client;
         let Way { backend, server, shelf, name } = there;
         let live = &self.shared.live.backends[backend];
+        let member = &live.group.members()[server];
+        // Before its address, which another thread may change: at worst it is not used again.
+        let (moved, sheds) = (member.moved(), member.sheds());
         let destination = Destination {
             backend: &live.config,
             server: &live.servers[server],
-            address: live.group.members()[server].address(),
+            address: member.address(),
         };
         live.servers[server].counters[self.shared.thread].add(Counter::ConnectsTried, 1);
         let tls = session.kept.as_ref().and_then(|kept| Some(kept.tls.as_ref()?.told()));
@@ -151,13 +161,12 @@ impl Requests<'_> {
         let exit = self.desk.servers[backend][server];
         let mut seat = Seat::new(now, (backend, server), shelf.unwrap_or(exit.shelf));
         seat.client = Some(asked);
-        let member = &live.group.members()[server];
-        (seat.moved, seat.sheds) = (member.moved(), member.sheds());
+        (seat.moved, seat.sheds) = (moved, sheds);
         // Whoever is announced to the server by a PROXY header is the only one there.
-        let alone = shelf.is_none()
-            || live.config.reuse == Reuse::Never
-            || live.servers[server].config.send_proxy != ServerProxy::None;
-        if alone {
+        if live.servers[server].config.send_proxy != ServerProxy::None {
+            seat.announced = Some(Box::new(self.announced(session)));
+        }
+        if shelf.is_none() || live.config.reuse == Reuse::Never || seat.announced.is_some() {
             seat.users = Users::One;
         }
         let (endpoint, layer) = opening.split();
@@ -171,16 +180,21 @@ impl Requests<'_> {
 
     /// What a server may be told of a client.
     fn about<'b>(&self, session: &Session, name: Option<&'b str>) -> upstream::Client<'b> {
+        let Announced { source, destination } = self.announced(session);
+        upstream::Client { source, destination, server_name: name, tls: None }
+    }
+
+    /// Where the client comes from, and what it has connected to: of this exchange, if a rule
+    /// says so.
+    fn announced(&self, session: &Session) -> Announced {
         let kept = session.kept.as_ref().and_then(|kept| kept.destination);
         let exchange = session.exchange.as_ref();
-        upstream::Client {
+        Announced {
             source: exchange.and_then(|it| it.source).or_else(|| session.source()),
             destination: exchange
                 .and_then(|it| it.destination)
                 .or(kept)
                 .or_else(|| self.shared.address_of(session.bind())),
-            server_name: name,
-            tls: None,
         }
     }
 

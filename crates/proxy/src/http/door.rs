@@ -42,6 +42,11 @@ pub(super) fn admits(
     }
     let mut exchange = desk.open();
     let is_in = accepts(now, shared, rules, session, &mut exchange);
+    // What they say of a client holds for all its requests.
+    session.peer = exchange.source.unwrap_or(session.peer);
+    if exchange.destination.is_some() {
+        session.keep().destination = exchange.destination;
+    }
     desk.give_back(exchange);
     if !is_in {
         tally::front(shared, session).iter().for_each(|counters| counters.add(counter, 1));

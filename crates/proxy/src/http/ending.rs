@@ -4,9 +4,10 @@
 //! again. It is over when the client has taken all of the answer, or is gone: then it is counted,
 //! and its line of the log is written. Between the two it waits in [`Session::leaving`].
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use fulmar_engine::End;
+use fulmar_engine::{End, SocketId};
 use fulmar_haproxy::BackendId;
 use fulmar_proto::{PeerError, Phase};
 
@@ -16,9 +17,11 @@ use crate::http::desk::{Desk, Errand};
 use crate::http::exchange::{Ended, Exchange, Stage};
 use crate::http::log::{self, Level};
 use crate::http::requests::{Client, Requests};
-use crate::http::session::Session;
+use crate::http::session::{Session, Standing};
+use crate::http::subject::View;
 use crate::http::tally;
 use crate::shared::Shared;
+use crate::unborn::{self, Awaited};
 
 /// An exchange is answered.
 pub(super) fn answered(
@@ -29,14 +32,20 @@ pub(super) fn answered(
     mut exchange: Box<Exchange>,
 ) {
     leave(shared, desk, &mut exchange);
-    connection.set_held(false);
     session.since = now;
     session.handshake = 0;
     exchange.before = session.leaving.take();
     match connection.queued() {
-        0 => all_over(now, shared, desk, session, exchange, |_| ()),
-        _ => session.leaving = Some(exchange),
+        0 => {
+            session.leaving_len = 0;
+            all_over(now, shared, desk, session, exchange, |_| ());
+        }
+        _ => {
+            session.leaving_len += 1;
+            session.leaving = Some(exchange);
+        }
     }
+    connection.set_held(session.is_behind());
 }
 
 /// So many bytes that are queued for a client have not left: whose answer has, is over.
@@ -51,15 +60,17 @@ pub(super) fn depart(
     if let Some(exchange) = &mut session.exchange {
         queued = exchange.note_unsent(queued);
     }
-    let mut at = &mut session.leaving;
+    let (mut at, mut left) = (&mut session.leaving, 0);
     while let Some(exchange) = at {
         queued = exchange.note_unsent(queued);
         if exchange.unsent == 0 {
             break;
         }
+        left += 1;
         at = &mut at.as_mut().expect("it was just seen").before;
     }
     let Some(gone) = at.take() else { return };
+    session.leaving_len = left;
     if session.exchange.is_none() && session.leaving.is_none() {
         session.since = now;
     }
@@ -182,9 +193,20 @@ impl Requests<'_> {
         answered(now, self.shared, self.desk, client, exchange);
     }
 
-    /// Of the client's queue, so much has not left.
-    pub(super) fn depart(&mut self, now: Instant, session: &mut Session, queued: u64) {
+    /// Of the client's queue, so much has not left. Who had too much of it is heard again.
+    pub(super) fn depart(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        (connection, session): Client<'_>,
+        queued: u64,
+    ) {
+        let was_behind = session.is_behind();
         depart(now, self.shared, self.desk, session, queued);
+        if was_behind && !session.is_behind() {
+            connection.set_held(false);
+            self.desk.ask(Errand::Touch(socket));
+        }
     }
 
     /// The client has left, or was told what is wrong with its request, before its exchange was
@@ -216,6 +238,7 @@ impl Requests<'_> {
     /// The client is gone: whatever it has not taken of its answers, it will not have.
     pub(super) fn part(&mut self, now: Instant, session: &mut Session, end: &End) {
         let Some(last) = session.leaving.take() else { return };
+        session.leaving_len = 0;
         let ended = Ended(who(end), b'D');
         all_over(now, self.shared, self.desk, session, last, |exchange| {
             if exchange.ended.0 == b'-' && ended.0 != b'-' {
@@ -229,6 +252,11 @@ impl Requests<'_> {
     /// A connection ends, or was told what is wrong with it, without a request in hand. It is told
     /// of, unless it ended well.
     pub(super) fn leave_unheard(&mut self, now: Instant, session: &mut Session, end: &End) {
+        match session.standing {
+            Standing::Unintroduced => return self.leave_unborn(now, session, Awaited::Header, end),
+            Standing::Opening => return self.leave_unborn(now, session, Awaited::Handshake, end),
+            Standing::Open | Standing::Told => {}
+        }
         let frontend = &self.shared.live.frontends[session.bind().frontend].config;
         let began = session.kept.as_ref().is_some_and(|kept| kept.head_began.is_some());
         let is_null = !began && !matches!(end, End::Peer(_) | End::TimedOut(Some(Phase::Head)));
@@ -247,6 +275,20 @@ impl Requests<'_> {
         frontend.add(Counter::Requests, 1); // or what was to be one
         [frontend, listener].iter().for_each(|it| it.add(Counter::RequestErrors, 1));
         over(now, self.shared, self.desk, session, exchange);
+    }
+}
+
+impl Requests<'_> {
+    /// A connection ends that never stood.
+    fn leave_unborn(&mut self, now: Instant, session: &mut Session, awaited: Awaited, end: &End) {
+        let (shared, bind) = (&mut *self.shared, session.bind());
+        let mut exchange = self.desk.open();
+        let view = View { now, shared, session, exchange: &mut exchange };
+        if let Some((severity, line)) = unborn::tell(shared, bind, awaited, end, &view) {
+            let frontend = Arc::clone(&shared.live.frontends[bind.frontend].config);
+            shared.journal.log(&frontend.logs, frontend.log_tag.as_deref(), severity, &line);
+        }
+        self.desk.give_back(exchange);
     }
 }
 

@@ -6,10 +6,10 @@ use fulmar_engine::{SocketId, Timeouts};
 use fulmar_proto::Connection;
 
 use crate::counters::Counter;
+use crate::http::Http;
 use crate::http::desk::{self, Errand};
 use crate::http::replies::Replies;
 use crate::http::requests::Requests;
-use crate::http::{Http, LIMITS_LEN_MAX};
 use crate::passing::PASSED_FROM;
 use crate::shared::Shared;
 
@@ -65,6 +65,7 @@ impl Http {
                 servers.cut(now, socket, &mut Replies { clients, desk, shared });
             }
             Errand::Limit(socket, time) => self.limit(shared, socket, time),
+            Errand::Tunnel(socket, time) => self.limit_tunnel(shared, socket, time),
             Errand::Timer(socket, deadline) => clients.set_timer(socket, deadline),
             Errand::Deadlines(socket, timeouts) => clients.set_timeouts(socket, timeouts),
         }
@@ -76,11 +77,25 @@ impl Http {
         let (backend, server) = seat.place();
         let live = &shared.live.backends[backend];
         let usual = desk::server_timeouts(&live.config, &live.servers[server].config);
-        if self.servers.timeouts_len() < LIMITS_LEN_MAX {
-            let limit = Some(time);
-            let own = Timeouts { answer: limit, body: limit, send: limit, ..usual };
-            let own = self.servers.add_timeouts(own);
-            self.servers.set_timeouts(socket, own);
+        let limit = Some(time);
+        let own = Timeouts { answer: limit, body: limit, send: limit, ..usual };
+        self.servers.set_own_timeouts(socket, own);
+    }
+
+    /// A client, or a server, may be silent for so long in its tunnel.
+    fn limit_tunnel(&mut self, shared: &Shared, socket: SocketId, time: Duration) {
+        let tunnel = Some(time);
+        let Self { clients, servers, .. } = self;
+        if clients.owns(socket) {
+            let Some((_, session)) = clients.get(socket) else { return };
+            let frontend = &shared.live.frontends[session.bind().frontend].config;
+            let usual = desk::client_timeouts(frontend);
+            clients.set_own_timeouts(socket, Timeouts { tunnel, ..usual });
+        } else if let Some((_, seat)) = servers.get(socket) {
+            let (backend, server) = seat.place();
+            let live = &shared.live.backends[backend];
+            let usual = desk::server_timeouts(&live.config, &live.servers[server].config);
+            servers.set_own_timeouts(socket, Timeouts { tunnel, ..usual });
         }
     }
 

@@ -63,8 +63,6 @@ pub(super) struct Exchange {
     pub(super) mode: Option<HttpMode>,
     /// The head of the response is looked at, not only passed on.
     pub(super) looks_back: bool,
-    /// Its body was waited for.
-    pub(super) was_buffered: bool,
     /// What is known of the client's coming back to its server.
     pub(super) comes_back: Return,
     /// A rule says that it is not to be sent again.

@@ -8,10 +8,12 @@
 use std::io;
 use std::time::Instant;
 
+use fulmar_balance::Health;
 use fulmar_engine::{End, Exchange as Asked};
-use fulmar_haproxy::{Backend, BackendId};
+use fulmar_haproxy::BackendId;
 use fulmar_proto::PeerError;
 
+use crate::balancing::redispatches;
 use crate::checks::Observation;
 use crate::counters::Counter;
 use crate::http::answer;
@@ -24,30 +26,40 @@ use crate::http::replies::Replies;
 use crate::http::requests::of;
 use crate::http::seat::Seat;
 use crate::http::tally;
+use crate::live::LiveBackend;
 use crate::upstream::is_exhaustion;
 
 impl Replies<'_> {
     /// A connection is gone that an exchange was on.
     pub(super) fn lose(&mut self, now: Instant, asked: Asked, seat: &Seat, end: End) {
+        let shut = self.shut(seat, &end);
         let Some((_, session)) = self.clients.get_mut(asked.socket) else { return };
         let Some(exchange) = of(session, asked.stream) else { return };
         match exchange.stage {
             Stage::Connecting(_) | Stage::Waiting(_) => {
                 let stage = exchange.stage;
-                let failure = failure(stage, seat, end);
+                let failure = shut.unwrap_or_else(|| failure(stage, seat, end));
                 let again = self.fail(now, asked, seat, failure);
                 if let Some(again) = again {
                     self.again(now, asked, again);
                 }
             }
-            Stage::Answering(_) | Stage::Tunnel(_) => self.cut(now, asked, end),
+            Stage::Answering(_) | Stage::Tunnel(_) => self.cut(now, asked, seat, end),
             _ => {}
         }
     }
 
+    /// Whether a connection was ended because its server's sessions were to be shut down.
+    fn shut(&self, seat: &Seat, end: &End) -> Option<Failure> {
+        let (backend, server) = seat.place();
+        let member = &self.shared.live.backends[backend].group.members()[server];
+        let is_shut = matches!(end, End::Cut) && seat.sheds != member.sheds();
+        is_shut.then(|| Failure::Shut { is_down: member.health() == Health::Down })
+    }
+
     /// An attempt has failed: how it goes again, or `None` after its client was told.
     fn fail(&mut self, now: Instant, asked: Asked, seat: &Seat, failure: Failure) -> Option<Again> {
-        let (status, ended) = told(&failure);
+        let (status, ended) = told(&failure, seat);
         let again = self.note(now, asked, seat, failure);
         if again.is_some() {
             return again;
@@ -67,7 +79,7 @@ impl Replies<'_> {
         let exchange = of(session, asked.stream)?;
         let (backend, server) = seat.place();
         let live = &self.shared.live.backends[backend];
-        let again = again(&live.config, exchange, seat, &failure);
+        let again = again(live, exchange, seat, &failure);
         exchange.given_up = again.err().unwrap_or_default();
         let again = again.ok();
         let counter = match failure {
@@ -75,7 +87,8 @@ impl Replies<'_> {
             | Failure::Exhausted(_)
             | Failure::ConnectTimeout
             | Failure::Layer(_) => Some(Counter::ConnectErrors),
-            Failure::Status(_) => None, // if it is the last attempt, it is what the client hears
+            // If it is the last attempt, it is what the client hears; and nothing has failed.
+            Failure::Status(_) | Failure::Shut { .. } => None,
             _ => Some(Counter::ResponseErrors),
         };
         let thread = self.shared.thread;
@@ -145,7 +158,8 @@ impl Replies<'_> {
     }
 
     /// The client has the beginning of a response, and will have no more of it.
-    fn cut(&mut self, now: Instant, asked: Asked, end: End) {
+    fn cut(&mut self, now: Instant, asked: Asked, seat: &Seat, end: End) {
+        let shut = self.shut(seat, &end);
         let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
         let Some(mut exchange) = session.exchange.take() else { return };
         let tunnel = matches!(exchange.stage, Stage::Tunnel(_));
@@ -153,10 +167,12 @@ impl Replies<'_> {
             session.exchange = Some(exchange); // both sides have ended: the client's end follows
             return;
         }
-        exchange.ended = match end {
-            End::TimedOut(_) => Ended(b's', b'D'),
-            _ => Ended(b'S', b'D'),
+        let who = match (shut, end) {
+            (Some(shut), _) => told(&shut, seat).1.0,
+            (None, End::TimedOut(_)) => b's',
+            _ => b'S',
         };
+        exchange.ended = Ended(who, b'D');
         if !tunnel && exchange.ended.0 == b'S' {
             tally::back(self.shared, &exchange).for_each(|it| it.add(Counter::ResponseErrors, 1));
         }
@@ -182,7 +198,7 @@ pub(super) enum Again {
 
 /// Whether and how a request goes again after this.
 fn again(
-    backend: &Backend,
+    live: &LiveBackend,
     exchange: &mut Exchange,
     seat: &Seat,
     failure: &Failure,
@@ -190,7 +206,7 @@ fn again(
     let harmless = !seat.sent || exchange.is_idempotent();
     let silent = matches!(failure, Failure::Empty | Failure::Reset(_)) && !seat.heard;
     let stale = silent && seat.uses > 1 && !exchange.was_stale;
-    let on = &backend.retry_on;
+    let on = &live.config.retry_on;
     let wanted = match failure {
         Failure::Refused(_)
         | Failure::Exhausted(_)
@@ -201,6 +217,7 @@ fn again(
         // The beginning of an answer is no answer either.
         Failure::Empty | Failure::Reset(_) | Failure::Junk(_) => on.junk_response,
         Failure::Status(status) => on.statuses.contains(status),
+        Failure::Shut { .. } => return Err(GivenUp::Shut),
     };
     match () {
         () if !harmless => return Err(GivenUp::Executed),
@@ -211,12 +228,8 @@ fn again(
         () if stale => return Ok(Again::Fresh),
         () => {}
     }
-    let nth = i64::from(backend.retries - exchange.retries) + 1;
-    let elsewhere = match i64::from(backend.options.redispatch) {
-        0 => false,
-        every @ 1.. => nth % every == 0,
-        before => nth == i64::from(backend.retries) + 1 + before,
-    };
+    let attempt = live.config.retries - exchange.retries + 1;
+    let elsewhere = redispatches(live, seat.place().1, attempt, exchange.bound.is_some());
     Ok(match failure {
         _ if elsewhere => Again::Elsewhere,
         Failure::Refused(_) | Failure::Layer(_) => Again::Rested,
@@ -261,13 +274,21 @@ fn seen(failure: &Failure) -> Option<Observation> {
         Failure::Silent => Observation::ReadTimedOut,
         Failure::Junk(_) => Observation::Malformed,
         Failure::Status(_) => return None, // its head has been looked at
-        Failure::Exhausted(_) => return None, // nobody has asked it
+        // Nobody has asked it, or it was not its fault.
+        Failure::Exhausted(_) | Failure::Shut { .. } => return None,
     })
 }
 
 /// The status of an exchange whose last attempt failed like this, and how that is logged.
-fn told(failure: &Failure) -> (u16, Ended) {
+fn told(failure: &Failure, seat: &Seat) -> (u16, Ended) {
     match failure {
+        Failure::Shut { is_down } => {
+            let who = if *is_down { b'D' } else { b'K' };
+            match seat.stands {
+                true => (502, Ended(who, b'H')),
+                false => (503, Ended(who, b'C')),
+            }
+        }
         Failure::Refused(_) | Failure::Layer(_) => (503, Ended(b'S', b'C')),
         Failure::Exhausted(_) => (503, Ended(b'R', b'C')),
         Failure::ConnectTimeout => (503, Ended(b's', b'C')),

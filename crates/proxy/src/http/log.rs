@@ -21,7 +21,8 @@ pub(super) fn write(
     session: &mut Session,
     exchange: &mut Exchange,
 ) {
-    if shared.live.frontends[session.bind().frontend].config.logs.is_empty() {
+    let frontend = &shared.live.frontends[session.bind().frontend].config;
+    if frontend.logs.is_empty() || severity(frontend.log_options, exchange).is_none() {
         return;
     }
     if !exchange.is_logged {
@@ -61,7 +62,7 @@ fn tell(
     let Ended(asked, told) = exchange.cookie_marks;
     exchange.letters = [who, what, asked, told];
     let format = match &frontend.error_log_format {
-        Some(format) if exchange.ended.is_error() => format,
+        Some(format) if exchange.request.method.is_empty() => format, // there is no request
         _ => &frontend.log_format,
     };
     desk.line.clear();

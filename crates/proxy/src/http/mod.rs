@@ -16,6 +16,7 @@ use fulmar_engine::{Action, Endpoint, Links, Passage, SocketId, Timeouts};
 use fulmar_proto::{
     ClientConnection, Connection, FileRange, Input, Layer, Phase, Piped, ServerConnection, Transmit,
 };
+use fulmar_semantics::proxy_protocol::ProxyProtocol;
 
 use crate::counters::Counter;
 use crate::gate;
@@ -64,7 +65,7 @@ use exchange::Stage;
 use replies::Replies;
 use requests::Requests;
 use seat::Seat;
-use session::Session;
+use session::{Session, Standing};
 
 /// Relays of mode http.
 #[derive(Debug)]
@@ -112,7 +113,7 @@ impl Http {
         let sends = clients.is_sending(socket);
         let Some((connection, session)) = clients.get_mut(socket) else { return };
         let queued = connection.queued().max(u64::from(sends)); // a layer may hold the last of it
-        Requests { servers, desk, shared }.depart(now, session, queued);
+        Requests { servers, desk, shared }.depart(now, socket, (connection, session), queued);
     }
 }
 
@@ -127,6 +128,11 @@ impl Relay for Http {
     ) -> Option<SocketId> {
         let Self { clients, servers, desk, .. } = self;
         let mut session = Session::new(now, bind, peer);
+        let binds = &shared.live.frontends[bind.frontend].config.binds;
+        if binds.get(bind.bind).is_some_and(|it| it.accepts_proxy) {
+            session.standing = Standing::Unintroduced;
+        }
+        let before = session.standing;
         if let Some(local) = shared.local {
             session.keep().destination = Some(local);
         }
@@ -134,6 +140,10 @@ impl Relay for Http {
         if !door::admits(now, shared, desk, &mut session, Door::Connection) {
             return None;
         }
+        let layer = match session.standing == before {
+            true => layer,
+            false => Some(Box::new(ProxyProtocol::new(layer)) as Box<dyn Layer>),
+        };
         for counters in gate::counters(shared, bind) {
             counters.add(Counter::SessionsTotal, 1);
             counters.add(Counter::Sessions, 1);
@@ -383,7 +393,5 @@ impl Relay for Http {
     }
 }
 
-/// Sets of deadlines that rules may make: theirs are few, unless they take them from requests.
-const LIMITS_LEN_MAX: usize = 4096;
 /// Most heads are shorter; what comes with them is copied.
 const HEAD_SIZE: usize = 8 * 1024;

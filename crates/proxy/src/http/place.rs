@@ -28,7 +28,7 @@ impl Requests<'_> {
     pub(super) fn dispatch(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
         let key = self.key(now, session, asked);
-        let proven = self.proven(session).filter(|_| key.is_none());
+        let last = self.last(session).filter(|_| key.is_none());
         let Some(exchange) = of(session, asked.stream) else { return };
         let Some(BackendId(backend)) = exchange.backend else { return };
         if exchange.has_place {
@@ -39,7 +39,7 @@ impl Requests<'_> {
         let picker = &mut self.shared.pickers[backend];
         let mut placement = match exchange.bound {
             Some(server) => live.group.try_place_at(server),
-            None => match proven.map(|server| live.group.try_place_at(server)) {
+            None => match last.map(|server| live.group.try_place_at(server)) {
                 Some(placed @ Placement::Placed(_)) => placed,
                 _ => live.group.try_place(picker, key, &exchange.avoided()),
             },
@@ -68,13 +68,15 @@ impl Requests<'_> {
         }
     }
 
-    /// The server that the client proves to, over a connection, who it is.
-    fn proven(&self, session: &Session) -> Option<usize> {
+    /// The server that the client has a connection of its own to, where it is to go again: it
+    /// proves over that one who it is, or `option prefer-last-server` says so.
+    fn last(&self, session: &Session) -> Option<usize> {
         let own = session.kept.as_ref()?.own?;
         let (_, seat) = self.servers.get(own)?;
         let (backend, server) = seat.place();
         let is_there = session.exchange.as_ref()?.backend == Some(BackendId(backend));
-        (seat.users == Users::Proven && is_there).then_some(server)
+        let prefers = self.shared.live.backends[backend].config.options.prefer_last_server;
+        ((prefers || seat.users == Users::Proven) && is_there).then_some(server)
     }
 
     /// An exchange has a place at a server.

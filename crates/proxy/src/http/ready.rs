@@ -27,12 +27,6 @@ impl Requests<'_> {
         let Some(BackendId(at)) = exchange.backend else { return Decision::Go };
         let frontend = &live.frontends[session.bind().frontend].config;
         let backend = &live.backends[at];
-        let buffers = frontend.options.buffer_request || backend.config.options.buffer_request;
-        if buffers && !exchange.body.has(0) && !exchange.was_buffered {
-            exchange.was_buffered = true;
-            let time = frontend.timeouts.http_request.or(frontend.timeouts.client);
-            return Decision::Wait(0, time.unwrap_or(std::time::Duration::MAX));
-        }
         let modes = [frontend.options.http_mode, backend.config.options.http_mode];
         exchange.mode = modes.into_iter().flatten().max();
         exchange.looks_back = looks_back(frontend, &backend.config);
@@ -66,6 +60,7 @@ fn looks_back(frontend: &Frontend, backend: &Backend) -> bool {
         || !frontend.response_captures.is_empty()
         || frontend.cookie_capture.is_some()
         || backend.cookie.is_some()
+        || !backend.response_content_rules.is_empty()
 }
 
 impl View<'_> {

@@ -71,6 +71,11 @@ pub enum Failure {
     Junk(PeerError),
     /// The response had a status that the configuration wants another attempt for.
     Status(u16),
+    /// The server's sessions were shut down: because it is down, or by an operator.
+    Shut {
+        /// It is down.
+        is_down: bool,
+    },
 }
 
 /// Why there was not another attempt.
@@ -98,6 +103,8 @@ pub enum GivenUp {
     NoneLeft,
     /// A rule forbids it (`disable-l7-retry`).
     Forbidden,
+    /// Sessions with its server were shut down.
+    Shut,
 }
 
 impl Explanation {
@@ -166,6 +173,7 @@ impl fmt::Display for Explanation {
             GivenUp::BodyGone => "not tried again: its body was too long to be kept",
             GivenUp::NoneLeft => "not tried again: no retries are left",
             GivenUp::Forbidden => "not tried again: a rule forbids it",
+            GivenUp::Shut => "not tried again: sessions with its server were to end",
         })
     }
 }
@@ -181,6 +189,8 @@ impl fmt::Display for Failure {
             Self::Silent => f.write_str("no answer in time"),
             Self::Junk(error) => write!(f, "{error}"),
             Self::Status(status) => write!(f, "answered {status}"),
+            Self::Shut { is_down: true } => f.write_str("its sessions end, as it is down"),
+            Self::Shut { is_down: false } => f.write_str("its sessions were shut down"),
         }
     }
 }

@@ -7,8 +7,8 @@ use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
 use fulmar_proto::{
-    BodyLen, Client, ClientConnection, Connection, Event, Headers, Misuse, Piped, Response,
-    Segment, ServerConnection,
+    BodyLen, Client, ClientConnection, Connection, Event, Headers, Misuse, PeerError, Piped,
+    Response, Segment, ServerConnection,
 };
 
 use crate::checks::Observation;
@@ -26,6 +26,7 @@ use crate::http::seat::{Seat, Users};
 use crate::http::send;
 use crate::http::session::Session;
 use crate::http::tally;
+use crate::malformed::{self, Parties, Way};
 use crate::passing::{PASSED_FROM, PIECE_SIZE_MIN, Toward, may_pass};
 use crate::shared::Shared;
 
@@ -186,8 +187,8 @@ impl Replies<'_> {
             let frontend = &self.shared.live.frontends[session.bind().frontend].config;
             if let Some(fin) = frontend.timeouts.client_fin {
                 let usual = client_timeouts(frontend);
-                let timeouts = self.clients.add_timeouts(Timeouts { tunnel: Some(fin), ..usual });
-                self.clients.set_timeouts(asked.socket, timeouts);
+                let own = Timeouts { tunnel: Some(fin), ..usual };
+                self.clients.set_own_timeouts(asked.socket, own);
             }
             return;
         }
@@ -215,16 +216,12 @@ impl Replies<'_> {
         exchange.handed_over = false;
         pump::up(client, asked.stream, exchange, server, up.stream);
         self.desk.ask(Errand::Touch(asked.socket));
-        let (frontend, backend) = (session.bind().frontend, seat.place().0);
-        let live = &self.shared.live;
-        let of_backend = live.backends[backend].config.timeouts.tunnel;
-        if let Some(tunnel) = own.or(of_backend)
-            && self.clients.timeouts_len() < super::LIMITS_LEN_MAX
-        {
-            let usual = client_timeouts(&live.frontends[frontend].config);
-            let timeouts = Timeouts { tunnel: Some(tunnel), ..usual };
-            let timeouts = self.clients.add_timeouts(timeouts);
-            self.desk.ask(Errand::Deadlines(asked.socket, timeouts));
+        let of_backend = self.shared.live.backends[seat.place().0].config.timeouts.tunnel;
+        if let Some(time) = own.or(of_backend) {
+            self.desk.ask(Errand::Tunnel(asked.socket, time));
+        }
+        if let Some(time) = own {
+            self.desk.ask(Errand::Tunnel(up.socket, time)); // the configuration's holds there
         }
     }
 
@@ -316,6 +313,26 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
         }
     }
 
+    fn handle_fault(
+        &mut self,
+        now: Instant,
+        _: SocketId,
+        (_, seat): (&mut ClientConnection, &mut Seat),
+        message: &[u8],
+        error: PeerError,
+    ) {
+        let Some(asked) = seat.client else { return };
+        let Some((_, session)) = self.clients.get(asked.socket) else { return };
+        let (backend, server) = seat.place();
+        let parties = Parties {
+            source: session.source(),
+            frontend: session.bind().frontend,
+            backend: Some(backend),
+            server: Some(server),
+        };
+        malformed::keep(now, self.shared, Way::Response, parties, (message, error));
+    }
+
     fn handle_heard(&mut self, seat: &mut Seat) {
         seat.heard = true;
     }
@@ -327,9 +344,13 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
         (server, seat): (&mut ClientConnection, &mut Seat),
         piped: Piped,
     ) {
-        if let Some(asked) = seat.client {
-            self.data(socket, asked, server, piped.into());
+        let Some(asked) = seat.client else { return };
+        if let Some((_, session)) = self.clients.get_mut(asked.socket)
+            && let Some(exchange) = session.exchange.as_deref()
+        {
+            tally::piped(self.shared, session, exchange, Counter::PipedOut, piped.len);
         }
+        self.data(socket, asked, server, piped.into());
     }
 
     fn handle_gone(&mut self, now: Instant, socket: SocketId, seat: Seat, end: End) {

@@ -7,11 +7,10 @@ use bytes::Bytes;
 use fulmar_engine::{End, Exchange as Asked, Handler, Links, SocketId, Timeouts};
 use fulmar_haproxy::BackendId;
 use fulmar_proto::{
-    BodyLen, ClientConnection, Connection, Event, Headers, Piped, Request, Server,
+    BodyLen, ClientConnection, Connection, Event, Headers, PeerError, Piped, Request, Server,
     ServerConnection, StreamId,
 };
 use fulmar_semantics::proxy_protocol::Header;
-use fulmar_tls::Info;
 
 use crate::counters::Counter;
 use crate::http::desk::{self, Desk, Errand};
@@ -20,9 +19,13 @@ use crate::http::ending;
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::pump;
 use crate::http::seat::Seat;
-use crate::http::session::{Session, Tls};
+use crate::http::session::{Session, Standing};
+use crate::http::tally;
+use crate::malformed::{self, Parties, Way};
 use crate::passing::{PIECE_SIZE_MIN, Toward, may_pass};
+use crate::secured::Tls;
 use crate::shared::Shared;
+use crate::unborn;
 
 /// Hears what clients say; the servers' side is at hand.
 #[derive(Debug)]
@@ -108,6 +111,8 @@ impl Requests<'_> {
     /// The same, in a pipe: it cannot be sent again.
     fn piped(&mut self, socket: SocketId, (connection, session): Client<'_>, piped: Piped) {
         // There is one, or nobody would have asked for pipes.
+        let Some(exchange) = session.exchange.as_deref() else { return };
+        tally::piped(self.shared, session, exchange, Counter::PipedIn, piped.len);
         let Some(exchange) = session.exchange.as_deref_mut() else { return };
         exchange.bytes_in += piped.len;
         exchange.body.gone = true;
@@ -150,8 +155,7 @@ impl Requests<'_> {
         let Some(fin) = live.config.timeouts.server_fin else { return };
         let Some(server) = exchange.server else { return };
         let usual = desk::server_timeouts(&live.config, &live.servers[server].config);
-        let timeouts = self.servers.add_timeouts(Timeouts { tunnel: Some(fin), ..usual });
-        self.servers.set_timeouts(socket, timeouts);
+        self.servers.set_own_timeouts(socket, Timeouts { tunnel: Some(fin), ..usual });
     }
 
     /// Passes on what has come of a request's body, as far as its server takes it.
@@ -179,10 +183,10 @@ impl Requests<'_> {
     /// A client has broken the protocol, or was late, and is told so: neither its server nor the
     /// log waits until it has read that.
     pub(super) fn give_up(&mut self, now: Instant, session: &mut Session, end: &End) {
-        if session.is_told || session.leaving.is_some() {
+        if session.standing == Standing::Told || session.leaving.is_some() {
             return;
         }
-        session.is_told = true;
+        session.standing = Standing::Told;
         match session.exchange.take() {
             Some(exchange) => self.abandon(now, session, exchange, end),
             None => self.leave_unheard(now, session, end),
@@ -216,6 +220,8 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
     fn handle_replaced(&mut self, _: Instant, _: SocketId, client: Client<'_>, info: &dyn Any) {
         let (_, session) = client;
         let Some(header) = info.downcast_ref::<Header>() else { return };
+        session.standing = Standing::Opening;
+        session.keep().was_introduced = true;
         if let Some(source) = header.source() {
             session.keep().connected_from = Some(session.peer);
             session.peer = source;
@@ -232,13 +238,15 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
         (_, session): Client<'_>,
         info: Option<&dyn Any>,
     ) {
-        if let Some(info) = info.and_then(Info::of) {
+        session.standing = Standing::Open;
+        if let Some(tls) = info.and_then(Tls::of) {
             let took = now.saturating_duration_since(session.since).as_millis();
             session.handshake = u32::try_from(took).unwrap_or(u32::MAX);
-            session.keep().tls = Some(Tls::of(&info));
+            unborn::count_handshake(self.shared, session.bind(), &tls);
+            session.keep().tls = Some(tls);
         }
         if !door::admits(now, self.shared, self.desk, session, Door::Session) {
-            session.is_told = true;
+            session.standing = Standing::Told;
             self.desk.ask(Errand::Close(socket));
         }
     }
@@ -266,6 +274,24 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
         self.piped(socket, client, piped);
     }
 
+    fn handle_fault(
+        &mut self,
+        now: Instant,
+        _: SocketId,
+        (_, session): Client<'_>,
+        message: &[u8],
+        error: PeerError,
+    ) {
+        let exchange = session.exchange.as_deref();
+        let parties = Parties {
+            source: session.source(),
+            frontend: session.bind().frontend,
+            backend: exchange.and_then(|it| it.backend).map(|id| id.0),
+            server: exchange.and_then(|it| it.server),
+        };
+        malformed::keep(now, self.shared, Way::Request, parties, (message, error));
+    }
+
     fn handle_timer(&mut self, now: Instant, socket: SocketId, client: Client<'_>) {
         let Some(stream) = client.1.exchange.as_ref().map(|exchange| exchange.stream) else {
             return;
@@ -277,7 +303,7 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
         self.part(now, &mut session, &end);
         match session.exchange.take() {
             Some(exchange) => self.abandon(now, &mut session, exchange, &end),
-            None if session.is_told => {}
+            None if session.standing == Standing::Told => {}
             None => self.leave_unheard(now, &mut session, &end),
         }
         if let Some(own) = session.kept.as_ref().and_then(|kept| kept.own) {

@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use fulmar_haproxy::Frontend;
+use fulmar_haproxy::{Backend, Frontend};
 use fulmar_proto::Response;
 use fulmar_rules::http::{HttpRule, Progress, Verdict, run};
+use fulmar_rules::tcp::{TcpVerdict, run_tcp};
 use fulmar_rules::{Reply, ResponseHead};
 
 use crate::counters::Counter;
@@ -46,8 +47,13 @@ pub(super) fn revise(
         keep_upgrade(head.headers, &mut exchange.response.fields);
     }
     exchange.has_response = true;
-    exchange.capture_response(frontend);
     let backend = exchange.backend.map(|at| &live.backends[at.0]);
+    if let Some(backend) = backend
+        && let Some(fate) = inspect(now, shared, &backend.config, session, exchange)
+    {
+        return fate;
+    }
+    exchange.capture_response(frontend);
     if let Some(backend) = backend
         && let Some(known) = &backend.config.cookie
     {
@@ -62,6 +68,38 @@ pub(super) fn revise(
     }
     answer::after_rules(now, shared, session, exchange);
     Fate::On
+}
+
+/// `tcp-response content`. `None`: they are not against it.
+fn inspect(
+    now: Instant,
+    shared: &Shared,
+    backend: &Backend,
+    session: &mut Session,
+    exchange: &mut Exchange,
+) -> Option<Fate> {
+    let rules = &backend.response_content_rules;
+    if rules.is_empty() {
+        return None;
+    }
+    match run_tcp(rules, &mut View { now, shared, session, exchange }) {
+        TcpVerdict::Accept | TcpVerdict::Wait => None, // nothing else will come
+        TcpVerdict::Close => {
+            exchange.has_response = false;
+            let reply = Reply::error_page(502);
+            let ended = Ended(b'S', b'H');
+            Some(match answer::render(now, shared, session, exchange, &reply) {
+                Some((head, body)) => Fate::Instead(head, body, ended),
+                None => Fate::Nothing(ended),
+            })
+        }
+        TcpVerdict::Reject | TcpVerdict::SilentDrop => {
+            let everybody = tally::all(shared, session, exchange);
+            everybody.for_each(|counters| counters.add(Counter::DeniedResponses, 1));
+            exchange.status = 0; // nobody has looked at it as an answer
+            Some(Fate::Nothing(Ended(b'P', b'D')))
+        }
+    }
 }
 
 fn judge(

@@ -1,14 +1,14 @@
 //! What becomes of a request before it goes to a server: rules, pages of our own, backends.
 //!
-//! In HAProxy's order: the frontend's rules, its statistics page, the choice of a backend, that
-//! backend's rules and page, and what is put onto the request in the end.
+//! In HAProxy's order: its body, if it is waited for, the frontend's rules, its statistics page, the
+//! choice of a backend, that backend's rules and page, and what is put onto the request in the end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fulmar_engine::Exchange as Asked;
-use fulmar_haproxy::model::StatsPage;
+use fulmar_haproxy::model::{Options, StatsPage};
 use fulmar_haproxy::{BackendId, Mode};
 use fulmar_proto::{BodyLen, Connection, Headers, Response, ServerConnection};
 use fulmar_rules::http::Progress;
@@ -30,12 +30,16 @@ pub(super) enum Step {
     /// Nobody has looked at it.
     #[default]
     Arrived,
+    /// Its body may have to be there before rules of the frontend look at it.
+    FrontendBody,
     /// The rules of the frontend look at it.
     Frontend(Progress),
     /// It may be the statistics page of the frontend that is asked for.
     FrontendPage,
     /// The backend is to be chosen.
     Choice,
+    /// Its body may have to be there before rules of the backend look at it.
+    BackendBody,
     /// The rules of the backend look at it.
     Backend(Progress),
     /// It may be the statistics page of the backend.
@@ -165,6 +169,11 @@ impl Requests<'_> {
     fn decide(&self, now: Instant, session: &mut Session, exchange: &mut Exchange) -> Decision {
         match exchange.step {
             Step::Arrived => self.arrive(now, session, exchange),
+            Step::FrontendBody => {
+                let frontend = &self.shared.live.frontends[session.bind().frontend].config;
+                let wait = self.buffer(&frontend.options, session, exchange);
+                wait.unwrap_or(Decision::On(Step::Frontend(Progress::default())))
+            }
             Step::Frontend(mut progress) => {
                 let live = &self.shared.live;
                 let frontend = &live.frontends[session.bind().frontend].config;
@@ -185,6 +194,13 @@ impl Requests<'_> {
                 decision.unwrap_or(Decision::On(Step::Choice))
             }
             Step::Choice => self.choose(now, session, exchange),
+            Step::BackendBody => {
+                let Some(BackendId(at)) = exchange.backend else { return Decision::Go };
+                let backend = &self.shared.live.backends[at].config;
+                self.buffer(&backend.options, session, exchange)
+                    .or_else(|| self.inspect(now, &backend.content_rules, session, exchange))
+                    .unwrap_or(Decision::On(Step::Backend(Progress::default())))
+            }
             Step::Backend(mut progress) => {
                 let Some(BackendId(at)) = exchange.backend else { return Decision::Go };
                 let backend = &self.shared.live.backends[at].config;
@@ -225,7 +241,7 @@ impl Requests<'_> {
         }
         let monitored = frontend.monitor_uri.as_deref();
         if monitored.is_none_or(|uri| uri.as_bytes() != exchange.request.target) {
-            return Decision::On(Step::Frontend(Progress::default()));
+            return Decision::On(Step::FrontendBody);
         }
         exchange.log_level = Level::Silent;
         tally::intercepted(self.shared, session, exchange);
@@ -277,8 +293,23 @@ impl Requests<'_> {
         counters.add(Counter::Requests, 1);
         counters.add(Counter::SessionsTotal, 1);
         counters.add(Counter::Sessions, 1);
-        let inspected = self.inspect(now, &backend.config.content_rules, session, exchange);
-        inspected.unwrap_or(Decision::On(Step::Backend(Progress::default())))
+        Decision::On(Step::BackendBody)
+    }
+
+    /// All of the body, or as much as is kept, is to be there first (`option
+    /// http-buffer-request`).
+    fn buffer(
+        &self,
+        options: &Options,
+        session: &Session,
+        exchange: &Exchange,
+    ) -> Option<Decision> {
+        if !options.buffer_request || exchange.body.has(0) {
+            return None;
+        }
+        let timeouts = &self.shared.live.frontends[session.bind().frontend].config.timeouts;
+        let time = timeouts.http_request.or(timeouts.client);
+        Some(Decision::Wait(0, time.unwrap_or(LONGEST)))
     }
 }
 

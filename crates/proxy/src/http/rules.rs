@@ -18,7 +18,7 @@ use crate::http::exchange::{Ended, Exchange};
 use crate::http::log::Level;
 use crate::http::requests::Requests;
 use crate::http::route::Decision;
-use crate::http::session::Session;
+use crate::http::session::{Session, Standing};
 use crate::http::subject::View;
 use crate::http::tally;
 use crate::journal::Severity;
@@ -181,6 +181,7 @@ impl Changeable for View<'_> {
             Effect::Destination(address) => self.exchange.destination = Some(address),
             Effect::Timeout(Deadline::Server, time) => self.exchange.server_timeout = Some(time),
             Effect::Timeout(Deadline::Tunnel, time) => self.exchange.tunnel_timeout = Some(time),
+            Effect::ExpectProxy => self.session.standing = Standing::Unintroduced,
             Effect::NoRetry => self.exchange.no_retry = true,
             Effect::EarlyHint(name, value) => {
                 let hints = self.exchange.hints.get_or_insert_with(HeaderBuf::new);

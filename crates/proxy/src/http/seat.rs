@@ -1,5 +1,6 @@
 //! What is attached to the connection of a server.
 
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_engine::Exchange as Asked;
@@ -31,6 +32,15 @@ pub(super) struct Seat {
     pub(super) moved: u32,
     /// How often sessions of the server had been shut down before.
     pub(super) sheds: u32,
+    /// Whom a PROXY header has announced: it holds for all that comes on this connection.
+    pub(super) announced: Option<Box<Announced>>,
+}
+
+/// Where a client comes from, and what it has connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Announced {
+    pub(super) source: Option<SocketAddr>,
+    pub(super) destination: Option<SocketAddr>,
 }
 
 /// Who may use a server's connection.
@@ -61,6 +71,7 @@ impl Seat {
             users: Users::Everybody,
             moved: 0,
             sheds: 0,
+            announced: None,
         }
     }
 

@@ -5,12 +5,10 @@ use std::time::Instant;
 
 use fulmar_engine::SocketId;
 use fulmar_rules::Sample;
-use fulmar_rules::fetch::common_name;
 use fulmar_rules::subject::Variable;
-use fulmar_semantics::proxy_protocol;
-use fulmar_tls::{Info, Version};
 
 use crate::http::exchange::{Exchange, Times};
+use crate::secured::Tls;
 use crate::shared::{BindId, Shared};
 
 /// What is attached to the connection of a client; an idle one costs as much as this.
@@ -34,8 +32,22 @@ pub(super) struct Session {
     pub(super) requests: u32,
     /// Of what lies below the first exchange, in milliseconds.
     pub(super) handshake: u32,
+    /// How many they are.
+    pub(super) leaving_len: u8,
+    pub(super) standing: Standing,
+}
+
+/// How far the connection of a client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// A PROXY header has to come.
+    Unintroduced,
+    /// What lies below HTTP is being opened.
+    Opening,
+    /// It is open.
+    Open,
     /// What is wrong with it has been told: its end is no news.
-    pub(super) is_told: bool,
+    Told,
 }
 
 /// What few clients have.
@@ -45,6 +57,8 @@ pub(super) struct Kept {
     pub(super) own: Option<SocketId>,
     /// What the client connected to, as a PROXY header tells it.
     pub(super) destination: Option<SocketAddr>,
+    /// A PROXY header has come.
+    pub(super) was_introduced: bool,
     /// Who has connected, if a PROXY header names somebody else.
     pub(super) connected_from: Option<SocketAddr>,
     /// What is known of its TLS.
@@ -53,52 +67,6 @@ pub(super) struct Kept {
     pub(super) head_began: Option<Instant>,
     /// Variables that live as long as the connection.
     pub(super) variables: Vec<(Variable, Sample<'static>)>,
-}
-
-/// What is known of a client's TLS.
-#[derive(Clone, Debug)]
-pub(super) struct Tls {
-    pub(super) version: &'static str,
-    pub(super) cipher: &'static str,
-    pub(super) alpn: Option<Vec<u8>>,
-    pub(super) server_name: Option<String>,
-    pub(super) resumed: bool,
-    /// The client's own, in DER.
-    pub(super) certificate: Option<Vec<u8>>,
-}
-
-impl Tls {
-    pub(super) fn of(info: &Info<'_>) -> Self {
-        Self {
-            version: match info.version {
-                Version::Tls12 => "TLSv1.2",
-                _ => "TLSv1.3",
-            },
-            cipher: info.cipher,
-            alpn: info.alpn.map(<[u8]>::to_vec),
-            server_name: info.server_name.map(str::to_owned),
-            resumed: info.resumed,
-            certificate: info.certificates().next().map(<[u8]>::to_vec),
-        }
-    }
-}
-
-impl Tls {
-    /// As a PROXY header of version 2 tells it: the connection is TLS, and the client's
-    /// certificate, if it gave one, was verified (`proxy-protocol.txt`, §2.2.6).
-    pub(super) fn told(&self) -> proxy_protocol::Tls {
-        const TLS: u8 = 1;
-        const CERTIFICATE: u8 = 2 | 4; // over this connection, and in this session
-        let shown = if self.certificate.is_some() { CERTIFICATE } else { 0 };
-        proxy_protocol::Tls {
-            client: TLS | shown,
-            verify: 0,
-            version: Some(self.version.to_owned()),
-            cipher: Some(self.cipher.to_owned()),
-            common_name: self.certificate.as_deref().and_then(common_name),
-            ..proxy_protocol::Tls::default()
-        }
-    }
 }
 
 impl Session {
@@ -113,7 +81,8 @@ impl Session {
             bind: u16::try_from(bind.bind).expect("fewer addresses than there are ports"),
             requests: 0,
             handshake: 0,
-            is_told: false,
+            leaving_len: 0,
+            standing: Standing::Opening,
         }
     }
 
@@ -147,11 +116,20 @@ impl Session {
         wanted && !exchange.stage.is_answering()
     }
 
+    /// True if so many answers wait for the client that it is asked for no more requests.
+    pub(super) fn is_behind(&self) -> bool {
+        self.leaving_len >= LEAVING_LEN_MAX
+    }
+
     /// What few clients have, made if it is not there.
     pub(super) fn keep(&mut self) -> &mut Kept {
         self.kept.get_or_insert_default()
     }
 }
+
+/// An exchange whose answer has not left takes some 2 KB, whatever it weighs: a client that asks,
+/// and does not read, has no more of them.
+const LEAVING_LEN_MAX: u8 = 16;
 
 #[cfg(test)]
 mod tests {

@@ -13,6 +13,7 @@ use crate::counters::{Counter, sum};
 use crate::facts::{Here, number, text};
 use crate::http::exchange::Exchange;
 use crate::http::session::Session;
+use crate::secured;
 use crate::shared::Shared;
 
 /// An exchange, and whatever it belongs to.
@@ -34,20 +35,8 @@ impl View<'_> {
     /// What only this connection and this exchange tell.
     fn own(&self, fact: &Fact) -> Option<Sample<'_>> {
         let kept = self.session.kept.as_deref();
-        let tls = kept.and_then(|kept| kept.tls.as_ref());
         match fact {
-            Fact::Tls => Some(Sample::Bool(tls.is_some())),
-            Fact::TlsServerName => text(tls?.server_name.as_deref()?),
-            Fact::TlsProtocol => text(tls?.version),
-            Fact::TlsCipher => text(tls?.cipher),
-            Fact::TlsAlpn => Some(Sample::Text(tls?.alpn.as_deref()?.into())),
-            Fact::ClientCertificate => Some(Sample::Bool(tls?.certificate.is_some())),
-            Fact::ClientCertificateVerified => tls.map(|_| Sample::Int(0)),
-            Fact::ClientCertificateDer => Some(Sample::Binary(tls?.certificate.as_deref()?.into())),
-            Fact::TlsResumed => Some(Sample::Bool(tls?.resumed)),
-            Fact::ReceivedProxy => {
-                Some(Sample::Bool(kept.is_some_and(|kept| kept.connected_from.is_some())))
-            }
+            Fact::ReceivedProxy => Some(Sample::Bool(kept.is_some_and(|kept| kept.was_introduced))),
             Fact::ConnectionSource => {
                 let from = kept.and_then(|kept| kept.connected_from);
                 Some(Sample::Address(from.unwrap_or(self.session.peer).ip()))
@@ -67,13 +56,8 @@ impl View<'_> {
             }
             Fact::FirstRequest => Some(Sample::Bool(self.session.requests <= 1)),
             Fact::Hostname => text(self.shared.services.hostname()),
-            _ => None,
+            fact => secured::fact(kept.and_then(|kept| kept.tls.as_ref()), fact),
         }
-    }
-
-    /// Who the client is in a line of the log: whom rules take it for (`set-src`), too.
-    fn logged(&self) -> SocketAddr {
-        self.exchange.source.unwrap_or(self.session.peer)
     }
 
     /// The address of the server in hand.
@@ -146,8 +130,8 @@ impl View<'_> {
             LogField::RequestLine if exchange.start_line.is_empty() => None,
             LogField::RequestLine => Some(Sample::Text((&exchange.start_line[..]).into())),
             LogField::RequestCounter => number(sum(&frontend.counters, Counter::Requests)),
-            LogField::ClientAddress => Some(Sample::Address(self.logged().ip())),
-            LogField::ClientPort => number(self.logged().port()),
+            LogField::ClientAddress => Some(self.here().client(self.client_address()).0),
+            LogField::ClientPort => self.here().client(self.client_address()).1,
             LogField::TlsCipher => self.own(&Fact::TlsCipher),
             LogField::TlsVersion => self.own(&Fact::TlsProtocol),
             LogField::RequestBegan => {

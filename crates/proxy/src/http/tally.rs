@@ -32,6 +32,17 @@ pub(super) fn back<'a>(
     backend.into_iter().chain(server.map(|server| &server.counters[shared.thread]))
 }
 
+/// So many bytes have come in a pipe.
+pub(super) fn piped(
+    shared: &Shared,
+    session: &Session,
+    exchange: &Exchange,
+    counter: Counter,
+    bytes: u64,
+) {
+    all(shared, session, exchange).for_each(|counters| counters.add(counter, bytes));
+}
+
 /// The kind of a response; without one, something else has become of the exchange.
 pub(super) fn response(status: u16) -> Counter {
     match status {

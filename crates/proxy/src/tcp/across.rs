@@ -12,8 +12,9 @@ use fulmar_engine::{End, Handler, Links, SocketId};
 use fulmar_proto::{Connection, Event, Piped, Raw, RawConnection, Segment};
 use fulmar_semantics::proxy_protocol;
 
-use super::session::{Introduction, Session, Sessions, Stage, Tls};
+use super::session::{Introduction, Session, Sessions, Stage};
 use crate::passing::PIECE_SIZE_MIN;
+use crate::secured::Tls;
 
 /// Connections of clients, or of servers.
 pub(super) type Side = Links<RawConnection, Seat>;

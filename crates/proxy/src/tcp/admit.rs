@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fulmar_engine::SocketId;
+use fulmar_haproxy::BackendId;
 use fulmar_proto::{Layer, RawConnection};
 use fulmar_rules::tcp::{TcpRule, TcpVerdict, run_tcp};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
@@ -15,8 +16,8 @@ use super::subject::Visit;
 use super::{Tcp, Work};
 use crate::counters::Counter;
 use crate::gate;
-use crate::live::LiveFrontend;
 use crate::shared::{BindId, Shared};
+use crate::unborn;
 
 impl Tcp {
     /// Takes a client in, unless a rule is against it: then nothing is read from it.
@@ -44,7 +45,7 @@ impl Tcp {
         let before = session.introduction;
         let refusal = refuses(now, &frontend.config.connection_rules, shared, &mut session);
         if refusal.is_some() {
-            count(frontend, bind, shared.thread, Counter::DeniedConnections);
+            unborn::count(shared, bind, Counter::DeniedConnections);
         }
         match refusal {
             Some(Refusal::Closed) => return None,
@@ -79,15 +80,12 @@ impl Tcp {
         let live = Arc::clone(&shared.live);
         let frontend = &live.frontends[bind.frontend];
         if let Some(tls) = session.traits.as_ref().and_then(|it| it.tls.as_ref()) {
-            count(frontend, bind, shared.thread, Counter::TlsHandshakes);
-            if tls.resumed {
-                count(frontend, bind, shared.thread, Counter::TlsResumed);
-            }
+            unborn::count_handshake(shared, bind, tls);
         }
         let refusal = refuses(now, &frontend.config.session_rules, shared, session);
         if let Some(refusal) = refusal {
             session.stage = Stage::Opening; // nothing is told of it
-            count(frontend, bind, shared.thread, Counter::DeniedSessions);
+            unborn::count(shared, bind, Counter::DeniedSessions);
             return match refusal {
                 Refusal::Closed => self.cut_client(now, number),
                 Refusal::Silent => self.vanish(now, number),
@@ -112,26 +110,22 @@ impl Tcp {
         clients.vanish(now, client, &mut across);
     }
 
-    /// A client ended its side while nobody was reading: with `abortonclose`, it takes back what
-    /// it asked for.
+    /// A client ended its side while nobody was reading.
     pub(super) fn handle_client_hangup(&mut self, _: Instant, shared: &Shared, socket: SocketId) {
         let Some((_, seat)) = self.clients.get(socket) else { return };
         let number = seat.session;
-        let Some(session) = self.desk.sessions.get(number) else { return };
-        let waits = matches!(session.stage, Stage::Queued | Stage::Pausing | Stage::Connecting);
-        let aborts = |it: fulmar_haproxy::BackendId| {
-            shared.live.backends[it.0].config.options.abort_on_close
-        };
-        if waits && session.backend.is_some_and(aborts) {
+        if self.takes_back(shared, number) {
             self.desk.work.push_back(Work::Left(number));
         }
     }
-}
 
-/// Counts for the frontend and for the listener.
-pub(super) fn count(frontend: &LiveFrontend, bind: BindId, thread: usize, counter: Counter) {
-    frontend.counters[thread].add(counter, 1);
-    frontend.listeners[bind.bind][thread].add(counter, 1);
+    /// True if a client that ends its side now takes back what it asked for (`abortonclose`).
+    pub(super) fn takes_back(&self, shared: &Shared, number: u32) -> bool {
+        let Some(session) = self.desk.sessions.get(number) else { return false };
+        let aborts = |it: BackendId| shared.live.backends[it.0].config.options.abort_on_close;
+        matches!(session.stage, Stage::Queued | Stage::Pausing | Stage::Connecting)
+            && session.backend.is_some_and(aborts)
+    }
 }
 
 /// What becomes of a client that is not wanted.

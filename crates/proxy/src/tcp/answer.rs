@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use fulmar_proto::{Connection, RawConnection};
 use fulmar_rules::tcp::{TcpVerdict, run_tcp};
 
+use super::Tcp;
 use super::across::{Way, Work, release};
 use super::ending::{By, Ending, When};
 use super::session::Pending;
 use super::subject::Visit;
-use super::{Tcp, admit};
 use crate::counters::Counter;
 use crate::shared::Shared;
+use crate::unborn;
 
 /// What a server has said before rules let it pass.
 #[derive(Debug, Default)]
@@ -112,8 +113,7 @@ impl Tcp {
 
 /// For everybody whom the answer came past.
 fn count_denied(shared: &Shared, session: &super::session::Session) {
-    let frontend = &shared.live.frontends[session.bind.frontend];
-    admit::count(frontend, session.bind, shared.thread, Counter::DeniedResponses);
+    unborn::count(shared, session.bind, Counter::DeniedResponses);
     let Some(backend) = session.backend.map(|it| &shared.live.backends[it.0]) else { return };
     backend.counters[shared.thread].add(Counter::DeniedResponses, 1);
     if let Some(server) = session.target.and_then(|it| backend.servers.get(it.0)) {

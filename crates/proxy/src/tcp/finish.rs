@@ -11,12 +11,13 @@ use fulmar_haproxy::{BackendId, Mode, ServerId};
 use super::Tcp;
 use super::across::Way;
 use super::ending::{By, Ending, When};
-use super::session::{Session, Stage};
+use super::session::{Introduction, Session, Stage};
 use super::subject::View;
 use crate::counters::{Counter, Counters};
 use crate::gate;
 use crate::journal::Severity;
 use crate::shared::Shared;
+use crate::unborn::{self, Awaited};
 
 impl Tcp {
     /// A connection is gone.
@@ -39,7 +40,17 @@ impl Tcp {
         }
         let Some(session) = self.desk.sessions.get(number) else { return };
         if (way, session.stage) == (Way::Client, Stage::Opening) {
-            self.handle_unborn(now, shared, session, &end);
+            let awaited = match session.introduction {
+                Introduction::Awaited => Awaited::Header,
+                _ => Awaited::Handshake,
+            };
+            let view = View::new(shared, session, now);
+            if let Some((severity, line)) = unborn::tell(shared, session.bind, awaited, &end, &view)
+            {
+                let live = Arc::clone(&shared.live);
+                let config = &live.frontends[session.bind.frontend].config;
+                shared.journal.log(&config.logs, config.log_tag.as_deref(), severity, &line);
+            }
         }
         match (way, session.stage) {
             (Way::Server, Stage::Connecting) if session.ending.is_none() => {

@@ -22,11 +22,15 @@ impl Tcp {
         self.inspect(now, shared, number);
     }
 
-    /// The client has said something while rules wait for it.
+    /// The client has said something, or ended its side, before there was a server.
     pub(super) fn handle_heard(&mut self, now: Instant, shared: &mut Shared, number: u32) {
         let Some(session) = self.desk.sessions.get(number) else { return };
-        if let Stage::Inspecting(_) = session.stage {
-            self.inspect(now, shared, number);
+        match session.stage {
+            Stage::Inspecting(_) => self.inspect(now, shared, number),
+            _ if session.pending.ended && self.takes_back(shared, number) => {
+                self.handle_left(now, shared, number);
+            }
+            _ => {}
         }
     }
 
@@ -78,8 +82,7 @@ impl Tcp {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         session.end(Ending { by: By::Proxy, when: When::Request });
         let bind = session.bind;
-        let frontend = &shared.live.frontends[bind.frontend];
-        super::admit::count(frontend, bind, shared.thread, Counter::DeniedRequests);
+        crate::unborn::count(shared, bind, Counter::DeniedRequests);
     }
 
     /// Chooses the backend.

@@ -1,6 +1,7 @@
 //! Deadlines of both sides, as frontends and backends say.
 //!
-//! A side is late when nothing has moved on it for so long, whichever way. Once the server's
+//! A side is late when nothing has moved on it for so long, whichever way; with `option
+//! independent-streams`, when it has said nothing. Once the server's
 //! connection stands `timeout tunnel` counts in place of `client` and `server`, and once a side has
 //! been told the end `client-fin` and `server-fin` do.
 
@@ -47,7 +48,13 @@ impl Limits {
 pub(super) fn client(frontend: &Frontend, backend: Option<&Backend>) -> Timeouts {
     let silence = frontend.timeouts.client;
     let relays = backend.and_then(|backend| backend.timeouts.tunnel).or(silence);
-    Timeouts { handshake: silence, body: relays, tunnel: relays, ..Timeouts::default() }
+    Timeouts {
+        handshake: silence,
+        body: relays,
+        tunnel: relays,
+        hears_only: frontend.options.independent_streams,
+        ..Timeouts::default()
+    }
 }
 
 /// What holds for a server.
@@ -59,6 +66,7 @@ pub(super) fn server(backend: &Backend) -> Timeouts {
         handshake: timeouts.connect,
         body: relays,
         tunnel: relays,
+        hears_only: backend.options.independent_streams,
         ..Timeouts::default()
     }
 }

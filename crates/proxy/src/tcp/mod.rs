@@ -27,7 +27,6 @@ mod finish;
 mod late;
 mod record;
 mod subject;
-mod unborn;
 
 use std::io;
 use std::net::SocketAddr;

@@ -13,9 +13,9 @@ use fulmar_rules::{Sample, Subject};
 use super::Tcp;
 use super::across::{Seat, Way, Work, release};
 use super::ending::{By, Ending, When};
-use super::session::{Session, Stage};
+use super::session::Stage;
 use super::subject::View;
-use crate::balancing::hasher;
+use crate::balancing::{hasher, redispatches};
 use crate::checks::Observation;
 use crate::counters::Counter;
 use crate::queues::Queues;
@@ -48,6 +48,10 @@ impl Tcp {
                 there.group.try_place(&mut shared.pickers[backend.0], key, avoid)
             }
         };
+        let is_bound = named.is_some() && avoid.is_none();
+        if let Some(session) = self.desk.sessions.get_mut(number) {
+            session.is_bound = is_bound;
+        }
         match placement {
             Placement::Placed(server) => {
                 let counters = [&there.servers[server].counters, &there.counters];
@@ -80,6 +84,9 @@ impl Tcp {
         let there = &shared.live.backends[backend.0];
         let Some(queue) = self.queues.of(backend.0) else { return };
         session.stage = Stage::Queued;
+        if session.pending.ended {
+            self.desk.work.push_back(Work::Heard(number));
+        }
         session.queue_position = there.group.queued() + 1;
         let ticket = queue.push(&there.group, wants, number);
         session.ticket = Some(Box::new(ticket));
@@ -153,6 +160,9 @@ impl Tcp {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let (Some(backend), Some(target)) = (session.backend, session.target) else { return };
         session.stage = Stage::Connecting;
+        if session.pending.ended {
+            self.desk.work.push_back(Work::Heard(number));
+        }
         let pending = session.pending.share();
         let is_judged = !live.backends[backend.0].config.response_content_rules.is_empty();
         session.answer = is_judged.then(Box::default);
@@ -256,7 +266,7 @@ impl Tcp {
             return self.fail(now, shared, number, by, When::Connect);
         }
         session.retries += 1;
-        if there.group.active() > 1 && redispatches(&there.config, session) {
+        if redispatches(there, target.0, session.retries, session.is_bound) {
             session.redispatched = true;
             counters.iter().for_each(|it| it.add(Counter::Redispatches, 1));
             self.leave(shared, number);
@@ -324,22 +334,6 @@ fn key(backend: &Backend, view: &View<'_>) -> Option<u32> {
             Some(hasher.key(&text))
         }
         _ => None,
-    }
-}
-
-/// True if another server is tried after this attempt (`option redispatch`): after every so many of
-/// them, or where it is just the next one's turn.
-fn redispatches(backend: &Backend, session: &Session) -> bool {
-    let attempts = i64::from(session.retries);
-    let in_turn = matches!(backend.algorithm, Algorithm::RoundRobin | Algorithm::StaticRoundRobin);
-    match i64::from(backend.options.redispatch) {
-        0 => false,
-        _ if in_turn => true,
-        every @ 1.. => attempts % every == 0,
-        from_last => {
-            let last = i64::from(backend.retries) + 1 + from_last;
-            last > 0 && attempts % last == 0
-        }
     }
 }
 

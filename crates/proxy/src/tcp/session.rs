@@ -1,6 +1,5 @@
 //! A session: a client, the server that it was brought to, and what became of both.
 
-use std::any::Any;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -11,11 +10,10 @@ use fulmar_haproxy::{BackendId, ServerId};
 
 use fulmar_rules::Sample;
 use fulmar_rules::subject::Variable;
-use fulmar_semantics::proxy_protocol;
-use fulmar_tls::{Info, Version};
 
 use super::answer::Answer;
 use super::ending::Ending;
+use crate::secured::Tls;
 use crate::shared::BindId;
 
 /// A session.
@@ -34,6 +32,8 @@ pub(super) struct Session {
     /// The server that was chosen; it has a place at it if `seated`.
     pub(super) target: Option<ServerId>,
     pub(super) seated: bool,
+    /// A rule named it.
+    pub(super) is_bound: bool,
     /// While it waits for a place.
     pub(super) ticket: Option<Box<Ticket>>,
     /// Attempts after the first.
@@ -72,53 +72,6 @@ pub(super) struct Traits {
     pub(super) variables: Vec<(Variable, Sample<'static>)>,
     /// By slot.
     pub(super) captures: Vec<(usize, Vec<u8>)>,
-}
-
-/// What the client's TLS has agreed on.
-#[derive(Debug)]
-pub(super) struct Tls {
-    /// As OpenSSL writes it.
-    pub(super) version: &'static str,
-    pub(super) cipher: &'static str,
-    pub(super) alpn: Option<String>,
-    pub(super) server_name: Option<String>,
-    pub(super) resumed: bool,
-    /// The client's own certificate, in DER.
-    pub(super) certificate: Option<Vec<u8>>,
-}
-
-impl Tls {
-    /// Of a layer, if it is TLS.
-    pub(super) fn of(layer: &dyn Any) -> Option<Self> {
-        let info = Info::of(layer)?;
-        Some(Self {
-            version: match info.version {
-                Version::Tls12 => "TLSv1.2",
-                Version::Tls13 => "TLSv1.3",
-            },
-            cipher: info.cipher,
-            alpn: info.alpn.map(|name| String::from_utf8_lossy(name).into_owned()),
-            server_name: info.server_name.map(str::to_owned),
-            resumed: info.resumed,
-            certificate: info.certificates().next().map(<[u8]>::to_vec),
-        })
-    }
-
-    /// As a PROXY header of version 2 tells it: the connection is TLS, and the client's certificate,
-    /// if it gave one, was verified (§2.2.5).
-    pub(super) fn told(&self) -> proxy_protocol::Tls {
-        const SSL: u8 = 1;
-        const CERT_CONN: u8 = 2;
-        const CERT_SESS: u8 = 4;
-        let shown = if self.certificate.is_some() { CERT_CONN | CERT_SESS } else { 0 };
-        proxy_protocol::Tls {
-            client: SSL | shown,
-            verify: 0,
-            version: Some(self.version.to_owned()),
-            cipher: Some(self.cipher.to_owned()),
-            ..proxy_protocol::Tls::default()
-        }
-    }
 }
 
 /// How far it is.
@@ -230,6 +183,7 @@ impl Session {
             seated: false,
             ticket: None,
             retries: 0,
+            is_bound: false,
             redispatched: false,
             pending: Pending::default(),
             answer: None,

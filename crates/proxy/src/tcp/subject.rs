@@ -10,7 +10,8 @@ use fulmar_rules::subject::{Fact, Payload, Scope, Variable};
 use fulmar_rules::{RequestHead, ResponseHead, Sample, Subject};
 
 use super::session::{Introduction, Session, Traits};
-use crate::facts::{Here, number};
+use crate::facts::Here;
+use crate::secured::{self, Tls};
 use crate::shared::Shared;
 
 /// A session, as rules see it.
@@ -59,10 +60,7 @@ impl<'a> View<'a> {
     /// What the client connected to: as it was told, or the only possibility.
     pub(super) fn connected_to(self) -> Option<SocketAddr> {
         let told = self.session.traits.as_ref().and_then(|it| it.destination);
-        told.or_else(|| {
-            let listening = self.shared.address_of(self.session.bind)?;
-            (!listening.ip().is_unspecified() && listening.port() != 0).then_some(listening)
-        })
+        told.or_else(|| self.shared.address_of(self.session.bind))
     }
 
     fn seen(self) -> Payload<'a> {
@@ -77,6 +75,9 @@ impl<'a> View<'a> {
     }
 
     fn variable_of(self, variable: &Variable) -> Option<Sample<'a>> {
+        if variable.scope == Scope::Proc {
+            return self.shared.live.variable(&variable.name);
+        }
         let found = self.session.traits.as_ref()?.variables.iter();
         found.into_iter().find(|(name, _)| name == variable).map(|(_, value)| borrowed(value))
     }
@@ -87,29 +88,16 @@ impl<'a> View<'a> {
             Fact::Log(field) => self.field(*field),
             Fact::ReceivedProxy => Some(Sample::Bool(session.introduction == Introduction::Heard)),
             Fact::ConnectionSource => session.peer().map(|it| Sample::Address(it.ip())),
-            Fact::Tls => Some(Sample::Bool(self.tls().is_some())),
-            Fact::TlsServerName => text(self.tls()?.server_name.as_deref()?),
-            Fact::TlsProtocol => text(self.tls()?.version),
-            Fact::TlsCipher => text(self.tls()?.cipher),
-            Fact::TlsAlpn => {
-                Some(Sample::Text(Cow::Borrowed(self.tls()?.alpn.as_deref()?.as_bytes())))
-            }
-            Fact::TlsResumed => Some(Sample::Bool(self.tls()?.resumed)),
-            Fact::ClientCertificate => Some(Sample::Bool(self.tls()?.certificate.is_some())),
-            Fact::ClientCertificateVerified => number(0_u32).filter(|_| self.tls().is_some()),
-            Fact::ClientCertificateDer => {
-                Some(Sample::Binary(Cow::Borrowed(self.tls()?.certificate.as_deref()?)))
-            }
             Fact::CapturedRequest(at) => {
                 let captured = session.traits.as_ref()?.captures.iter();
                 let found = captured.into_iter().find(|(slot, _)| slot == at);
                 found.map(|(_, bytes)| Sample::Text(Cow::Borrowed(&bytes[..])))
             }
-            fact => self.here().fact(self.now, fact),
+            fact => secured::fact(self.tls(), fact).or_else(|| self.here().fact(self.now, fact)),
         }
     }
 
-    pub(super) fn tls(self) -> Option<&'a super::session::Tls> {
+    pub(super) fn tls(self) -> Option<&'a Tls> {
         self.session.traits.as_ref()?.tls.as_ref()
     }
 }
@@ -199,8 +187,13 @@ impl Exchange for Visit<'_> {
 
     fn apply(&mut self, effect: Effect<'_>) {
         match effect {
-            // What lives longer than the session is not kept here.
-            Effect::SetVariable(name, value) if name.scope != Scope::Proc => {
+            Effect::SetVariable(variable, value) if variable.scope == Scope::Proc => {
+                self.shared.live.set_variable(&variable.name, Some(value));
+            }
+            Effect::UnsetVariable(variable) if variable.scope == Scope::Proc => {
+                self.shared.live.set_variable(&variable.name, None);
+            }
+            Effect::SetVariable(name, value) => {
                 let variables = &mut self.traits().variables;
                 variables.retain(|(known, _)| known != name);
                 variables.push((name.clone(), value));

@@ -7,6 +7,7 @@ mod epoll;
 mod files;
 mod pipes;
 mod process;
+mod ring;
 mod sockets;
 mod temporary;
 mod trace;
@@ -39,6 +40,7 @@ pub use pipes::{set_pipe_size, splice_in, splice_on, splice_out};
 pub use process::{
     allow_descriptors, allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus, trim_memory,
 };
+pub use ring::{RING_LEN_MAX, Ring};
 pub use sockets::{
     peer_process, peer_user, set_bind_address_no_port, set_defer_accept, set_fast_open,
     set_interface, set_segment_size_max, set_user_timeout, silence, tcp_info,

@@ -118,10 +118,13 @@ pub fn epoll_wait(
     }
     let ms = timeout.map_or(-1, millis);
     let len = i32::try_from(events.len()).unwrap_or(i32::MAX);
+    let events = events.as_mut_ptr().cast();
     // SAFETY: `EpollEvent` is a transparent epoll_event, and the kernel writes at most `len`.
-    let n = syscall!(epoll_wait, unsafe {
-        libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr().cast(), len, ms)
-    })?;
+    let result = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events, len, ms) };
+    let n = match (result, ms) {
+        (0, 0) => syscall!(epoll_wait_empty, result)?,
+        _ => syscall!(epoll_wait, result)?,
+    };
     Ok(n.unsigned_abs() as usize)
 }
 

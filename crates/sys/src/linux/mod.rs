@@ -5,6 +5,7 @@ mod epoll;
 mod files;
 mod pipes;
 mod process;
+mod ring;
 mod sockets;
 mod temporary;
 mod trace;
@@ -20,6 +21,7 @@ pub use process::{
     allow_descriptors, allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus, thread_cpu,
     trim_memory,
 };
+pub use ring::{RING_LEN_MAX, Ring};
 pub(crate) use sockets::{accept_into, socket_of};
 pub use sockets::{
     peer_process, peer_user, send_file, send_file_with_head, set_bind_address_no_port,

@@ -9,6 +9,7 @@ use fulmar_proxy::{Counter, Live, LiveBackend, Rate};
 use super::super::columns::Column;
 use super::super::process::{Moment, Process};
 use super::super::value::{Kind, Row};
+use super::total::{ANSWERS, REQUESTS};
 use super::{Http1, Total, mode_name};
 
 /// The row `BACKEND`.
@@ -48,9 +49,14 @@ fn put_connections(row: &mut Row, it: &LiveBackend) {
     row.large(Column::connect, all(Counter::ConnectsTried));
     row.large(Column::reuse, all(Counter::Reuses));
     let open = all(Counter::IdleConnections) + all(Counter::Sessions);
-    let connections =
-        Http1 { open, total: all(Counter::ConnectsTried), streams: all(Counter::SessionsTotal) };
-    Total(&it.counters).put_protocols(row, it.config.mode, connections);
+    let connections = Http1 {
+        open,
+        total: all(Counter::ConnectsTried),
+        streams: all(Counter::SessionsTotal),
+        received: ANSWERS,
+        sent: REQUESTS,
+    };
+    Total(&it.counters).put_protocols(row, it.config.mode, &connections);
 }
 
 fn put_servers(row: &mut Row, it: &LiveBackend, moment: Moment) {
@@ -73,7 +79,7 @@ fn put_servers(row: &mut Row, it: &LiveBackend, moment: Moment) {
 /// A backend has been up or down since its last server changed.
 fn put_changes(row: &mut Row, it: &LiveBackend, moment: Moment) {
     let members = it.group.members();
-    let changed = members.iter().map(|member| member.record().changed_after(moment.began)).max();
+    let changed = members.iter().map(|member| member.record().changed_since(moment.began)).max();
     let since = moment.now.saturating_duration_since(changed.unwrap_or(moment.began));
     let downs = members.iter().map(|member| member.record().downs).sum();
     row.small(Column::lastchg, since.as_secs());

@@ -8,6 +8,7 @@ use fulmar_proxy::{Counter, Counters, LiveFrontend, Rate};
 use super::super::columns::Column;
 use super::super::process::{Moment, Process};
 use super::super::value::{Kind, Row};
+use super::total::{ANSWERS, REQUESTS};
 use super::{Http1, Total, bind_text, mode_name};
 
 /// The row `FRONTEND`.
@@ -39,8 +40,10 @@ pub(super) fn frontend_row(it: &LiveFrontend, process: &Process, moment: Moment)
         open: total.get(Counter::Sessions),
         total: total.get(Counter::Connections),
         streams: total.get(Counter::Requests),
+        received: REQUESTS,
+        sent: ANSWERS,
     };
-    total.put_protocols(&mut row, config.mode, connections);
+    total.put_protocols(&mut row, config.mode, &connections);
     row
 }
 

@@ -117,7 +117,7 @@ fn put_state(row: &mut Row, member: &Member, state: &State) {
 /// What has become of it: since when, how often, and for how long it was down.
 fn put_changes(row: &mut Row, server: &LiveServer, member: &Member, state: &State, moment: Moment) {
     let record = member.record();
-    let changed = record.changed_after(moment.began);
+    let changed = record.changed_since(moment.began);
     row.small(Column::lastchg, moment.now.saturating_duration_since(changed).as_secs());
     if server.config.check.is_none() {
         return;

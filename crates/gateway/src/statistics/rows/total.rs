@@ -83,7 +83,7 @@ impl Total<'_> {
     /// What HTTP has beside requests: of frontends and backends. HTTP/2 is not spoken, nothing is
     /// compressed and nothing cached: those columns are 0.
     /// In mode tcp, all are.
-    pub(super) fn put_protocols(self, row: &mut Row, mode: Mode, http: Http1) {
+    pub(super) fn put_protocols(self, row: &mut Row, mode: Mode, http: &Http1) {
         ABSENT.iter().for_each(|column| row.large(*column, 0));
         let is_http = u64::from(mode == Mode::Http);
         let requests = self.get(Counter::Requests);
@@ -93,21 +93,39 @@ impl Total<'_> {
             (Column::h1_open_streams, requests.saturating_sub(answered)),
             (Column::h1_total_connections, http.total),
             (Column::h1_total_streams, http.streams),
-            (Column::h1_bytes_in, self.get(Counter::BytesIn)),
-            (Column::h1_bytes_out, self.get(Counter::BytesOut)),
+            (Column::h1_bytes_in, self.get(http.received.bytes)),
+            (Column::h1_bytes_out, self.get(http.sent.bytes)),
+            (Column::h1_spliced_bytes_in, self.get(http.received.piped)),
+            (Column::h1_spliced_bytes_out, self.get(http.sent.piped)),
         ] {
             row.large(column, value * is_http);
         }
     }
 }
 
-/// Connections of HTTP/1, and what they carry.
+/// Connections of HTTP/1, and what they carry: a frontend receives from clients, a backend from
+/// servers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Http1 {
     pub(super) open: u64,
     pub(super) total: u64,
     pub(super) streams: u64,
+    pub(super) received: Traffic,
+    pub(super) sent: Traffic,
 }
+
+/// What is counted of one direction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Traffic {
+    bytes: Counter,
+    /// Of these, those that nobody has seen.
+    piped: Counter,
+}
+
+/// From the client to the server.
+pub(super) const REQUESTS: Traffic = Traffic { bytes: Counter::BytesIn, piped: Counter::PipedIn };
+/// From the server to the client.
+pub(super) const ANSWERS: Traffic = Traffic { bytes: Counter::BytesOut, piped: Counter::PipedOut };
 
 const RESPONSES: &[(Column, Counter)] = &[
     (Column::hrsp_1xx, Counter::Responses1xx),
@@ -151,6 +169,4 @@ const ABSENT: &[Column] = &[
     Column::h2_backend_open_streams,
     Column::h2_total_connections,
     Column::h2_backend_total_streams,
-    Column::h1_spliced_bytes_in,
-    Column::h1_spliced_bytes_out,
 ];

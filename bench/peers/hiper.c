@@ -1,0 +1,396 @@
+/* libcurl among many transfers, as project Hiper measured it in 2005: what a wait and the work
+ * after it take, by the number of transfers.
+ *
+ *   hiper --use perform|socket --idle N --idle-peers HOST:PORT,... --sizes B,B
+ *         [--seconds S | --events E]
+ *   hiper --use perform|socket --alive N,N [--laps L]
+ *
+ * --use perform   curl_multi_poll(3) and curl_multi_perform(3): all transfers are walked.
+ * --use socket    epoll and curl_multi_socket_action(3): only those with action.
+ *
+ * With --idle, N transfers are opened whose server never answers, spread over the peers, then one
+ * whose other end is held by this program: an event is B bytes that it sends, and all that libcurl
+ * does to deliver them. With --alive, all ends are: a lap is one byte to each of the N transfers that
+ * are alive, the largest number first.
+ *
+ * Sending is never timed, nor counted. Prints one JSON object.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <curl/curl.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "counted.h"
+
+enum {
+    EVENTS_MAX = 1024,
+    WORDS_MAX = 32,
+    OPENING_MAX = 256, /* less than any listen queue */
+    WARM_UP = 64,
+    BLOCK_SIZE = 16 * 1024,
+    BACKLOG = 4096,
+    STEP_MS = 100, /* while connections are opened */
+};
+
+static const int64_t NEVER = INT64_MAX;
+
+struct words {
+    const char *words[WORDS_MAX];
+    int count;
+};
+
+struct options {
+    bool is_socket;
+    long idle, events, laps;
+    double seconds;
+    struct words peers, sizes, alive;
+};
+
+struct bench {
+    struct options options;
+    CURLM *multi;
+    int epoll, running;
+    int64_t deadline_ns; /* of libcurl's timer; 0 is due */
+    long asked, started; /* idle transfers */
+    int64_t received;    /* bytes of bodies */
+    int listener, port;
+    int *ends; /* other ends of transfers; those that were closed are at the back */
+    long end_count;
+};
+
+/* What the calls of an event took. */
+struct spent {
+    int64_t wait_ns, handle_ns;
+};
+
+static void fail(const char *what) {
+    fprintf(stderr, "hiper: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+/* The callbacks. */
+
+static size_t handle_body(char *bytes, size_t size, size_t count, void *user) {
+    (void)bytes;
+    ((struct bench *)user)->received += (int64_t)(size * count);
+    return size * count;
+}
+
+static int handle_connected(void *user, char *ip, char *local_ip, int port, int local_port) {
+    (void)ip, (void)local_ip, (void)port, (void)local_port;
+    ((struct bench *)user)->asked++;
+    return CURL_PREREQFUNC_OK;
+}
+
+static int handle_timer(CURLM *multi, long timeout_ms, void *user) {
+    (void)multi;
+    struct bench *bench = user;
+    if (timeout_ms < 0) bench->deadline_ns = NEVER;
+    else bench->deadline_ns = timeout_ms == 0 ? 0 : now_ns() + timeout_ms * 1000000;
+    return 0;
+}
+
+static int handle_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known) {
+    (void)easy;
+    struct bench *bench = user;
+    struct epoll_event event = {.data.fd = fd};
+    if (what & CURL_POLL_IN) event.events |= EPOLLIN;
+    if (what & CURL_POLL_OUT) event.events |= EPOLLOUT;
+    int operation = known != NULL ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    if (what == CURL_POLL_REMOVE) operation = EPOLL_CTL_DEL;
+    if (what == CURL_POLL_REMOVE) event.events = 0;
+    if (epoll_ctl(bench->epoll, operation, fd, &event) != 0) fail("epoll_ctl");
+    if (operation == EPOLL_CTL_ADD) curl_multi_assign(bench->multi, fd, bench);
+    return 0;
+}
+
+/* The loop. */
+
+static int wait_ms(const struct bench *bench, int most_ms) {
+    if (bench->deadline_ns == NEVER) return most_ms;
+    int64_t left_ns = bench->deadline_ns == 0 ? 0 : bench->deadline_ns - now_ns();
+    int64_t left_ms = left_ns > 0 ? (left_ns + 999999) / 1000000 : 0;
+    return most_ms >= 0 && left_ms > most_ms ? most_ms : (int)left_ms;
+}
+
+static void act(struct bench *bench, int fd, int mask) {
+    if (curl_multi_socket_action(bench->multi, fd, mask, &bench->running) != CURLM_OK)
+        fail("curl_multi_socket_action");
+}
+
+static void handle_due(struct bench *bench) {
+    if (bench->deadline_ns == NEVER) return;
+    if (bench->deadline_ns != 0 && now_ns() < bench->deadline_ns) return;
+    bench->deadline_ns = NEVER; /* libcurl says when it wants the next */
+    act(bench, CURL_SOCKET_TIMEOUT, 0);
+}
+
+static void handle_messages(struct bench *bench) {
+    CURLMsg *message;
+    int left;
+    while ((message = curl_multi_info_read(bench->multi, &left)) != NULL) {
+        CURL *easy = message->easy_handle;
+        if (message->msg != CURLMSG_DONE) continue;
+        if (message->data.result != CURLE_OK) {
+            fprintf(stderr, "hiper: %s\n", curl_easy_strerror(message->data.result));
+            exit(1);
+        }
+        curl_multi_remove_handle(bench->multi, easy);
+        curl_easy_cleanup(easy);
+    }
+}
+
+/* One wait of at most so long (-1: as libcurl wants), and all that is ready. */
+static struct spent turn(struct bench *bench, int most_ms) {
+    static struct epoll_event events[EVENTS_MAX];
+    int64_t begin = now_ns(), ready;
+    if (bench->options.is_socket) {
+        int count = epoll_wait(bench->epoll, events, EVENTS_MAX, wait_ms(bench, most_ms));
+        ready = now_ns();
+        for (int i = 0; i < count; i++) {
+            unsigned seen = events[i].events;
+            act(bench, events[i].data.fd,
+                ((seen & EPOLLIN) ? CURL_CSELECT_IN : 0) |
+                    ((seen & EPOLLOUT) ? CURL_CSELECT_OUT : 0) |
+                    ((seen & (EPOLLERR | EPOLLHUP)) ? CURL_CSELECT_ERR : 0));
+        }
+        handle_due(bench);
+    } else {
+        int count;
+        if (curl_multi_poll(bench->multi, NULL, 0, most_ms < 0 ? 1000 : most_ms, &count) != CURLM_OK)
+            fail("curl_multi_poll");
+        ready = now_ns();
+        if (curl_multi_perform(bench->multi, &bench->running) != CURLM_OK)
+            fail("curl_multi_perform");
+    }
+    handle_messages(bench);
+    return (struct spent){ready - begin, now_ns() - ready};
+}
+
+/* The other ends. */
+
+static void listen_here(struct bench *bench) {
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    bench->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (bench->listener < 0) fail("socket");
+    if (bind(bench->listener, (struct sockaddr *)&address, size) != 0) fail("bind");
+    if (listen(bench->listener, BACKLOG) != 0) fail("listen");
+    if (getsockname(bench->listener, (struct sockaddr *)&address, &size) != 0) fail("getsockname");
+    bench->port = ntohs(address.sin_port);
+}
+
+/* Not by send(2), which is counted. */
+static void put(int fd, const char *bytes, size_t size) {
+    while (size > 0) {
+        ssize_t sent = write(fd, bytes, size);
+        if (sent <= 0) fail("write");
+        bytes += sent;
+        size -= (size_t)sent;
+    }
+}
+
+/* Takes those that have connected; their answers begin as soon as they are asked for. */
+static void accept_all(struct bench *bench) {
+    static const char head[] = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
+    int on = 1, fd;
+    while ((fd = accept4(bench->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        put(fd, head, sizeof head - 1);
+        bench->ends[bench->end_count++] = fd;
+    }
+    if (errno != EAGAIN) fail("accept4");
+}
+
+/* Ends an answer. A request that was not read would make it a reset (tcp(7)). */
+static void close_end(struct bench *bench) {
+    char request[1024];
+    int fd = bench->ends[--bench->end_count];
+    if (read(fd, request, sizeof request) <= 0) fail("read");
+    close(fd);
+}
+
+/* The transfers. */
+
+static void start(struct bench *bench, const char *url, bool is_idle) {
+    CURL *easy = curl_easy_init();
+    if (easy == NULL) fail("curl_easy_init");
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    curl_easy_setopt(easy, CURLOPT_URL, url);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, handle_body);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, bench);
+    if (is_idle) {
+        curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, handle_connected);
+        curl_easy_setopt(easy, CURLOPT_PREREQDATA, bench);
+    }
+    if (curl_multi_add_handle(bench->multi, easy) != CURLM_OK) fail("curl_multi_add_handle");
+}
+
+static void open_idle(struct bench *bench) {
+    const struct options *options = &bench->options;
+    char url[256];
+    while (bench->asked < options->idle) {
+        while (bench->started < options->idle && bench->started - bench->asked < OPENING_MAX) {
+            long peer = bench->started++ * options->peers.count / options->idle;
+            snprintf(url, sizeof url, "http://%s/idle", options->peers.words[peer]);
+            start(bench, url, true);
+        }
+        turn(bench, STEP_MS);
+    }
+}
+
+/* Transfers whose other ends are ours, until each has had a byte. */
+static void open_near(struct bench *bench, long count) {
+    char url[64];
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/", bench->port);
+    for (long started = 0; bench->end_count < count;) {
+        while (started < count && started - bench->end_count < OPENING_MAX) {
+            start(bench, url, false);
+            started++;
+        }
+        turn(bench, 1);
+        accept_all(bench);
+    }
+    for (long i = 0; i < count; i++) put(bench->ends[i], "x", 1);
+    while (bench->received < count) turn(bench, STEP_MS);
+}
+
+/* `size` bytes to each of the first `count`, and what it takes until all have arrived. */
+static struct spent deliver(struct bench *bench, long count, size_t size, long *turns) {
+    static char block[BLOCK_SIZE];
+    int64_t until = bench->received + (int64_t)size * count;
+    struct spent spent = {0, 0};
+    for (long i = 0; i < count; i++) put(bench->ends[i], block, size);
+    while (bench->received < until) {
+        struct spent one = turn(bench, -1);
+        spent.wait_ns += one.wait_ns;
+        spent.handle_ns += one.handle_ns;
+        ++*turns;
+    }
+    return spent;
+}
+
+/* One stream, events of this size; instructions are counted in here (callgrind(1)). */
+__attribute__((noinline)) void steady(struct bench *bench, size_t size, const char *before) {
+    const struct options *options = &bench->options;
+    struct spent spent = {0, 0};
+    long events = 0, turns = 0, calls_before[CALLS], eagain_before = eagain, reads = clock_reads;
+    memcpy(calls_before, calls, sizeof calls);
+    int64_t end_ns = now_ns() + (int64_t)(options->seconds * 1e9);
+    while (options->events > 0 ? events < options->events : now_ns() < end_ns) {
+        struct spent one = deliver(bench, 1, size, &turns);
+        spent.wait_ns += one.wait_ns;
+        spent.handle_ns += one.handle_ns;
+        events++;
+    }
+    printf("%s{\"size\":%zu,\"events\":%ld,\"turns\":%ld,\"wait_us\":%.3f,\"handle_us\":%.3f,"
+           "\"eagain\":%ld,\"clock_reads\":%ld,\"calls\":{",
+           before, size, events, turns, (double)spent.wait_ns / 1e3, (double)spent.handle_ns / 1e3,
+           eagain - eagain_before, clock_reads - reads);
+    for (int call = 0; call < CALLS; call++)
+        printf("%s\"%s\":%ld", call > 0 ? "," : "", call_names[call],
+               calls[call] - calls_before[call]);
+    printf("}}");
+}
+
+static int64_t cpu_us(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (int64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+           usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+}
+
+static void among_idle(struct bench *bench) {
+    int64_t begin_us = cpu_us();
+    open_idle(bench);
+    printf("{\"idle\":%ld,\"open_cpu_us\":%lld,\"phases\":[", bench->options.idle,
+           (long long)(cpu_us() - begin_us));
+    open_near(bench, 1);
+    for (int i = 0; i < WARM_UP; i++) deliver(bench, 1, 1, &(long){0});
+    for (int i = 0; i < bench->options.sizes.count; i++)
+        steady(bench, strtoul(bench->options.sizes.words[i], NULL, 10), i > 0 ? "," : "");
+    printf("]}\n");
+}
+
+static void by_alive(struct bench *bench) {
+    const struct words *levels = &bench->options.alive;
+    open_near(bench, atol(levels->words[0]));
+    printf("{\"levels\":[");
+    for (int level = 0; level < levels->count; level++) {
+        long alive = atol(levels->words[level]), turns = 0;
+        double sum_ns = 0, max_ns = 0;
+        while (bench->end_count > alive) close_end(bench);
+        while (bench->running > alive) turn(bench, STEP_MS);
+        deliver(bench, alive, 1, &(long){0});
+        for (long lap = 0; lap < bench->options.laps; lap++) {
+            struct spent one = deliver(bench, alive, 1, &turns);
+            double ns = (double)(one.wait_ns + one.handle_ns);
+            sum_ns += ns;
+            if (ns > max_ns) max_ns = ns;
+        }
+        printf("%s{\"alive\":%ld,\"laps\":%ld,\"turns\":%ld,\"us\":%.3f,\"max_us\":%.3f}",
+               level > 0 ? "," : "", alive, bench->options.laps, turns, sum_ns / 1e3, max_ns / 1e3);
+    }
+    printf("]}\n");
+}
+
+static struct words split(char *text) {
+    struct words words = {.count = 0};
+    for (char *word = strtok(text, ","); word != NULL && words.count < WORDS_MAX;
+         word = strtok(NULL, ","))
+        words.words[words.count++] = word;
+    return words;
+}
+
+static bool set_option(struct options *options, const char *name, char *value) {
+    if (strcmp(name, "--use") == 0) options->is_socket = strcmp(value, "socket") == 0;
+    else if (strcmp(name, "--idle") == 0) options->idle = atol(value);
+    else if (strcmp(name, "--idle-peers") == 0) options->peers = split(value);
+    else if (strcmp(name, "--sizes") == 0) options->sizes = split(value);
+    else if (strcmp(name, "--seconds") == 0) options->seconds = atof(value);
+    else if (strcmp(name, "--events") == 0) options->events = atol(value);
+    else if (strcmp(name, "--alive") == 0) options->alive = split(value);
+    else if (strcmp(name, "--laps") == 0) options->laps = atol(value);
+    else return false;
+    return true;
+}
+
+int main(int count, char **words) {
+    struct bench bench = {.options = {.seconds = 1, .laps = 50}, .deadline_ns = NEVER};
+    for (int i = 1; i < count; i += 2)
+        if (i + 1 == count || !set_option(&bench.options, words[i], words[i + 1])) {
+            fprintf(stderr, "hiper: %s: unknown, or without its value\n", words[i]);
+            return 2;
+        }
+    const struct options *options = &bench.options;
+    bool is_alive = options->alive.count > 0;
+    if (!is_alive && (options->sizes.count == 0 || (options->idle > 0 && options->peers.count == 0))) {
+        fprintf(stderr, "hiper: --alive, or --sizes and --idle-peers are needed\n");
+        return 2;
+    }
+    curl_global_init(CURL_GLOBAL_ALL);
+    bench.multi = curl_multi_init();
+    bench.epoll = epoll_create1(EPOLL_CLOEXEC);
+    bench.ends = calloc((size_t)(is_alive ? atol(options->alive.words[0]) : 1), sizeof *bench.ends);
+    if (bench.multi == NULL || bench.epoll < 0 || bench.ends == NULL) fail("preparing");
+    if (options->is_socket) {
+        curl_multi_setopt(bench.multi, CURLMOPT_SOCKETFUNCTION, handle_socket);
+        curl_multi_setopt(bench.multi, CURLMOPT_SOCKETDATA, &bench);
+        curl_multi_setopt(bench.multi, CURLMOPT_TIMERFUNCTION, handle_timer);
+        curl_multi_setopt(bench.multi, CURLMOPT_TIMERDATA, &bench);
+    }
+    listen_here(&bench);
+    if (is_alive) by_alive(&bench);
+    else among_idle(&bench);
+    return 0;
+}

@@ -1,0 +1,203 @@
+//! Lists of operations, and the two ways to do one: a system call for each entry, or one for all.
+//!
+//! The lists are plain arrays; an entry names a socket and a range of a thread's buffer. It borrows
+//! nothing from the engine and knows nothing of it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use bytes::BytesMut;
+use fulmar_engine::SocketId;
+use fulmar_sys::errno::{EAGAIN, EINTR, EIO};
+use fulmar_sys::{self as sys, RING_LEN_MAX, Ring};
+
+use crate::portions::{Throttle, Way, portion};
+use crate::receive::FLOWING_LEN_MAX;
+use crate::socket::Sockets;
+
+/// One operation of a turn: plain data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Op {
+    pub(crate) socket: SocketId,
+    /// Of a send: where its bytes begin in the thread's buffer.
+    start: usize,
+    /// Bytes wanted: to be sent, or to be received at most.
+    pub(crate) len: usize,
+    /// As many of them as are tried.
+    tried: usize,
+    /// How many there were, or a negated `errno(3)`; `EIO` for errors that have no number.
+    result: i64,
+    /// It was not tried, and is to be tried again: [`crate::Portions`], or the ring failed.
+    pub(crate) refused: bool,
+    /// Of a send: the end of the connection follows in this turn, and leaves with it.
+    is_last: bool,
+}
+
+impl Op {
+    /// To receive at most `len` bytes.
+    pub(crate) fn receive(socket: SocketId, len: usize) -> Self {
+        Self { socket, start: 0, len, tried: len, result: 0, refused: false, is_last: false }
+    }
+
+    /// To send `len` bytes that begin at `start`.
+    pub(crate) fn send(socket: SocketId, start: usize, len: usize, is_last: bool) -> Self {
+        Self { start, is_last, ..Self::receive(socket, len) }
+    }
+
+    /// How many bytes there were.
+    pub(crate) fn outcome(self) -> io::Result<usize> {
+        usize::try_from(self.result).map_err(|_| {
+            io::Error::from_raw_os_error(i32::try_from(-self.result).unwrap_or(i32::MAX))
+        })
+    }
+
+    fn note(&mut self, result: io::Result<usize>) {
+        self.result = match result {
+            Ok(n) => i64::try_from(n).unwrap_or(i64::MAX),
+            Err(error) => -i64::from(error.raw_os_error().unwrap_or(EIO)),
+        };
+    }
+
+    /// It was not tried.
+    fn refuse(&mut self) {
+        self.refused = true;
+        self.note(Err(io::Error::from_raw_os_error(EAGAIN)));
+    }
+
+    /// A ring that failed has left it undone.
+    fn is_undone(&self) -> bool {
+        self.result == -i64::from(EINTR)
+    }
+
+    /// What leaves, and whether more follows at once.
+    fn bytes<'b>(&self, buffer: &'b [u8]) -> (&'b [u8], bool) {
+        (&buffer[self.start..][..self.tried], self.is_last && self.tried == self.len)
+    }
+}
+
+/// Does lists of operations.
+#[derive(Debug)]
+pub(crate) enum Executor {
+    /// One system call for each entry; and why there is no ring, if one was wanted.
+    Direct(Option<io::Error>),
+    /// One `io_uring_enter(2)` for all of them, where there are so many or more.
+    Ring(Box<Ring>, usize),
+}
+
+impl Executor {
+    /// Sockets read by one list; they share the block.
+    pub(crate) fn receives_max(&self) -> usize {
+        match self {
+            Self::Direct(_) => FLOWING_LEN_MAX,
+            Self::Ring(..) => RING_LEN_MAX,
+        }
+    }
+
+    /// Receives what each entry wants, but no more than `share`, one after the other into `block`.
+    pub(crate) fn receive(
+        &mut self,
+        ops: &mut [Op],
+        share: usize,
+        sockets: &Sockets,
+        block: &mut BytesMut,
+        throttle: &mut Option<Box<Throttle>>,
+    ) {
+        for op in &mut *ops {
+            op.len = share.min(op.len);
+        }
+        let ops = throttled(ops, Way::Receive, throttle);
+        for op in &mut *ops {
+            op.len = op.tried; // a portion that is full is followed by another
+        }
+        match self.ring(ops.len()) {
+            Some(ring) => {
+                let entry = |op: &Op| (sockets.fd(op.socket), op.len);
+                ring.receive(ops, share, block, entry, Op::note);
+                // What has arrived lies in order: nothing can be put between it now.
+                ops.iter_mut().filter(|op| op.is_undone()).for_each(Op::refuse);
+                self.check();
+            }
+            None => ops
+                .iter_mut()
+                .for_each(|op| op.note(sys::recv(sockets.fd(op.socket), block, op.len))),
+        }
+    }
+
+    /// Sends what each entry wants of `buffer`.
+    pub(crate) fn send(
+        &mut self,
+        ops: &mut [Op],
+        sockets: &Sockets,
+        buffer: &[u8],
+        throttle: &mut Option<Box<Throttle>>,
+    ) {
+        let ops = throttled(ops, Way::Send, throttle);
+        let entry = |op: &Op| {
+            let (bytes, more) = op.bytes(buffer);
+            (sockets.fd(op.socket), bytes, more)
+        };
+        let by_call = |op: &mut Op| {
+            let (fd, bytes, more) = entry(op);
+            op.note(sys::send(fd, bytes, more));
+        };
+        match self.ring(ops.len()) {
+            Some(ring) => {
+                ring.send(ops, entry, Op::note);
+                ops.iter_mut().filter(|op| op.is_undone()).for_each(by_call);
+                self.check();
+            }
+            None => ops.iter_mut().for_each(by_call),
+        }
+    }
+
+    /// Closes all of them.
+    pub(crate) fn close(&mut self, fds: &mut Vec<OwnedFd>) {
+        if let Some(ring) = self.ring(fds.len()) {
+            ring.close(fds);
+            self.check();
+        }
+        fds.drain(..).for_each(sys::close);
+    }
+
+    /// What does a list of this length.
+    fn ring(&mut self, len: usize) -> Option<&mut Ring> {
+        match self {
+            Self::Ring(ring, len_min) if len >= *len_min => Some(ring),
+            _ => None,
+        }
+    }
+
+    /// A ring that has failed is not used again.
+    fn check(&mut self) {
+        if let Self::Ring(ring, _) = self
+            && ring.fault().is_some()
+            && let Self::Ring(ring, _) = std::mem::replace(self, Self::Direct(None))
+        {
+            *self = Self::Direct(ring.into_fault());
+        }
+    }
+}
+
+/// The operations that are tried at all, cut to their portions; those that are not stand behind
+/// them, and have their answer.
+fn throttled<'a>(
+    ops: &'a mut [Op],
+    way: Way,
+    throttle: &mut Option<Box<Throttle>>,
+) -> &'a mut [Op] {
+    for op in &mut *ops {
+        op.tried = op.len;
+    }
+    if throttle.is_none() {
+        return ops;
+    }
+    for op in &mut *ops {
+        match portion(throttle, way, op.len) {
+            Ok(tried) => op.tried = tried,
+            Err(_) => op.refuse(),
+        }
+    }
+    ops.sort_by_key(|op| op.refused);
+    let tried = ops.partition_point(|op| !op.refused);
+    &mut ops[..tried]
+}

@@ -1,0 +1,63 @@
+//! Peers that are libraries: small programs around them, made by the machine's C compiler.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use super::{Lab, find};
+use crate::Error;
+
+/// A program around a library.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    /// Of the program.
+    pub(crate) name: &'static str,
+    /// The file to compile, and those that it includes.
+    pub(crate) sources: &'static [(&'static str, &'static str)],
+    /// Linked with.
+    pub(crate) library: &'static str,
+    /// What brings the library's headers, on Debian.
+    pub(crate) package: &'static str,
+}
+
+impl Peer {
+    /// libcurl among many transfers.
+    pub(crate) const HIPER: Self = Self {
+        name: "hiper",
+        sources: &[
+            ("hiper.c", include_str!("../../../../bench/peers/hiper.c")),
+            ("counted.h", include_str!("../../../../bench/peers/counted.h")),
+        ],
+        library: "curl",
+        package: "libcurl4-openssl-dev",
+    };
+
+    /// The program, made once for a run; or what is missing, for people.
+    pub(crate) fn program(&self, lab: &Lab) -> Result<Result<PathBuf, String>, Error> {
+        let program = lab.path().join(self.name);
+        if program.is_file() {
+            return Ok(Ok(program));
+        }
+        let Some(compiler) = find("cc") else {
+            return Ok(Err(format!("{} is not compiled: install gcc", self.name)));
+        };
+        for (name, text) in self.sources {
+            let path = lab.path().join(name);
+            fs::write(&path, text).map_err(Error::io(path.display().to_string()))?;
+        }
+        let mut command = Command::new(compiler);
+        command.args(["-O2", "-std=c11", "-o"]).arg(&program);
+        command.arg(lab.path().join(self.sources[0].0)).arg(format!("-l{}", self.library));
+        match lab.client(command)?.output(COMPILE_TIMEOUT) {
+            Ok(_) => Ok(Ok(program)),
+            Err(Error::Stopped) => Err(Error::Stopped),
+            Err(_) => Ok(Err(format!(
+                "lib{} is not installed, or its headers are not: install {}",
+                self.library, self.package
+            ))),
+        }
+    }
+}
+
+const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);

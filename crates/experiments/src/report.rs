@@ -1,0 +1,238 @@
+//! What experiments brought: tables, plots, and how they came about.
+//!
+//! A report is plain data. Its JSON form is stable: fields are added, never renamed or removed; a
+//! report that was written is read again, and shown as text or HTML without measuring anything.
+
+mod html;
+mod numbers;
+mod svg;
+mod text;
+mod verdict;
+
+use serde::{Deserialize, Serialize};
+
+pub use html::html;
+pub use text::text;
+pub use verdict::Verdict;
+
+/// Experiments of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Of this form: 1.
+    pub version: u32,
+    /// Where it ran.
+    pub machine: Machine,
+    /// In the order of their run.
+    pub experiments: Vec<Outcome>,
+}
+
+/// What the figures were measured on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Names and values, in the order to be shown in.
+    pub facts: Vec<Fact>,
+}
+
+/// A name and a value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// What it is.
+    pub name: String,
+    /// What was found.
+    pub value: String,
+}
+
+/// What one experiment brought.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// As on the command line.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// The document whose table it makes again, with its year.
+    pub source: String,
+    /// What is done, and how: a paragraph each.
+    pub about: Vec<String>,
+    /// The figures.
+    pub tables: Vec<Table>,
+    /// What could not be measured here, and what to do about it.
+    pub missing: Vec<String>,
+    /// Why it ended early, if it did: what stands here is what it had by then.
+    pub failure: Option<String>,
+    /// The command lines of what took part; `DIR` is a directory that only lived for the run.
+    pub commands: Vec<String>,
+}
+
+/// Figures that are compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// What has to be known to read it; may be empty.
+    pub note: String,
+    /// Of all figures.
+    pub unit: String,
+    /// What the rows are.
+    pub row_name: String,
+    /// Which of two figures is the better one.
+    pub better: Better,
+    /// From left to right.
+    pub columns: Vec<Column>,
+    /// From top to bottom.
+    pub rows: Vec<Row>,
+    /// How it is drawn, if it is.
+    pub plot: Option<Plot>,
+}
+
+/// Which of two figures is the better one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// The smaller.
+    Lower,
+    /// The larger.
+    Higher,
+    /// Neither: they are told, not compared.
+    Neither,
+}
+
+/// Whose figures stand in a column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// For people.
+    pub name: String,
+    /// On which side it is.
+    pub whose: Whose,
+}
+
+/// On which side a column is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Whose {
+    /// fulmar's, measured here.
+    Fulmar,
+    /// A peer's, measured here.
+    Peer,
+    /// A figure of the document: another machine, another year. Never compared.
+    Document,
+    /// Something told beside the others. Never compared.
+    Beside,
+}
+
+/// Figures of the same work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What was done.
+    pub name: String,
+    /// Where it stands on a plot's axis, if it has one.
+    pub at: Option<f64>,
+    /// One for each column.
+    pub cells: Vec<Cell>,
+}
+
+/// A figure, or why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// A median, and the least and most of all rounds.
+    Value {
+        /// The median.
+        value: f64,
+        /// The least.
+        low: f64,
+        /// The most.
+        high: f64,
+    },
+    /// No figure.
+    Absent {
+        /// Why; empty where none is expected.
+        absent: String,
+    },
+}
+
+/// How a table is drawn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Plot {
+    /// A line for each column over where the rows stand, both axes logarithmic.
+    Lines {
+        /// The horizontal axis.
+        axis: String,
+    },
+    /// A bar for each column, made of its rows.
+    Stacks,
+    /// A group of bars for each row.
+    Bars,
+}
+
+impl Report {
+    /// As JSON, for machines and for [`Report::from_json`].
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("its maps have strings as keys") + "\n"
+    }
+
+    /// What [`Report::json`] wrote.
+    ///
+    /// # Errors
+    /// It is something else, and where.
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+}
+
+impl Cell {
+    /// Of the figures of all rounds; without any, `why` there is none.
+    pub fn of(rounds: &[f64], why: &str) -> Self {
+        let mut sorted: Vec<f64> = rounds.iter().copied().filter(|it| it.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let (Some(low), Some(high)) = (sorted.first(), sorted.last()) else {
+            return Self::Absent { absent: why.to_owned() };
+        };
+        let middle = sorted.len() / 2;
+        let value = match sorted.len() % 2 {
+            1 => sorted[middle],
+            _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
+        };
+        Self::Value { value, low: *low, high: *high }
+    }
+
+    /// A figure that is what it is.
+    pub fn exactly(value: f64) -> Self {
+        Self::Value { value, low: value, high: value }
+    }
+
+    /// No figure, and none is expected.
+    pub fn none() -> Self {
+        Self::Absent { absent: String::new() }
+    }
+
+    /// The figure.
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            Self::Value { value, .. } => Some(*value),
+            Self::Absent { .. } => None,
+        }
+    }
+}
+
+impl Column {
+    /// Of fulmar, measured.
+    pub fn fulmar(name: &str) -> Self {
+        Self { name: name.to_owned(), whose: Whose::Fulmar }
+    }
+
+    /// Of a peer, measured.
+    pub fn peer(name: &str) -> Self {
+        Self { name: name.to_owned(), whose: Whose::Peer }
+    }
+
+    /// Of the document.
+    pub fn document(name: &str) -> Self {
+        Self { name: name.to_owned(), whose: Whose::Document }
+    }
+}
+
+/// A whole number with commas between thousands.
+pub(crate) fn grouped(number: u32) -> String {
+    numbers::count(f64::from(number))
+}

@@ -1,0 +1,258 @@
+//! A line for each column, over where the rows stand; both axes are logarithmic.
+
+use super::super::numbers::{count, figure};
+use super::super::{Cell, Table};
+use super::{WIDTH, class, escape, told, width_of};
+
+/// A point: where it stands, its figure, the least and the most, and the row's name.
+struct Point<'a> {
+    at: f64,
+    value: f64,
+    low: f64,
+    high: f64,
+    row: &'a str,
+}
+
+/// A column that has points.
+struct Line<'a> {
+    name: &'a str,
+    class: String,
+    points: Vec<Point<'a>>,
+}
+
+/// The elements, the height, and a description; `None` without a point.
+pub(super) fn draw(table: &Table, axis: &str) -> Option<(String, f64, String)> {
+    let lines = lines(table);
+    let values = || lines.iter().flat_map(|line| &line.points);
+    let (least, most) = range(values().flat_map(|point| [point.low, point.high]))?;
+    let (left, right) = range(values().map(|point| point.at))?;
+    let label = lines.iter().map(|line| width_of(&ending(line))).fold(0.0, f64::max);
+    let frame = Frame {
+        x: Scale::new(left, right, MARGIN_LEFT, WIDTH - label - 26.0),
+        y: Scale::new(least / 1.35, most * 1.35, HEIGHT - MARGIN_BOTTOM, MARGIN_TOP),
+    };
+    let mut out = String::new();
+    put_grid(&frame, (least / 1.35, most * 1.35), table, &mut out);
+    put_ticks(&frame, &lines, axis, &mut out);
+    lines.iter().for_each(|line| put_line(&frame, line, &table.unit, &mut out));
+    put_labels(&frame, &lines, &mut out);
+    let sentences = lines.iter().filter_map(|line| {
+        let (first, last) = (line.points.first()?, line.points.last()?);
+        Some(told(line.name, (first.row, first.value), (last.row, last.value), &table.unit))
+    });
+    Some((out, HEIGHT, sentences.collect::<Vec<_>>().join(" ")))
+}
+
+fn lines(table: &Table) -> Vec<Line<'_>> {
+    let columns = table.columns.iter().enumerate();
+    let lines = columns.map(|(at, column)| Line {
+        name: &column.name,
+        class: class(&table.columns, at),
+        points: table
+            .rows
+            .iter()
+            .filter_map(|row| point(row.at?, &row.cells[at], &row.name))
+            .collect(),
+    });
+    let mut lines: Vec<_> = lines.filter(|line| !line.points.is_empty()).collect();
+    lines.sort_by_key(|line| line.class == "ours"); // above the others
+    lines
+}
+
+/// A logarithm has no place for nothing.
+fn point<'a>(at: f64, cell: &Cell, row: &'a str) -> Option<Point<'a>> {
+    match *cell {
+        Cell::Value { value, low, high } if low > 0.0 => Some(Point { at, value, low, high, row }),
+        _ => None,
+    }
+}
+
+fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.fold(None, |range, value| match range {
+        None => Some((value, value)),
+        Some((low, high)) => Some((f64::min(low, value), f64::max(high, value))),
+    })
+}
+
+struct Frame {
+    x: Scale,
+    y: Scale,
+}
+
+/// A logarithmic scale onto pixels.
+struct Scale {
+    from: f64,
+    step: f64,
+    begin: f64,
+}
+
+impl Scale {
+    fn new(low: f64, high: f64, begin: f64, end: f64) -> Self {
+        let decades = (high / low).log10();
+        let step = if decades > 0.0 { (end - begin) / decades } else { 0.0 };
+        Self { from: low.log10(), step, begin }
+    }
+
+    fn at(&self, value: f64) -> f64 {
+        self.begin + (value.log10() - self.from) * self.step
+    }
+}
+
+/// Horizontal lines at 1, 10, 100 ..., with 2 and 5 between where there are few.
+fn put_grid(frame: &Frame, (low, high): (f64, f64), table: &Table, out: &mut String) {
+    let decades = (high / low).log10();
+    let steps: &[f64] = if decades > 2.2 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    let right = WIDTH - 8.0;
+    let mut power = low.log10().floor();
+    while power <= high.log10() {
+        for step in steps {
+            let value = step * 10_f64.powf(power);
+            if value < low || value > high {
+                continue;
+            }
+            let (y, x) = (frame.y.at(value), MARGIN_LEFT - 10.0);
+            *out += &format!(
+                "<path class=\"grid\" d=\"M{MARGIN_LEFT} {y:.1}H{right}\"/>\
+                 <text class=\"tick end\" x=\"{x}\" y=\"{:.1}\">{}</text>\n",
+                y + 4.0,
+                tick(value),
+            );
+        }
+        power += 1.0;
+    }
+    *out += &format!("<text class=\"axis\" x=\"0\" y=\"16\">{}</text>\n", escape(&table.unit));
+}
+
+fn tick(value: f64) -> String {
+    if value >= 1.0 { count(value.round()) } else { format!("{value}") }
+}
+
+/// Under each place where rows stand, as far as there is room.
+fn put_ticks(frame: &Frame, lines: &[Line<'_>], axis: &str, out: &mut String) {
+    let bottom = HEIGHT - MARGIN_BOTTOM;
+    let mut places: Vec<_> =
+        lines.iter().flat_map(|line| &line.points).map(|point| (point.at, point.row)).collect();
+    places.sort_by(|a, b| a.0.total_cmp(&b.0));
+    places.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
+    let mut free = f64::MIN;
+    for (at, name) in places {
+        let (x, half) = (frame.x.at(at), width_of(name) / 2.0);
+        *out += &format!("<path class=\"grid\" d=\"M{x:.1} {bottom}v5\"/>");
+        if x - half > free {
+            *out += &format!(
+                "<text class=\"tick mid\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>\n",
+                bottom + 20.0,
+                escape(name)
+            );
+            free = x + half + 6.0;
+        }
+    }
+    let y = HEIGHT - 6.0;
+    *out +=
+        &format!("<text class=\"axis\" x=\"{MARGIN_LEFT}\" y=\"{y}\">{}</text>\n", escape(axis));
+}
+
+fn put_line(frame: &Frame, line: &Line<'_>, unit: &str, out: &mut String) {
+    let place = |point: &Point<'_>| (frame.x.at(point.at), frame.y.at(point.value));
+    *out += &format!("<g class=\"{}\">", line.class);
+    let mut path = String::new();
+    for (at, point) in line.points.iter().enumerate() {
+        let (x, y) = place(point);
+        path += &format!("{}{x:.1} {y:.1}", if at == 0 { "M" } else { "L" });
+    }
+    *out += &format!("<path class=\"line\" d=\"{path}\"/>\n");
+    for point in &line.points {
+        let (x, y) = place(point);
+        if point.high > point.low * SPREAD_MIN {
+            let (top, bottom) = (frame.y.at(point.high), frame.y.at(point.low));
+            *out += &format!("<path class=\"spread\" d=\"M{x:.1} {top:.1}V{bottom:.1}\"/>");
+        }
+        *out += &format!(
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"><title>{}, {}: {} {}</title></circle>\n",
+            escape(line.name),
+            escape(point.row),
+            figure(point.value),
+            escape(unit),
+        );
+    }
+    *out += "</g>\n";
+}
+
+fn ending(line: &Line<'_>) -> String {
+    let last = line.points.last().map_or(0.0, |point| point.value);
+    format!("{}  {}", line.name, figure(last))
+}
+
+/// At the end of each line; those that would lie on each other are pushed apart.
+fn put_labels(frame: &Frame, lines: &[Line<'_>], out: &mut String) {
+    let last = |line: &Line<'_>| {
+        line.points.last().map_or((0.0, 0.0), |it| (frame.x.at(it.at), frame.y.at(it.value)))
+    };
+    let mut ordered: Vec<_> = lines.iter().map(|line| (last(line), line)).collect();
+    ordered.sort_by(|a, b| a.0.1.total_cmp(&b.0.1));
+    let mut free = MARGIN_TOP;
+    for ((x, y), line) in ordered {
+        let at = f64::max(y + 4.0, free);
+        free = at + LABEL_HEIGHT;
+        let value = line.points.last().map_or(0.0, |point| point.value);
+        *out += &format!(
+            "<text class=\"label {}\" x=\"{:.1}\" y=\"{at:.1}\">{} <tspan class=\"value\">{}\
+             </tspan></text>\n",
+            line.class,
+            x + 12.0,
+            escape(line.name),
+            figure(value),
+        );
+    }
+}
+
+const HEIGHT: f64 = 380.0;
+const MARGIN_LEFT: f64 = 64.0;
+const MARGIN_TOP: f64 = 30.0;
+const MARGIN_BOTTOM: f64 = 52.0;
+const LABEL_HEIGHT: f64 = 17.0;
+/// Rounds that differ by less lie under the point.
+const SPREAD_MIN: f64 = 1.1;
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{Better, Column, Plot, Row};
+    use super::*;
+
+    #[test]
+    fn lines_stand_where_their_figures_are() {
+        let row = |name: &str, at: f64, then: Cell, ours: f64| Row {
+            name: name.into(),
+            at: Some(at),
+            cells: vec![then, Cell::exactly(ours)],
+        };
+        let table = Table {
+            title: "t".into(),
+            note: String::new(),
+            unit: "us".into(),
+            row_name: "n".into(),
+            better: Better::Lower,
+            columns: vec![Column::document("then"), Column::fulmar("fulmar")],
+            rows: vec![
+                row("10", 10.0, Cell::exactly(100.0), 1.0),
+                row("1,000", 1000.0, Cell::none(), 10.0),
+            ],
+            plot: Some(Plot::Lines { axis: "n".into() }),
+        };
+        let found = lines(&table);
+        assert_eq!((found[0].points.len(), found[0].class.as_str()), (1, "then"));
+        assert_eq!((found[1].points.len(), found[1].class.as_str()), (2, "ours"));
+        let (svg, _, told) = draw(&table, "n").expect("it has points");
+        assert_eq!(svg.matches("<circle").count(), 3);
+        assert_eq!(told, "then: 100 us. fulmar: from 1.00 at 10 to 10.0 at 1,000 us.");
+        let empty = Table { rows: Vec::new(), ..table };
+        assert!(draw(&empty, "n").is_none());
+    }
+
+    #[test]
+    fn a_scale_is_logarithmic() {
+        let scale = Scale::new(1.0, 100.0, 0.0, 200.0);
+        assert!((scale.at(10.0) - 100.0).abs() < 1e-9);
+        assert!((Scale::new(5.0, 5.0, 10.0, 20.0).at(5.0) - 10.0).abs() < 1e-9);
+    }
+}

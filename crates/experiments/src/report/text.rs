@@ -1,0 +1,99 @@
+//! A report for a terminal.
+
+use super::numbers::{count, figure};
+use super::{Better, Cell, Outcome, Report, Row, Table, Whose};
+
+/// A report for a terminal: a table for each table, and what is to be known of it.
+pub fn text(report: &Report) -> String {
+    let mut out = String::new();
+    for outcome in &report.experiments {
+        put_outcome(outcome, &mut out);
+    }
+    let facts = report.machine.facts.iter().map(|fact| format!("{} {}", fact.name, fact.value));
+    out += &format!("measured on: {}\n", facts.collect::<Vec<_>>().join(" · "));
+    out
+}
+
+fn put_outcome(outcome: &Outcome, out: &mut String) {
+    *out += &format!("{}: {}\nafter {}\n\n", outcome.name, outcome.title, outcome.source);
+    for table in &outcome.tables {
+        put_table(table, out);
+    }
+    for missing in &outcome.missing {
+        *out += &format!("not measured: {missing}\n");
+    }
+    if let Some(failure) = &outcome.failure {
+        *out += &format!("ended early: {failure}\n");
+    }
+    let (ahead, all) = outcome.score();
+    if all > 0 {
+        *out += &format!("fulmar is ahead in {ahead} of {all} rows\n");
+    }
+    out.push('\n');
+}
+
+fn put_table(table: &Table, out: &mut String) {
+    let unit = if table.unit.is_empty() { String::new() } else { format!(", {}", table.unit) };
+    *out += &format!("{}{unit}\n", table.title);
+    if !table.note.is_empty() {
+        *out += &format!("  {}\n", table.note);
+    }
+    let mut lines = vec![head(table)];
+    lines.extend(table.rows.iter().map(|row| line(table, row)));
+    let widths: Vec<usize> = (0..lines[0].len())
+        .map(|at| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0))
+        .collect();
+    let last = widths.len() - 1;
+    for line in lines {
+        let mut shown = String::from("  ");
+        for (at, (word, width)) in line.iter().zip(&widths).enumerate() {
+            match at {
+                0 => shown += &format!("{word:<width$}"),
+                _ if at == last => shown += &format!("   {word}"),
+                _ => shown += &format!("   {word:>width$}"),
+            }
+        }
+        *out += shown.trim_end();
+        out.push('\n');
+    }
+    out.push('\n');
+}
+
+fn head(table: &Table) -> Vec<String> {
+    let mut words = vec![table.row_name.clone()];
+    words.extend(table.columns.iter().map(|column| match column.whose {
+        Whose::Document => format!("({})", column.name),
+        _ => column.name.clone(),
+    }));
+    words.push(String::new());
+    words
+}
+
+fn line(table: &Table, row: &Row) -> Vec<String> {
+    let mut words = vec![row.name.clone()];
+    words.extend(row.cells.iter().map(cell));
+    words.push(table.verdict(row).text());
+    words
+}
+
+fn cell(cell: &Cell) -> String {
+    match cell {
+        Cell::Value { value, low, high } if low == high => count(*value),
+        Cell::Value { value, .. } => figure(*value),
+        Cell::Absent { absent } if absent.is_empty() => "-".to_owned(),
+        Cell::Absent { absent } => absent.clone(),
+    }
+}
+
+impl Outcome {
+    /// Rows in which fulmar is ahead, of all that compare.
+    pub fn score(&self) -> (usize, usize) {
+        let tables = self.tables.iter().filter(|table| table.better != Better::Neither);
+        let verdicts = tables.flat_map(|table| table.rows.iter().map(|row| table.verdict(row)));
+        verdicts.fold((0, 0), |(ahead, all), verdict| match verdict {
+            super::Verdict::Open => (ahead, all),
+            super::Verdict::Ahead(_) => (ahead + 1, all + 1),
+            _ => (ahead, all + 1),
+        })
+    }
+}

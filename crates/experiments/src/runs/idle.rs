@@ -1,0 +1,334 @@
+//! One active transfer among thousands that wait (project Hiper, 2005).
+//!
+//! The document opened 1,001 to 9,001 connections, one of which delivered a byte at a time, and
+//! timed select() and curl_multi_perform(). The work is the same here, of three sides: libcurl as it
+//! was used then, libcurl as the project made it, and fulmar's client.
+
+mod instructions;
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::sides::interleave;
+use crate::Error;
+use crate::lab::{Lab, Peer};
+use crate::report::{Better, Cell, Column, Outcome, Plot, Row, Table, Whose};
+
+pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
+    outcome.about = ABOUT.iter().map(|&text| text.to_owned()).collect();
+    let sides = sides(lab, outcome)?;
+    let sizes = match lab.options.connections.is_empty() {
+        true => SIZES.to_vec(),
+        false => lab.options.connections.clone(),
+    };
+    let mut found = Found::new(sides.len(), &sizes);
+    interleave(lab, sides.len(), |side| {
+        for (at, size) in sizes.iter().enumerate() {
+            lab.say(&format!("idle: {size} connections, {}", sides[side].name));
+            let seconds = lab.options.interval.as_secs_f64().to_string();
+            let (run, line) = one(lab, &sides[side], *size, &["--seconds", &seconds])?;
+            if !outcome.commands.contains(&line) {
+                outcome.commands.push(line);
+            }
+            found.runs[side][at].push(run);
+        }
+        Ok(())
+    })?;
+    outcome.tables.push(found.events(&sides, 0));
+    outcome.tables.push(found.split(&sides));
+    outcome.tables.push(found.events(&sides, 1));
+    outcome.tables.push(found.calls(&sides));
+    instructions::measure(lab, &sides, &sizes, outcome)?;
+    outcome.tables.push(found.opening(&sides));
+    Ok(())
+}
+
+/// Who takes part.
+#[derive(Debug)]
+struct Side {
+    name: &'static str,
+    whose: Whose,
+    /// Without what each run adds; `None`: not here, and why.
+    command: Result<Start, String>,
+}
+
+/// How a side is started.
+#[derive(Debug)]
+enum Start {
+    Fulmar,
+    Libcurl { program: std::path::PathBuf, how: &'static str },
+}
+
+impl Side {
+    fn command(&self, lab: &Lab) -> Option<Command> {
+        Some(match self.command.as_ref().ok()? {
+            Start::Fulmar => lab.worker("among"),
+            Start::Libcurl { program, how } => {
+                let mut command = Command::new(program);
+                command.args(["--use", how]);
+                command
+            }
+        })
+    }
+
+    fn absent(&self) -> &str {
+        self.command.as_ref().err().map_or("", |_| "not installed")
+    }
+
+    fn column(&self) -> Column {
+        Column { name: self.name.to_owned(), whose: self.whose }
+    }
+}
+
+fn sides(lab: &Lab, outcome: &mut Outcome) -> Result<Vec<Side>, Error> {
+    let program = Peer::HIPER.program(lab)?;
+    if let Err(why) = &program {
+        outcome.missing.push(format!("libcurl: {why}"));
+    }
+    let libcurl = |name, how| Side {
+        name,
+        whose: Whose::Peer,
+        command: program.clone().map(|program| Start::Libcurl { program, how }),
+    };
+    Ok(vec![
+        libcurl("libcurl multi_perform", "perform"),
+        libcurl("libcurl multi_socket", "socket"),
+        Side { name: "fulmar", whose: Whose::Fulmar, command: Ok(Start::Fulmar) },
+    ])
+}
+
+/// What one process told.
+#[derive(Debug, Deserialize)]
+struct Run {
+    idle: f64,
+    open_cpu_us: f64,
+    phases: Vec<Phase>,
+}
+
+/// Events of one size.
+#[derive(Debug, Deserialize)]
+struct Phase {
+    events: f64,
+    wait_us: f64,
+    handle_us: f64,
+    calls: std::collections::BTreeMap<String, f64>,
+}
+
+/// Of `connections`, one is active. The server of the others is new each time: a connection that waits
+/// for an answer stays with it when its client is gone.
+fn one(
+    lab: &Lab,
+    side: &Side,
+    connections: u32,
+    more: &[&str],
+) -> Result<(Option<Run>, String), Error> {
+    let Some(mut command) = side.command(lab) else { return Ok((None, String::new())) };
+    let server = Silent::start(lab)?;
+    let line = prepare(&mut command, &server, connections, more, lab);
+    let text = lab.client(command)?.output(RUN_TIMEOUT + lab.options.interval * 2)?;
+    server.child.stop()?;
+    let run = serde_json::from_str(&text);
+    let run = run.map_err(|error| Error::Process { command: line.clone(), why: error.to_string() });
+    Ok((Some(run?), line))
+}
+
+/// Adds what a run asks for; the line as it would be typed.
+fn prepare(
+    command: &mut Command,
+    server: &Silent,
+    connections: u32,
+    more: &[&str],
+    lab: &Lab,
+) -> String {
+    let idle = connections.saturating_sub(1);
+    let peers = usize::try_from(idle.div_ceil(PER_ADDRESS)).unwrap_or(1).clamp(1, ADDRESSES.len());
+    let peers = server.addresses[..peers].join(",");
+    command.args(["--idle", &idle.to_string(), "--idle-peers", &peers, "--sizes", READS]);
+    command.args(more);
+    lab.line(command)
+}
+
+/// A server that never answers.
+struct Silent {
+    child: crate::lab::Child,
+    addresses: Vec<String>,
+}
+
+impl Silent {
+    fn start(lab: &Lab) -> Result<Self, Error> {
+        let mut command = Command::new(&lab.options.program);
+        command.args(["serve", "--test-endpoints", "--drain-timeout", "1s"]);
+        for address in ADDRESSES {
+            command.args(["--listen", &format!("{address}:0")]);
+        }
+        command.arg(lab.path());
+        let mut child = lab.server(command)?;
+        let addresses = child.listening(ADDRESSES.len())?;
+        Ok(Self { child, addresses })
+    }
+}
+
+/// What all runs brought: by side, size and round.
+struct Found {
+    sizes: Vec<u32>,
+    runs: Vec<Vec<Vec<Option<Run>>>>,
+}
+
+impl Found {
+    fn new(sides: usize, sizes: &[u32]) -> Self {
+        let empty = || sizes.iter().map(|_| Vec::new()).collect();
+        Self { sizes: sizes.to_vec(), runs: (0..sides).map(|_| empty()).collect() }
+    }
+
+    fn cell(&self, side: usize, size: usize, absent: &str, of: impl Fn(&Run) -> f64) -> Cell {
+        let runs = self.runs[side][size].iter().flatten().map(of);
+        Cell::of(&runs.collect::<Vec<_>>(), absent)
+    }
+
+    /// A row for each number of connections.
+    fn rows(&self, cells: impl Fn(usize, u32) -> Vec<Cell>) -> Vec<Row> {
+        let rows = self.sizes.iter().enumerate();
+        rows.map(|(at, size)| Row {
+            name: crate::report::grouped(*size),
+            at: Some(f64::from(*size)),
+            cells: cells(at, *size),
+        })
+        .collect()
+    }
+
+    fn table(&self, sides: &[Side], of: impl Fn(&Run) -> f64) -> Table {
+        let cells = |at, _| {
+            let each = sides.iter().enumerate();
+            each.map(|(side, it)| self.cell(side, at, it.absent(), &of)).collect()
+        };
+        Table {
+            title: String::new(),
+            note: String::new(),
+            unit: "us per event".to_owned(),
+            row_name: "connections".to_owned(),
+            better: Better::Lower,
+            columns: sides.iter().map(Side::column).collect(),
+            rows: self.rows(cells),
+            plot: Some(Plot::Lines { axis: "connections".to_owned() }),
+        }
+    }
+
+    /// A wait and the work after it; the document's figures beside those of one byte.
+    fn events(&self, sides: &[Side], phase: usize) -> Table {
+        let each = |run: &Run| {
+            let phase = &run.phases[phase];
+            (phase.wait_us + phase.handle_us) / phase.events
+        };
+        let mut table = self.table(sides, each);
+        table.title =
+            format!("An event of {}: the wait and the work after it", ["1 byte", "16 KB"][phase]);
+        if phase == 0 {
+            table.columns.insert(0, Column::document("2005: select + multi_perform"));
+            table.note = "2005 was another machine (Athlon XP, 2,083 MHz): its curve is what \
+                          matters, not its height."
+                .to_owned();
+            for (row, size) in table.rows.iter_mut().zip(&self.sizes) {
+                let known = DOCUMENT.iter().find(|(connections, ..)| connections == size);
+                let sum = known.map(|(_, perform, select)| Cell::exactly(perform + select));
+                row.cells.insert(0, sum.unwrap_or_else(Cell::none));
+            }
+        }
+        table
+    }
+
+    /// As the document splits it: the wait apart from the work.
+    fn split(&self, sides: &[Side]) -> Table {
+        let mut table = self.table(sides, |run| run.phases[0].wait_us / run.phases[0].events);
+        table.title = "As the document splits it: an event of 1 byte".to_owned();
+        table.note = "fulmar's turn is one call, which waits and works.".to_owned();
+        (table.better, table.plot) = (Better::Neither, None);
+        let then = |name| Column::document(name);
+        let now = |name: &str| Column { name: name.to_owned(), whose: Whose::Beside };
+        table.columns = vec![
+            then("2005: multi_perform"),
+            then("2005: select"),
+            now("curl_multi_perform"),
+            now("curl_multi_poll"),
+            now("curl_multi_socket_action"),
+            now("epoll_wait"),
+        ];
+        table.rows = self.rows(|at, size| {
+            let known = DOCUMENT.iter().find(|(connections, ..)| *connections == size);
+            let document = |of: fn(&(u32, f64, f64)) -> f64| {
+                known.map_or_else(Cell::none, |it| Cell::exactly(of(it)))
+            };
+            let wait = |run: &Run| run.phases[0].wait_us / run.phases[0].events;
+            let handle = |run: &Run| run.phases[0].handle_us / run.phases[0].events;
+            vec![
+                document(|it| it.1),
+                document(|it| it.2),
+                self.cell(0, at, sides[0].absent(), handle),
+                self.cell(0, at, sides[0].absent(), wait),
+                self.cell(1, at, sides[1].absent(), handle),
+                self.cell(1, at, sides[1].absent(), wait),
+            ]
+        });
+        table
+    }
+
+    fn calls(&self, sides: &[Side]) -> Table {
+        let all = |run: &Run| run.phases[0].calls.values().sum::<f64>() / run.phases[0].events;
+        let mut table = self.table(sides, all);
+        table.title = "System calls of an event of 1 byte".to_owned();
+        let reads = |side: usize| {
+            let runs = self.runs[side].iter().flatten().flatten();
+            let (mut reads, mut events) = (0.0, 0.0);
+            for phase in runs.flat_map(|run| &run.phases) {
+                reads += phase.calls.get("recv").copied().unwrap_or(0.0);
+                events += phase.events;
+            }
+            reads / f64::max(events, 1.0)
+        };
+        let each = sides.iter().enumerate().filter(|(_, side)| side.command.is_ok());
+        let each = each.map(|(at, side)| format!("{} {:.2}", side.name, reads(at)));
+        table.note = format!("Reads for each event: {}.", each.collect::<Vec<_>>().join(", "));
+        table.unit = "calls per event".to_owned();
+        table.plot = None;
+        table
+    }
+
+    fn opening(&self, sides: &[Side]) -> Table {
+        let mut table = self.table(sides, |run| run.open_cpu_us / f64::max(run.idle, 1.0));
+        table.title = "Opening the connections that wait: processor time of the client".to_owned();
+        table.note = "More than 9,000 go to two addresses: the kernel's search for a free port \
+                      grows steeply beyond."
+            .to_owned();
+        table.unit = "us per connection".to_owned();
+        table
+    }
+}
+
+const ABOUT: &[&str] = &[
+    "A client holds N connections. All but one have asked a server that never answers; the one that \
+     is left delivers its body a piece at a time. Measured is what an event costs: a wait, and \
+     everything until the bytes of the piece are delivered.",
+    "In 2005 libcurl was patched to read a single byte, so that a stream without end was always \
+     ready. Here the client itself holds the other end of the active connection and sends exactly \
+     one piece before each event, outside the time that is measured. So every side has the same \
+     work, and nobody's library is changed.",
+];
+
+/// Connections as in the document, and as many as 20,000 descriptors allow.
+const SIZES: &[u32] = &[1_001, 2_001, 3_001, 5_001, 9_001, 18_000];
+/// Bytes of an event.
+const READS: &str = "1,16384";
+/// Connections; microseconds of curl_multi_perform(), and of select().
+const DOCUMENT: &[(u32, f64, f64)] = &[
+    (1_001, 3_504.0, 951.0),
+    (2_001, 7_606.0, 1_988.0),
+    (3_001, 11_045.0, 2_715.0),
+    (5_001, 16_406.0, 4_024.0),
+    (9_001, 32_147.0, 8_030.0),
+];
+/// Beyond it the kernel's search for a port grows steeply.
+const PER_ADDRESS: u32 = 9_000;
+const ADDRESSES: [&str; 2] = ["127.0.0.1", "127.0.0.2"];
+/// Opening 18,000 transfers takes libcurl half a minute on a slow core.
+const RUN_TIMEOUT: Duration = Duration::from_secs(180);

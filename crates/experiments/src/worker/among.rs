@@ -1,0 +1,276 @@
+//! fulmar's client among many transfers: the counterpart of `hiper.c`, with the same options.
+//!
+//! With `--idle`, one active transfer among N whose server never answers; with `--alive`, a byte to
+//! each of N transfers that are all alive.
+
+use std::error::Error;
+use std::hint::black_box;
+use std::time::Duration;
+
+use fulmar_client::{Application, Client, Config, Context, Event, Request, TransferId};
+use fulmar_drive::{Epoll, Reactor};
+use fulmar_sys::{self as sys, Ledger};
+use serde_json::{Map, Value, json};
+
+use super::near::NearEnds;
+
+type Driver = Reactor<Client<Bodies>, Epoll>;
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Options {
+    idle: usize,
+    peers: Vec<String>,
+    sizes: Vec<usize>,
+    interval: Duration,
+    events: Option<u64>,
+    alive: Vec<usize>,
+    laps: u32,
+}
+
+impl Options {
+    pub(crate) fn parse(words: &[String]) -> Result<Self, Box<dyn Error>> {
+        let mut options = Self {
+            idle: 0,
+            peers: Vec::new(),
+            sizes: Vec::new(),
+            interval: Duration::from_secs(1),
+            events: None,
+            alive: Vec::new(),
+            laps: 50,
+        };
+        for pair in words.chunks(2) {
+            let [flag, value] = pair else {
+                return Err(format!("{} needs a value", pair[0]).into());
+            };
+            match flag.as_str() {
+                "--idle" => options.idle = value.parse()?,
+                "--idle-peers" => options.peers = value.split(',').map(str::to_owned).collect(),
+                "--sizes" => options.sizes = numbers(value)?,
+                "--seconds" => options.interval = Duration::try_from_secs_f64(value.parse()?)?,
+                "--events" => options.events = Some(value.parse()?),
+                "--alive" => options.alive = numbers(value)?,
+                "--laps" => options.laps = value.parse()?,
+                _ => return Err(format!("unknown option {flag}").into()),
+            }
+        }
+        if options.alive.is_empty() && options.idle > 0 && options.peers.is_empty() {
+            return Err("--idle-peers is missing".into());
+        }
+        Ok(options)
+    }
+}
+
+fn numbers(text: &str) -> Result<Vec<usize>, std::num::ParseIntError> {
+    text.split(',').map(str::parse).collect()
+}
+
+/// Counts the bytes of bodies.
+#[derive(Debug, Default)]
+struct Bodies {
+    bytes: usize,
+    complaint: Option<String>,
+}
+
+impl Application for Bodies {
+    fn handle(&mut self, _: &mut Context<'_>, _: TransferId, event: Event<'_>) {
+        match event {
+            Event::Data(bytes) => self.bytes += bytes.len(),
+            Event::Done(done) => {
+                if let Err(error) = done.result {
+                    self.complaint.get_or_insert_with(|| error.to_string());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<Value, Box<dyn Error>> {
+    sys::raise_descriptors()?;
+    let config = Config { connections_max: usize::MAX, ..Config::default() };
+    let client = Client::new(sys::now(), sys::wall_clock(), Bodies::default(), config);
+    let mut reactor = Reactor::new(client, Epoll::new()?);
+    let mut ends = NearEnds::listen()?;
+    match options.alive.is_empty() {
+        true => among_idle(options, &mut reactor, &mut ends),
+        false => by_alive(options, &mut reactor, &mut ends),
+    }
+}
+
+/// One active transfer among those that are never answered.
+fn among_idle(
+    options: &Options,
+    reactor: &mut Driver,
+    ends: &mut NearEnds,
+) -> Result<Value, Box<dyn Error>> {
+    let before = sys::process_cpu()?;
+    open_idle(options, reactor)?;
+    let open = sys::process_cpu()?.total().saturating_sub(before.total());
+    open_near(reactor, ends, 1)?;
+    for _ in 0..WARM_UP {
+        deliver(reactor, ends, b"x")?;
+    }
+    let mut phases = Vec::new();
+    for size in &options.sizes {
+        phases.push(steady(black_box(reactor), ends, *size, options)?);
+    }
+    Ok(json!({
+        "idle": options.idle,
+        "open_cpu_us": micros(open),
+        "phases": phases,
+    }))
+}
+
+/// All transfers alive, fewer from level to level.
+fn by_alive(
+    options: &Options,
+    reactor: &mut Driver,
+    ends: &mut NearEnds,
+) -> Result<Value, Box<dyn Error>> {
+    open_near(reactor, ends, options.alive[0])?;
+    let mut levels = Vec::new();
+    for alive in &options.alive {
+        ends.shrink(*alive)?;
+        while reactor.engine.running() > *alive {
+            turn_within(reactor, STEP)?;
+        }
+        deliver(reactor, ends, b"x")?;
+        let (mut sum, mut max, turns) = (Duration::ZERO, Duration::ZERO, reactor.stats().turns);
+        for _ in 0..options.laps {
+            let lap = deliver(reactor, ends, b"x")?;
+            sum += lap;
+            max = max.max(lap);
+        }
+        levels.push(json!({
+            "alive": alive,
+            "laps": options.laps,
+            "turns": reactor.stats().turns - turns,
+            "us": micros(sum),
+            "max_us": micros(max),
+        }));
+    }
+    Ok(json!({ "levels": levels }))
+}
+
+fn open_idle(options: &Options, reactor: &mut Driver) -> Result<(), Box<dyn Error>> {
+    let request = |peer: &String| Request::get(&format!("http://{peer}/idle")).build();
+    let requests = options.peers.iter().map(request).collect::<Result<Vec<_>, _>>()?;
+    let mut started = 0;
+    while started < options.idle || reactor.engine.connecting() > 0 {
+        reactor.with(|client, now| {
+            let room = OPENING_MAX.saturating_sub(client.connecting());
+            for _ in 0..room.min(options.idle - started) {
+                client.start(now, &requests[started * requests.len() / options.idle]);
+                started += 1;
+            }
+        });
+        turn_within(reactor, STEP)?;
+    }
+    while reactor.engine.unanswered() < options.idle {
+        turn_within(reactor, STEP)?;
+    }
+    Ok(())
+}
+
+/// Transfers whose other ends are ours, until each has had a byte.
+fn open_near(
+    reactor: &mut Driver,
+    ends: &mut NearEnds,
+    count: usize,
+) -> Result<(), Box<dyn Error>> {
+    let request = Request::get(&format!("http://{}/", ends.address()?)).build()?;
+    let mut started = 0;
+    while ends.len() < count {
+        reactor.with(|client, now| {
+            while started < count && started - ends.len() < OPENING_MAX {
+                client.start(now, &request);
+                started += 1;
+            }
+        });
+        turn_within(reactor, Duration::from_millis(1))?;
+        ends.accept_all()?;
+    }
+    ends.send(b"x")?;
+    while reactor.engine.application().bytes < count {
+        turn_within(reactor, STEP)?;
+    }
+    Ok(())
+}
+
+/// As many bytes to each, and how long it takes until all have arrived.
+fn deliver(
+    reactor: &mut Driver,
+    ends: &mut NearEnds,
+    bytes: &[u8],
+) -> Result<Duration, Box<dyn Error>> {
+    let until = reactor.engine.application().bytes + bytes.len() * ends.len();
+    ends.send(bytes)?;
+    let begin = sys::now();
+    while reactor.engine.application().bytes < until {
+        reactor.turn()?;
+        complain(reactor)?;
+    }
+    Ok(sys::now() - begin)
+}
+
+/// One transfer, events of this size; instructions are counted in here (`callgrind(1)`).
+#[inline(never)]
+fn steady(
+    reactor: &mut Driver,
+    ends: &mut NearEnds,
+    size: usize,
+    options: &Options,
+) -> Result<Value, Box<dyn Error>> {
+    let block = vec![b'x'; size];
+    let (before, turns) = (Ledger::here(), reactor.stats().turns);
+    let (end, mut events, mut spent) = (sys::now() + options.interval, 0, Duration::ZERO);
+    while options.events.map_or_else(|| sys::now() < end, |most| events < most) {
+        spent += deliver(reactor, ends, &block)?;
+        events += 1;
+    }
+    let after = Ledger::here();
+    let (mut calls, mut eagain) = (Map::new(), 0);
+    for (call, count) in after.iter() {
+        let earlier = before.count(call);
+        eagain += count.eagain - earlier.eagain;
+        if count.calls > earlier.calls {
+            calls.insert(call.name().to_owned(), (count.calls - earlier.calls).into());
+        }
+    }
+    // Three reads of each event are the measurement's, or two where events are counted.
+    let ours = events * if options.events.is_some() { 2 } else { 3 };
+    Ok(json!({
+        "size": size,
+        "events": events,
+        "turns": reactor.stats().turns - turns,
+        "wait_us": 0.0,
+        "handle_us": micros(spent),
+        "eagain": eagain,
+        "clock_reads": (after.clock_reads() - before.clock_reads()).saturating_sub(ours),
+        "calls": calls,
+    }))
+}
+
+fn turn_within(reactor: &mut Driver, most: Duration) -> Result<(), Box<dyn Error>> {
+    reactor.turn_within(most)?;
+    complain(reactor)
+}
+
+fn complain(reactor: &Driver) -> Result<(), Box<dyn Error>> {
+    match &reactor.engine.application().complaint {
+        Some(complaint) => Err(complaint.clone().into()),
+        None => Ok(()),
+    }
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// On their way to a connection: less than any listen queue.
+const OPENING_MAX: usize = 256;
+/// Events after which tables and buffers have their size.
+const WARM_UP: u32 = 64;
+/// While connections are opened.
+const STEP: Duration = Duration::from_millis(100);

@@ -1,0 +1,77 @@
+//! Where the states of servers are read from at the start: `server-state-file` and its relatives.
+
+use std::path::{Path, PathBuf};
+
+use fulmar_rules::Fault;
+
+use crate::draft::{Draft, Globals, StatesDraft};
+use crate::line::Line;
+use crate::model::StateSource;
+use crate::table::{BACK, BACKEND, Keyword, row};
+use crate::values::one_of;
+
+pub(super) const GLOBAL: &[Keyword<Globals>] = &[
+    row("server-state-base", 0, "<directory>", "what paths of such files are relative to", base),
+    row("server-state-file", 0, "<file>", "what 'show servers state' printed before", file),
+];
+
+pub(super) const ROWS: &[Keyword<Draft>] = &[
+    row(
+        "load-server-state-from-file",
+        BACK,
+        "global | local | none",
+        "servers begin as they were",
+        load,
+    ),
+    row(
+        "server-state-file-name",
+        BACKEND,
+        "[<file> | use-backend-name]",
+        "which file that is, with 'local'; one of the backend's name",
+        name,
+    ),
+];
+
+fn base(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    globals.state_base = Some(line.word("a directory")?.text.into());
+    Ok(())
+}
+
+fn file(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+    globals.model.state_file = Some(line.word("a file")?.text.into());
+    Ok(())
+}
+
+fn load(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.word("global, local or none")?;
+    let known = [
+        ("global", StatesDraft::Global),
+        ("local", StatesDraft::Local),
+        ("none", StatesDraft::Unread),
+    ];
+    draft.states = one_of(&word, "place of a state file", &known)?;
+    Ok(())
+}
+
+fn name(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let word = line.words.next().map(|word| word.text.clone());
+    draft.state_file = word.filter(|word| word != "use-backend-name");
+    Ok(())
+}
+
+/// Where states of a backend are, by what was said there and for all.
+pub(crate) fn source(globals: &Globals, draft: &Draft) -> Option<StateSource> {
+    match draft.states {
+        StatesDraft::Unread => None,
+        StatesDraft::Global => Some(StateSource::Global),
+        StatesDraft::Local => {
+            let file = draft.state_file.as_ref().unwrap_or(&draft.name);
+            Some(StateSource::Local(within(globals.state_base.as_deref(), file.as_ref())))
+        }
+    }
+}
+
+/// A path, relative to the base if there is one.
+pub(crate) fn within(base: Option<&Path>, file: &Path) -> PathBuf {
+    base.map_or_else(|| file.to_owned(), |base| base.join(file))
+}

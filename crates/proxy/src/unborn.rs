@@ -1,0 +1,121 @@
+//! Clients that are gone before what lies below their connection stood: a PROXY header or TLS.
+
+use fulmar_engine::End;
+use fulmar_haproxy::Frontend;
+use fulmar_rules::format::Standard;
+use fulmar_rules::{Format, Subject};
+use fulmar_semantics::proxy_protocol::HeaderError;
+use fulmar_tls::TlsError;
+
+use crate::counters::Counter;
+use crate::journal::Severity;
+use crate::secured::Tls;
+use crate::shared::{BindId, Shared};
+
+/// What has to come before a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// A PROXY header.
+    Header,
+    /// TLS, if there is any.
+    Handshake,
+}
+
+/// Counts for the frontend and for the listener.
+pub(crate) fn count(shared: &Shared, bind: BindId, counter: Counter) {
+    let frontend = &shared.live.frontends[bind.frontend];
+    frontend.counters[shared.thread].add(counter, 1);
+    frontend.listeners[bind.bind][shared.thread].add(counter, 1);
+}
+
+/// A client's TLS stands.
+pub(crate) fn count_handshake(shared: &Shared, bind: BindId, tls: &Tls) {
+    count(shared, bind, Counter::TlsHandshakes);
+    if tls.resumed {
+        count(shared, bind, Counter::TlsResumed);
+    }
+}
+
+/// A client is gone while `awaited` had to come. What the log is to say of it, if anything.
+pub(crate) fn tell(
+    shared: &Shared,
+    bind: BindId,
+    awaited: Awaited,
+    end: &End,
+    client: &dyn Subject,
+) -> Option<(Severity, Vec<u8>)> {
+    if matches!(end, End::Layer(error) if error.is::<TlsError>()) {
+        count(shared, bind, Counter::TlsFailures);
+    }
+    let config = &shared.live.frontends[bind.frontend].config;
+    let Reason { text, said_nothing } = reason(awaited, end)?;
+    if config.logs.is_empty() || (config.log_options.dont_log_null && said_nothing) {
+        return None;
+    }
+    let severity = match config.log_options.separate_errors {
+        true => Severity::Error,
+        false => Severity::Info,
+    };
+    let mut line = Vec::new();
+    match &config.error_log_format {
+        Some(format) => format.render(client, &mut line),
+        None => {
+            Format::from(Standard::Error).render(client, &mut line);
+            line.extend_from_slice(listener(config, bind).as_bytes());
+            line.extend_from_slice(b": ");
+            line.extend_from_slice(text.as_bytes());
+        }
+    }
+    Some((severity, line))
+}
+
+/// The listener's own name, or its number.
+fn listener(frontend: &Frontend, bind: BindId) -> String {
+    let Some(it) = frontend.binds.get(bind.bind) else { return String::new() };
+    let is_unnamed = it.name == format!("sock-{}", bind.bind + 1);
+    if is_unnamed { it.id.to_string() } else { it.name.clone() }
+}
+
+/// Why, in HAProxy's words.
+struct Reason {
+    text: &'static str,
+    /// It is what `option dontlognull` leaves out.
+    said_nothing: bool,
+}
+
+/// Nothing is told of those whom we have sent away.
+fn reason(awaited: Awaited, end: &End) -> Option<Reason> {
+    let header = awaited == Awaited::Header;
+    let (text, said_nothing) = match end {
+        End::TimedOut(_) if header => ("Timeout while waiting for PROXY protocol header", false),
+        End::TimedOut(_) => ("Timeout during SSL handshake", false),
+        End::Failed(_) if header => {
+            ("Connection error while waiting for PROXY protocol header", true)
+        }
+        End::Failed(_) => ("Connection error during SSL handshake", true),
+        End::Layer(error) => match (error.downcast_ref(), error.downcast_ref()) {
+            (Some(header), _) => of_header(*header),
+            (None, Some(TlsError::HandshakeEof)) => {
+                ("Connection closed during SSL handshake", true)
+            }
+            (None, Some(TlsError::UnknownIssuer)) => {
+                ("SSL client CA chain cannot be verified", false)
+            }
+            (None, Some(_)) => ("SSL handshake failure", false),
+            (None, None) => return None,
+        },
+        _ => return None,
+    };
+    Some(Reason { text, said_nothing })
+}
+
+fn of_header(error: HeaderError) -> (&'static str, bool) {
+    match error {
+        HeaderError::Absent => {
+            ("Received something which does not look like a PROXY protocol header", false)
+        }
+        HeaderError::Nothing => ("Connection closed while waiting for PROXY protocol header", true),
+        HeaderError::UnexpectedEof => ("Truncated PROXY protocol header received", false),
+        _ => ("Received an invalid PROXY protocol header", false),
+    }
+}

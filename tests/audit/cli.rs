@@ -1,0 +1,197 @@
+//! `fulmar audit` as people and builds meet it: tables, records, budgets, messages, exit statuses.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use fulmar_tests::load::{Nginx, scripted};
+use fulmar_tests::process::{Ended, Process, fulmar};
+use fulmar_tests::tree::Tree;
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// `fulmar audit` with these arguments, run to its end.
+fn audit(arguments: &[&str]) -> Ended {
+    Process::start(Command::new(fulmar()).arg("audit").args(arguments)).wait()
+}
+
+/// What it says of `fulmar serve`, which listens on a socket of its own, under 200 requests on one
+/// connection.
+fn of_serve(tree: &Tree, arguments: &[&str]) -> Ended {
+    let (root, socket) = (tree.root(), tree.root().join(".socket"));
+    let (root, socket) = (root.display().to_string(), socket.display().to_string());
+    let _ = fs::remove_file(&socket); // of the run before
+    let listen = format!("unix:{socket}");
+    let load = ["--load", "http://localhost/a.txt", "--unix-socket", &socket, "-c", "1"];
+    let program = ["--", fulmar().to_str().expect("UTF-8"), "serve", &root, "--driver", "epoll"];
+    let (size, listen) = (["-n", "200", "--warm-up", "20"], ["--listen", &listen]);
+    audit(&[&load[..], &size, arguments, &program, &listen].concat())
+}
+
+fn tree() -> Tree {
+    let tree = Tree::new();
+    tree.file("a.txt", "a file\n");
+    tree
+}
+
+fn status(ended: &Ended) -> Option<i32> {
+    ended.status.code()
+}
+
+fn file(tree: &Tree, name: &str, text: &str) -> String {
+    let path = tree.root().join(name);
+    fs::write(&path, text).expect("a file");
+    path.display().to_string()
+}
+
+#[test]
+fn a_server_is_counted_request_by_request() {
+    let ended = of_serve(&tree(), &["--json"]);
+    assert_eq!(status(&ended), Some(0), "{ended:?}");
+    let json: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let calls = |name: &str| json["calls"][name]["calls"].as_u64().unwrap_or(0);
+    assert_eq!((&json["unit"]["noun"], &json["unit"]["count"]), (&"request".into(), &200.into()));
+    assert_eq!((calls("sendto"), calls("accept4"), calls("close")), (200, 1, 1), "{json}");
+    let received = calls("recvfrom");
+    assert!((200..=202).contains(&received), "with the connection's end: {received}");
+    assert_eq!(json["calls"]["sendto"]["per_unit"], 1.0);
+    assert_eq!(calls("openat2") + calls("execve"), 0, "the file is known, the program has begun");
+    assert_eq!((&json["lost"], &json["load"]["warm_up"]), (&0.into(), &20.into()));
+    assert_eq!(json["processes"], 1);
+}
+
+#[test]
+fn a_table_is_for_people_and_a_record_is_kept() {
+    let tree = tree();
+    let record = file(&tree, "kept.txt", "");
+    let ended = of_serve(&tree, &["--record", &record]);
+    assert_eq!(status(&ended), Some(0), "{ended:?}");
+    for part in ["200 requests answered over 1 connection, 20 before", "per request", "by group"] {
+        assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
+    }
+    let text = fs::read_to_string(&record).expect("it was written");
+    assert!(text.starts_with("fulmar audit record 1\ncommand "), "{text}");
+    assert!(text.contains("\nunit request 200\n") && text.contains("\ncall sendto 200 "), "{text}");
+    let ended = of_serve(&tree, &["--compare", &record]);
+    assert_eq!(status(&ended), Some(0), "{ended:?}");
+    let row = ended.stdout.lines().find(|line| line.contains("sendto"));
+    let cells: Vec<_> = row.expect("a row").split_whitespace().collect();
+    assert_eq!(cells, ["sendto", "1.0000", "1.0000", "same"]);
+}
+
+#[test]
+fn a_budget_fails_a_build() {
+    let tree = tree();
+    let holds = file(&tree, "holds.toml", "all = 4\nsend = 1\neagain = 0.1\n");
+    let ended = of_serve(&tree, &["--budget", &holds]);
+    assert_eq!(status(&ended), Some(0), "{ended:?}");
+    let tight = file(&tree, "tight.toml", "send = 0.75\nall = 4");
+    let ended = of_serve(&tree, &["--budget", &tight]);
+    assert_eq!(status(&ended), Some(1), "{ended:?}");
+    let complaint = "send: 1.0000, and 0.75 is allowed: 0.2500 too many";
+    assert!(ended.stderr.contains(complaint) && !ended.stderr.contains("all:"), "{ended:?}");
+}
+
+#[test]
+fn two_programs_stand_side_by_side() {
+    let tree = tree();
+    let root = tree.root().display().to_string();
+    let serve =
+        [fulmar().to_str().expect("UTF-8"), "serve", &root, "--driver", "epoll", "--listen"];
+    let socket = tree.root().join("two.sock").display().to_string();
+    let listen = format!("unix:{socket}");
+    let load = ["--load", "http://h/a.txt", "--unix-socket", &socket, "-c", "1", "-n", "100"];
+    let first = [&["--"], &serve[..], &[&listen]].concat();
+    let second = [&["--"], &serve[..], &[&listen, "--list"]].concat();
+    let ended = audit(&[&load[..], &["--warm-up", "5", "--compare"], &first, &second].concat());
+    assert_eq!(status(&ended), Some(0), "{ended:?}");
+    assert!(ended.stdout.contains("first    second  difference"), "{}", ended.stdout);
+}
+
+#[test]
+fn without_a_load_all_is_counted_until_the_end() {
+    let ended = audit(&["--json", "--per", "3", "--", "sh", "-c", "echo said; exec true"]);
+    assert_eq!(status(&ended), Some(0), "{ended:?}");
+    let json: Value = serde_json::from_str(&ended.stdout).expect("nothing but the object");
+    assert!(ended.stderr.contains("said"), "{ended:?}");
+    assert_eq!(json["command"], "sh -c 'echo said; exec true'");
+    assert_eq!(json["unit"]["noun"], "item");
+    assert!(json["calls"]["execve"]["calls"].as_u64() >= Some(2), "{json}");
+}
+
+#[test]
+fn a_running_program_is_joined_and_left_alone() {
+    let nginx = Nginx::start();
+    let pid = nginx.process.id().to_string();
+    let url = nginx.url();
+    let load = ["--load", &url, "-c", "2", "-n", "300", "--warm-up", "10", "--json"];
+    let ended = audit(&[&["--pid", &pid], &load[..]].concat());
+    assert_eq!(status(&ended), Some(0), "{ended:?}");
+    let json: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert_eq!(json["calls"]["accept4"]["calls"], 2, "{json}");
+    assert_eq!(json["groups"]["send"], 300, "{json}");
+    assert_eq!(fulmar_tests::http::Client::connect(nginx.address).get("/").status, 200);
+}
+
+#[test]
+fn what_cannot_be_counted_is_said() {
+    let taken = scripted(|_| Ok(()));
+    let socket = tree().root().join("nobody").display().to_string();
+    let nobody = ["--load", "http://h/", "--unix-socket", &socket, "--start-timeout", "200ms"];
+    let cases: &[(&[&str], &[&str], i32, &str)] = &[
+        (&[], &["/nonexistent"], 3, "/nonexistent: No such file"),
+        (&[], &["sh", "-c", "exit 7"], 3, "it failed: exit status: 7"),
+        (&nobody, &["sh", "-c", "exit 7"], 3, "ended before it listened on"),
+        (&nobody, &["sh", "-c", "exec tail -f /dev/null"], 3, "does not listen on"),
+        (&["--load", &taken], &["true"], 3, "somebody listens there already"),
+        (&["--per", "accept"], &["true"], 3, "accepted no connection"),
+        (&["--per", "request"], &["true"], 2, "counted by --load"),
+        (&["--per", "0"], &["true"], 2, "a number above 0"),
+        (&["--budget", "/nonexistent"], &["true"], 2, "/nonexistent: No such file"),
+        (&["--compare", "/nonexistent"], &["true"], 2, "/nonexistent: No such file"),
+        (&["--compare", "/dev/null"], &["true"], 2, "it is no record"),
+        (&["--compare"], &["true"], 2, "with what?"),
+        (&["--compare-load", "http://h/"], &["true"], 2, "--load"),
+        (&["-c", "4"], &["true"], 2, "--load"),
+        (&["--load", "ftp://h/"], &["true"], 2, "ftp://h/"),
+    ];
+    for (options, command, code, message) in cases {
+        let ended = audit(&[*options, &["--"], *command].concat());
+        assert_eq!(status(&ended), Some(*code), "{options:?}: {ended:?}");
+        assert!(ended.stderr.contains(message), "{options:?}: {ended:?}");
+        assert_eq!(ended.stdout, "", "{options:?}");
+    }
+    let ended = audit(&["--pid", "4294967295"]);
+    assert_eq!(status(&ended), Some(3), "{ended:?}");
+    assert!(ended.stderr.contains("no process has the number"), "{ended:?}");
+    assert_eq!(status(&audit(&[])), Some(2));
+}
+
+#[test]
+fn an_interrupt_ends_the_program_and_tells_what_was_counted() {
+    let mut command = Command::new(fulmar());
+    command.args(["audit", "--", "sh", "-c", "echo begun; exec tail -f /dev/null"]);
+    let mut process = Process::start(&mut command);
+    process.wait_stderr("begun");
+    process.signal(Signal::INT);
+    let ended = process.wait();
+    assert_eq!(status(&ended), Some(130), "{ended:?}");
+    assert!(ended.stdout.contains("execve"), "{ended:?}");
+}
+
+#[test]
+fn a_daemon_is_followed_and_ended() {
+    let tree = tree();
+    let socket = tree.root().join("d.sock").display().to_string();
+    let root = tree.root().display().to_string();
+    let line = format!(
+        "{} serve {root} --driver epoll --listen unix:{socket} & exit 0",
+        fulmar().display()
+    );
+    let load = ["--load", "http://h/a.txt", "--unix-socket", &socket, "-c", "1", "-n", "50"];
+    let ended = audit(&[&load[..], &["--json", "--", "sh", "-c", &line]].concat());
+    assert_eq!(status(&ended), Some(0), "{ended:?}");
+    let json: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert_eq!(json["calls"]["sendto"]["calls"], 50, "{json}");
+    assert!(!Path::new(&socket).exists(), "it ended in order");
+}

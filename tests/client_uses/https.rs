@@ -1,0 +1,373 @@
+//! https through the client: what it costs, what is resumed, what is refused, and where the end of
+//! a connection is the end of a body.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::Command;
+use std::sync::Arc;
+
+use fulmar_client::{Body, Client, Done, Error, Event, Options, Request};
+use fulmar_proto::{FileRange, Layer};
+use fulmar_semantics::proxy::{ProxyUrl, Settings};
+use fulmar_sys::{Call, Ledger};
+use fulmar_tests::alone::Alone;
+use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::https::{Https, client_tls, trusting};
+use fulmar_tests::loops::{AppLoop, Bytewise, Loop, OwnLoop};
+use fulmar_tests::process::{Process, peer};
+use fulmar_tests::threads::{Asked, Scripted, relay};
+use fulmar_tests::transfers::Recorder;
+use fulmar_tests::tree::noise;
+use fulmar_tls::{ClientOptions, ClientTls, Roots, TlsError, Verify};
+
+fn in_every_loop(checks: [fn(); 3]) {
+    checks.into_iter().for_each(|check| check());
+}
+
+fn is_ok(done: &Done) -> &Done {
+    assert!(done.result.is_ok(), "{done:?}");
+    done
+}
+
+fn with(tls: &ClientTls) -> Options {
+    Options { tls: Some(tls.clone()), ..Options::default() }
+}
+
+/// The server's certificate is also for its address, which needs no resolver.
+fn url(server: &Https, target: &str) -> String {
+    format!("https://{}{target}", server.address)
+}
+
+fn tls_error(done: &Done) -> &TlsError {
+    match &done.result {
+        Err(Error::Layer(error)) => error.downcast_ref().expect("of TLS"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_request_on_a_kept_connection_is_one_send_and_one_recv() {
+    let certs = Certs::new();
+    let server = Https::start(&certs, Who::Server);
+    let mut client = Alone::<OwnLoop<_>>::new();
+    let request =
+        Request::get(&url(&server, "/bytes/128")).options(with(&client_tls(&certs)).into());
+    let request = request.build().unwrap();
+    for _ in 0..3 {
+        is_ok(client.fetch(&request)); // tickets have come
+    }
+    let before = Ledger::here();
+    for _ in 0..50 {
+        let done = is_ok(client.fetch(&request));
+        assert_eq!((done.calls.send, done.calls.receive), (1, 1));
+        assert!(done.reused);
+    }
+    let spent = Ledger::here() - before;
+    assert_eq!((spent.count(Call::send).calls, spent.count(Call::recv).calls), (50, 50));
+    assert_eq!(client.client.engine().stats().connections, 1);
+}
+
+#[test]
+fn bodies_go_both_ways() {
+    fn check<L: Loop<Engine = Client<Recorder>>>() {
+        let certs = Certs::new();
+        let server = Https::start(&certs, Who::Server);
+        let tls = client_tls(&certs);
+        let content = noise(1_000_000 / L::SLOWER.min(10) + 17);
+        let mut file = tempfile::tempfile().expect("room");
+        file.write_all(&content).expect("room");
+        let file = Arc::new(OwnedFd::from(File::from(OwnedFd::from(file))));
+        let range = FileRange { file, offset: 5, len: content.len() as u64 - 10 };
+        let mut client = Alone::<L>::new();
+        for (body, expected) in [
+            (Body::File(range), &content[5..content.len() - 5]),
+            (Body::Bytes(content.clone().into()), &content[..]),
+        ] {
+            let options = Options { expect_continue_from: None, ..with(&tls) };
+            let request = Request::with_method("POST", &url(&server, "/echo")).body(body);
+            let id = client.start(&request.options(options.into()).build().unwrap());
+            client.run();
+            is_ok(client.recorder().ended(id));
+            assert!(client.recorder().body(id) == expected);
+        }
+    }
+    in_every_loop([check::<OwnLoop<_>>, check::<AppLoop<_>>, check::<Bytewise<OwnLoop<_>>>]);
+}
+
+#[test]
+fn a_file_goes_up_from_its_own_place_in_a_form_too() {
+    use fulmar_semantics::form::{Boundary, Multipart, Part};
+    let certs = Certs::new();
+    let server = Https::start(&certs, Who::Server);
+    let content = noise(300_000);
+    let mut file = tempfile::tempfile().expect("room");
+    file.write_all(&content).expect("room");
+    let range = FileRange { file: Arc::new(file.into()), offset: 0, len: 300_000 };
+    let mut form = Multipart::new(Boundary::from_random([1; 16]));
+    form.text("a", "b");
+    form.part(&Part { filename: Some("f"), ..Part::new("f") }, range).unwrap();
+    let form = form.finish();
+    let len = form.len;
+    let request = Request::with_method("POST", &url(&server, "/echo")).form(form);
+    let mut client = Alone::<OwnLoop<_>>::new();
+    let id = client.start(&request.options(with(&client_tls(&certs)).into()).build().unwrap());
+    client.run();
+    let body = client.recorder().body(id);
+    assert_eq!(body.len() as u64, len);
+    assert!(body.windows(content.len()).any(|window| window == content));
+}
+
+#[test]
+fn keys_with_different_tls_share_nothing_and_equal_ones_everything() {
+    let certs = Certs::new();
+    let server = Https::start(&certs, Who::Server);
+    let mut client = Alone::<OwnLoop<_>>::new();
+    let tls = client_tls(&certs);
+    is_ok(client.fetch_url(&url(&server, "/bytes/1"), with(&tls)));
+    for different in [
+        client_tls(&certs), // what it may resume is its own
+        ClientTls::new(ClientOptions { verify: Verify::Nothing, ..trusting(&certs) }).unwrap(),
+        ClientTls::new(ClientOptions { server_name: Some("localhost".into()), ..trusting(&certs) })
+            .unwrap(),
+        ClientTls::new(ClientOptions { alpn: Vec::new(), ..trusting(&certs) }).unwrap(),
+    ] {
+        let done = client.fetch_url(&url(&server, "/bytes/1"), with(&different));
+        assert!(!is_ok(done).reused || different == tls, "{different:?}");
+        assert!(is_ok(client.fetch_url(&url(&server, "/bytes/1"), with(&different))).reused);
+    }
+    assert!(is_ok(client.fetch_url(&url(&server, "/bytes/1"), with(&tls))).reused);
+}
+
+#[test]
+fn each_wrong_certificate_has_its_own_error() {
+    let certs = Certs::new();
+    let tls = client_tls(&certs);
+    for (who, is_right) in [
+        (Who::Expired, (|e| *e == TlsError::Expired) as fn(&TlsError) -> bool),
+        (Who::NotYetValid, |e| *e == TlsError::NotYetValid),
+        (Who::OtherHost, |e| matches!(e, TlsError::WrongHost { .. })),
+        (Who::SelfSigned, |e| *e == TlsError::UnknownIssuer),
+        (Who::OwnAuthority, |e| *e == TlsError::AuthorityAsServer),
+        (Who::Stranger, |e| *e == TlsError::UnknownIssuer),
+    ] {
+        let server = Https::start(&certs, who);
+        let mut client = Alone::<OwnLoop<_>>::new();
+        for _ in 0..2 {
+            let done = client.fetch_url(&url(&server, "/bytes/1"), with(&tls));
+            assert!(is_right(tls_error(done)), "{who:?}: {:?}", done.result);
+            assert_eq!(done.result.as_ref().unwrap_err().kind(), "tls");
+            assert_eq!(client.client.engine().connections(), 0);
+        }
+    }
+    // What the system trusts does not know our authority.
+    let server = Https::start(&certs, Who::Server);
+    let mut client = Alone::<OwnLoop<_>>::new();
+    let done = client.fetch_url(&url(&server, "/bytes/1"), Options::default());
+    assert_eq!(*tls_error(done), TlsError::UnknownIssuer);
+    // And it is not asked about if that is wanted.
+    let nothing = ClientOptions { verify: Verify::Nothing, ..ClientOptions::default() };
+    let nothing =
+        ClientTls::new(ClientOptions { roots: Roots::Files(vec![certs.ca()]), ..nothing });
+    is_ok(client.fetch_url(&url(&server, "/bytes/1"), with(&nothing.unwrap())));
+}
+
+#[test]
+fn what_is_not_tls_or_says_nothing_is_told_apart() {
+    let certs = Certs::new();
+    let tls = client_tls(&certs);
+    let plain = Scripted::with_connections(|_, mut stream, _| {
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")?;
+        stream.read(&mut [0; 4096]).map(drop)
+    });
+    let closing =
+        Scripted::with_connections(|_, mut stream, _| stream.read(&mut [0; 4096]).map(drop));
+    for (server, error) in [(plain, TlsError::NotTls), (closing, TlsError::HandshakeEof)] {
+        let mut client = Alone::<OwnLoop<_>>::new();
+        let done = client.fetch_url(&format!("https://{}/", server.address), with(&tls));
+        assert_eq!(*tls_error(done), error);
+    }
+}
+
+/// A server that speaks TLS with one client, and ends it as a test wants.
+fn closing(certs: &Certs, answer: &'static [u8], notifies: bool) -> Scripted {
+    let server = fulmar_tests::https::server_tls(certs, Who::Server);
+    Scripted::with_connections(move |_, mut stream, _| {
+        let mut layer: Box<dyn Layer> = Box::new(server.session().expect("a session"));
+        let (mut wire, mut above) = (bytes::BytesMut::new(), bytes::BytesMut::new());
+        let mut said = false;
+        loop {
+            let mut input = fulmar_proto::Input::all(&mut wire, false);
+            while let Ok(opened) = layer.open(&mut input, &mut above) {
+                if matches!(opened, fulmar_proto::Opened::Blocked) {
+                    break;
+                }
+            }
+            if !said && above.windows(4).any(|end| end == b"\r\n\r\n") {
+                said = true;
+                let transmit = fulmar_proto::Transmit { inline: answer, segments: &[] };
+                layer.seal(transmit).expect("it stands");
+                if notifies {
+                    layer.finish();
+                }
+            }
+            while let Some(transmit) = layer.poll_transmit() {
+                let mut bytes = transmit.inline.to_vec();
+                for segment in transmit.segments {
+                    if let fulmar_proto::Segment::Bytes(run) = segment {
+                        bytes.extend_from_slice(run);
+                    }
+                }
+                stream.write_all(&bytes)?;
+                layer.handle_sent(bytes.len() as u64);
+            }
+            if said {
+                stream.shutdown(std::net::Shutdown::Write)?;
+                return std::io::copy(&mut stream, &mut std::io::sink()).map(drop);
+            }
+            let mut some = [0; 4096];
+            let n = stream.read(&mut some)?;
+            wire.extend_from_slice(&some[..n]);
+            if n == 0 {
+                return Ok(());
+            }
+        }
+    })
+}
+
+#[test]
+fn the_end_of_the_connection_is_believed_only_if_it_was_said() {
+    const UNTIL_CLOSE: &[u8] = b"HTTP/1.1 200 OK\r\n\r\nthe body";
+    const KNOWN: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nthe body";
+    const SHORT: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nthe body";
+    const CHUNKED: &[u8] =
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\nthe body\r\n0\r\n\r\n";
+    fn check<L: Loop<Engine = Client<Recorder>>>() {
+        let certs = Certs::new();
+        let tls = client_tls(&certs);
+        for (answer, notifies, ok) in [
+            (UNTIL_CLOSE, true, true),
+            (UNTIL_CLOSE, false, false),
+            (KNOWN, true, true),
+            (KNOWN, false, true),
+            (CHUNKED, false, true),
+            (SHORT, true, false),
+            (SHORT, false, false),
+        ] {
+            let server = closing(&certs, answer, notifies);
+            let mut client = Alone::<L>::new();
+            let id = client.get(&format!("https://{}/", server.address), with(&tls));
+            client.run();
+            let recorder = client.recorder();
+            let done = recorder.ended(id);
+            assert_eq!(done.result.is_ok(), ok, "{}: {done:?}", String::from_utf8_lossy(answer));
+            assert_eq!(recorder.body(id), b"the body");
+            if answer == UNTIL_CLOSE && !ok {
+                assert_eq!(*tls_error(done), TlsError::Truncated);
+            }
+            client.run_until(|client| client.connections() == 0);
+        }
+    }
+    in_every_loop([check::<OwnLoop<_>>, check::<AppLoop<_>>, check::<Bytewise<OwnLoop<_>>>]);
+}
+
+/// A proxy that knows CONNECT, and leads to `to` whoever is asked for.
+fn tunnelling(to: impl Fn(&str) -> std::net::SocketAddr + Send + Sync + 'static) -> Scripted {
+    Scripted::with_connections(move |_, stream, log| {
+        let mut from = BufReader::new(stream);
+        let asked = Asked::read_head(&mut from)?.expect("a request");
+        assert_eq!(asked.method, "CONNECT");
+        let there = std::net::TcpStream::connect(to(&asked.target))?;
+        log.push(asked);
+        from.get_ref().write_all(b"HTTP/1.1 200 Established\r\n\r\n")?;
+        relay(from.get_ref(), &there)
+    })
+}
+
+#[test]
+fn certificates_are_verified_behind_proxies_too() {
+    let certs = Certs::new();
+    let tls = client_tls(&certs);
+    for (host, who, ok) in [
+        ("test.example", Who::Server, true),
+        ("a.wild.example", Who::Server, true),
+        ("test.example", Who::Expired, false),
+        ("wrong.example", Who::Server, false),
+        ("test.example", Who::Stranger, false),
+    ] {
+        let server = Https::start(&certs, who);
+        let address = server.address;
+        let proxy = tunnelling(move |_| address);
+        let settings = Settings {
+            https: Some(ProxyUrl::parse(&proxy.url("")).unwrap()),
+            ..Settings::default()
+        };
+        let options = || Options { proxies: Some(settings.clone().into()), ..with(&tls) };
+        let mut client = Alone::<OwnLoop<_>>::new();
+        for n in 0..2 {
+            let done = client.fetch_url(&format!("https://{host}/bytes/5"), options());
+            assert_eq!(done.result.is_ok(), ok, "{host} {who:?}: {done:?}");
+            if !ok {
+                tls_error(done);
+            }
+            assert_eq!(done.reused, ok && n == 1);
+        }
+        let asked = proxy.asked();
+        assert_eq!(asked.len(), if ok { 1 } else { 2 }, "every connection is verified");
+        assert!(asked.iter().all(|asked| asked.target == format!("{host}:443")));
+        assert!(asked.iter().all(|asked| asked.field("host") == Some(&*format!("{host}:443"))));
+    }
+}
+
+fn openssl(certs: &Certs, arguments: &[&str]) -> (Process, std::net::SocketAddr) {
+    let (cert, key) = certs.files(Who::Server);
+    let mut command: Command = peer("openssl");
+    command.args(["s_server", "-accept", "127.0.0.1:0", "-naccept", "10"]);
+    command.arg("-cert").arg(cert).arg("-key").arg(key).args(arguments);
+    let mut process = Process::start(&mut command);
+    let line = process.wait_stdout("ACCEPT ");
+    let port = line.rsplit(':').next().and_then(|port| port.trim().parse().ok());
+    (process, ([127, 0, 0, 1], port.expect("it tells its port")).into())
+}
+
+#[test]
+fn openssl_agrees_and_resumes() {
+    let certs = Certs::new();
+    for version in ["-tls1_2", "-tls1_3"] {
+        let (_server, address) = openssl(&certs, &["-www", version]);
+        let tls = client_tls(&certs);
+        let mut client = Alone::<OwnLoop<_>>::new();
+        let mut pages = Vec::new();
+        for _ in 0..2 {
+            let id = client.get(&format!("https://{address}/"), with(&tls));
+            client.run();
+            is_ok(client.recorder().ended(id));
+            pages.push(String::from_utf8_lossy(client.recorder().body(id)).into_owned());
+        }
+        assert!(pages[0].contains("New, TLSv1"), "{version}: {}", pages[0]);
+        assert!(pages[1].contains("Reused, TLSv1"), "{version}: {}", pages[1]);
+    }
+}
+
+#[test]
+fn nothing_is_told_before_the_handshake_and_pauses_hold_back_records() {
+    let certs = Certs::new();
+    let server = Https::start(&certs, Who::Server);
+    let mut client = Alone::<OwnLoop<_>>::acting(|context, id, event| {
+        if matches!(event, Event::Data(_)) {
+            context.pause(id);
+        }
+    });
+    let id = client.get(&url(&server, "/bytes/3000000"), with(&client_tls(&certs)));
+    let mut resumed = 0;
+    while client.recorder().done.is_empty() {
+        client.client.turn(std::time::Duration::from_millis(1));
+        resumed += 1;
+        client.client.with(|client, now| client.with(now, |_, context| context.resume(id)));
+        assert!(resumed < 100_000);
+    }
+    let done = is_ok(client.recorder().ended(id));
+    assert!(done.timings().handshake > std::time::Duration::ZERO);
+    assert_eq!(client.recorder().body(id).len(), 3_000_000);
+    assert!(client.recorder().trace(id).starts_with("Hd"));
+}

@@ -1,0 +1,15 @@
+//! The client as programs use it: what it fetches and sends, from whom, through whom, and as whom.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod basic;
+mod coding;
+mod examples;
+mod files;
+mod https;
+mod identity;
+mod manners;
+mod peers;
+mod proxies;
+mod redirects;
+mod uploads;

@@ -1,0 +1,11 @@
+//! Engines in loops: our own, and those of applications. Sockets, names, files and simulated networks.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod endpoints;
+mod foreign;
+mod names;
+mod simulated;
+mod socket_action;
+mod splice;
+mod traps;

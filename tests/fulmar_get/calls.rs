@@ -1,0 +1,104 @@
+//! What `fulmar get` costs: system calls, memory.
+
+use std::fmt::Write;
+use std::fs;
+
+use fulmar_tests::get::Download;
+use fulmar_tests::process::{Ended, Serve, peer};
+use fulmar_tests::tree::{Tree, noise};
+
+/// A list of `count` URLs, `sizes` in turn.
+fn list(serve: &Serve, count: usize, sizes: &[usize]) -> String {
+    let mut list = String::new();
+    for number in 0..count {
+        let size = sizes[number % sizes.len()];
+        writeln!(list, "{} {number}", serve.url(&format!("/{size}"))).unwrap();
+    }
+    list
+}
+
+fn serve(tree: &Tree, sizes: &[usize]) -> Serve {
+    for size in sizes {
+        tree.file(size.to_string(), noise(*size));
+    }
+    Serve::start(&tree.root(), &[])
+}
+
+/// A row of the table of `--ledger`.
+fn calls(ended: &Ended, name: &str) -> u64 {
+    let line = ended.stdout.lines().find(|line| line.split_whitespace().next() == Some(name));
+    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn a_small_file_costs_six_calls_and_the_wait() {
+    let (tree, sizes) = (Tree::new(), [0, 1, 1_000, 20_000, 50_000]);
+    let serve = serve(&tree, &sizes);
+    let download = Download::new();
+    let list = list(&serve, 2_000, &sizes);
+    let ended = download.run_list(&list, &["-j", "16", "--ledger"]);
+    assert!(ended.status.success(), "{ended:?}");
+    let of = |name| calls(&ended, name);
+    assert_eq!((of("send"), of("renameat2")), (2_000, 2_000), "{ended:?}");
+    assert!(of("openat") < 2_020 && of("close") < 2_040 && of("fstat") < 5, "{ended:?}");
+    assert_eq!(of("newfstatat"), 0, "{ended:?}");
+    // Loopback may deliver a body in pieces, when the server is slower than we.
+    let all = of("all");
+    assert!(all <= 6 * 2_000 + 1_000, "{all} calls for 2000 files: {ended:?}");
+}
+
+#[test]
+fn the_ledger_counts_what_the_kernel_sees() {
+    let probe = peer("strace").args(["-o", "/dev/null", "true"]).output().unwrap();
+    if !probe.status.success() {
+        let said = String::from_utf8_lossy(&probe.stderr).to_lowercase();
+        assert!(said.contains("ptrace") && said.contains("not permitted"), "{said}");
+        return;
+    }
+    let (tree, sizes) = (Tree::new(), [1_000]);
+    let serve = serve(&tree, &sizes);
+    let download = Download::new();
+    fs::write(download.beside("list"), list(&serve, 200, &sizes)).unwrap();
+    let get = download.command(&["-i", "list", "-j", "4", "--ledger"]);
+    let mut command = peer("strace");
+    command.args(["-f", "-o", "trace"]).arg(get.get_program()).args(get.get_args());
+    let ended =
+        fulmar_tests::process::Process::start(command.current_dir(download.beside(""))).wait();
+    assert!(ended.status.success(), "{ended:?}");
+    let trace = fs::read_to_string(download.beside("trace")).unwrap();
+    for (name, kernel) in [
+        ("send", "sendto("),
+        ("recv", "recvfrom("),
+        ("renameat2", "renameat2("),
+        ("pwrite64", "pwrite64("),
+        ("epoll_wait", "epoll_wait("),
+        ("connect", "connect("),
+    ] {
+        let thread = trace.lines().find(|line| line.contains("renameat2(")).unwrap();
+        let thread = format!("{} ", thread.split(' ').next().unwrap());
+        let lines = trace.lines().filter(|line| line.starts_with(&thread));
+        let seen = lines.filter(|line| line.contains(kernel)).count() as u64;
+        assert_eq!(calls(&ended, name), seen, "{name}");
+    }
+}
+
+/// Memory as the summary says it, in tenths of a MB.
+fn memory(ended: &Ended) -> u64 {
+    let (before, _) = ended.stdout.split_once(" MB memory").expect("a summary");
+    let figure = before.rsplit(' ').next().unwrap().replace('.', "");
+    figure.parse().unwrap()
+}
+
+#[test]
+fn memory_does_not_grow_with_the_list() {
+    let (tree, sizes) = (Tree::new(), [10]);
+    let serve = serve(&tree, &sizes);
+    let run = |count| {
+        let download = Download::new();
+        let ended = download.run_list(&list(&serve, count, &sizes), &[]);
+        assert!(ended.status.success(), "{ended:?}");
+        memory(&ended)
+    };
+    let (few, many) = (run(2_500), run(25_000));
+    assert!(many < few + 20, "{} MB for 2,500 URLs, {} MB for 25,000", few / 10, many / 10);
+}

@@ -1,0 +1,357 @@
+//! `fulmar get` as people and scripts meet it: lists, names, files, records, signals.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Stdio;
+
+use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::get::{Answer, Download, Site};
+use fulmar_tests::https::Https;
+use fulmar_tests::process::{Ended, Serve, eventually, fulmar, peer, run, text};
+use fulmar_tests::tree::{Tree, encode, noise};
+use rustix::process::Signal;
+
+fn ok(ended: &Ended) {
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+}
+
+/// A server whose answers are their targets.
+fn mirror() -> Site {
+    Site::start(|asked| Answer::ok(&asked.target))
+}
+
+#[test]
+fn every_file_is_there_and_every_byte_of_it() {
+    let tree = Tree::new();
+    let mut list = String::new();
+    let serve = {
+        for number in 0..600_usize {
+            let len = number * number % 100_003;
+            tree.file(format!("d{}/{number}", number % 7), noise(len));
+        }
+        tree.file("long", noise(3_000_000));
+        let mut command = Serve::command(&tree.root());
+        command.args(["--listen", "0.0.0.0:0"]);
+        Serve::start(&tree.root(), &[])
+    };
+    for number in 0..600 {
+        list += &format!(
+            "{}\td{}/{number}\n",
+            serve.url(&format!("/d{}/{number}", number % 7)),
+            number % 7
+        );
+    }
+    list += &format!("{} long\n", serve.url("/long"));
+    let download = Download::new();
+    let ended = download.run_list(&list, &["-j", "40", "--ledger"]);
+    ok(&ended);
+    assert!(ended.stdout.contains("601 fetched\n"), "{ended:?}");
+    let ours = download.files();
+    assert_eq!(ours.len(), 601, "and nothing of ours is left");
+    for (name, bytes) in ours {
+        assert!(bytes == fs::read(tree.root().join(&name)).unwrap(), "{name}");
+    }
+}
+
+#[test]
+fn a_list_names_files_and_their_checksums() {
+    let site = Site::start(|_| Answer::ok("abc"));
+    let url = site.url("/abc");
+    let good = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    let list = format!(
+        "# a comment\r\n\r\n{url}\r\n{url} b\r\n{url}\tc d\tsha256:{good}\n\
+         {url} d/e/f -\n{url} - md5:00000000000000000000000000000000\n{url} g md5:0\n{url} a - - d\n\
+         {url} bad md5:00000000000000000000000000000000"
+    );
+    let download = Download::new();
+    let ended = download.run_list(&list, &["--jsonl", "records"]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    let names = download.names();
+    assert_eq!(names, [".fulmar-get.journal", "abc", "b", "c d", "d/e/f"]);
+    let failures: Vec<_> = ended.stderr.lines().collect();
+    for (line, why) in [
+        (7, "the same output name"),
+        (8, "has not 32 hexadecimal digits"),
+        (9, "more than the fields"),
+        (10, "the file has the checksum md5:900150983cd24fb0d6963f7d28e17f72 instead of md5:0000"),
+    ] {
+        let start = format!("fulmar: line {line}: ");
+        let found = failures.iter().find(|failure| failure.starts_with(&start));
+        assert!(found.is_some_and(|failure| failure.contains(why)), "{line}: {failures:?}");
+    }
+    assert_eq!(failures.len(), 4);
+    let records = download.records();
+    let of = |key: &str| records.iter().map(|record| record[key].clone()).collect::<Vec<_>>();
+    assert_eq!(of("line"), [3, 4, 5, 6, 7, 8, 9, 10]);
+    assert_eq!(of("bytes"), [3, 3, 3, 3, 0, 0, 0, 0]);
+    let kinds: Vec<_> = records.iter().map(|r| r["error"]["kind"].as_str().unwrap_or("")).collect();
+    assert_eq!(kinds, ["", "", "", "", "duplicate", "list", "list", "checksum"]);
+}
+
+#[test]
+fn a_list_may_come_through_a_pipe_while_it_is_written() {
+    let site = mirror();
+    let download = Download::new();
+    let mut command = download.command(&["-i", "-"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    for name in ["a", "b", "c"] {
+        write!(pipe, "{}\n{}", site.url("/"), &site.url(&format!("/{name}"))[..0]).unwrap();
+        writeln!(pipe, "{}", site.url(&format!("/{name}"))).unwrap();
+        pipe.flush().unwrap();
+        let file = download.out().join(name);
+        eventually("the file is there, though the list goes on", || file.exists());
+    }
+    drop(pipe);
+    assert_eq!(child.wait().unwrap().code(), Some(1), "one name thrice");
+    assert_eq!(site.count("/"), 1, "the second was not asked for");
+}
+
+#[test]
+fn names_come_from_urls_and_stay_in_the_directory() {
+    let site = mirror();
+    let download = Download::new();
+    let targets = ["/", "/a/b", "/c?d=/e", "/%2e%2e/f", "/..%2f..%2fg", &encode("/i j é")];
+    let urls: Vec<_> = targets.iter().map(|target| site.url(target)).collect();
+    ok(&download.run(&urls.iter().map(String::as_str).collect::<Vec<_>>()));
+    let expected = ["..%2F..%2Fg", "b", "c?d=%2Fe", "f", "i j é", "index.html"].map(str::to_owned);
+    assert_eq!(download.names(), expected);
+    let url = site.url("/x");
+    let bad =
+        ["../x", "/tmp/x", "a/../../x", "..", ".", "a//b", "a/", "a\0b", ".fulmar-get.journal"];
+    let long = "x".repeat(300);
+    let list: String = bad.iter().chain([&&*long]).map(|name| format!("{url}\t{name}\n")).collect();
+    let outer = Download::new();
+    let ended = outer.run_list(&list, &["--jsonl", "records"]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(outer.records().iter().all(|record| record["error"]["kind"] == "name"), "{ended:?}");
+    assert_eq!(outer.names(), [".fulmar-get.journal"]);
+    assert_eq!(site.count("/x"), 0, "nothing was asked for");
+    assert!(!outer.beside("x").exists());
+}
+
+#[test]
+fn links_in_the_directory_lead_nowhere() {
+    let site = mirror();
+    let download = Download::new();
+    fs::create_dir_all(download.out()).unwrap();
+    fs::create_dir(download.beside("elsewhere")).unwrap();
+    fs::write(download.beside("precious"), "mine").unwrap();
+    symlink(download.beside("elsewhere"), download.out().join("d")).unwrap();
+    symlink(download.beside("precious"), download.out().join("f")).unwrap();
+    symlink("../new", download.out().join("dangling")).unwrap();
+    let url = site.url("/x");
+    let list = format!("{url} d/x\n{url} f\n{url} dangling\n{url} fine\n");
+    let ended = download.run_list(&list, &[]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert_eq!(fs::read(download.beside("precious")).unwrap(), b"mine");
+    assert!(fs::read_dir(download.beside("elsewhere")).unwrap().next().is_none());
+    assert!(!download.beside("new").exists());
+    assert_eq!(download.names(), [".fulmar-get.journal", "fine"]);
+}
+
+#[test]
+fn nothing_is_overwritten_and_what_is_there_can_be_left_out() {
+    let site = mirror();
+    let download = Download::new();
+    fs::create_dir_all(download.out()).unwrap();
+    fs::write(download.out().join("a"), "mine").unwrap();
+    let (a, b) = (site.url("/a"), site.url("/b"));
+    let ended = download.run(&[&a, &b]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(ended.stderr.contains("/a: the output exists"), "{ended:?}");
+    ok(&download.run(&["--skip-existing", &a, &b]));
+    assert_eq!(fs::read(download.out().join("a")).unwrap(), b"mine");
+    assert_eq!((site.count("/a"), site.count("/b")), (0, 1));
+}
+
+#[test]
+fn one_name_for_two_urls_fails_unless_hosts_and_paths_are_kept() {
+    let site = mirror();
+    let download = Download::new();
+    let urls = [site.url("/x/a"), site.url("/y/a"), site.url("/z/")];
+    let urls: Vec<_> = urls.iter().map(String::as_str).collect();
+    let ended = download.run(&urls);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(ended.stderr.contains("/y/a: another URL"), "{ended:?}");
+    assert_eq!((site.count("/x/a"), site.count("/y/a")), (1, 0));
+    let mirrored = Download::new();
+    ok(&mirrored.run(&[&["--mirror"], &urls[..]].concat()));
+    let host = site.url("").trim_start_matches("http://").to_owned();
+    let expected = ["x/a", "y/a", "z/index.html"].map(|name| format!("{host}/{name}"));
+    assert_eq!(mirrored.names(), expected);
+}
+
+#[test]
+fn records_have_the_documented_keys() {
+    let site = Site::start(|asked| match &asked.target[..] {
+        "/from" => Answer::whole(302, "Location: /to\r\n", ""),
+        _ => Answer::ok("12345"),
+    });
+    let download = Download::new();
+    let from = site.url("/from");
+    ok(&download.run(&["--jsonl", "records", &from]));
+    let record = &download.records()[0];
+    let keys: BTreeSet<_> = record.as_object().unwrap().keys().map(String::as_str).collect();
+    let documented = [
+        "url",
+        "line",
+        "result",
+        "final_url",
+        "output",
+        "status",
+        "bytes",
+        "resumed_from",
+        "redirects",
+        "retries",
+        "peer",
+        "tried",
+        "timings_us",
+        "error",
+    ];
+    assert_eq!(keys, BTreeSet::from(documented));
+    let timings = record["timings_us"].as_object().unwrap();
+    let keys: BTreeSet<_> = timings.keys().map(String::as_str).collect();
+    let documented = ["queue", "name", "connect", "handshake", "first_byte", "total"];
+    assert_eq!(keys, BTreeSet::from(documented));
+    assert_eq!((&record["url"], &record["final_url"]), (&from.into(), &site.url("/to").into()));
+    assert_eq!((&record["status"], &record["bytes"]), (&200.into(), &5.into()));
+    assert_eq!((&record["redirects"], &record["output"]), (&1.into(), &"from".into()));
+    assert_eq!((&record["result"], &record["peer"]), (&"fetched".into(), &"127.0.0.1".into()));
+    assert!(timings["total"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn fields_and_proxies_are_used() {
+    let site = Site::start(|asked| Answer::ok(asked.head.split("\r\n\r\n").next().unwrap()));
+    let download = Download::new();
+    ok(&download.run(&["-H", "X-Test: a b", "-H", "User-Agent: me", &site.url("/a")]));
+    let head = text(&fs::read(download.out().join("a")).unwrap());
+    assert!(head.contains("\r\nx-test: a b") && head.contains("\r\nuser-agent: me"), "{head}");
+    ok(&download.run(&["--proxy", &site.url(""), "http://somewhere.invalid/b"]));
+    assert_eq!(site.count("http://somewhere.invalid/b"), 1);
+    let mut command = download.command(&["http://somewhere.invalid/c"]);
+    let output = command.env("http_proxy", site.url("")).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let mut command = download.command(&["--proxy", "", &site.url("/d")]);
+    assert!(command.env("http_proxy", "http://127.0.0.1:1").status().unwrap().success());
+}
+
+#[test]
+fn servers_have_to_say_who_they_are() {
+    let certs = Certs::new();
+    let https = Https::start(&certs, Who::Server);
+    let url = format!("https://{}/bytes/5000", https.address);
+    let ca = certs.ca();
+    let ca = ca.to_str().unwrap();
+    let download = Download::new();
+    let ended = download.run(&["--retry", "0", "--jsonl", "records", &url]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert_eq!(download.records()[0]["error"]["kind"], "tls");
+    assert_eq!(download.names(), [".fulmar-get.journal"]);
+    ok(&download.run(&["--cacert", ca, &url]));
+    assert_eq!(download.files()[0].1.len(), 5_000);
+    ok(&Download::new().run(&["-k", &url]));
+    let ended = download.run(&["--cacert", "missing.pem", &url]);
+    assert_eq!(ended.status.code(), Some(2));
+    assert!(ended.stderr.contains("missing.pem"), "{ended:?}");
+}
+
+#[test]
+fn hosts_have_names() {
+    let site = mirror();
+    let port = site.url("").rsplit(':').next().unwrap().to_owned();
+    let download = Download::new();
+    let url = |host: &str| format!("http://{host}:{port}/{host}");
+    let known = format!("known.test:{port}:127.0.0.1");
+    ok(&download.run(&["--resolve", &known, &url("known.test"), &url("localhost")]));
+    assert_eq!(download.names(), ["known.test", "localhost"]);
+}
+
+#[test]
+fn wrong_arguments_are_the_users_fault() {
+    let download = Download::new();
+    for (arguments, part) in [
+        (&[][..], "required"),
+        (&["-j", "0", "http://h/"], "1 to"),
+        (&["-j", "x", "http://h/"], "not a number"),
+        (&["--rate", "0", "http://h/"], "0 is not in"),
+        (&["-H", "x", "http://h/"], "Name: value"),
+        (&["-H", "a b: c", "http://h/"], "a b"),
+        (&["--max-time", "0", "http://h/"], "more than nothing"),
+        (&["--resolve", "h", "http://h/"], "h"),
+        (&["--proxy", "ftp://h/", "http://h/"], "ftp"),
+    ] {
+        let ended = download.run(arguments);
+        assert_eq!(ended.status.code(), Some(2), "{arguments:?}: {ended:?}");
+        assert!(ended.stderr.contains(part), "{arguments:?}: {ended:?}");
+        assert!(!download.out().exists(), "{arguments:?}");
+    }
+    for (arguments, part) in [
+        (&["-i", "missing"][..], "the list missing: No such file"),
+        (&["-i", "."], "the list cannot be read any further"),
+        (&["--journal", "missing/journal", "http://h/"], "the journal missing/journal: No such"),
+        (&["--jsonl", "missing/records", "http://h/"], "the records missing/records: No such"),
+    ] {
+        let ended = download.run(arguments);
+        assert_eq!(ended.status.code(), Some(1), "{arguments:?}: {ended:?}");
+        assert!(ended.stderr.contains(part), "{arguments:?}: {ended:?}");
+    }
+    fs::write(download.beside("file"), "").unwrap();
+    let ended = download.run(&["-o", "file", "http://h/"]);
+    assert_eq!(ended.status.code(), Some(2), "given twice: {ended:?}");
+}
+
+#[test]
+fn a_signal_ends_it_and_the_same_command_goes_on() {
+    let site = Site::start(|asked| match (&asked.target[..], asked.before) {
+        ("/slow", 0) => Answer::Hang(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf".to_vec()),
+        (target, _) => Answer::ok(target),
+    });
+    let download = Download::new();
+    let urls = [site.url("/a"), site.url("/slow"), site.url("/b")];
+    let urls: Vec<_> = urls.iter().map(String::as_str).collect();
+    for signal in [Signal::INT, Signal::TERM] {
+        let running = download.start(&urls);
+        if signal == Signal::INT {
+            let there = |name: &str| download.out().join(name).exists();
+            eventually("all but one are there", || there("a") && there("b"));
+            eventually("the slow one has begun", || site.count("/slow") == 1);
+            running.signal(signal);
+            let ended = running.wait();
+            assert_eq!(ended.status.code(), Some(130), "{ended:?}");
+            assert!(ended.stdout.contains("2 fetched, 1 unfinished"), "{ended:?}");
+            assert_eq!(download.names(), [".fulmar-get.journal", "a", "b"]);
+        } else {
+            let ended = running.wait();
+            ok(&ended);
+            assert!(ended.stdout.contains("1 fetched, 2 fetched by an earlier run"), "{ended:?}");
+        }
+    }
+    assert_eq!(download.names(), ["a", "b", "slow"]);
+    assert_eq!((site.count("/a"), site.count("/b"), site.count("/slow")), (1, 1, 2));
+}
+
+#[test]
+fn progress_is_for_terminals() {
+    let site = Site::start(|asked| match (&asked.target[..], asked.before) {
+        ("/slow", 0) => Answer::Hang(Vec::new()),
+        (target, _) => Answer::ok(target),
+    });
+    let download = Download::new();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/terminal.py");
+    let mut command = peer("python3");
+    command.arg(script).arg(fulmar()).args(["get", "-o"]).arg(download.out());
+    command.args(["--stall-timeout", "1.5s", &site.url("/a"), &site.url("/slow")]);
+    let output = text(&run(&mut command).stdout);
+    let (status, seen): (i32, String) = serde_json::from_str(&output).unwrap();
+    assert_eq!(status, 0);
+    assert!(seen.contains("1 files, 0 failed, 1 next"), "{seen:?}");
+    assert!(seen.contains("slowest: 127.0.0.1 0 B/s"), "{seen:?}");
+    let quiet = download.run(&["-q", &site.url("/b")]);
+    ok(&quiet);
+    assert_eq!(quiet.stdout, "");
+}

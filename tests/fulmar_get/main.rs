@@ -1,0 +1,7 @@
+//! `fulmar get` as a process.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod calls;
+mod cli;
+mod faults;

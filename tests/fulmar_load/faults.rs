@@ -1,0 +1,299 @@
+//! `fulmar load` against servers that close, reset, stall, and lie.
+//!
+//! Every request is accounted for: it is answered, or it is one error.
+
+use std::io::{self, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Duration;
+
+use fulmar_tests::http::Client;
+use fulmar_tests::load::{Report, command, load, read_request, scripted};
+use fulmar_tests::process::{Process, Serve, eventually, fulmar};
+use fulmar_tests::tree::Tree;
+use rustix::net::sockopt::set_socket_linger;
+use rustix::process::Signal;
+
+/// Runs 20 requests on 4 connections; says the exit status too.
+fn run(url: &str, more: &[&str]) -> (i32, Report) {
+    let before = fulmar_sys::now();
+    let arguments = ["-c", "4", "-n", "20", "--timeout", "300ms", "--json", url];
+    let ended = load(&[&arguments[..], more].concat());
+    let took = fulmar_sys::now() - before;
+    assert!(took < Duration::from_secs(10), "{took:?}: {ended:?}");
+    assert_eq!(ended.stderr, "");
+    let report = Report::of(&ended);
+    assert_eq!(report.0["lost"], false, "{report:?}");
+    (ended.status.code().expect("it was not killed"), report)
+}
+
+/// Every request fails, in the same way: nothing was answered, so the exit status is 1.
+fn all_fail(kind: &str, url: &str) -> Report {
+    for depth in ["1", "4"] {
+        let (status, report) = run(url, &["-p", depth]);
+        assert_eq!((status, report.requests()), (1, 0), "{report:?}");
+        assert_eq!(report.errors(), [(kind, 20)], "{report:?}");
+    }
+    run(url, &[]).1
+}
+
+/// Every request is answered, and nothing is an error.
+fn all_answered(url: &str) -> Report {
+    let (status, report) = run(url, &[]);
+    assert_eq!((status, report.requests(), report.errors()), (0, 20, vec![]), "{report:?}");
+    report
+}
+
+/// Answers each request with these bytes.
+fn answering(bytes: &'static [u8]) -> String {
+    scripted(move |stream| {
+        let mut stream = BufReader::new(stream);
+        loop {
+            read_request(&mut stream)?;
+            stream.get_mut().write_all(bytes)?;
+        }
+    })
+}
+
+/// Answers one request with these bytes and closes, after everything was read.
+fn closing(bytes: &'static [u8]) -> String {
+    scripted(move |stream| {
+        let mut stream = BufReader::new(stream);
+        read_request(&mut stream)?;
+        stream.get_mut().write_all(bytes)?;
+        stream.get_mut().shutdown(std::net::Shutdown::Write)?;
+        io::copy(&mut stream, &mut io::sink()).map(drop)
+    })
+}
+
+fn reset(stream: TcpStream) -> io::Result<()> {
+    set_socket_linger(&stream, Some(Duration::ZERO))?;
+    drop(stream);
+    Ok(())
+}
+
+#[test]
+fn closed_without_an_answer() {
+    all_fail("closed", &closing(b""));
+}
+
+#[test]
+fn closed_as_soon_as_accepted() {
+    // Whether the request meets an end or a reset is the kernel's affair.
+    let (status, report) = run(
+        &scripted(|stream| {
+            drop(stream);
+            Ok(())
+        }),
+        &[],
+    );
+    let failed: u64 = report.errors().iter().map(|(_, n)| n).sum();
+    assert_eq!((status, report.requests(), failed), (1, 0, 20), "{report:?}");
+    let known = |kind: &str| ["closed", "reset"].contains(&kind);
+    assert!(report.errors().iter().all(|(kind, _)| known(kind)), "{report:?}");
+}
+
+#[test]
+fn closed_in_the_head() {
+    all_fail("closed", &closing(b"HTTP/1.1 200 OK\r\nContent-Le"));
+}
+
+#[test]
+fn closed_in_the_body() {
+    all_fail("closed", &closing(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort"));
+    let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n";
+    all_fail("closed", &closing(chunked));
+}
+
+#[test]
+fn reset_instead_of_an_answer() {
+    let url = scripted(|mut stream| {
+        let mut byte = [0];
+        stream.read_exact(&mut byte)?;
+        reset(stream)
+    });
+    all_fail("reset", &url);
+}
+
+#[test]
+fn reset_in_the_body() {
+    let url = scripted(|stream| {
+        let mut stream = BufReader::new(stream);
+        read_request(&mut stream)?;
+        stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc")?;
+        reset(stream.into_inner())
+    });
+    all_fail("reset", &url);
+}
+
+#[test]
+fn a_server_that_never_answers() {
+    let report = all_fail("timeout", &answering(b""));
+    assert_eq!(report.count("/connections/opened"), 20, "none is used again: {report:?}");
+}
+
+#[test]
+fn an_answer_that_never_ends() {
+    let url = scripted(|stream| {
+        let mut stream = BufReader::new(stream);
+        read_request(&mut stream)?;
+        stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc")?;
+        io::copy(&mut stream, &mut io::sink()).map(drop)
+    });
+    all_fail("timeout", &url);
+}
+
+#[test]
+fn an_answer_that_drips_does_not_last_forever() {
+    let url = scripted(|stream| {
+        let mut stream = BufReader::new(stream);
+        read_request(&mut stream)?;
+        stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n")?;
+        loop {
+            stream.get_mut().write_all(b"x")?;
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    });
+    let (status, report) = run(&url, &[]);
+    assert_eq!((status, report.errors()), (1, vec![("timeout", 20)]), "{report:?}");
+}
+
+#[test]
+fn garbage_is_no_answer() {
+    let report = all_fail("protocol", &answering(b"\0\xff garbage\r\n\r\n"));
+    assert_eq!(report.0["broken"]["the start line is malformed"], 20, "{report:?}");
+}
+
+#[test]
+fn interim_answers_come_to_an_end() {
+    let url = scripted(|stream| {
+        let mut stream = BufReader::new(stream);
+        read_request(&mut stream)?;
+        loop {
+            stream.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+        }
+    });
+    let report = all_fail("protocol", &url);
+    assert_eq!(report.0["broken"]["too many interim responses"], 20, "{report:?}");
+}
+
+#[test]
+fn lengths_that_contradict_each_other() {
+    let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd";
+    all_fail("protocol", &answering(bytes));
+}
+
+/// The answer itself is complete: the request counts, and so does the breach.
+fn surplus(bytes: &'static [u8], status: &str) {
+    let (exit, report) = run(&answering(bytes), &[]);
+    assert_eq!((exit, report.requests()), (0, 20), "{report:?}");
+    assert_eq!(report.errors(), [("protocol", 20)], "{report:?}");
+    assert_eq!(report.count(&format!("/status/{status}")), 20, "{report:?}");
+    assert_eq!(report.0["broken"]["bytes arrived that belong to no exchange"], 20, "{report:?}");
+    let opened = report.count("/connections/opened");
+    assert!((20..=24).contains(&opened), "no connection is used again: {report:?}");
+}
+
+#[test]
+fn more_bytes_than_the_length_says() {
+    surplus(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef", "200");
+}
+
+#[test]
+fn a_body_where_none_may_be() {
+    surplus(b"HTTP/1.1 204 No Content\r\n\r\nbody", "204");
+}
+
+#[test]
+fn an_answer_nobody_asked_for() {
+    let twice = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\naHTTP/1.1 200 OK\r\n\r\n";
+    surplus(twice, "200");
+}
+
+#[test]
+fn the_last_answer_of_a_connection() {
+    let bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc";
+    for url in [closing(bytes), answering(bytes)] {
+        let report = all_answered(&url);
+        let opened = report.count("/connections/opened");
+        assert!((20..=24).contains(&opened), "{report:?}");
+        let (status, report) = run(&url, &["-p", "4"]);
+        assert_eq!((status, report.requests(), report.errors()), (0, 20, vec![]), "{report:?}");
+    }
+}
+
+#[test]
+fn a_body_that_ends_with_the_connection() {
+    all_answered(&closing(b"HTTP/1.1 200 OK\r\n\r\nabc"));
+}
+
+#[test]
+fn some_good_and_some_bad_add_up() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static TURN: AtomicU32 = AtomicU32::new(0);
+    let url = scripted(|stream| {
+        let mut stream = BufReader::new(stream);
+        loop {
+            read_request(&mut stream)?;
+            match TURN.fetch_add(1, Ordering::Relaxed) % 5 {
+                0 => return reset(stream.into_inner()),
+                1 => stream.get_mut().write_all(b"nonsense\r\n\r\n")?,
+                2 => return Ok(()),
+                _ => stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?,
+            }
+        }
+    });
+    for depth in ["1", "4"] {
+        let (status, report) = run(&url, &["-p", depth]);
+        let failed: u64 = report.errors().iter().map(|(_, n)| n).sum();
+        assert_eq!((status, report.requests() + failed), (0, 20), "{report:?}");
+        assert!(report.requests() > 0 && failed > 0, "{report:?}");
+    }
+}
+
+fn serve_at(address: &str) -> Serve {
+    let mut command = Command::new(fulmar());
+    command.args(["serve", ".", "--test-endpoints", "--listen", address]);
+    Serve::start_command(&mut command, true)
+}
+
+#[test]
+fn a_server_that_comes_back_is_loaded_again() {
+    let serve = serve_at("127.0.0.1:0");
+    let address = serve.address.to_string();
+    let url = serve.url("/bytes/128");
+    let arguments = ["-c", "16", "-R", "2000", "-d", "60", "--json", &url];
+    let running = Process::start(&mut command(&arguments));
+    let mut client = Client::connect(serve.address);
+    eventually("requests", || client.ledger().of("recv") > 500);
+    serve.end(Signal::KILL);
+    let serve = serve_at(&address);
+    let mut client = Client::connect(serve.address);
+    eventually("requests again", || client.ledger().of("recv") > 500);
+    running.signal(Signal::INT);
+    let ended = running.wait();
+    assert_eq!(ended.status.code(), Some(130), "{ended:?}");
+    let report = Report::of(&ended);
+    assert!(report.requests() > 200, "{report:?}");
+    assert!(report.count("/connections/opened") >= 32, "{report:?}");
+    let known = |kind: &str| ["closed", "reset", "connect_refused"].contains(&kind);
+    assert!(report.errors().iter().all(|(kind, _)| known(kind)), "{report:?}");
+    assert_eq!(report.0["lost"], false, "{report:?}");
+}
+
+#[test]
+fn a_server_that_stays_away_ends_a_run_that_counts() {
+    let serve = Serve::start(&Tree::new().root(), &["--test-endpoints"]);
+    let url = serve.url("/bytes/128");
+    let arguments = ["-c", "4", "-R", "1000", "-n", "1000000", "--timeout", "1", "--json", &url];
+    let running = Process::start(&mut command(&arguments));
+    let mut client = Client::connect(serve.address);
+    eventually("requests", || client.ledger().of("recv") > 100);
+    serve.end(Signal::KILL);
+    let ended = running.wait();
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    let report = Report::of(&ended);
+    assert!(report.requests() > 50 && report.0["lost"] == true, "{report:?}");
+    let tries = report.count("/errors/connect_refused");
+    assert!((1..200).contains(&tries), "it does not spin: {report:?}");
+}

@@ -1,0 +1,351 @@
+//! `fulmar load` against other people's servers, and under other people's eyes.
+
+use std::io::{BufReader, Write};
+use std::os::unix::net::UnixListener;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::http::Client;
+use fulmar_tests::https::Https;
+use fulmar_tests::load::{Nginx, Report, command, load, read_request, report, scripted};
+use fulmar_tests::process::{PATIENCE, Process, Serve, eventually, fulmar, peer, run};
+use fulmar_tests::tree::{Tree, noise};
+use fulmar_tls::{ClientAuth, ServerOptions, ServerTls};
+use rustix::process::Signal;
+
+fn no_errors(report: &Report, requests: u64) {
+    let outcome = (report.requests(), report.errors(), report.count("/status/200"));
+    assert_eq!(outcome, (requests, vec![], requests), "{report:?}");
+}
+
+/// Within 1 %, since a run has edges.
+fn about(n: u64, wanted: u64) -> bool {
+    n.abs_diff(wanted) * 100 <= wanted
+}
+
+#[test]
+fn a_request_to_nginx_costs_one_send_and_one_recv() {
+    let nginx = Nginx::start();
+    let report = report(&["-c", "64", "-n", "50000", &nginx.url()]);
+    no_errors(&report, 50_000);
+    assert!(about(report.calls("send"), 50_000), "{report:?}");
+    assert!(about(report.calls("recv"), 50_000), "{report:?}");
+    assert!(report.eagain() < 500, "{report:?}");
+    assert!((64..=68).contains(&report.calls("epoll_ctl")), "{report:?}");
+    let steady = report.count("/steady/syscalls/epoll_ctl/calls");
+    assert_eq!(steady, 0, "between requests: {report:?}");
+    assert_eq!(report.count("/connections/opened"), 64);
+}
+
+#[test]
+fn nginx_takes_pipelined_requests() {
+    let nginx = Nginx::start();
+    let report = report(&["-c", "8", "-p", "8", "-n", "20000", &nginx.url()]);
+    no_errors(&report, 20_000);
+    assert_eq!(report.count("/connections/opened"), 8);
+    assert!(report.calls("send") <= 20_000 && report.calls("recv") <= 20_200, "{report:?}");
+}
+
+#[test]
+fn a_rate_is_kept() {
+    let nginx = Nginx::start();
+    let report = report(&["-c", "16", "-R", "500", "-d", "2", &nginx.url()]);
+    let requests = report.requests();
+    assert!((950..=1_001).contains(&requests), "{report:?}");
+    no_errors(&report, requests);
+    assert_eq!(report.0["rate"]["planned"], 500.0);
+    assert!(report.0["raw_latency_us"].is_object(), "{report:?}");
+    assert_eq!((report.count("/connections/held"), report.count("/connections/opened")), (16, 16));
+}
+
+#[test]
+fn a_connection_for_every_request_is_one() {
+    let nginx = Nginx::start();
+    let report = report(&["-c", "8", "-n", "1000", "--reconnect", &nginx.url()]);
+    no_errors(&report, 1_000);
+    let opened = report.count("/connections/opened");
+    assert!((1_000..=1_008).contains(&opened), "{report:?}");
+    assert!(report.calls("connect") >= opened, "{report:?}");
+}
+
+#[test]
+fn several_threads_share_the_work_exactly() {
+    let nginx = Nginx::start();
+    let report = report(&["-c", "7", "-t", "3", "-n", "1001", &nginx.url()]);
+    no_errors(&report, 1_001);
+    assert_eq!((report.count("/connections/opened"), report.count("/threads")), (7, 3));
+}
+
+/// As `python3 -m http.server` serves a directory.
+fn python(tree: &Tree, protocol: &str) -> (Process, String) {
+    let mut command = peer("python3");
+    command.args(["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--protocol", protocol]);
+    command.arg("--directory").arg(tree.root());
+    let mut process = Process::start(&mut command);
+    let line = process.wait_stdout("http://");
+    let (_, url) = line.split_once('(').expect("the URL in parentheses");
+    (process, url.split_once(')').expect("the URL in parentheses").0.to_owned())
+}
+
+#[test]
+fn python_closes_after_every_answer_of_http_1_0() {
+    let tree = Tree::new();
+    tree.file("file", noise(10_000));
+    let (_python, url) = python(&tree, "HTTP/1.0");
+    let report = report(&["-c", "4", "-n", "200", &format!("{url}file")]);
+    no_errors(&report, 200);
+    assert!(report.count("/bytes") > 200 * 10_000, "{report:?}");
+    let opened = report.count("/connections/opened");
+    assert!((200..=204).contains(&opened), "{report:?}");
+}
+
+#[test]
+fn python_keeps_connections_of_http_1_1() {
+    let tree = Tree::new();
+    tree.file("file", noise(10_000));
+    let (_python, url) = python(&tree, "HTTP/1.1");
+    let report = report(&["-c", "4", "-n", "200", &format!("{url}file")]);
+    no_errors(&report, 200);
+    assert_eq!(report.count("/connections/opened"), 4);
+}
+
+/// Runs two requests, and returns the second one as it arrived.
+fn arrives(arguments: &[&str]) -> (String, Vec<u8>) {
+    let (sender, requests) = channel();
+    let url = scripted(move |stream| {
+        let mut stream = BufReader::new(stream);
+        loop {
+            let request = read_request(&mut stream)?;
+            stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
+            let _ = sender.send(request); // both are counted below
+        }
+    });
+    let url = format!("{url}a?b");
+    no_errors(&report(&[&["-c", "1", "-n", "2"], arguments, &[&url]].concat()), 2);
+    let next = || requests.recv_timeout(PATIENCE).expect("a request");
+    let (first, second) = (next(), next());
+    assert_eq!(first, second);
+    let host = url.split('/').nth(2).expect("a host");
+    let (head, body) = second;
+    assert!(head.contains(&format!("\r\nHost: {host}\r\n")), "{head}");
+    (head, body)
+}
+
+#[test]
+fn what_is_sent_arrives_byte_for_byte() {
+    let tree = Tree::new();
+    let large = noise(300_000);
+    let file = format!("@{}", tree.file("body", &large).display());
+    let post = ["-m", "POST", "-H", "X-Odd:  a b\t", "-H", "Content-Type: text/x"];
+    let (head, body) = arrives(&[&post[..], &["--body", "hello, \u{fc}"]].concat());
+    assert!(head.starts_with("POST /a?b HTTP/1.1\r\n"), "{head}");
+    assert!(head.contains("\r\nX-Odd: a b\r\n"), "{head}");
+    assert!(head.contains("\r\nContent-Type: text/x\r\n"), "{head}");
+    assert!(head.contains("\r\nContent-Length: 9\r\n"), "{head}");
+    assert_eq!(body, "hello, \u{fc}".as_bytes());
+    let (head, body) = arrives(&["-m", "PUT", "--body", &file]);
+    assert!(head.starts_with("PUT /a?b HTTP/1.1\r\n"), "{head}");
+    assert!(body == large, "{} bytes came", body.len());
+    let (head, body) = arrives(&["-H", "Accept: */*"]);
+    assert!(head.starts_with("GET /a?b HTTP/1.1\r\n") && body.is_empty(), "{head}");
+    assert!(!head.contains("Content-Length"), "{head}");
+}
+
+#[test]
+fn a_host_field_replaces_ours() {
+    let (sender, heads) = channel();
+    let url = scripted(move |stream| {
+        let mut stream = BufReader::new(stream);
+        let _ = sender.send(read_request(&mut stream)?.0); // looked at below
+        stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    });
+    no_errors(&report(&["-c", "1", "-n", "1", "-H", "host: example.com", &url]), 1);
+    let head = heads.recv().unwrap().to_ascii_lowercase();
+    assert_eq!(head.matches("\r\nhost:").count(), 1, "{head}");
+    assert!(head.contains("\r\nhost: example.com\r\n"), "{head}");
+}
+
+#[test]
+fn what_is_echoed_is_counted() {
+    let serve = Serve::start(&Tree::new().root(), &["--test-endpoints"]);
+    let body = "e".repeat(10_000);
+    let arguments = ["-c", "4", "-n", "100", "-m", "POST", "--body", &body];
+    let report = report(&[&arguments[..], &[&serve.url("/echo")]].concat());
+    no_errors(&report, 100);
+    let bytes = report.count("/bytes");
+    assert!((1_000_000..1_100_000).contains(&bytes), "{report:?}");
+}
+
+#[test]
+fn the_answer_to_head_has_no_body() {
+    let nginx = Nginx::start();
+    let report = report(&["-c", "8", "-n", "1000", "-m", "HEAD", &nginx.url()]);
+    no_errors(&report, 1_000);
+    assert_eq!(report.count("/connections/opened"), 8);
+    let serve = Serve::start(&Tree::new().root(), &["--test-endpoints"]);
+    let large = serve.url("/bytes/1000000");
+    let report = fulmar_tests::load::report(&["-c", "8", "-n", "1000", "-m", "HEAD", &large]);
+    no_errors(&report, 1_000);
+    assert!(report.count("/bytes") < 400_000, "{report:?}");
+}
+
+#[test]
+fn several_urls_take_turns() {
+    let serve = Serve::start(&Tree::new().root(), &["--test-endpoints"]);
+    let nginx = Nginx::start();
+    let (ok, missing) = (serve.url("/status/200"), serve.url("/status/404"));
+    let ended = load(&["-c", "8", "-n", "1000", "--json", &ok, &missing, &nginx.url()]);
+    assert!(ended.status.success(), "{ended:?}");
+    let report = Report::of(&ended);
+    let (ok, missing) = (report.count("/status/200"), report.count("/status/404"));
+    assert_eq!((ok + missing, report.errors()), (1_000, vec![]), "{report:?}");
+    assert!(missing > 100 && ok > missing, "{report:?}");
+}
+
+/// With a rate, the time that a request waited to be sent counts; without it nobody would see
+/// that a second was lost.
+#[test]
+fn a_stall_is_seen_from_the_planned_time() {
+    let serve = Serve::start(&Tree::new().root(), &["--test-endpoints"]);
+    let mut client = Client::connect(serve.address);
+    let url = serve.url("/bytes/128");
+    let arguments = ["-c", "8", "-R", "500", "-d", "4", "--json", &url];
+    let running = Process::start(&mut command(&arguments));
+    eventually("requests", || client.ledger().of("recv") > 300);
+    serve.process.signal(Signal::STOP);
+    let resume = fulmar_sys::now() + Duration::from_secs(1);
+    eventually("the stall is over", || fulmar_sys::now() >= resume);
+    serve.process.signal(Signal::CONT);
+    let ended = running.wait();
+    assert!(ended.status.success(), "{ended:?}");
+    let report = Report::of(&ended);
+    no_errors(&report, report.requests());
+    assert!(report.requests() > 1_900, "{report:?}");
+    let (planned, raw) = (report.count("/latency_us/p99"), report.count("/raw_latency_us/p99"));
+    assert!((500_000..2_500_000).contains(&planned), "{report:?}");
+    assert!(raw < planned / 2, "{report:?}");
+}
+
+#[test]
+fn strace_counts_what_the_ledger_counts() {
+    let serve = Serve::start(&Tree::new().root(), &["--test-endpoints"]);
+    let tree = Tree::new();
+    let table = tree.beside("calls");
+    let mut command = peer("strace");
+    command.args(["-f", "-c", "-o"]).arg(&table).arg(fulmar());
+    command.args(["load", "-n", "2000", "-c", "4", "--json"]).arg(serve.url("/bytes/128"));
+    let output = run(&mut command);
+    let report = Report(serde_json::from_slice(&output.stdout).unwrap());
+    no_errors(&report, 2_000);
+    let table = std::fs::read_to_string(table).unwrap();
+    let counted = |name: &str| {
+        let row = |line: &str| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            (words.last() == Some(&name)).then(|| words[3].parse::<u64>().unwrap())
+        };
+        table.lines().find_map(row).unwrap_or(0)
+    };
+    for (kernel, ledger) in [
+        ("sendto", "send"),
+        ("recvfrom", "recv"),
+        ("connect", "connect"),
+        ("epoll_wait", "epoll_wait"),
+    ] {
+        // The thread that waits for signals reads from a socket too, once.
+        let more = counted(kernel).checked_sub(report.calls(ledger));
+        let allowed = 0..=u64::from(kernel == "recvfrom");
+        assert!(more.is_some_and(|n| allowed.contains(&n)), "{kernel}: {report:?}\n{table}");
+        assert!(report.calls(ledger) > 0, "{ledger}: {report:?}");
+    }
+}
+
+#[test]
+fn a_request_over_tls_costs_one_send_and_one_recv_too() {
+    let certs = Certs::new();
+    let nginx = Nginx::start_tls(&certs);
+    let ca = certs.ca().display().to_string();
+    let url = format!("https://localhost:{}/", nginx.address.port());
+    let report = report(&["--cacert", &ca, "-c", "16", "-n", "20000", &url]);
+    no_errors(&report, 20_000);
+    assert!(about(report.calls("send"), 20_000), "{report:?}");
+    assert!(about(report.calls("recv"), 20_000), "{report:?}");
+    assert_eq!((report.count("/tls/handshakes"), report.count("/tls/failed")), (16, 0));
+    let tls = &report.0["tls"];
+    assert_eq!(tls["version"], "TLS 1.3", "{report:?}");
+    assert!(tls["cipher"].as_str().is_some_and(|name| name.starts_with("TLS_")), "{report:?}");
+    assert!(report.count("/tls/latency_us/min") > 0);
+}
+
+#[test]
+fn a_handshake_for_every_request_is_counted_apart() {
+    let certs = Certs::new();
+    let server = Https::start(&certs, Who::Server);
+    let url = server.url("/bytes/128");
+    let report = report(&["-k", "-c", "4", "-n", "200", "--reconnect", &url]);
+    no_errors(&report, 200);
+    let handshakes = report.count("/tls/handshakes");
+    assert_eq!(handshakes, report.count("/connections/opened"));
+    assert!((200..=204).contains(&handshakes), "{report:?}");
+    let text = load(&["-k", "-c", "4", "-n", "20", &url]).stdout;
+    assert!(text.contains("handshakes    4 done, 0 failed, TLS 1.3, TLS_"), "{text}");
+    assert!(text.contains("  handshake "), "{text}");
+}
+
+#[test]
+fn whom_nobody_vouches_for_is_not_loaded() {
+    let certs = Certs::new();
+    let ca = certs.ca().display().to_string();
+    for (who, part) in [
+        (Who::Stranger, "nobody who is trusted vouches for the certificate"),
+        (Who::OtherHost, "the certificate is not for localhost but for"),
+        (Who::Expired, "the certificate has expired"),
+    ] {
+        let server = Https::start(&certs, who);
+        let url = server.url("/bytes/1");
+        let ended = load(&["--cacert", &ca, "-c", "1", "-n", "1", &url]);
+        assert_eq!(ended.status.code(), Some(1), "{who:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(part), "{who:?}: {}", ended.stderr);
+    }
+    let server = Https::start(&certs, Who::OtherHost);
+    let url = server.url("/bytes/1");
+    let sni = ["--cacert", &ca, "--sni", "other.example", "-c", "1", "-n", "9", &url];
+    no_errors(&report(&sni), 9);
+}
+
+#[test]
+fn a_client_certificate_opens_the_door() {
+    let certs = Certs::new();
+    let mut options = ServerOptions::from(certs.identity(Who::Server));
+    options.client_auth = ClientAuth::Required(vec![certs.ca().into()].into());
+    let server = Https::start_with(ServerTls::new(options).expect("files"));
+    let (ca, url) = (certs.ca().display().to_string(), server.url("/bytes/1"));
+    let (cert, key) = certs.files(Who::Client);
+    let (cert, key) = (cert.display().to_string(), key.display().to_string());
+    let known = ["--cacert", &ca, "--cert", &cert, "--key", &key, "-c", "2", "-n", "9", &url];
+    no_errors(&report(&known), 9);
+}
+
+#[test]
+fn a_unix_socket_stands_for_every_host() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("socket");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut from = BufReader::new(stream);
+                while let Ok((head, _)) = read_request(&mut from) {
+                    assert!(head.contains("\r\nHost: somewhere.invalid\r\n"), "{head}");
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+                    from.get_mut().write_all(answer).expect("it reads");
+                }
+            });
+        }
+    });
+    let path = path.display().to_string();
+    let url = "http://somewhere.invalid/"; // which nobody resolves
+    let report = report(&["--unix-socket", &path, "-c", "4", "-n", "500", url]);
+    no_errors(&report, 500);
+    assert_eq!(report.count("/connections/held"), 4);
+}

@@ -1,0 +1,265 @@
+//! `fulmar proxy`: flags, messages, statuses, signals, the background, privileges.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::process::ExitStatusExt;
+
+use fulmar_tests::gateway::{Place, command, end, origin, pid_in, run};
+use fulmar_tests::http::Client;
+use fulmar_tests::process::{Process, eventually, peer};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+#[test]
+fn a_configuration_is_checked_as_haproxy_checks_it() {
+    let place = Place::new();
+    let good = place.configure("", "");
+    let good = good.to_str().unwrap();
+    for (arguments, out) in [
+        (vec!["-c", "-f", good], "Configuration file is valid\n"),
+        (vec!["-c", "-V", "-f", good], "Configuration file is valid\n"),
+        (vec!["-c", "-q", "-f", good], ""),
+        (vec!["-c", "--", good], "Configuration file is valid\n"),
+    ] {
+        let ours = run(&arguments);
+        assert_eq!((ours.status.code(), &ours.stdout[..]), (Some(0), out), "{arguments:?}");
+        let theirs = Process::start(peer("haproxy").args(&arguments)).wait();
+        assert_eq!((theirs.status.code(), theirs.stdout), (Some(0), ours.stdout), "{arguments:?}");
+    }
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once() {
+    let place = Place::new();
+    let bad = place.write(
+        "bad.cfg",
+        "global\n nonsense\ndefaults\n mode htpp\n timeout client 5x\nfrontend fe\n \
+         default_backend nobody\n",
+    );
+    let ended = run(["-c", "-f", bad.to_str().unwrap()]);
+    assert_eq!((ended.status.code(), &ended.stdout[..]), (Some(1), ""));
+    for part in [
+        "[ALERT] ",
+        "bad.cfg:2:",
+        "'nonsense'",
+        "bad.cfg:4:",
+        "'htpp'",
+        "bad.cfg:5:",
+        "bad.cfg:7:",
+        "'nobody'",
+        "Fatal errors found in configuration.",
+    ] {
+        assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
+    }
+    let quiet = run(["-c", "-q", "-f", bad.to_str().unwrap()]);
+    assert_eq!((quiet.status.code(), &quiet.stderr[..]), (Some(1), ""));
+    let lenient = run(["-c", "--lenient", "keywords", "-f", bad.to_str().unwrap()]);
+    assert!(lenient.stderr.contains("[WARNING]"), "{}", lenient.stderr);
+}
+
+#[test]
+fn what_cannot_be_run_ends_with_1() {
+    let place = Place::new();
+    let missing = place.path("missing.cfg");
+    for (arguments, why) in [
+        (vec!["-f", missing.to_str().unwrap()], "missing.cfg"),
+        (vec![], "no configuration"),
+        (vec!["-f"], "-f needs"),
+        (vec!["-z"], "no such flag"),
+        (vec!["-C", "/nowhere/at/all", "-f", "x"], "/nowhere/at/all"),
+    ] {
+        let ended = run(&arguments);
+        assert_eq!(ended.status.code(), Some(1), "{arguments:?}");
+        assert!(ended.stderr.contains(why), "{arguments:?}: {}", ended.stderr);
+    }
+    let mut busy = Place::new();
+    busy.address = busy.origin; // somebody listens there
+    let path = busy.configure("", "");
+    let ended = run(["-db", "-f", path.to_str().unwrap()]);
+    assert_eq!(ended.status.code(), Some(1));
+    let text = fs::read_to_string(&path).unwrap();
+    let at = text.lines().position(|line| line.starts_with(" bind ")).unwrap() + 1;
+    let line = format!(
+        "Binding [{}:{at}] for frontend fe: cannot bind socket (Address already in use) for [{}]",
+        path.display(),
+        busy.address
+    );
+    assert!(ended.stderr.contains(&line), "{}", ended.stderr);
+}
+
+#[test]
+fn several_files_and_folders_are_one_configuration() {
+    let place = Place::new();
+    let (address, origin) = (place.address, place.origin);
+    fs::create_dir(place.path("parts")).unwrap();
+    let defaults = "defaults\n mode http\n timeout client 5s\n timeout server 5s\n \
+                    timeout connect 1s\n";
+    place.write("a.cfg", defaults);
+    let front = format!("frontend fe\n bind {address}\n default_backend be\n");
+    place.write("parts/1.cfg", &front);
+    place.write("parts/2.cfg", &format!("backend be\n server s1 {origin}\n"));
+    place.write("parts/3.txt", "nonsense\n");
+    let dir = place.path("");
+    let dir = dir.to_str().unwrap();
+    let process = place.start(["-db", "-C", dir, "-f", "a.cfg", "-f", "parts"]);
+    assert_eq!(end(process, Signal::USR1).status.code(), Some(0));
+    let process = place.start(["-db", "-C", dir, "--", "a.cfg", "parts/1.cfg", "parts/2.cfg"]);
+    assert_eq!(end(process, Signal::USR1).status.code(), Some(0));
+}
+
+#[test]
+fn versions_and_help_are_told() {
+    for flag in ["-v", "-vv"] {
+        let ended = run([flag]);
+        assert_eq!(ended.status.code(), Some(0));
+        assert!(ended.stdout.starts_with("fulmar proxy version "), "{}", ended.stdout);
+    }
+    let help = run(["-h"]);
+    assert_eq!((help.status.code(), help.stderr), (Some(0), String::new()));
+    assert!(help.stdout.contains("-sf PID..."), "{}", help.stdout);
+}
+
+#[test]
+fn a_soft_stop_lets_clients_finish() {
+    let place = Place::new();
+    let path = place.configure("", "");
+    let process = place.start(["-db", "-f", path.to_str().unwrap()]);
+    let mut half = TcpStream::connect(place.address).unwrap();
+    half.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n").unwrap();
+    let mut kept = Client::connect(place.address);
+    assert_eq!(kept.get("/").status, 200);
+    // An answer to somebody who came later: the half of a request has been read.
+    place.ask().unwrap();
+    process.signal(Signal::USR1);
+    eventually("nobody listens", || TcpStream::connect(place.address).is_err());
+    half.write_all(b"\r\n").unwrap();
+    let mut text = String::new();
+    half.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("HTTP/1.1 200 ") && text.ends_with("origin"), "{text}");
+    assert!(text.to_ascii_lowercase().contains("connection: close"), "{text}");
+    let ended = process.wait();
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("Proxy fe stopped"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_hard_stop_does_not_wait() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let place = Place::new();
+        let path = place.configure("", "");
+        let process = place.start(["-db", "-f", path.to_str().unwrap()]);
+        let _half = TcpStream::connect(place.address).unwrap();
+        let ended = end(process, signal);
+        assert_eq!(ended.status.signal(), Some(signal.as_raw()), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_hang_up_tells_how_servers_are() {
+    let place = Place::new();
+    let path = place.configure("", "");
+    let mut process = place.start(["-db", "-f", path.to_str().unwrap()]);
+    process.signal(Signal::HUP);
+    process.wait_stderr("SIGHUP received, dumping servers states.");
+    process.wait_stderr("SIGHUP: Server be/s1 is UP. Conn: 0 act, 0 pend,");
+    place.ask().unwrap();
+    end(process, Signal::TERM);
+}
+
+/// Nobody asks for anything here: checks begin by themselves.
+#[test]
+fn servers_are_checked_from_the_beginning() {
+    let place = Place::new();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let more = format!(
+        " default-server check inter 50 fall 2\nbackend other\n server gone {nobody}\n log stdout \
+         format raw local0"
+    );
+    let path = place.configure("", &more);
+    let mut process = place.start(["-db", "-f", path.to_str().unwrap()]);
+    let line = process.wait_stdout("Server other/gone is DOWN");
+    assert!(line.contains("Layer4 connection problem"), "{line}");
+    process.wait_stdout("backend other has no server available!");
+    end(process, Signal::TERM);
+}
+
+#[test]
+fn the_background_is_entered_when_it_serves() {
+    let mut place = Place::new();
+    let path = place.configure("", "");
+    let pidfile = place.path("pid");
+    let arguments = ["-D", "-p", pidfile.to_str().unwrap(), "-f", path.to_str().unwrap()];
+    let started = run(arguments);
+    assert_eq!(started.status.code(), Some(0), "{}", started.stderr);
+    place.ask().expect("it serves already");
+    let pid = Pid::from_raw(i32::try_from(pid_in(&pidfile)).unwrap()).unwrap();
+    let session = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
+    let fields: Vec<&str> = session.rsplit(") ").next().unwrap().split(' ').collect();
+    assert_eq!(fields[3], pid.as_raw_nonzero().to_string(), "a session of its own");
+    kill_process(pid, Signal::USR1).unwrap();
+    eventually("it ends", || test_kill_process(pid).is_err() || is_zombie(pid));
+    // What cannot begin says so where it was started.
+    place.address = place.origin;
+    let path = place.configure("", "");
+    let ended = run(["-D", "-f", path.to_str().unwrap()]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(ended.stderr.contains("cannot bind socket"), "{}", ended.stderr);
+}
+
+fn is_zombie(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    stat.is_ok_and(|stat| stat.contains(") Z "))
+}
+
+#[test]
+fn privileges_are_given_up_once_it_listens() {
+    let place = Place::new();
+    let root = place.path("root");
+    fs::create_dir(&root).unwrap();
+    let global = format!(" chroot {}\n uid 65534\n gid 65534", root.display());
+    let path = place.configure(&global, "");
+    if !rustix::process::geteuid().is_root() {
+        let ended = run(["-db", "-f", path.to_str().unwrap()]);
+        assert_eq!(ended.status.code(), Some(1));
+        assert!(ended.stderr.contains("cannot change the root ('chroot')"), "{}", ended.stderr);
+        return;
+    }
+    let process = place.start(["-db", "-f", path.to_str().unwrap()]);
+    let proc = format!("/proc/{}", process.id());
+    let status = fs::read_to_string(format!("{proc}/status")).unwrap();
+    assert!(status.contains("Uid:\t65534\t65534\t65534\t65534"), "{status}");
+    assert!(status.contains("Gid:\t65534\t65534\t65534\t65534"), "{status}");
+    assert!(status.contains("Groups:\t\n") || status.contains("Groups:\t \n"), "{status}");
+    assert_eq!(fs::read_link(format!("{proc}/root")).unwrap(), root);
+    end(process, Signal::TERM);
+}
+
+#[test]
+fn sockets_are_taken_from_who_started_it() {
+    let place = Place::new();
+    let origin = origin("origin");
+    let socket = place.path("front.sock");
+    let text = format!(
+        "defaults\n mode http\n timeout client 5s\n timeout server 5s\n timeout connect 1s\n\
+         frontend fe\n bind {} mode 600\n bind abns@fulmar-test-{}\n default_backend be\n\
+         backend be\n server s1 {origin}\n",
+        socket.display(),
+        std::process::id()
+    );
+    let path = place.write("unix.cfg", &text);
+    let process = Process::start(command().args(["-db", "-f"]).arg(&path));
+    let ask = || -> std::io::Result<String> {
+        let mut stream = std::os::unix::net::UnixStream::connect(&socket)?;
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    eventually("it serves on a Unix socket", || ask().is_ok_and(|text| text.ends_with("origin")));
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&socket).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let ended = end(process, Signal::TERM);
+    assert_eq!(ended.status.signal(), Some(15));
+    assert!(!socket.exists(), "its file is removed");
+}

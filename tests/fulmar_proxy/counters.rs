@@ -1,0 +1,455 @@
+//! The same traffic through HAProxy and through `fulmar proxy`, with the same configuration: what
+//! statistics count of it is the same.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use fulmar_tests::gateway::command;
+use fulmar_tests::origins::free_address;
+use fulmar_tests::process::{PATIENCE, Process, eventually, peer};
+use tempfile::TempDir;
+
+/// Both are asked these, each on a connection of its own, until it is closed.
+const REQUESTS: &[(&str, usize)] = &[
+    ("GET /200 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 20),
+    ("GET /200 HTTP/1.0\r\n\r\n", 5),
+    ("HEAD /200 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 5),
+    ("POST /201 HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello", 5),
+    ("GET /204 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 3),
+    ("GET /302 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 4),
+    ("GET /304 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 3),
+    ("GET /404 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 7),
+    ("GET /500 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 6),
+    ("GET /503 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 2),
+    ("GET /denied HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 4),
+    ("GET /denied429 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 3),
+    ("GET /own HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 4),
+    ("GET /moved HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 4),
+    ("GET /tarpit HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 2),
+    ("GET /rejected HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 2),
+    ("GET /alive HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 3),
+    ("GET /stats HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 2),
+    ("GET /secret HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 3),
+    ("GET /login HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 3),
+    ("GET /backdeny HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 3),
+    ("GET /backmove HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 3),
+    ("GET /backsecret HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 3),
+    ("GET /down HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 4),
+    ("GET /nobody HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 3),
+    ("GET /refused HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 2),
+    ("GET /again HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 4),
+    ("GET /drop HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 3),
+    ("GET /junk HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 3),
+    ("GET /half HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 3),
+    ("GET /slow HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 2),
+    ("GET /retried/drop HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 2),
+    ("GET /retried/500 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", 2),
+    ("nonsense\r\n\r\n", 3),
+    ("GET /b ad HTTP/1.1\r\nHost: h\r\n\r\n", 2),
+    ("GET /200 HTTP/1.1\r\nHost: h\r\nContent-Length: x\r\n\r\n", 2),
+    ("GET /200 HTTP/1.1\r\nHost: h\r\n", 2),
+    ("", 2),
+];
+
+fn text(side: &Side, origin: SocketAddr, nobody: SocketAddr) -> String {
+    let places = [
+        ("WEB", side.web),
+        ("RAW", side.raw),
+        ("GONE", side.gone),
+        ("ORIGIN", origin),
+        ("NOBODY", nobody),
+    ];
+    let text = TEXT.replace("SOCKET", &side.socket.display().to_string());
+    places.iter().fold(text, |text, (name, place)| text.replace(name, &place.to_string()))
+}
+
+/// What both are told; the words in capitals are places.
+const TEXT: &str = "global
+  nbthread 1
+  maxconn 2000
+  stats socket unix@SOCKET level admin
+defaults
+  mode http
+  timeout connect 1s
+  timeout client 1s
+  timeout server 400ms
+  timeout http-request 400ms
+  timeout tarpit 50ms
+  retries 1
+userlist people
+  user me insecure-password secret
+frontend web
+  bind WEB name w
+  option socket-stats
+  monitor-uri /alive
+  stats enable
+  stats uri /stats
+  http-request deny if { path /denied }
+  http-request deny deny_status 429 if { path /denied429 }
+  http-request return status 200 content-type text/plain string hello if { path /own }
+  http-request redirect location /elsewhere if { path /moved }
+  http-request tarpit if { path /tarpit }
+  http-request reject if { path /rejected }
+  http-request auth if { path /login } !{ http_auth(people) }
+  http-request use-service prometheus-exporter if { path /metrics }
+  http-response deny if { res.hdr(secret) -m found } { be_name shop }
+  use_backend back if { path_beg /back }
+  use_backend down if { path /down }
+  use_backend nobody if { path /nobody }
+  use_backend refused if { path /refused }
+  use_backend again if { path /again }
+  use_backend retried if { path_beg /retried }
+  default_backend shop
+backend shop
+  server s1 ORIGIN
+backend back
+  http-request deny if { path /backdeny }
+  http-request redirect location /elsewhere if { path /backmove }
+  http-response deny if { res.hdr(secret) -m found }
+  server b1 ORIGIN
+backend down
+  server d1 ORIGIN disabled
+backend nobody
+backend refused
+  timeout connect 200ms
+  server r1 NOBODY
+backend again
+  option redispatch 1
+  retries 2
+  timeout connect 200ms
+  balance first
+  server a1 NOBODY
+  server a2 ORIGIN
+backend retried
+  retries 2
+  retry-on empty-response 500
+  http-request set-path %[path,regsub(^/retried,)]
+  server t1 ORIGIN
+listen raw
+  mode tcp
+  bind RAW
+  option socket-stats
+  tcp-request connection reject if { src 127.0.0.2 }
+  tcp-request inspect-delay 1s
+  tcp-request content reject if { req.payload(0,2) -m str NO }
+  tcp-request content accept if { req.len gt 0 }
+  server w1 ORIGIN
+frontend gone
+  mode tcp
+  bind GONE name g
+  timeout client 2s
+  default_backend gone
+backend gone
+  mode tcp
+  timeout connect 200ms
+  server g1 NOBODY
+";
+
+/// One of the two.
+struct Side {
+    web: SocketAddr,
+    raw: SocketAddr,
+    gone: SocketAddr,
+    socket: PathBuf,
+    folder: TempDir,
+}
+
+impl Side {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("s.sock");
+        let (web, raw, gone) = (free_address(), free_address(), free_address());
+        Self { web, raw, gone, socket, folder }
+    }
+
+    fn start(&self, program: &mut Command, origin: SocketAddr, nobody: SocketAddr) -> Process {
+        let path = self.folder.path().join("proxy.cfg");
+        std::fs::write(&path, text(self, origin, nobody)).unwrap();
+        let process = Process::start(program.args(["-db", "-f"]).arg(path));
+        eventually("it answers", || UnixStream::connect(&self.socket).is_ok());
+        process
+    }
+
+    fn tell(&self, command: &str) -> String {
+        let mut to = UnixStream::connect(&self.socket).unwrap();
+        to.set_read_timeout(Some(PATIENCE)).unwrap();
+        to.write_all(command.as_bytes()).unwrap();
+        let mut answer = String::new();
+        to.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// By row and column.
+    fn rows(&self) -> BTreeMap<(String, String), String> {
+        let csv = self.tell("show stat\n");
+        let mut lines = csv.lines().filter(|line| !line.is_empty());
+        let names: Vec<&str> = lines.next().unwrap()[2..].split(',').collect();
+        let mut rows = BTreeMap::new();
+        for line in lines {
+            let values: Vec<&str> = line.split(',').collect();
+            let row = format!("{}/{}", values[0], values[1]);
+            let cells = names.iter().zip(&values);
+            rows.extend(
+                cells.map(|(name, value)| ((row.clone(), (*name).to_owned()), (*value).to_owned())),
+            );
+        }
+        rows
+    }
+
+    /// What the exporter tells: name with labels, and value.
+    fn metrics(&self) -> BTreeMap<String, String> {
+        let request = "GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+        let text = String::from_utf8(ask(self.web, request)).unwrap();
+        let lines = text.lines().filter(|line| line.starts_with("haproxy_"));
+        lines.filter_map(|line| line.rsplit_once(' ')).map(own).collect()
+    }
+
+    /// Waits until nobody is connected.
+    fn rest(&self) {
+        eventually("everybody has gone", || {
+            let rows = self.rows();
+            let mut busy = rows.iter().filter(|((_, name), _)| name == "scur");
+            busy.all(|(_, value)| value.is_empty() || value == "0")
+        });
+    }
+}
+
+fn own((name, value): (&str, &str)) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+/// Sends, and reads until the other end is done.
+fn ask(address: SocketAddr, request: &str) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let _ = stream.write_all(request.as_bytes()); // it may have been refused already
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer); // it may be reset
+    answer
+}
+
+/// Everything that is to be counted.
+fn traffic(side: &Side, origin: &Origin) {
+    for (request, count) in REQUESTS {
+        (0..*count).for_each(|_| drop(ask(side.web, request)));
+    }
+    // Several requests on one connection, which the client closes.
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(side.web).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        for _ in 0..5 {
+            stream.write_all(b"GET /200 HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+            read_body(&mut stream);
+        }
+    }
+    // Clients that go while the server thinks.
+    for _ in 0..3 {
+        let before = origin.slow.load(Ordering::Relaxed);
+        let mut stream = TcpStream::connect(side.web).unwrap();
+        stream.write_all(b"GET /slow HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        eventually("it is asked", || origin.slow.load(Ordering::Relaxed) > before);
+        drop(stream);
+        side.rest();
+    }
+    // Clients that go in the midst of their body.
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(side.web).unwrap();
+        let head = b"POST /body HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nx";
+        stream.write_all(head).unwrap();
+        eventually("it is at work", || side.rows()[&("shop/s1".into(), "scur".into())] == "1");
+        drop(stream);
+        side.rest();
+    }
+    raw_traffic(side);
+    side.rest();
+}
+
+fn raw_traffic(side: &Side) {
+    for _ in 0..10 {
+        let answer = ask(side.raw, "GET /200 HTTP/1.0\r\n\r\n");
+        assert!(answer.ends_with(b"body\n"), "{}", String::from_utf8_lossy(&answer));
+    }
+    (0..3).for_each(|_| drop(ask(side.raw, "NO, not this")));
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(side.raw).unwrap(); // and goes without a word
+        stream.shutdown(Shutdown::Write).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    (0..2).for_each(|_| drop(ask(side.raw, "GET /slow HTTP/1.0\r\n\r\n")));
+    (0..2).for_each(|_| drop(ask(side.gone, "hello")));
+}
+
+fn read_body(stream: &mut TcpStream) {
+    let mut heard = Vec::new();
+    let mut buffer = [0; 1024];
+    while !heard.ends_with(b"body\n") {
+        let n = stream.read(&mut buffer).unwrap();
+        assert!(n > 0, "{}", String::from_utf8_lossy(&heard));
+        heard.extend_from_slice(&buffer[..n]);
+    }
+}
+
+/// A server that does what its path says.
+struct Origin {
+    address: SocketAddr,
+    /// Requests that it leaves unanswered.
+    slow: Arc<AtomicUsize>,
+}
+
+impl Origin {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let slow = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&slow);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let count = Arc::clone(&count);
+                thread::spawn(move || serve(stream, &count));
+            }
+        });
+        Self { address, slow }
+    }
+}
+
+fn serve(mut stream: TcpStream, slow: &AtomicUsize) -> std::io::Result<()> {
+    let mut heard = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let n = stream.read(&mut buffer)?;
+        if n == 0 {
+            return Ok(());
+        }
+        heard.extend_from_slice(&buffer[..n]);
+        while let Some(end) = heard.windows(4).position(|window| window == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&heard[..end]).into_owned();
+            let len = head
+                .to_ascii_lowercase()
+                .split("content-length: ")
+                .nth(1)
+                .map_or(0, |rest| rest.split("\r\n").next().unwrap().parse::<usize>().unwrap());
+            if heard.len() < end + 4 + len {
+                break;
+            }
+            heard.drain(..end + 4 + len);
+            if !answer(&mut stream, &head, slow)? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// False: the connection is to be closed.
+fn answer(stream: &mut TcpStream, head: &str, slow: &AtomicUsize) -> std::io::Result<bool> {
+    let path = head.split(' ').nth(1).unwrap_or("/");
+    let last = head.contains("HTTP/1.0") || head.contains("onnection: close");
+    match path.trim_start_matches('/') {
+        "drop" => return Ok(false),
+        "junk" => {
+            stream.write_all(b"what is this\r\n\r\n")?;
+            return Ok(false);
+        }
+        "half" => {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")?;
+            return Ok(false);
+        }
+        "slow" => {
+            slow.fetch_add(1, Ordering::Relaxed);
+            return Ok(true);
+        }
+        "204" | "304" => {
+            stream.write_all(format!("HTTP/1.1 {} Fine\r\n\r\n", &path[1..]).as_bytes())?;
+        }
+        other => {
+            let status = other.parse().unwrap_or(200);
+            let body = if head.starts_with("HEAD ") { "" } else { "body\n" };
+            let close = if last { "Connection: close\r\n" } else { "" };
+            let secret = if path.ends_with("secret") { "Secret: 1\r\n" } else { "" };
+            let text =
+                format!("HTTP/1.1 {status} Fine\r\n{close}{secret}Content-Length: 5\r\n\r\n{body}");
+            stream.write_all(text.as_bytes())?;
+        }
+    }
+    Ok(!last)
+}
+
+#[test]
+fn the_same_traffic_is_counted_as_haproxy_counts_it() {
+    let origin = Origin::start();
+    let nobody = free_address();
+    let (ours, theirs) = (Side::new(), Side::new());
+    let _ours = ours.start(&mut command(), origin.address, nobody);
+    let _theirs = theirs.start(&mut peer("haproxy"), origin.address, nobody);
+    traffic(&theirs, &origin);
+    traffic(&ours, &origin);
+    let (our_rows, their_rows) = (ours.rows(), theirs.rows());
+    let mut wrong = String::new();
+    for ((row, name), expected) in &their_rows {
+        let found = our_rows.get(&(row.clone(), name.clone())).map_or("", |value| value);
+        if !is_other(row, name) && found != expected {
+            wrong += &format!("{row} {name}: {expected}, not {found}\n");
+        }
+    }
+    assert_eq!(wrong, "");
+    let (our_metrics, their_metrics) = (ours.metrics(), theirs.metrics());
+    let mut compared = 0;
+    for (metric, expected) in their_metrics.iter().filter(|(metric, _)| is_counter(metric)) {
+        let found = our_metrics.get(metric);
+        if found != Some(expected) {
+            wrong += &format!("{metric}: {expected}, not {found:?}\n");
+        }
+        compared += 1;
+    }
+    assert_eq!(wrong, "");
+    assert!(compared > 200, "{compared}");
+}
+
+/// What depends on time, on addresses, or on what each of the two thinks of its own resources.
+fn is_other(row: &str, name: &str) -> bool {
+    let is_http = !row.starts_with("raw/") && !row.starts_with("gone/");
+    OTHERS.contains(&name)
+        || ["rate", "time"].iter().any(|part| name.contains(part))
+        // Of HTTP, HAProxy counts bytes as they are inside of it, and our own pages are longer.
+        || (is_http && BYTES.contains(&name))
+        // Content that is rejected in a 'listen' is its backend's, too, with HAProxy.
+        || (row == "raw/BACKEND" && name == "bin")
+        // A retry for the sake of a response is two retries with HAProxy.
+        || (row.starts_with("retried/") && name == "wretr")
+        // Those who have said nothing have no stream.
+        || (row == "web/FRONTEND" && name == "h1_total_streams")
+}
+
+/// Counters of proxies and servers that do not depend on any of that.
+fn is_counter(metric: &str) -> bool {
+    let family = metric.split('{').next().unwrap_or_default();
+    let proxies = ["frontend", "listener", "backend", "server"];
+    let is_of_proxy = proxies.iter().any(|kind| family.starts_with(&format!("haproxy_{kind}_")));
+    is_of_proxy
+        && family.ends_with("_total")
+        && !["bytes", "seconds", "idle"].iter().any(|part| family.contains(part))
+        && !(family.ends_with("_retry_warnings_total") && metric.contains("\"retried\""))
+}
+
+const OTHERS: &[&str] = &[
+    "addr",
+    "lastchg",
+    "lastsess",
+    "last_chk",
+    // Who comes may meet the one before.
+    "smax",
+    // How many idle connections are kept, and for how long.
+    "h1_open_connections",
+    "idle_conn_cur",
+    "need_conn_est",
+    "safe_conn_cur",
+    "srv_icur",
+    "used_conn_cur",
+];
+const BYTES: &[&str] = &["bin", "bout", "h1_bytes_in", "h1_bytes_out"];

@@ -1,0 +1,108 @@
+//! One record for every error of 500 and above that is our own answer: which servers were tried, what
+//! came of it, and why there was not another attempt.
+
+use std::io::Write;
+use std::time::Duration;
+
+use fulmar_tests::origins::free_address;
+use fulmar_tests::relay::Table;
+use fulmar_tests::scripted::{Heard, Scripted, Step, ok};
+
+fn table(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
+    let servers: String =
+        (0..origins.len()).map(|at| format!("  server s{at} ORIGIN{at} maxconn 1\n")).collect();
+    let text = format!(
+        "global\n  log stdout format raw local0\n\
+         defaults\n  mode http\n  log global\n  option httplog\n  timeout connect 200ms\n  \
+         timeout client 5s\n  timeout server 200ms\n  timeout queue 50ms\n  retries 0\n\
+         frontend fe\n  bind 127.0.0.1:0\n{frontend}\n\
+         backend be\n{backend}\n{servers}"
+    );
+    Table::new(&text, origins)
+}
+
+const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+const TO_BE: &str = "  default_backend be";
+
+/// The last line of the log after a request: what it says behind the status.
+fn explained(mut table: Table, status: u16) -> String {
+    let got = table.ask(GET);
+    assert!(got.starts_with(&format!("HTTP/1.1 {status} ")), "{got}");
+    let last = table.log().pop().expect("a line");
+    let own = format!(": {status} is our own answer: ");
+    let (proxies, why) = last.split_once(&own).unwrap_or_else(|| panic!("{last}"));
+    assert!(proxies == "fe be" || proxies == "fe <NOBACKEND>", "{last}");
+    why.to_owned()
+}
+
+#[test]
+fn what_a_server_does_is_told() {
+    type Steps = fn() -> Vec<Step>;
+    let cases: [(Steps, u16, &str); 3] = [
+        (|| vec![Step::Close], 502, "s0: closed without an answer (a new connection); "),
+        (|| vec![Step::Send(b"junk\r\n\r\n".to_vec()), Step::Close], 502, "s0: "),
+        (Vec::new, 504, "s0: no answer in time (a new connection); "),
+    ];
+    for (steps, status, why) in cases {
+        let origin = Scripted::new(move |_: &Heard| steps());
+        let told = explained(table(TO_BE, "", vec![origin]), status);
+        assert!(told.starts_with(why), "{told}");
+        assert!(told.ends_with("not tried again: retry-on does not name this"), "{told}");
+    }
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_is_told() {
+    let server = format!("  server gone {}", free_address());
+    let told = explained(table(TO_BE, &server, vec![]), 503);
+    assert_eq!(
+        told,
+        "gone: cannot connect: connection refused (a new connection); not tried again: no retries \
+         are left"
+    );
+}
+
+#[test]
+fn that_nobody_could_be_asked_is_told() {
+    let server = "  server off 127.0.0.1:1 disabled";
+    assert_eq!(explained(table(TO_BE, server, vec![]), 503), "no server is usable");
+    assert_eq!(explained(table(TO_BE, "", vec![]), 503), "no server is usable");
+    assert_eq!(explained(table("", "", vec![]), 503), "no backend is chosen");
+}
+
+#[test]
+fn who_waited_in_vain_is_told() {
+    let mut table = table(TO_BE, "", vec![Scripted::new(|_: &Heard| Vec::new())]);
+    let mut first =
+        std::mem::replace(&mut table.stream, fulmar_tests::loops::client(table.address));
+    first.write_all(GET.as_bytes()).expect("room");
+    first.set_read_timeout(Some(Duration::from_secs(20))).expect("a good time");
+    table.turn_until(|_, origins| origins[0].count("GET") == 1);
+    assert_eq!(explained(table, 503), "it waited too long for a place");
+}
+
+#[test]
+fn what_rules_want_is_told() {
+    let hello = || Scripted::new(|_: &Heard| ok(b"hello"));
+    for (front, back, status) in [
+        ("  http-request deny deny_status 503", "", 503),
+        ("  http-request return status 500", "", 500),
+        ("", "  http-request deny deny_status 500", 500),
+        ("", "  http-response deny", 502),
+        ("  http-request tarpit", "", 500),
+    ] {
+        let front = format!("{front}\n{TO_BE}");
+        let told = explained(table(&front, back, vec![hello()]), status);
+        assert_eq!(told, "a rule wants it so", "{front} {back}");
+    }
+}
+
+#[test]
+fn what_a_server_says_itself_is_its_own_business() {
+    let origin = Scripted::new(|_: &Heard| {
+        vec![Step::Send(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n".to_vec())]
+    });
+    let mut table = table(TO_BE, "", vec![origin]);
+    assert!(table.ask(GET).starts_with("HTTP/1.1 503 "));
+    assert_eq!(table.log().len(), 1, "{:?}", table.log());
+}

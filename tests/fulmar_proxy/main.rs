@@ -1,0 +1,17 @@
+//! `fulmar proxy` as a process, where it can be beside HAProxy.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod binds;
+mod browser;
+mod cli;
+mod counters;
+mod explained;
+mod killed;
+mod logs;
+mod process;
+mod reload;
+mod runtime;
+mod smuggling;
+mod stats_page;
+mod tls_binds;

@@ -1,0 +1,244 @@
+//! `fulmar proxy` replaced by the next one, under load: nobody notices.
+
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::crowd::{self, Crowd, TlsStream, keep_asking};
+use fulmar_tests::gateway::{Place, ask, command, end, pid_in};
+use fulmar_tests::http::Client;
+use fulmar_tests::https;
+use fulmar_tests::process::{PATIENCE, Process, eventually};
+use fulmar_tls::ClientTls;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+/// Clients of an address: some on a connection for each request, some on one as long as it lasts,
+/// who connect again only when they were told that it would not.
+fn crowd(address: SocketAddr) -> Crowd {
+    let mut crowd = Crowd::default();
+    for _ in 0..3 {
+        crowd.add(move |count| {
+            ask(address).map_err(|error| format!("short: {error}"))?;
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        });
+        crowd.add(move |count| keep_asking(crowd::connect(address)?, 50, b"origin", count));
+    }
+    crowd
+}
+
+/// The same over TLS: the handshakes of half of them are resumed ones.
+fn crowd_of_tls(address: SocketAddr, certs: &Certs) -> Crowd {
+    let mut crowd = Crowd::default();
+    for (requests, resumes) in [(1, false), (1, true), (50, false), (50, true)] {
+        let options = https::trusting(certs);
+        let resumption = https::client_tls(certs);
+        crowd.add(move |count| {
+            let anew = (!resumes).then(|| ClientTls::new(options.clone()).unwrap());
+            let tls = anew.as_ref().unwrap_or(&resumption);
+            keep_asking(TlsStream::connect(tls, address)?, requests, b"origin", count)
+        });
+    }
+    crowd
+}
+
+fn pid(number: u32) -> Pid {
+    Pid::from_raw(i32::try_from(number).unwrap()).unwrap()
+}
+
+fn is_gone(number: u32) -> bool {
+    test_kill_process(pid(number)).is_err()
+}
+
+/// The worker of a master: its youngest child.
+fn worker_of(master: u32) -> Option<u32> {
+    let path = format!("/proc/{master}/task/{master}/children");
+    let children = std::fs::read_to_string(path).unwrap();
+    children.split_whitespace().last().map(|pid| pid.parse().unwrap())
+}
+
+#[test]
+fn ten_reloads_under_load_lose_nobody() {
+    let place = Place::new();
+    place.configure("", "");
+    reload_ten_times(&place, || crowd(place.address));
+}
+
+/// Certificates and what sessions are resumed with are read anew by each worker.
+#[test]
+fn ten_reloads_under_tls_lose_nobody() {
+    let place = Place::new();
+    let certs = Certs::new();
+    let (cert, key) = certs.files(Who::Server);
+    let pem = [cert, key].map(|path| std::fs::read_to_string(path).unwrap()).concat();
+    let pem = place.write("site.pem", &pem);
+    let Place { address, origin, .. } = &place;
+    place.write(
+        "proxy.cfg",
+        &format!(
+            "global\n nbthread 2\ndefaults\n mode http\n timeout client 5s\n timeout server 5s\n \
+             timeout connect 1s\nfrontend fe\n bind {address} ssl crt {}\n default_backend be\n\
+             backend be\n server s1 {origin}\n",
+            pem.display()
+        ),
+    );
+    reload_ten_times(&place, || crowd_of_tls(place.address, &certs));
+}
+
+/// Asks for ten reloads of what is configured, while a crowd asks; nobody of it fails.
+fn reload_ten_times(place: &Place, crowd: impl FnOnce() -> Crowd) {
+    let path = place.path("proxy.cfg");
+    let mut master = Process::start(command().args(["-W", "-db", "-f"]).arg(path));
+    master.wait_stderr("Loading success.");
+    let crowd = crowd();
+    for _ in 0..10 {
+        crowd.wait(200);
+        let worker = worker_of(master.id()).unwrap();
+        master.signal(Signal::USR2);
+        eventually("it is replaced, and ends", || is_gone(worker));
+    }
+    crowd.wait(200);
+    assert_eq!(crowd.end(), Vec::<String>::new());
+    let ended = end(master, Signal::TERM);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert_eq!(ended.stderr.matches("exited with code 0 (Exit)").count(), 10, "{}", ended.stderr);
+}
+
+#[test]
+fn the_next_process_takes_over_from_the_one_that_is_named() {
+    let place = Place::new();
+    let path = place.configure("", "");
+    let path = path.to_str().unwrap();
+    let mut process = place.start(["-db", "-f", path]);
+    let crowd = crowd(place.address);
+    for _ in 0..5 {
+        crowd.wait(200);
+        let before = process.id().to_string();
+        let next = Process::start(command().args(["-db", "-f", path, "-sf", &before]));
+        let ended = std::mem::replace(&mut process, next).wait();
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    }
+    crowd.wait(200);
+    assert_eq!(crowd.end(), Vec::<String>::new());
+    let before = process.id().to_string();
+    let next = Process::start(command().args(["-db", "-f", path, "-st", &before]));
+    process.wait();
+    place.wait();
+    end(next, Signal::TERM);
+}
+
+#[test]
+fn a_configuration_that_is_wrong_changes_nothing() {
+    let place = Place::new();
+    let path = place.configure("", "");
+    let mut master = place.start(["-W", "-db", "-f", path.to_str().unwrap()]);
+    let worker = worker_of(master.id());
+    place.write("proxy.cfg", "nonsense\n");
+    master.signal(Signal::HUP);
+    master.wait_stderr("[ALERT] ");
+    master.wait_stderr("Loading failure!");
+    place.ask().unwrap();
+    assert_eq!(worker_of(master.id()), worker);
+    place.configure("", "");
+    master.signal(Signal::USR2);
+    master.wait_stderr("Loading success.");
+    place.ask().unwrap();
+    assert_ne!(worker_of(master.id()), worker);
+    let ended = end(master, Signal::USR1);
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+}
+
+#[test]
+fn a_master_ends_with_its_worker_and_a_worker_with_its_master() {
+    let place = Place::new();
+    let path = place.configure("", "");
+    let arguments = ["-W", "-db", "-f", path.to_str().unwrap()];
+    let master = place.start(arguments);
+    kill_process(pid(worker_of(master.id()).unwrap()), Signal::KILL).unwrap();
+    let ended = master.wait();
+    assert_eq!(ended.status.code(), Some(137), "{}", ended.stderr);
+    let master = place.start(arguments);
+    let worker = worker_of(master.id()).unwrap();
+    end(master, Signal::KILL);
+    eventually("the worker is gone", || is_gone(worker) || is_zombie(worker));
+    eventually("nobody listens", || TcpStream::connect(place.address).is_err());
+}
+
+fn is_zombie(number: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{number}/stat"));
+    stat.is_ok_and(|stat| stat.contains(") Z "))
+}
+
+#[test]
+fn a_master_in_the_background_writes_its_number() {
+    let place = Place::new();
+    let pidfile = place.path("pid");
+    let path =
+        place.configure(&format!(" daemon\n master-worker\n pidfile {}", pidfile.display()), "");
+    let started = Process::start(command().arg("-f").arg(&path)).wait();
+    assert_eq!(started.status.code(), Some(0), "{}", started.stderr);
+    place.ask().expect("it serves already");
+    let master = pid_in(&pidfile);
+    let worker = worker_of(master).unwrap();
+    kill_process(pid(master), Signal::USR2).unwrap();
+    eventually("another worker", || worker_of(master).is_some_and(|now| now != worker));
+    kill_process(pid(master), Signal::TERM).unwrap();
+    eventually("it ends", || is_gone(master) || is_zombie(master));
+}
+
+#[test]
+fn a_service_manager_hears_how_it_is_going() {
+    let place = Place::new();
+    let path = place.configure("", "");
+    let news = place.path("notify");
+    let manager = UnixDatagram::bind(&news).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let hear = || {
+        let mut buffer = [0; 512];
+        let n = manager.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(&buffer[..n]).into_owned()
+    };
+    let mut master = notified(&path, &news);
+    master.wait_stderr("Loading success.");
+    let ready = hear();
+    assert!(ready.starts_with("READY=1\n"), "{ready}");
+    assert!(ready.contains(&format!("MAINPID={}\n", master.id())), "{ready}");
+    master.signal(Signal::USR2);
+    let reloading = hear();
+    assert!(reloading.starts_with("RELOADING=1\n"), "{reloading}");
+    master.wait_stderr("Loading success.");
+    let ready = hear();
+    assert!(ready.starts_with("READY=1\n"), "{ready}");
+    let ended = end(master, Signal::TERM);
+    assert_eq!(hear(), "STOPPING=1\n");
+    assert_eq!(ended.status.code(), Some(0));
+}
+
+fn notified(path: &Path, news: &Path) -> Process {
+    Process::start(command().args(["-Ws", "-f"]).arg(path).env("NOTIFY_SOCKET", news))
+}
+
+#[test]
+fn connections_that_wait_are_handed_over_too() {
+    let place = Place::new();
+    let path = place.configure(" nbthread 1", "");
+    let path = path.to_str().unwrap();
+    let process = place.start(["-db", "-f", path]);
+    let mut kept = Client::connect(place.address);
+    assert_eq!(kept.get("/").status, 200);
+    process.pause();
+    // Nobody accepts them: they wait in the kernel.
+    let mut waiting: Vec<Client> = (0..20).map(|_| Client::connect(place.address)).collect();
+    waiting.iter_mut().for_each(|client| client.send_get("/"));
+    let before = process.id().to_string();
+    let next = Process::start(command().args(["-db", "-f", path, "-sf", &before]));
+    process.signal(Signal::CONT);
+    for client in &mut waiting {
+        assert_eq!(client.read_reply().unwrap().body, b"origin");
+    }
+    drop((kept, waiting));
+    assert_eq!(process.wait().status.code(), Some(0));
+    end(next, Signal::TERM);
+}

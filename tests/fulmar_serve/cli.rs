@@ -1,0 +1,344 @@
+//! The command line of `fulmar serve`: what it refuses, says and leaves behind.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+use fulmar_tests::http::{Client, replies};
+use fulmar_tests::process::{Ended, Process, Serve, eventually, fulmar, peer};
+use fulmar_tests::tree::{Tree, noise};
+use rustix::process::Signal;
+
+fn end_of(arguments: &[&str]) -> Ended {
+    Process::start(Command::new(fulmar()).args(arguments)).wait()
+}
+
+fn assert_no_panic(ended: &Ended) {
+    assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_wrong_command_line_is_status_2() {
+    let cases: [(&[&str], &str); 11] = [
+        (&["serve", "--no-such-flag"], "--no-such-flag"),
+        (&["serve", "--listen", "nonsense"], "nonsense"),
+        (&["serve", "--listen", "127.0.0.1:65536"], "127.0.0.1:65536"),
+        (&["serve", "--threads", "0"], "--threads"),
+        (&["serve", "--threads", "1025"], "--threads"),
+        (&["serve", "--max-connections", "0"], "--max-connections"),
+        (&["serve", "--idle-timeout", "0"], "--idle-timeout"),
+        (&["serve", "--idle-timeout", "-1"], "-1"),
+        (&["serve", "--head-timeout", "inf"], "inf"),
+        (&["serve", "--log-format", "xml"], "xml"),
+        (&["serve", "a", "b"], "b"),
+    ];
+    for (arguments, named) in cases {
+        let ended = end_of(arguments);
+        assert_eq!(ended.status.code(), Some(2), "{arguments:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(named), "{arguments:?}: {}", ended.stderr);
+        assert_eq!(ended.stdout, "", "{arguments:?}");
+    }
+    assert_eq!(end_of(&[]).status.code(), Some(2));
+    assert_eq!(end_of(&["dance"]).status.code(), Some(2));
+}
+
+#[test]
+fn what_cannot_be_done_is_status_1_and_named() {
+    let tree = Tree::new();
+    let file = tree.file("f", "x");
+    let (root, file) = (tree.root(), file.to_str().unwrap().to_owned());
+    let root = root.to_str().unwrap();
+    let missing = format!("{root}/missing");
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let busy = busy.local_addr().unwrap().to_string();
+    let listen = ["--listen", "127.0.0.1:0"];
+    let cases: [(Vec<&str>, &str, &str); 6] = [
+        (vec!["serve", root, "--listen", &busy], &busy, "in use"),
+        (vec!["serve", root, "--listen", &busy, "--threads", "2"], &busy, "in use"),
+        (vec!["serve", root, "--listen", "192.0.2.1:8080"], "192.0.2.1:8080", "assign"),
+        (vec!["serve", &missing, listen[0], listen[1]], &missing, "No such file"),
+        (vec!["serve", &file, listen[0], listen[1]], &file, "Not a directory"),
+        (
+            vec!["serve", root, listen[0], listen[1], "--access-log", "/nowhere/log"],
+            "/nowhere/log",
+            "No such file",
+        ),
+    ];
+    let _still_busy = TcpListener::bind(&busy); // the first was dropped with its name
+    for (arguments, named, why) in cases {
+        let ended = end_of(&arguments);
+        assert_eq!(ended.status.code(), Some(1), "{arguments:?}: {}", ended.stderr);
+        let lines: Vec<_> = ended.stderr.lines().collect();
+        let [line] = lines[..] else { panic!("{arguments:?}: {}", ended.stderr) };
+        assert!(line.starts_with("fulmar: ") && line.contains(named), "{line}");
+        assert!(line.contains(why), "{line}");
+        assert_eq!(ended.stdout, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_free_port_is_asked_for_and_told() {
+    let tree = Tree::new();
+    tree.file("f", "inside");
+    let serve = Serve::start(&tree.root(), &[]);
+    assert_ne!(serve.address.port(), 0);
+    assert_eq!(Client::connect(serve.address).get("/f").body, b"inside");
+    let mut command = Command::new(fulmar());
+    command.arg("serve").arg(tree.root()).args(["--listen", "[::1]:0"]);
+    let serve = Serve::start_command(&mut command, true);
+    assert!(serve.address.is_ipv6());
+    assert_eq!(Client::connect(serve.address).get("/f").body, b"inside");
+}
+
+fn refuses(serve: &Serve) -> bool {
+    std::net::TcpStream::connect(serve.address).is_err()
+}
+
+#[test]
+fn a_download_under_way_is_finished_after_sigterm() {
+    let tree = Tree::new();
+    let bytes = noise(20 << 20);
+    tree.file("large", &bytes);
+    let serve = Serve::start(&tree.root(), &["--drain-timeout", "20"]);
+    let mut idle = Client::connect(serve.address);
+    idle.get("/none");
+    let mut client = Client::connect(serve.address);
+    client.send_get("/large");
+    assert_eq!(client.read_head().unwrap().status, 200);
+    let mut body = client.read_bytes(10_000);
+    serve.process.signal(Signal::TERM);
+    // Nobody new is accepted and idle connections end, while this one goes on.
+    eventually("it listens no more", || refuses(&serve));
+    assert_eq!(idle.read_to_end().unwrap(), b"");
+    body.extend(client.read_to_end().unwrap());
+    assert!(body == bytes);
+    let ended = serve.process.wait();
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
+    assert_eq!(ended.stderr, "");
+}
+
+#[test]
+fn clients_that_connect_at_the_moment_of_the_end_break_nothing() {
+    let tree = Tree::new();
+    tree.file("f", "inside");
+    for _ in 0..5 {
+        let serve = Serve::start(&tree.root(), &["--drain-timeout", "20"]);
+        let mut idle: Vec<_> = (0..10).map(|_| Client::connect(serve.address)).collect();
+        idle.iter_mut().for_each(|client| drop(client.get("/f")));
+        serve.process.signal(Signal::TERM);
+        eventually("it listens no more", || refuses(&serve));
+        let ended = serve.process.wait();
+        assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
+    }
+}
+
+#[test]
+fn what_never_ends_is_ended_at_the_deadline() {
+    let tree = Tree::new();
+    let serve = Serve::start(&tree.root(), &["--test-endpoints", "--drain-timeout", "0.5"]);
+    let mut stream = Client::connect(serve.address);
+    stream.send_get("/stream/10000");
+    assert_eq!(stream.read_head().unwrap().status, 200);
+    let mut idle = Client::connect(serve.address);
+    idle.send_get("/idle");
+    let mut other = Client::connect(serve.address);
+    other.get("/bytes/1"); // by now /idle has been read
+    let start = fulmar_sys::now();
+    serve.process.signal(Signal::TERM);
+    let rest = stream.read_to_end();
+    assert!(rest.is_err() || !rest.unwrap().ends_with(b"0\r\n\r\n"), "it looks complete");
+    assert!(!idle.read_to_end().is_ok_and(|bytes| !bytes.is_empty()));
+    assert_eq!(serve.process.wait().status.code(), Some(0));
+    let took = start.elapsed().as_millis();
+    assert!((450..4_000).contains(&took), "{took} ms");
+}
+
+#[test]
+fn an_answer_that_was_promised_is_given_and_said_to_be_the_last() {
+    let tree = Tree::new();
+    let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
+    let mut client = Client::connect(serve.address);
+    client.send_get("/delay/300");
+    Client::connect(serve.address).get("/bytes/1"); // by now the delay has begun
+    serve.process.signal(Signal::TERM);
+    let answers = replies(&client.read_to_end().unwrap()).unwrap();
+    assert_eq!((answers.len(), answers[0].body.as_slice()), (1, &b"delayed\n"[..]));
+    assert_eq!(answers[0].field("connection"), Some("close"));
+    assert_eq!(serve.process.wait().status.code(), Some(0));
+}
+
+#[test]
+fn sigint_is_status_130_and_a_second_signal_ends_at_once() {
+    let tree = Tree::new();
+    let ended = Serve::start(&tree.root(), &["--ledger"]).end(Signal::INT);
+    assert_eq!(ended.status.code(), Some(130));
+    assert!(ended.stdout.contains("0 requests"), "{}", ended.stdout);
+    let serve = Serve::start(&tree.root(), &["--test-endpoints", "--drain-timeout", "60"]);
+    let mut client = Client::connect(serve.address);
+    client.send_get("/stream/10000");
+    client.read_head().unwrap();
+    serve.process.signal(Signal::TERM);
+    eventually("it listens no more", || refuses(&serve));
+    serve.process.signal(Signal::TERM);
+    assert_eq!(serve.process.wait().status.code(), Some(130));
+}
+
+/// The first number of a row of the ledger's table.
+fn calls(table: &str, name: &str) -> u64 {
+    let row = table.lines().find(|line| line.split_whitespace().next() == Some(name));
+    let row = row.unwrap_or_else(|| panic!("no {name} in\n{table}"));
+    row.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn the_ledger_is_printed_at_the_end() {
+    let tree = Tree::new();
+    tree.file("f", "inside");
+    let serve = Serve::start(&tree.root(), &["--ledger"]);
+    let mut client = Client::connect(serve.address);
+    (0..50).for_each(|_| drop(client.get("/f")));
+    drop(client);
+    let table = serve.end(Signal::TERM).stdout;
+    assert!(table.contains("50 requests on 1 connections; driver epoll"), "{table}");
+    assert!(table.contains("per request") && table.contains("EAGAIN"), "{table}");
+    assert_eq!(calls(&table, "accept4"), 1);
+    assert_eq!(calls(&table, "send"), 50);
+    assert!((50..=52).contains(&calls(&table, "recv")), "{table}");
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+}
+
+#[test]
+fn threads_share_the_port_and_the_ledger_is_their_sum() {
+    let tree = Tree::new();
+    tree.file("f", "inside");
+    let serve = Serve::start(&tree.root(), &["--threads", "2", "--ledger"]);
+    for _ in 0..40 {
+        let mut client = Client::connect(serve.address);
+        assert_eq!(client.get("/f").body, b"inside");
+        assert_eq!(client.get("/f").body, b"inside");
+    }
+    let table = serve.end(Signal::TERM).stdout;
+    assert!(table.contains("80 requests on 40 connections"), "{table}");
+    assert_eq!(calls(&table, "accept4"), 40);
+    assert_eq!(calls(&table, "send"), 80);
+    // One each: both threads are in it.
+    assert_eq!(calls(&table, "epoll_create1"), 2);
+}
+
+#[test]
+fn help_fits() {
+    for arguments in [&["--help"][..], &["serve", "--help"]] {
+        let ended = end_of(arguments);
+        assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
+        for line in ended.stdout.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+        assert!(ended.stdout.contains("Exit status"), "{}", ended.stdout);
+    }
+    let help = end_of(&["serve", "-h"]).stdout;
+    for flag in ["--listen", "--list", "--threads", "--access-log", "--ledger", "--drain-timeout"] {
+        assert!(help.contains(flag), "{flag}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let tree = Tree::new();
+    for arguments in [&["serve", "--help"][..], &["--help"], &["serve", "--listen", "127.0.0.1:0"]]
+    {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(fulmar());
+        command.args(arguments).current_dir(tree.root()).stdin(Stdio::null());
+        let output = command.stdout(writer).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.as_str()), (Some(0), ""), "{arguments:?}");
+    }
+    let mut command = peer("sh");
+    command.args(["-c", "\"$1\" serve --help | head -1", "sh"]).arg(fulmar());
+    let ended = Process::start(&mut command).wait();
+    assert_eq!((ended.stdout.lines().count(), ended.stderr.as_str()), (1, ""));
+}
+
+#[test]
+fn access_logs_say_what_happened() {
+    let tree = Tree::new();
+    tree.file("f", "inside");
+    for format in ["combined", "json"] {
+        let log = tree.beside(format);
+        let file = log.to_str().unwrap();
+        let serve = Serve::start(&tree.root(), &["--access-log", file, "--log-format", format]);
+        let mut client = Client::connect(serve.address);
+        client.get("/f?x=1");
+        client
+            .send("GET /none HTTP/1.1\r\nHost: h\r\nReferer: \"r\\\r\nUser-Agent: [\t2Jü\r\n\r\n");
+        client.read_reply().unwrap();
+        client.send("HEAD /f HTTP/1.0\r\n\r\n");
+        client.read_to_end().unwrap();
+        let mut bad = Client::connect(serve.address);
+        bad.send("GET / HTTP/1.1\r\nbad\r\n\r\n");
+        bad.read_to_end().unwrap();
+        assert_no_panic(&serve.end(Signal::TERM));
+        let text = fs::read_to_string(&log).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        match format {
+            "json" => assert_json(&lines),
+            _ => assert_combined(&lines),
+        }
+    }
+}
+
+fn assert_combined(lines: &[&str]) {
+    let expected = [
+        "\"GET /f?x=1 HTTP/1.1\" 200 6 \"-\" \"-\"",
+        "\"GET /none HTTP/1.1\" 404 LEN \"\\\"r\\\\\" \"[\\x092J\\xc3\\xbc\"",
+        "\"HEAD /f HTTP/1.0\" 200 0 \"-\" \"-\"",
+        "\"-\" 400 0 \"-\" \"-\"",
+    ];
+    for (line, expected) in lines.iter().zip(expected) {
+        let (start, rest) = line.split_once("] ").unwrap();
+        assert!(start.starts_with("127.0.0.1 - - [") && start.ends_with(" +0000"), "{line}");
+        match expected.split_once("LEN") {
+            Some((before, after)) => {
+                assert!(rest.starts_with(before) && rest.ends_with(after), "{line}");
+            }
+            None => assert_eq!(rest, expected),
+        }
+    }
+}
+
+fn assert_json(lines: &[&str]) {
+    let parse = |line: &&str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+    let lines: Vec<_> = lines.iter().map(parse).collect();
+    let expected = [
+        ("GET", "/f?x=1", "HTTP/1.1", 200, None),
+        ("GET", "/none", "HTTP/1.1", 404, Some("[\\x092J\\xc3\\xbc")),
+        ("HEAD", "/f", "HTTP/1.0", 200, None),
+        ("", "", "HTTP/1.1", 400, None),
+    ];
+    for (line, (method, target, version, status, agent)) in lines.iter().zip(expected) {
+        assert_eq!(line["peer"], "127.0.0.1");
+        assert_eq!(line["method"], method);
+        assert_eq!(line["target"], target);
+        assert_eq!(line["version"], version);
+        assert_eq!(line["status"], status);
+        assert_eq!(line["user_agent"].as_str(), agent);
+        assert!(line["time"].as_str().is_some_and(|time| time.ends_with('Z')), "{line}");
+    }
+    assert_eq!(lines[1]["referer"], "\"r\\\\");
+    assert_eq!((&lines[0]["bytes"], &lines[2]["bytes"]), (&6.into(), &0.into()));
+}
+
+#[test]
+fn the_log_may_be_standard_output() {
+    let tree = Tree::new();
+    tree.file("f", "inside");
+    let serve = Serve::start(&tree.root(), &["--access-log", "-", "--ledger"]);
+    Client::connect(serve.address).get("/f");
+    let ended = serve.end(Signal::TERM);
+    assert_eq!(ended.stdout.lines().count(), 1, "{}", ended.stdout);
+    assert!(ended.stdout.contains("\"GET /f HTTP/1.1\" 200 6"), "{}", ended.stdout);
+    // What people read has gone to the other stream.
+    assert!(ended.stderr.contains("serving ") && ended.stderr.contains("1 requests"));
+}

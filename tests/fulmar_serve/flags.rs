@@ -1,0 +1,491 @@
+//! What the flags of `fulmar serve` do, as curl and others see it.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
+
+use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::http::{Client, Reply, replies};
+use fulmar_tests::process::{Ended, Process, Serve, eventually, fulmar, peer, run, text};
+use fulmar_tests::tree::Tree;
+use rustix::process::Signal;
+
+fn end_of(arguments: &[&str]) -> Ended {
+    Process::start(Command::new(fulmar()).args(arguments)).wait()
+}
+
+fn site() -> Tree {
+    let tree = Tree::new();
+    tree.file("index.html", "<title>home</title>");
+    tree.file("f", "inside");
+    tree
+}
+
+/// The answer to one request with these lines after the first.
+fn ask(address: SocketAddr, line: &str, fields: &[&str]) -> Reply {
+    let mut client = Client::connect(address);
+    let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
+    client.send(format!("{line} HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
+    client.read_head().unwrap()
+}
+
+/// What curl prints for these arguments.
+fn curl(arguments: &[&str]) -> String {
+    text(&run(peer("curl").args(["-s", "--max-time", "10"]).args(arguments)).stdout)
+}
+
+fn curl_fails(arguments: &[&str]) -> bool {
+    let mut command = peer("curl");
+    !command.args(["-s", "--max-time", "10"]).args(arguments).output().unwrap().status.success()
+}
+
+#[test]
+fn bad_values_are_named() {
+    let tree = site();
+    let certs = Certs::new();
+    let (cert, key) = certs.files(Who::Server);
+    let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
+    let users = tree.beside("users");
+    fs::write(&users, "ann:$6$nonsense\n").unwrap();
+    let users = users.to_str().unwrap();
+    let root = tree.root();
+    let root = root.to_str().unwrap();
+    let cases: [(&[&str], i32, &str); 23] = [
+        (&["--header", "nonsense"], 2, "Name: value"),
+        (&["--header", "Bad Name: x"], 2, "Bad Name"),
+        (&["--header", "X-Two: a\r\nX-Three: b"], 2, "X-Two"),
+        (&["--header", "content-length: 3"], 2, "Content-Length is the server's"),
+        (&["--cors", "example.com"], 2, "https://example.com"),
+        (&["--cors", "https://example.com/"], 2, "without a path"),
+        (&["--auth", "ann:"], 2, "USER:PASSWORD"),
+        (&["--auth", ":secret"], 2, "USER:PASSWORD"),
+        (&["--auth", "ann:$secret"], 2, "htpasswd -B"),
+        (&["--auth", "/nowhere/users"], 1, "/nowhere/users"),
+        (&["--auth", users], 1, "line 1"),
+        (&["--listen", "unix:"], 2, "a path follows"),
+        (&["--listen", "https://127.0.0.1:0"], 2, "127.0.0.1:8080"),
+        (&["--metrics", "9100"], 2, "127.0.0.1:8080"),
+        (&["--tls-cert", cert], 2, "each --tls-cert needs its --tls-key"),
+        (&["--tls-key", key], 2, "each --tls-cert needs its --tls-key"),
+        (&["--tls-client-ca", cert], 2, "--tls-cert"),
+        (&["--tls-cert", "/nowhere/cert", "--tls-key", key], 1, "/nowhere/cert"),
+        (&["--tls-cert", cert, "--tls-key", cert], 1, cert),
+        (&["--accept-proxy", "10.0.0.0/33"], 2, "no network"),
+        (&["--max-connections-per-address", "0"], 2, "--max-connections-per-address"),
+        (&["--min-rate", "-1"], 2, "-1"),
+        (&["--upload-max", "0"], 2, "more than nothing"),
+    ];
+    for (arguments, status, why) in cases {
+        let all = [&["serve", root][..], arguments].concat();
+        let ended = end_of(&all);
+        assert_eq!(ended.status.code(), Some(status), "{arguments:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(why), "{arguments:?}: {}", ended.stderr);
+        assert_eq!(ended.stdout, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn headers_are_in_every_answer() {
+    let tree = site();
+    let flags = ["--header", "Cache-Control: max-age=60", "--header", "X-Frame-Options:DENY"];
+    let serve = Serve::start(&tree.root(), &flags);
+    for (line, status) in [("GET /f", 200), ("GET /none", 404), ("POST /f", 405), ("HEAD /", 200)] {
+        let reply = ask(serve.address, line, &[]);
+        assert_eq!(reply.status, status, "{line}");
+        assert_eq!(reply.field("cache-control"), Some("max-age=60"), "{line}");
+        assert_eq!(reply.field("x-frame-options"), Some("DENY"), "{line}");
+        assert!(reply.field("date").is_some() && reply.field("content-length").is_some());
+    }
+}
+
+#[test]
+fn pages_of_everywhere_may_read() {
+    let tree = site();
+    let serve = Serve::start(&tree.root(), &["--cors", "*"]);
+    let reply = ask(serve.address, "GET /f", &["Origin: https://a.example"]);
+    assert_eq!(reply.field("access-control-allow-origin"), Some("*"));
+    assert_eq!(reply.field("access-control-expose-headers"), Some("*"));
+    assert_eq!(reply.field("vary"), None, "every answer is the same");
+    assert_eq!(ask(serve.address, "GET /f", &[]).field("access-control-allow-origin"), Some("*"));
+    assert_eq!(ask(serve.address, "OPTIONS /f", &[]).field("allow"), Some("GET, HEAD, OPTIONS"));
+}
+
+#[test]
+fn pages_of_some_origins_may_read() {
+    let tree = site();
+    let flags = ["--cors", "https://a.example", "--cors", "http://b.example:81", "--auth", "u:p"];
+    let serve = Serve::start(&tree.root(), &flags);
+    for origin in ["https://a.example", "http://b.example:81"] {
+        let asked = [&format!("Origin: {origin}")[..], "Access-Control-Request-Method: GET"];
+        let preflight = ask(serve.address, "OPTIONS /f", &asked);
+        assert_eq!(preflight.status, 204, "nobody is asked for a password yet");
+        assert_eq!(preflight.field("access-control-allow-origin"), Some(origin));
+        assert_eq!(preflight.field("access-control-allow-methods"), Some("GET, HEAD"));
+        assert_eq!(preflight.field("access-control-allow-headers"), Some("*, Authorization"));
+        assert_eq!(preflight.field("access-control-max-age"), Some("7200"));
+        assert_eq!(preflight.field("vary"), Some("Origin"));
+        let reply = ask(serve.address, "GET /f", &asked[..1]);
+        assert_eq!((reply.status, reply.field("vary")), (401, Some("Origin")));
+        assert_eq!(reply.field("access-control-allow-origin"), Some(origin));
+    }
+    for origin in ["https://b.example", "null", "https://a.example.evil.example"] {
+        let asked = [&format!("Origin: {origin}")[..], "Access-Control-Request-Method: GET"];
+        for line in ["OPTIONS /f", "GET /f"] {
+            let reply = ask(serve.address, line, &asked);
+            assert_eq!(reply.field("access-control-allow-origin"), None, "{origin}");
+            assert_eq!(reply.field("access-control-allow-methods"), None, "{origin}");
+            assert_eq!(reply.field("vary"), Some("Origin"), "{origin}");
+        }
+    }
+}
+
+#[test]
+fn a_single_page_answers_for_names_that_it_made_up() {
+    let tree = site();
+    tree.file("sub/x.js", "script");
+    let serve = Serve::start(&tree.root(), &["--spa"]);
+    let get = |target: &str| {
+        let reply = Client::connect(serve.address).get(target);
+        (reply.status, text(&reply.body))
+    };
+    let home = (200, "<title>home</title>".to_owned());
+    for target in ["/", "/users/7", "/users/7/", "/f/x", "/none?a.b"] {
+        assert_eq!(get(target), home, "{target}");
+    }
+    assert_eq!(get("/sub/x.js"), (200, "script".into()));
+    for (target, status) in [
+        ("/none.js", 404),
+        ("/sub/none.css", 404),
+        ("/.git", 404),
+        ("/sub/", 403),
+        ("/a/../b", 400),
+    ] {
+        assert_eq!(get(target).0, status, "{target}");
+    }
+    assert_eq!(ask(serve.address, "HEAD /users/7", &[]).status, 200);
+    let bare = Tree::new();
+    let serve = Serve::start(&bare.root(), &["--spa", "--list"]);
+    assert_eq!(Client::connect(serve.address).get("/none").status, 404, "there is no page");
+}
+
+#[test]
+fn users_are_asked_for_their_password() {
+    let tree = site();
+    let users = tree.beside("users");
+    // htpasswd -nbB -C 4 bob secret
+    let hashed = "bob:$2y$04$ZgS4cZZRPTiBtmwOtJqQXOtZBPkxpJ6d8g9Qu0mxMPoLFrFiAGzl6";
+    fs::write(&users, format!("# people\nann:open sesame\n{hashed}\n")).unwrap();
+    for (auth, right) in
+        [("ann:open sesame", true), (users.to_str().unwrap(), true), ("ann:x", false)]
+    {
+        let serve = Serve::start(&tree.root(), &["--auth", auth]);
+        let reply = ask(serve.address, "GET /f", &[]);
+        assert_eq!(reply.status, 401);
+        let challenge = reply.field("www-authenticate").unwrap();
+        assert!(challenge.starts_with("Basic realm=\"fulmar serve\""), "{challenge}");
+        let url = serve.url("/f");
+        let with = |user: &str| curl(&["-w", "%{http_code}", "-o", "/dev/null", "-u", user, &url]);
+        assert_eq!(with("ann:open sesame"), if right { "200" } else { "401" });
+        assert_eq!([with("ann:wrong"), with("nobody:open sesame"), with("ann:")], ["401"; 3]);
+        assert_eq!(ask(serve.address, "GET /f", &["Authorization: Basic !"]).status, 401);
+        assert_eq!(serve.end(Signal::TERM).stderr, "", "nobody reads along on loopback");
+    }
+}
+
+#[test]
+fn passwords_in_the_clear_are_warned_of() {
+    let tree = site();
+    let certs = Certs::new();
+    let (cert, key) = certs.files(Who::Server);
+    let listen =
+        ["serve", tree.root().to_str().unwrap(), "--auth", "u:p", "--listen"].map(String::from);
+    let start = |more: &[&str]| {
+        let mut command = Command::new(fulmar());
+        Serve::start_command(command.args(&listen).args(more), true).end(Signal::TERM).stderr
+    };
+    assert!(start(&["0.0.0.0:0"]).contains("in the clear"));
+    let tls = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
+    assert_eq!(start(&[&["0.0.0.0:0"], &tls[..]].concat()), "");
+    assert!(start(&[&["http://0.0.0.0:0"], &tls[..]].concat()).contains("in the clear"));
+}
+
+#[test]
+fn what_was_compressed_beforehand_is_sent() {
+    let tree = site();
+    let page = "a page that says little, many times over; ".repeat(50);
+    let page = tree.file("page.txt", page);
+    run(peer("gzip").arg("-k").arg(&page));
+    let serve = Serve::start(&tree.root(), &["--precompressed"]);
+    let reply = ask(serve.address, "GET /page.txt", &["Accept-Encoding: gzip"]);
+    assert_eq!(reply.field("content-encoding"), Some("gzip"));
+    assert_eq!(reply.field("vary"), Some("Accept-Encoding"));
+    let plain = fs::read_to_string(&page).unwrap();
+    assert_eq!(curl(&["--compressed", &serve.url("/page.txt")]), plain);
+    assert_eq!(ask(serve.address, "GET /page.txt", &[]).field("content-encoding"), None);
+    let without = Serve::start(&tree.root(), &[]);
+    let reply = ask(without.address, "GET /page.txt", &["Accept-Encoding: gzip"]);
+    assert_eq!(reply.field("content-encoding"), None);
+}
+
+#[test]
+fn files_may_be_put_where_that_is_allowed() {
+    let tree = site();
+    let file = tree.beside("new");
+    fs::write(&file, "new content").unwrap();
+    let put = |serve: &Serve, target: &str| {
+        let file = file.to_str().unwrap();
+        curl(&["-w", "%{http_code}", "-o", "/dev/null", "-T", file, &serve.url(target)])
+    };
+    let serve = Serve::start(&tree.root(), &["--upload", "--upload-max", "11", "--cors", "*"]);
+    assert_eq!([put(&serve, "/new"), put(&serve, "/f")], ["201", "204"]);
+    assert_eq!(Client::connect(serve.address).get("/f").body, b"new content");
+    assert_eq!(fs::read(tree.root().join("new")).unwrap(), b"new content");
+    let asked = ["Origin: https://a.example", "Access-Control-Request-Method: PUT"];
+    let preflight = ask(serve.address, "OPTIONS /f", &asked);
+    assert_eq!(preflight.field("access-control-allow-methods"), Some("GET, HEAD, PUT"));
+    fs::write(&file, "twelve bytes").unwrap();
+    assert_eq!(put(&serve, "/new"), "413");
+    assert_eq!(serve.end(Signal::TERM).stderr, "");
+    let without = Serve::start(&tree.root(), &[]);
+    assert_eq!(put(&without, "/other"), "405");
+    let mut open = Command::new(fulmar());
+    open.arg("serve").arg(tree.root()).args(["--listen", "0.0.0.0:0", "--upload"]);
+    let ended = Serve::start_command(&mut open, true).end(Signal::TERM);
+    assert!(ended.stderr.contains("anybody who reaches this machine"), "{}", ended.stderr);
+}
+
+#[test]
+fn figures_are_on_a_listener_of_their_own() {
+    let tree = site();
+    let flags = ["--metrics", "127.0.0.1:0", "--threads", "2"];
+    let mut serve = Serve::start(&tree.root(), &flags);
+    let line = serve.process.wait_stdout("metrics on ");
+    let url = line.trim().strip_prefix("metrics on ").unwrap().to_owned();
+    for _ in 0..20 {
+        let mut client = Client::connect(serve.address);
+        assert_eq!((client.get("/f").status, client.get("/none").status), (200, 404));
+    }
+    let figures = curl(&["-f", &url]);
+    let value = |sample: &str| {
+        let line = figures.lines().find_map(|line| line.strip_prefix(&format!("{sample} ")));
+        line.unwrap_or_else(|| panic!("no {sample} in\n{figures}")).parse::<f64>().unwrap()
+    };
+    assert_eq!(value("fulmar_threads"), 2.0);
+    assert_eq!(value("fulmar_http_requests_total{code=\"2xx\",method=\"GET\"}"), 20.0);
+    assert_eq!(value("fulmar_http_requests_total{code=\"4xx\",method=\"GET\"}"), 20.0);
+    assert_eq!(value("fulmar_connections_accepted_total"), 20.0);
+    assert_eq!(value("fulmar_http_request_duration_seconds_count"), 40.0);
+    assert_eq!(value("fulmar_syscalls_total{call=\"accept4\"}"), 20.0);
+    assert_eq!(value("fulmar_syscalls_total{call=\"epoll_create1\"}"), 2.0, "those that serve");
+    assert!((2.0..8.0).contains(&value("fulmar_syscalls_per_request")), "{figures}");
+    assert_eq!(curl(&["-o", "/dev/null", "-w", "%{content_type}", &url]), CONTENT_TYPE);
+    assert_eq!(Client::connect(serve.address).get("/metrics").status, 404, "not for everybody");
+    assert!(curl_fails(&["-f", url.trim_end_matches("metrics")]));
+    assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
+}
+
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+#[test]
+fn requests_have_identifiers() {
+    let tree = site();
+    let log = tree.beside("log");
+    let flags = ["--request-ids", "--log-format", "json", "--access-log", log.to_str().unwrap()];
+    let serve = Serve::start(&tree.root(), &flags);
+    let one = ask(serve.address, "GET /f", &["X-Request-Id: theirs"]);
+    let two = ask(serve.address, "GET /none", &[]);
+    let ids = [&one, &two].map(|reply| reply.field("x-request-id").unwrap().to_owned());
+    assert_ne!(ids[0], ids[1]);
+    serve.end(Signal::TERM);
+    let text = fs::read_to_string(&log).unwrap();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["client_request_id"], "theirs");
+    assert_eq!(lines[1]["client_request_id"], serde_json::Value::Null);
+    for (line, id) in lines.iter().zip(ids) {
+        assert!(id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+        assert_eq!(line["request_id"], *id);
+        assert_eq!((&line["complete"], &line["error"]), (&true.into(), &().into()));
+        assert!(line["duration_us"].is_u64());
+    }
+}
+
+#[test]
+fn tls_is_spoken_with_the_certificate_of_the_name() {
+    let tree = site();
+    let certs = Certs::new();
+    let (cert, key) = certs.files(Who::Server);
+    let (other, other_key) = certs.files(Who::OtherHost);
+    let flags = [&cert, &key, &other, &other_key].map(|path| path.to_str().unwrap());
+    let [cert, key, other, other_key] = flags;
+    let listen = ["--listen", "http://127.0.0.1:0"];
+    let mut serve = Serve::start(
+        &tree.root(),
+        &[
+            &["--tls-cert", cert, "--tls-key", key, "--tls-cert", other, "--tls-key", other_key],
+            &listen[..],
+        ]
+        .concat(),
+    );
+    let ca = certs.ca();
+    let port = serve.address.port();
+    for name in ["localhost", "other.example"] {
+        let resolve = format!("{name}:{port}:127.0.0.1");
+        let url = format!("https://{name}:{port}/f");
+        let arguments = ["--cacert", ca.to_str().unwrap(), "--resolve", &resolve, &url];
+        assert_eq!(curl(&arguments), "inside", "{name}");
+    }
+    let plain = serve.process.wait_stdout("http://");
+    let plain = plain.trim().rsplit(' ').next().unwrap();
+    assert_eq!(curl(&[&format!("{plain}f")]), "inside", "beside it, as it was asked for");
+}
+
+#[test]
+fn a_renewed_certificate_is_read_at_sighup() {
+    let tree = site();
+    let certs = Certs::new();
+    let names = ["cert", "key"].map(|name| tree.beside(name));
+    let put = |who| {
+        let (cert, key) = certs.files(who);
+        fs::copy(cert, &names[0]).unwrap();
+        fs::copy(key, &names[1]).unwrap();
+    };
+    put(Who::OtherHost);
+    let [cert, key] = [&names[0], &names[1]].map(|path| path.to_str().unwrap());
+    let mut serve = Serve::start(&tree.root(), &["--tls-cert", cert, "--tls-key", key]);
+    let (ca, url) = (certs.ca(), format!("https://127.0.0.1:{}/f", serve.address.port()));
+    let arguments = ["--cacert", ca.to_str().unwrap(), &url];
+    assert!(curl_fails(&arguments), "it is for another name");
+    put(Who::Server);
+    serve.process.signal(Signal::HUP);
+    serve.process.wait_stderr("certificates were read anew");
+    assert_eq!(curl(&arguments), "inside");
+    fs::write(&names[0], "nonsense").unwrap();
+    serve.process.signal(Signal::HUP);
+    serve.process.wait_stderr("certificates stay as they were");
+    assert_eq!(curl(&arguments), "inside");
+    assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
+}
+
+#[test]
+fn clients_show_certificates_where_they_have_to() {
+    let tree = site();
+    let certs = Certs::new();
+    let (cert, key) = certs.files(Who::Server);
+    let ca = certs.ca();
+    let [cert, key, ca] = [&cert, &key, &ca].map(|path| path.to_str().unwrap());
+    let flags = ["--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ca];
+    let serve = Serve::start(&tree.root(), &flags);
+    let url = format!("https://127.0.0.1:{}/f", serve.address.port());
+    assert!(curl_fails(&["--cacert", ca, &url]));
+    let shown = |who| {
+        let (cert, key) = certs.files(who);
+        [cert, key].map(|path| path.to_str().unwrap().to_owned())
+    };
+    let [cert, key] = shown(Who::Client);
+    assert_eq!(curl(&["--cacert", ca, "--cert", &cert, "--key", &key, &url]), "inside");
+    let [cert, key] = shown(Who::StrangerClient);
+    assert!(curl_fails(&["--cacert", ca, "--cert", &cert, "--key", &key, &url]));
+}
+
+#[test]
+fn it_listens_in_several_places() {
+    let tree = site();
+    let socket = tree.beside("socket");
+    let log = tree.beside("log");
+    let unix = format!("unix:{}", socket.display());
+    let flags = ["--listen", "[::1]:0", "--listen", &unix, "--access-log", log.to_str().unwrap()];
+    let mut serve = Serve::start(&tree.root(), &flags);
+    let v6 = serve.process.wait_stdout("http://[::1]:");
+    let v6 = v6.trim().rsplit(' ').next().unwrap().to_owned();
+    assert!(serve.process.wait_stdout(&unix).ends_with(&format!("on {unix}\n")));
+    assert_eq!(curl(&[&serve.url("/f")]), "inside");
+    assert_eq!(curl(&["-g", &format!("{v6}f")]), "inside");
+    let path = socket.to_str().unwrap();
+    assert_eq!(curl(&["--unix-socket", path, "http://localhost/f"]), "inside");
+    assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
+    assert!(!socket.exists(), "nothing is left of it");
+    let lines = fs::read_to_string(log).unwrap();
+    let peers: Vec<_> = lines.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(peers, ["127.0.0.1", "::1", "unix:"]);
+}
+
+#[test]
+fn an_address_has_so_many_places() {
+    let tree = site();
+    let serve = Serve::start(&tree.root(), &["--max-connections-per-address", "1"]);
+    let mut first = Client::connect(serve.address);
+    assert_eq!(first.get("/f").status, 200);
+    let mut second = TcpStream::connect(serve.address).unwrap();
+    let _ = second.write_all(b"GET /f HTTP/1.1\r\nHost: h\r\n\r\n"); // it may be gone already
+    let mut answer = Vec::new();
+    let ended = second.read_to_end(&mut answer);
+    assert!(ended.is_err() || answer.is_empty(), "{}", text(&answer));
+    assert_eq!(first.get("/f").status, 200);
+    drop(first);
+    eventually("the place is free again", || {
+        let mut client = Client::connect(serve.address);
+        client.send("GET /f HTTP/1.1\r\nHost: h\r\n\r\n");
+        client.read_head().is_ok_and(|reply| reply.status == 200)
+    });
+}
+
+#[test]
+fn a_client_may_be_slow_where_no_rate_is_asked() {
+    let tree = site();
+    let serve = Serve::start(&tree.root(), &["--min-rate", "0"]);
+    assert_eq!(Client::connect(serve.address).get("/f").status, 200);
+}
+
+#[test]
+fn a_proxy_says_who_asks() {
+    let tree = site();
+    let certs = Certs::new();
+    let (cert, key) = certs.files(Who::Server);
+    let log = tree.beside("log");
+    let [cert, key, log] = [&cert, &key, &log].map(|path| path.to_str().unwrap());
+    let flags = ["--accept-proxy", "127.0.0.0/8,::1", "--access-log", log];
+    let serve = Serve::start(&tree.root(), &flags);
+    let mut client = Client::connect(serve.address);
+    client.send("PROXY TCP4 192.0.2.7 127.0.0.1 4711 80\r\nGET /f HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!(client.read_reply().unwrap().body, b"inside");
+    drop(client);
+    assert_eq!(curl(&["--haproxy-protocol", &serve.url("/f")]), "inside");
+    let mut silent = Client::connect(serve.address);
+    silent.send("GET /f HTTP/1.1\r\nHost: h\r\n\r\n");
+    let answer = silent.read_to_end().unwrap_or_default();
+    assert_eq!(replies(&answer).unwrap().len(), 0, "without a header nobody is heard");
+    serve.end(Signal::TERM);
+    let lines = fs::read_to_string(log).unwrap();
+    let peers: Vec<_> = lines.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(peers, ["192.0.2.7", "127.0.0.1"]);
+
+    let tls = ["--accept-proxy", "127.0.0.1", "--tls-cert", cert, "--tls-key", key];
+    let serve = Serve::start(&tree.root(), &tls);
+    let (ca, url) = (certs.ca(), format!("https://127.0.0.1:{}/f", serve.address.port()));
+    assert_eq!(curl(&["--haproxy-protocol", "--cacert", ca.to_str().unwrap(), &url]), "inside");
+    let serve = Serve::start(&tree.root(), &["--accept-proxy", "192.0.2.0/24"]);
+    assert!(curl_fails(&["--haproxy-protocol", &serve.url("/f")]), "not one that is believed");
+}
+
+fn lines(path: &Path) -> usize {
+    fs::read_to_string(path).unwrap_or_default().lines().count()
+}
+
+#[test]
+fn a_log_that_was_moved_away_is_begun_anew_at_sighup() {
+    let tree = site();
+    let (log, old) = (tree.beside("log"), tree.beside("log.1"));
+    let flags = ["--access-log", log.to_str().unwrap(), "--threads", "2"];
+    let serve = Serve::start(&tree.root(), &flags);
+    Client::connect(serve.address).get("/f");
+    eventually("the first line is written", || lines(&log) == 1);
+    fs::rename(&log, &old).unwrap();
+    serve.process.signal(Signal::HUP);
+    eventually("there is a new one", || log.exists());
+    Client::connect(serve.address).get("/f");
+    assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
+    assert_eq!((lines(&old), lines(&log)), (1, 1));
+}

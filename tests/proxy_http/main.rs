@@ -1,0 +1,20 @@
+//! The proxy in mode http, in the loop of the test.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bad;
+mod bad_answers;
+mod budgets;
+mod cookies;
+mod ends;
+mod exchanges;
+mod failures;
+mod gate;
+mod log;
+mod manners;
+mod mended;
+mod pipes;
+mod quiet;
+mod repairs;
+mod rules;
+mod simulated;

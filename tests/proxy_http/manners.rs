@@ -1,0 +1,272 @@
+//! How HTTP itself goes through the proxy: bodies of every kind, versions, upgrades, tunnels, ends.
+
+use std::io::{Read, Write};
+
+use fulmar_tests::relay::{Table, is_whole};
+use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
+
+fn table(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
+    let servers: String =
+        (0..origins.len()).map(|at| format!("  server s{at} ORIGIN{at}\n")).collect();
+    let text = format!(
+        "defaults\n  mode http\n  timeout connect 500ms\n  timeout client 5s\n  timeout server 5s\n\
+         frontend fe\n  bind 127.0.0.1:0\n  default_backend be\n{frontend}\n\
+         backend be\n{backend}\n{servers}"
+    );
+    Table::new(&text, origins)
+}
+
+fn says(bytes: &'static [u8]) -> Scripted {
+    Scripted::new(|_: &Heard| vec![Step::Send(bytes.to_vec())])
+}
+
+const GET: &str = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
+
+#[test]
+fn chunks_and_trailers_go_through() {
+    let chunked: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+        3\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n";
+    let mut table = table("", "", vec![says(chunked)]);
+    let (got, _) = table.talk(GET, |got| got.ends_with(b"\r\n\r\n") && got.len() > 60);
+    let got = String::from_utf8(got).expect("text");
+    assert!(got.ends_with("3\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n"), "{got}");
+}
+
+#[test]
+fn a_chunked_request_goes_through() {
+    let mut table = table("", "", vec![Scripted::new(|heard: &Heard| ok(&heard.body))]);
+    let got = table.ask(
+        "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
+    );
+    assert!(got.contains("abc") && got.contains("de"), "{got}");
+    assert!(table.origins[0].requests[0].head.contains("Transfer-Encoding: chunked\r\n"));
+}
+
+/// A client of HTTP/1.0 does not know chunks, and its connection ends (RFC 9112 §6.1).
+#[test]
+fn an_old_client_gets_a_body_that_ends_with_the_connection() {
+    let chunked: &[u8] =
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    let mut table = table("", "", vec![says(chunked)]);
+    let (got, ended) = table.talk("GET / HTTP/1.0\r\nHost: h\r\n\r\n", |_| false);
+    let got = String::from_utf8(got).expect("text");
+    assert!(ended && got.ends_with("\r\n\r\nabc") && !got.contains("chunked"), "{got}");
+    assert_eq!(table.origins[0].requests[0].field("host"), Some("h"));
+}
+
+/// HTTP/1.1 is spoken to the server, whoever asks, and there every request has a Host.
+#[test]
+fn a_request_without_a_host_gets_one() {
+    let mut table = table("", "", vec![Scripted::new(|_: &Heard| ok(b"x"))]);
+    let (got, _) = table.talk("GET / HTTP/1.0\r\n\r\n", |_| false);
+    assert!(got.starts_with(b"HTTP/1.1 200"));
+    let heard = &table.origins[0].requests[0];
+    assert!(heard.head.starts_with("GET / HTTP/1.1\r\n"), "{}", heard.head);
+    let expected = table.origins[0].address().to_string();
+    assert_eq!(heard.field("host"), Some(&*expected), "the server's own address");
+}
+
+#[test]
+fn an_old_server_ends_its_body_with_the_connection() {
+    let origin = Scripted::new(|_: &Heard| {
+        vec![Step::Send(b"HTTP/1.0 200 OK\r\n\r\nabc".to_vec()), Step::Close]
+    });
+    let mut table = table("", "", vec![origin]);
+    let got = table.ask(GET);
+    assert!(
+        got.contains("Transfer-Encoding: chunked\r\n") && got.ends_with("3\r\nabc\r\n0\r\n\r\n"),
+        "{got}"
+    );
+    assert!(table.ask(GET).starts_with("HTTP/1.1 200"), "the client's connection is kept");
+}
+
+#[test]
+fn what_has_no_body_has_none() {
+    let head: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n";
+    let mut table = table("", "", vec![says(head)]);
+    let (got, _) =
+        table.talk("HEAD / HTTP/1.1\r\nHost: h\r\n\r\n", |got| got.ends_with(b"\r\n\r\n"));
+    assert_eq!(got, head);
+    for bytes in [
+        &b"HTTP/1.1 204 No Content\r\n\r\n"[..],
+        b"HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\n\r\n",
+    ] {
+        let mut table = self::table("", "", vec![says(bytes)]);
+        for _ in 0..2 {
+            let (got, _) = table.talk(GET, |got| got.ends_with(b"\r\n\r\n"));
+            assert_eq!(String::from_utf8_lossy(&got), String::from_utf8_lossy(bytes));
+        }
+        assert_eq!(table.origins[0].accepted(), 1);
+    }
+}
+
+#[test]
+fn a_client_waits_until_its_server_says_go_on() {
+    let mut table = table("", "", vec![Scripted::new(|heard: &Heard| ok(&heard.body))]);
+    let head = "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
+    let (got, _) = table.talk(head, |got| got.ends_with(b"\r\n\r\n"));
+    assert_eq!(got, b"HTTP/1.1 100 Continue\r\n\r\n", "the server's own word");
+    assert!(table.ask("abc").ends_with("\r\n\r\nabc"));
+}
+
+#[test]
+fn an_early_answer_comes_through_and_the_server_is_not_used_again() {
+    let mut origin =
+        Scripted::new(|_: &Heard| vec![Step::Send(answer("413 Content Too Large", "", b"no"))]);
+    origin.hasty = true;
+    let mut table = table("", "", vec![origin]);
+    let got = table.ask("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\nabc");
+    assert!(got.starts_with("HTTP/1.1 413") && got.ends_with("no"), "{got}");
+    table.turn_until(|_, origins| origins[0].open() == 0);
+    table.reconnect();
+    assert!(table.ask(GET).starts_with("HTTP/1.1 413"));
+    assert_eq!(table.origins[0].accepted(), 2);
+}
+
+#[test]
+fn what_concerns_one_hop_ends_there() {
+    let fields = "Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n\
+                  Proxy-Connection: keep-alive\r\nTE: trailers, gzip\r\n";
+    let own = "HTTP/1.1 200 OK\r\nConnection: X-Own\r\nX-Own: 1\r\nKeep-Alive: x\r\nContent-Length: 0\r\n\r\n";
+    let mut table = table("", "", vec![says(own.as_bytes())]);
+    let got = table.ask(format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
+    assert_eq!(got, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(table.origins[0].requests[0].head, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    table.ask(
+        "GET / HTTP/1.1\r\nHost: h\r\nConnection: Host, Content-Length, TE\r\nTE: trailers\r\n\r\n",
+    );
+    let heard = &table.origins[0].requests[1].head;
+    assert!(heard.contains("Host: h\r\n") && heard.contains("TE: trailers\r\n"), "{heard}");
+}
+
+#[test]
+fn an_absolute_target_says_the_host() {
+    let mut table = table("", "", vec![Scripted::new(|_: &Heard| ok(b"x"))]);
+    table.ask("GET http://example.org/a?b HTTP/1.1\r\nHost: example.org\r\n\r\n");
+    let heard = &table.origins[0].requests[0];
+    assert_eq!(heard.field("host"), Some("example.org"));
+}
+
+#[test]
+fn after_an_upgrade_there_are_only_bytes() {
+    let origin = Scripted::new(|_: &Heard| {
+        let head =
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+        vec![Step::Send([head.as_bytes(), b"first"].concat())]
+    });
+    let mut table = table("  timeout tunnel 1m", "", vec![origin]);
+    let asks = "GET /chat HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+    let (got, _) = table.talk(asks, |got| got.ends_with(b"first"));
+    let got = String::from_utf8(got).expect("text");
+    assert!(got.starts_with("HTTP/1.1 101") && got.contains("Upgrade: websocket\r\n"), "{got}");
+    let heard = table.origins[0].requests[0].head.clone();
+    assert!(heard.contains("Upgrade: websocket\r\n") && heard.contains("Connection: Upgrade\r\n"));
+    // What follows is no HTTP: the origin takes it for a request, and answers with its head again.
+    let (got, _) = table.talk("any bytes\r\n\r\n", |got| got.ends_with(b"first"));
+    assert!(got.starts_with(b"HTTP/1.1 101"));
+    table.origins[0].act(0, [Step::Fin]);
+    let (_, ended) = table.talk("", |_| false);
+    assert!(ended, "the server's end is told");
+}
+
+#[test]
+fn nothing_goes_behind_an_upgrade_before_it_is_granted() {
+    let mut origin = Scripted::new(|_: &Heard| ok(b"plain"));
+    origin.hasty = true;
+    let mut table = table("", "", vec![origin]);
+    let smuggled = "GET /a HTTP/1.1\r\nHost: h\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n\
+                    GET /b HTTP/1.1\r\nHost: h\r\n\r\n";
+    let (got, _) =
+        table.talk(smuggled, |got| String::from_utf8_lossy(got).matches("plain").count() == 2);
+    assert!(got.starts_with(b"HTTP/1.1 200"));
+    let heard: Vec<&str> = table.origins[0].requests.iter().map(|it| it.path()).collect();
+    assert_eq!(heard, ["/a", "/b"], "the second is a request of its own");
+    table.ask("GET / HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABk\r\n\r\n");
+    let heard = &table.origins[0].requests[2].head;
+    assert!(!heard.contains("h2c") && !heard.to_lowercase().contains("http2-settings"), "{heard}");
+}
+
+#[test]
+fn a_tunnel_is_asked_for_and_opened() {
+    let origin =
+        Scripted::new(|_: &Heard| vec![Step::Send(b"HTTP/1.1 200 OK\r\n\r\nhello".to_vec())]);
+    let mut table = table("", "", vec![origin]);
+    let asks = "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n";
+    let (got, _) = table.talk(asks, |got| got.ends_with(b"hello"));
+    assert!(got.starts_with(b"HTTP/1.1 200"));
+    assert_eq!(table.origins[0].requests[0].path(), "example.org:443");
+}
+
+#[test]
+fn connections_end_as_the_configuration_says() {
+    let script = || Scripted::new(|_: &Heard| ok(b"x"));
+    let mut closed = table("  option httpclose", "", vec![script()]);
+    let (got, ended) = closed.talk(GET, |_| false);
+    assert!(ended && String::from_utf8_lossy(&got).contains("Connection: close\r\n"));
+    assert_eq!(closed.origins[0].requests[0].field("connection"), Some("close"));
+    let mut half = table("", "  option http-server-close", vec![script()]);
+    assert!(!half.ask(GET).contains("Connection: close"));
+    half.turn_until(|_, origins| origins[0].open() == 0);
+    half.ask(GET);
+    assert_eq!(half.origins[0].accepted(), 2, "the server's are not kept");
+}
+
+#[test]
+fn a_request_that_is_half_closed_is_answered() {
+    let mut table = table("", "", vec![Scripted::new(|_: &Heard| ok(b"late"))]);
+    table.stream.write_all(GET.as_bytes()).expect("room");
+    table.stream.shutdown(std::net::Shutdown::Write).expect("a socket");
+    let (got, ended) = table.talk("", |_| false);
+    assert!(ended && got.ends_with(b"late"));
+}
+
+#[test]
+fn who_leaves_takes_the_request_back_if_that_is_wanted() {
+    let mut table = table("", "  option abortonclose", vec![Scripted::new(|_: &Heard| Vec::new())]);
+    table.stream.write_all(GET.as_bytes()).expect("room");
+    table.turn_until(|_, origins| origins[0].requests.len() == 1);
+    table.stream.shutdown(std::net::Shutdown::Both).expect("a socket");
+    table.turn_until(|proxy, origins| proxy.clients() == 0 && origins[0].open() == 0);
+    assert_eq!(table.live.backends[0].group.members()[0].sessions(), 0);
+}
+
+#[test]
+fn at_a_soft_stop_nobody_loses_an_answer() {
+    let mut table = table("", "", vec![Scripted::new(|_: &Heard| ok(b"last"))]);
+    table.stream.write_all(GET.as_bytes()).expect("room");
+    table.turn_until(|proxy, _| proxy.clients() == 1);
+    let mut idle = fulmar_tests::loops::client(table.address);
+    table.turn_until(|proxy, _| proxy.clients() == 2);
+    table.stop();
+    let (got, ended) = table.talk("", |_| false);
+    let got = String::from_utf8(got).expect("text");
+    assert!(ended && got.ends_with("last"), "{got}");
+    table.turn_until(|proxy, _| proxy.is_done());
+    assert_eq!(idle.read(&mut [0; 16]).ok(), Some(0), "nothing was owed to this one");
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let mut table = table("", "", vec![Scripted::new(|heard: &Heard| ok(heard.path().as_bytes()))]);
+    let all: String = (0..20).map(|n| format!("GET /{n:02} HTTP/1.1\r\nHost: h\r\n\r\n")).collect();
+    let (got, _) = table.talk(all, |got| got.ends_with(b"/19"));
+    let text = String::from_utf8(got).expect("text");
+    let order: Vec<_> = (0..20).map(|n| text.find(&format!("\r\n\r\n/{n:02}"))).collect();
+    assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{order:?}");
+    assert!(is_whole(text.as_bytes()));
+}
+
+/// Which server answers each of six requests of one client.
+fn answering(backend: &str) -> String {
+    let origin = |name: &'static [u8]| Scripted::new(move |_: &Heard| ok(name));
+    let mut table = table("", backend, vec![origin(b"A"), origin(b"B")]);
+    (0..6).map(|_| table.ask(GET).pop().expect("a body")).collect()
+}
+
+/// As with HAProxy: what counts is a connection that nobody else may have.
+#[test]
+fn the_last_server_is_preferred_while_the_client_has_a_connection_there() {
+    assert_eq!(answering("  http-reuse never\n  option prefer-last-server"), "AAAAAA");
+    assert_eq!(answering("  http-reuse never"), "ABABAB");
+    assert_eq!(answering("  option prefer-last-server"), "ABABAB");
+}

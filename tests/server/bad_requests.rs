@@ -1,0 +1,105 @@
+//! Bad requests on real sockets, in every kind of loop, whole and byte by byte: each is refused
+//! with its status, the connection ends, and nothing behind it is ever a request. And their good
+//! neighbours, which must be taken.
+
+use std::io::Write;
+use std::net::SocketAddr;
+
+use fulmar_proto::PeerError;
+use fulmar_server::{Limits, ServerEngine};
+use fulmar_tests::cases::{Case, bad, good};
+use fulmar_tests::heard::{Gone, Heard, server};
+use fulmar_tests::http::{Client, replies};
+use fulmar_tests::loops::{Loop, beside};
+use fulmar_tests::tests_in_every_loop;
+
+type Engine = ServerEngine<Heard>;
+
+/// Sends what is bad with something good behind it, reads to the end, and asks once more.
+fn refused_by(address: SocketAddr, case: &Case) -> Vec<u8> {
+    let mut client = Client::connect(address);
+    client.send([&case.bytes, SMUGGLED].concat());
+    let answer = client.read_to_end().unwrap_or_else(|error| panic!("{}: {error}", case.what));
+    // It may not be taken any more; it is not answered in any case.
+    let _ = client.socket().write_all(SMUGGLED);
+    answer
+}
+
+/// Sends what is all that comes, and reads to the end.
+fn cut(address: SocketAddr, case: &Case) -> Vec<u8> {
+    let mut client = Client::connect(address);
+    client.send(&case.bytes);
+    client.finish();
+    client.read_to_end().unwrap_or_else(|error| panic!("{}: {error}", case.what))
+}
+
+/// Of the connection that went last, whose application heard `heads` and the end of none.
+fn assert_ended<L: Loop<Engine = Engine>>(driver: &mut L, case: &Case, heads: &[&str]) -> Gone {
+    driver.turn_until(|driver| driver.engine().connections() == 0);
+    let heard = driver.engine().application_mut();
+    assert_eq!(heard.heads, heads, "{}", case.what);
+    assert_eq!(heard.complete, Vec::<String>::new(), "{}", case.what);
+    assert_eq!(heard.gone.len(), heard.accepted, "{}", case.what);
+    heard.heads.clear();
+    *heard.gone.last().unwrap()
+}
+
+fn bad_requests_are_refused<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = L::start(server(Limits::default(), None));
+    for case in bad().iter().filter(|case| is_short_enough::<L>(case)) {
+        let what = &case.what;
+        if case.expected == "eof" {
+            let answer = beside(&mut driver, || cut(address, case));
+            assert_eq!(answer, b"", "{what}");
+            let has_head = case.bytes.windows(4).any(|part| part == b"\r\n\r\n");
+            let heads: &[&str] = if has_head { &["POST /echo"] } else { &[] };
+            let gone = assert_ended(&mut driver, case, heads);
+            assert_eq!(gone, Gone::Peer(PeerError::UnexpectedEof), "{what}");
+            continue;
+        }
+        let answer = beside(&mut driver, || refused_by(address, case));
+        let (status, heads) = match case.expected.strip_suffix(" body") {
+            Some(status) => (status, &["POST /echo"][..]),
+            None => (&case.expected[..], &[][..]),
+        };
+        let all = replies(&answer).unwrap_or_else(|error| panic!("{what}: {error}: {answer:?}"));
+        let [reply] = &all[..] else { panic!("{what}: {all:?}") };
+        assert_eq!(reply.status.to_string(), status, "{what}");
+        assert_eq!(reply.field("connection"), Some("close"), "{what}");
+        match assert_ended(&mut driver, case, heads) {
+            Gone::Peer(error) => assert_eq!(error.status(), reply.status, "{what}"),
+            other => panic!("{what}: {other:?}"),
+        }
+    }
+}
+
+fn good_neighbours_are_taken<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = L::start(server(Limits::default(), None));
+    for case in good().iter().filter(|case| is_short_enough::<L>(case)) {
+        let what = &case.what;
+        let requests = case.expected.split(", ").count() + 1;
+        beside(&mut driver, || {
+            let mut client = Client::connect(address);
+            client.send([&case.bytes, SMUGGLED].concat());
+            for n in 0..requests {
+                let reply = client.read_reply().unwrap_or_else(|e| panic!("{what}: {n}: {e}"));
+                assert_eq!((reply.status, &reply.body[..]), (200, &b"ok\n"[..]), "{what}: {n}");
+            }
+        });
+        driver.turn_until(|driver| driver.engine().connections() == 0);
+        let heard = driver.engine().application_mut();
+        let expected = format!("{}, GET /smuggled 0", case.expected);
+        assert_eq!(heard.complete.join(", "), expected, "{what}");
+        assert_eq!(heard.gone.pop(), Some(Gone::Closed), "{what}");
+        heard.complete.clear();
+    }
+}
+
+/// Byte by byte, the longest ones would only take time: they are like others that are shorter.
+fn is_short_enough<L: Loop>(case: &Case) -> bool {
+    case.bytes.len() * L::SLOWER < 2_000_000
+}
+
+tests_in_every_loop!(at_any_pace: [bad_requests_are_refused, good_neighbours_are_taken]);
+
+const SMUGGLED: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n";

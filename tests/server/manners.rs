@@ -1,0 +1,238 @@
+//! Requests that are answered before they are over, bodies that wait to be asked for, and
+//! requests that come before their turn: what is left of them is never taken for a request.
+
+use std::io::{ErrorKind, Write};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use fulmar_server::{Limits, ServerEngine};
+use fulmar_sys::{self as sys, Call, Ledger};
+use fulmar_tests::heard::{Gone, Heard, server};
+use fulmar_tests::http::{Client, Reply, replies};
+use fulmar_tests::loops::{Loop, beside};
+use fulmar_tests::tests_in_every_loop;
+
+type Engine = ServerEngine<Heard>;
+
+fn start<L: Loop<Engine = Engine>>() -> (L, SocketAddr) {
+    // Byte by byte, taking the rest of a long body takes its time.
+    let limits = Limits { linger_timeout: Duration::from_secs(60), ..Limits::default() };
+    L::start(server(limits, None))
+}
+
+/// `len` bytes that are requests, should anybody take them for such.
+fn smuggled(len: usize) -> Vec<u8> {
+    SMUGGLED.iter().copied().cycle().take(len).collect()
+}
+
+fn post(target: &str, fields: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "POST {target} HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n{fields}\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body].concat()
+}
+
+fn chunked(target: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("POST {target} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let chunks = body
+        .chunks(5_000)
+        .flat_map(|chunk| [format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat());
+    head.into_bytes().into_iter().chain(chunks).chain(*b"0\r\n\r\n").collect()
+}
+
+/// All connections are gone, in order; the heads that were heard.
+fn heads<L: Loop<Engine = Engine>>(driver: &mut L) -> Vec<String> {
+    driver.turn_until(|driver| driver.engine().connections() == 0);
+    let heard = driver.engine().application_mut();
+    assert_eq!(heard.gone.len(), heard.accepted);
+    assert!(heard.gone.iter().all(|gone| *gone == Gone::Closed), "{:?}", heard.gone);
+    std::mem::take(&mut heard.heads)
+}
+
+fn is_ok(reply: &Reply) -> bool {
+    reply.status == 200 && reply.body == b"ok\n"
+}
+
+/// What is short is swallowed, and the connection kept (RFC 9112 §9.3).
+fn a_short_body_that_nobody_wanted_is_swallowed<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = start::<L>();
+    let len = 60_000 / L::SLOWER.min(20);
+    for request in [post("/early", "", &smuggled(len)), chunked("/early", &smuggled(len))] {
+        beside(&mut driver, || {
+            let mut client = Client::connect(address);
+            client.send(&request);
+            let reply = client.read_reply().unwrap();
+            assert!(is_ok(&reply) && reply.field("connection").is_none(), "{reply:?}");
+            assert!(is_ok(&client.get("/next")));
+        });
+        assert_eq!(heads(&mut driver), ["POST /early", "GET /next"]);
+    }
+}
+
+/// What is long ends the connection; but first the client gets its answer, though it is still
+/// sending when the server has closed (RFC 9112 §9.6).
+fn a_long_body_that_nobody_wanted_ends_the_connection<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = start::<L>();
+    let len = if L::SLOWER == 1 { 2_000_000 } else { 100_000 };
+    let body = smuggled(len);
+    for (request, says_so) in [(post("/early", "", &body), true), (chunked("/early", &body), false)]
+    {
+        let answer = beside(&mut driver, || {
+            let mut client = Client::connect(address);
+            client.send(&request);
+            client.send(SMUGGLED);
+            client.read_to_end().unwrap()
+        });
+        let all = replies(&answer).unwrap();
+        let [reply] = &all[..] else { panic!("{all:?}") };
+        assert!(is_ok(reply));
+        // That chunks are many is not known before they come.
+        assert_eq!(reply.field("connection").is_some(), says_so);
+        assert_eq!(heads(&mut driver), ["POST /early"]);
+    }
+}
+
+/// A fault in what is swallowed is one all the same.
+fn a_broken_body_that_nobody_wanted_ends_the_connection<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = start::<L>();
+    let answer = beside(&mut driver, || {
+        let mut client = Client::connect(address);
+        let head = "POST /early HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+        client.send([head.as_bytes(), b"5\r\nhellox", SMUGGLED, SMUGGLED].concat());
+        client.read_to_end().unwrap()
+    });
+    assert!(replies(&answer).is_ok_and(|all| all.len() == 1 && is_ok(&all[0])));
+    driver.turn_until(|driver| driver.engine().connections() == 0);
+    assert_eq!(driver.engine().application().heads, ["POST /early"]);
+}
+
+/// Who expects is told to go on, by an application that wants it (RFC 9110 §10.1.1).
+fn a_client_that_waits_is_told_to_go_on<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = start::<L>();
+    for expectation in ["100-continue", "100-CONTINUE"] {
+        beside(&mut driver, || {
+            let mut client = Client::connect(address);
+            let request = post("/continue", &format!("Expect: {expectation}\r\n"), b"hello");
+            let (head, body) = request.split_at(request.len() - 5);
+            client.send(head);
+            let interim = client.read_head().unwrap();
+            assert_eq!((interim.status, interim.fields.len()), (100, 0));
+            client.send(body);
+            assert!(is_ok(&client.read_reply().unwrap()));
+            assert!(is_ok(&client.get("/next")), "the connection is kept");
+        });
+        assert_eq!(heads(&mut driver), ["POST /continue", "GET /next"]);
+    }
+}
+
+/// It need not wait: a body that comes unasked is a body.
+fn a_client_that_does_not_wait_is_answered<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = start::<L>();
+    beside(&mut driver, || {
+        let mut client = Client::connect(address);
+        client.send(post("/", "Expect: 100-continue\r\n", &smuggled(300)));
+        assert!(is_ok(&client.read_reply().unwrap()));
+        client.send(post("/continue", "Expect: 100-continue\r\n", &smuggled(300)));
+        let first = client.read_head().unwrap();
+        if first.status == 100 {
+            assert!(is_ok(&client.read_reply().unwrap()));
+        } else {
+            assert_eq!((first.status, client.read_bytes(3)), (200, b"ok\n".to_vec()));
+        }
+    });
+    assert_eq!(heads(&mut driver), ["POST /", "POST /continue"]);
+}
+
+/// After an answer instead of 100 nobody knows what comes, the body or the next request: so
+/// nothing does.
+fn an_answer_instead_of_going_on_ends_the_connection<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = start::<L>();
+    for sends_body in [true, false] {
+        let answer = beside(&mut driver, || {
+            let mut client = Client::connect(address);
+            let request = post("/early", "Expect: 100-continue\r\n", &smuggled(300));
+            let (head, body) = request.split_at(request.len() - 300);
+            client.send(head);
+            let reply = client.read_reply().unwrap();
+            assert!(is_ok(&reply) && reply.field("connection") == Some("close"), "{reply:?}");
+            if sends_body {
+                client.send(body);
+            }
+            client.send(SMUGGLED);
+            client.read_to_end().unwrap()
+        });
+        assert_eq!(answer, b"");
+        assert_eq!(heads(&mut driver), ["POST /early"]);
+    }
+}
+
+/// HTTP/1.0 knows no 100: it gets none, whatever it says.
+fn an_old_client_is_not_told_to_go_on<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = start::<L>();
+    beside(&mut driver, || {
+        let mut client = Client::connect(address);
+        let head = "POST /continue HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
+        client.send([head, "hello"].concat());
+        assert!(is_ok(&client.read_reply().unwrap()));
+    });
+    assert_eq!(heads(&mut driver), ["POST /continue"]);
+}
+
+/// While an answer is owed, the next requests wait with their client.
+fn nothing_is_read_ahead_of_an_answer<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = start::<L>();
+    let mut client = Client::connect(address);
+    client.send_get("/never");
+    driver.turn_until(|driver| driver.engine().application().heads.len() == 1);
+    client.socket().set_nonblocking(true).unwrap();
+    let requests = SMUGGLED.repeat(1_000);
+    let (before, start) = (Ledger::here(), sys::now());
+    while sys::now() - start < Duration::from_millis(300) {
+        match client.socket().write(&requests) {
+            Ok(n) => assert!(n > 0),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        driver.turn(Duration::from_millis(1));
+    }
+    let receives = (Ledger::here() - before).count(Call::recv).calls;
+    assert!(receives <= 1, "{receives} receives for nothing");
+    assert_eq!(driver.engine().application().heads, ["GET /never"]);
+}
+
+/// A client that has said everything is answered everything, and then it is over (row 38).
+fn a_client_that_has_finished_is_answered<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = start::<L>();
+    let requests = [
+        post("/a", "", b"hello"),
+        chunked("/b", b"hello"),
+        b"GET /c HTTP/1.1\r\nHost: h\r\n\r\n".to_vec(),
+    ];
+    for len in 1..=requests.len() {
+        let answer = beside(&mut driver, || {
+            let mut client = Client::connect(address);
+            client.send(requests[..len].concat());
+            client.finish();
+            client.read_to_end().unwrap()
+        });
+        let all = replies(&answer).unwrap();
+        assert!(all.len() == len && all.iter().all(is_ok), "{all:?}");
+        assert_eq!(heads(&mut driver), ["POST /a", "POST /b", "GET /c"][..len]);
+    }
+}
+
+tests_in_every_loop!(
+    at_any_pace: [
+        a_short_body_that_nobody_wanted_is_swallowed,
+        a_long_body_that_nobody_wanted_ends_the_connection,
+        a_broken_body_that_nobody_wanted_ends_the_connection,
+        a_client_that_waits_is_told_to_go_on,
+        a_client_that_does_not_wait_is_answered,
+        an_answer_instead_of_going_on_ends_the_connection,
+        an_old_client_is_not_told_to_go_on,
+        a_client_that_has_finished_is_answered,
+    ],
+    at_full_speed: [nothing_is_read_ahead_of_an_answer],
+);
+
+const SMUGGLED: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n";

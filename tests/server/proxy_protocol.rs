@@ -1,0 +1,261 @@
+//! PROXY headers in front of HTTP and TLS on real sockets, in every kind of loop.
+
+use std::time::Duration;
+
+use fulmar_proto::{Layer, Request};
+use fulmar_semantics::proxy_protocol::{
+    Addresses, Extras, Header, ProxyProtocol, TrustedSources, encode_v1, encode_v2,
+};
+use fulmar_server::{Call, Calls, Layers, Limits, ServerEngine, Stop};
+use fulmar_sys as sys;
+use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::curl::Curl;
+use fulmar_tests::heard::{Gone, Heard, server};
+use fulmar_tests::http::Client;
+use fulmar_tests::https::server_tls;
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, beside};
+use fulmar_tests::process::run;
+use fulmar_tests::tests_in_every_loop;
+use fulmar_tls::ServerTls;
+
+type Engine = ServerEngine<Heard>;
+
+/// Headers are required, and believed from `trusted`; TLS follows if `tls` says so.
+fn layers(trusted: &str, tls: Option<ServerTls>) -> Layers {
+    let trusted: TrustedSources = trusted.parse().unwrap();
+    Layers::new(move |peer| {
+        let next = tls.as_ref().map(|tls| Box::new(tls.session().unwrap()) as Box<dyn Layer>);
+        trusted.allows(peer.ip()).then(|| Box::new(ProxyProtocol::new(next)) as _)
+    })
+}
+
+fn behind_a_proxy() -> Engine {
+    server(Limits::default(), Some(layers("127.0.0.0/8", None)))
+}
+
+fn header() -> Header {
+    let (source, destination) = ("192.0.2.1:4711", "198.51.100.2:443");
+    let (source, destination) = (source.parse().unwrap(), destination.parse().unwrap());
+    Header { addresses: Some(Addresses::V4 { source, destination }), ..Header::default() }
+}
+
+fn line() -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_v1(&header(), &mut out).unwrap();
+    out
+}
+
+fn block(header: &Header) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_v2(header, &mut out).unwrap();
+    out
+}
+
+/// With something in it that could be taken for a request.
+fn rich() -> Header {
+    let smuggled = "GET /smuggled HTTP/1.1 Host: h";
+    let others = vec![(0xea, SMUGGLED.to_vec())];
+    let extras = Extras { authority: Some(smuggled.into()), others, ..Extras::default() };
+    Header { extras, ..header() }
+}
+
+fn a_header_in_front_is_taken_and_told<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = L::start(behind_a_proxy());
+    let nobody = Header::default();
+    let cases = [
+        (line(), header()),
+        (b"PROXY UNKNOWN\r\n".to_vec(), nobody.clone()),
+        (block(&header()), header()),
+        (block(&rich()), rich()),
+        (block(&nobody), nobody),
+    ];
+    for (bytes, expected) in cases {
+        for splits in [false, true] {
+            beside(&mut driver, || {
+                let mut client = Client::connect(address);
+                if splits {
+                    let (first, second) = bytes.split_at(bytes.len() / 2);
+                    client.send(first);
+                    client.send([second, GET].concat());
+                } else {
+                    client.send([&bytes, GET, GET].concat());
+                    assert_eq!(client.read_reply().unwrap().body, b"ok\n");
+                }
+                assert_eq!(client.read_reply().unwrap().body, b"ok\n");
+                assert_eq!(client.get("/later").body, b"ok\n");
+            });
+            driver.turn_until(|driver| driver.engine().connections() == 0);
+            let heard = driver.engine().application_mut();
+            assert_eq!(heard.proxied, std::slice::from_ref(&expected));
+            let mut complete = vec!["GET / 0", "GET / 0", "GET /later 0"];
+            complete.drain(..usize::from(splits));
+            assert_eq!(heard.complete, complete, "no byte of the header is a request's");
+            assert_eq!(heard.gone, [Gone::Closed]);
+            assert_eq!((heard.accepted, heard.established), (1, 1));
+            *heard = Heard::default();
+        }
+    }
+}
+
+fn without_a_sound_header_nobody_is_heard<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = L::start(behind_a_proxy());
+    let mut broken = block(&header());
+    *broken.last_mut().unwrap() ^= 1;
+    let mut overlong = block(&rich());
+    let size_at = 14;
+    overlong[size_at..16].copy_from_slice(&[0xff, 0xff]);
+    let mut beyond = block(&header());
+    let extra_at = 16 + 12 + 1;
+    beyond[extra_at..extra_at + 2].copy_from_slice(&[0, 99]);
+    for bytes in [
+        GET.to_vec(),
+        SMUGGLED.repeat(3),
+        [b"PROXY TCP4 192.0.2.1 198.51.100.2 4711\r\n", GET].concat(),
+        [b"PROXY UNKNOWN\n", GET].concat(),
+        [b"PROXY UNKNOWN ", &[b'x'; 5_000][..]].concat(),
+        [b" ", &line()[..], GET].concat(),
+        [b"\r\n", &line()[..], GET].concat(),
+        [&broken, GET].concat(),
+        [&overlong, GET].concat(),
+        [&beyond, GET].concat(),
+        b"\x16\x03\x01\x02\x00\x01".to_vec(),
+        b"\0".to_vec(),
+    ] {
+        let answer = beside(&mut driver, || {
+            let mut client = Client::connect(address);
+            client.send(&bytes);
+            // Closed with bytes unread, it may be a reset; it is an end in any case.
+            client.read_to_end().unwrap_or_default()
+        });
+        assert_eq!(answer, b"", "{bytes:?}");
+        driver.turn_until(|driver| driver.engine().connections() == 0);
+        let heard = driver.engine().application_mut();
+        assert!(heard.heads.is_empty() && heard.proxied.is_empty(), "{heard:?}");
+        assert_eq!((heard.gone.pop(), heard.established), (Some(Gone::Layer), 0), "{bytes:?}");
+    }
+}
+
+fn a_header_that_ends_early_is_none<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) = L::start(behind_a_proxy());
+    for bytes in [line(), block(&header())] {
+        for end in [0, 1, bytes.len() / 2, bytes.len() - 1] {
+            let answer = beside(&mut driver, || {
+                let mut client = Client::connect(address);
+                client.send(&bytes[..end]);
+                client.finish();
+                client.read_to_end().unwrap()
+            });
+            assert_eq!(answer, b"");
+            driver.turn_until(|driver| driver.engine().connections() == 0);
+            assert_eq!(driver.engine().application_mut().gone.pop(), Some(Gone::Layer), "{end}");
+        }
+    }
+}
+
+fn who_is_not_trusted_is_closed<L: Loop<Engine = Engine>>() {
+    let (mut driver, address) =
+        L::start(server(Limits::default(), Some(layers("10.0.0.0/8, ::1", None))));
+    let answer = beside(&mut driver, || {
+        let mut client = Client::connect(address);
+        let _ = std::io::Write::write_all(&mut client.socket(), &[&line(), GET].concat());
+        client.read_to_end().unwrap_or_default()
+    });
+    assert_eq!(answer, b"");
+    let heard = driver.engine().application_mut();
+    assert_eq!((heard.accepted, heard.heads.len(), heard.proxied.len()), (0, 0, 0));
+}
+
+fn who_says_nothing_is_given_up<L: Loop<Engine = Engine>>() {
+    let limits = Limits { handshake_timeout: Duration::from_millis(50), ..Limits::default() };
+    let (mut driver, address) = L::start(server(limits, Some(layers("127.0.0.1", None))));
+    for bytes in [&b""[..], b"PROXY TCP4 192.0.2.1", b"\r\n\r\n\0\r\nQUIT\n\x21\x11"] {
+        let answer = beside(&mut driver, || {
+            let mut client = Client::connect(address);
+            client.send(bytes);
+            client.read_to_end().unwrap()
+        });
+        assert_eq!(answer, b"");
+        driver.turn_until(|driver| driver.engine().connections() == 0);
+        assert_eq!(driver.engine().application_mut().gone.pop(), Some(Gone::TimedOut));
+    }
+}
+
+tests_in_every_loop!(
+    at_any_pace: [
+        a_header_in_front_is_taken_and_told,
+        without_a_sound_header_nobody_is_heard,
+        a_header_that_ends_early_is_none,
+        who_is_not_trusted_is_closed,
+        who_says_nothing_is_given_up,
+        curl_speaks_it_below_http_and_tls,
+    ],
+);
+
+/// curl writes a header of version 1 with the addresses of its own socket, and then TLS.
+fn curl_speaks_it_below_http_and_tls<L: Loop<Engine = Engine>>() {
+    let certs = Certs::new();
+    for tls in [None, Some(server_tls(&certs, Who::Server))] {
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let engine = server(Limits::default(), Some(layers("127.0.0.1", tls)));
+        let (mut driver, address) = L::start(engine);
+        let url = format!("{scheme}://127.0.0.1:{}/x", address.port());
+        let ca = certs.ca().display().to_string();
+        let fetched = beside(&mut driver, || {
+            Curl::new(&url).with(&["--haproxy-protocol", "--cacert", &ca]).run()
+        });
+        assert_eq!((fetched.reply.status, &fetched.reply.body[..]), (200, &b"ok\n"[..]));
+        driver.turn_until(|driver| driver.engine().connections() == 0);
+        let heard = driver.engine().application_mut();
+        assert_eq!(heard.complete, ["GET /x 0"]);
+        assert_eq!((heard.established, heard.proxied.len()), (1, 1));
+        let source = heard.proxied[0].source().unwrap();
+        assert!(source.ip() == address.ip() && source != address, "{source}");
+        assert_eq!(heard.proxied[0].destination(), Some(address));
+        assert_eq!(heard.gone, [Gone::Closed]);
+    }
+}
+
+/// Handlers and their observers see the client, not the proxy.
+#[test]
+fn handlers_see_the_client() {
+    let handler = |call: &mut Call<'_>, _: &Request<'_>| call.text(200, call.peer().to_string());
+    let calls = Calls::new(handler, sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    engine.add_listener(LISTENER, Some(layers("127.0.0.1", None)));
+    let (mut driver, address) = OwnLoop::start(engine);
+    let (first, own, second) = beside(&mut driver, || {
+        let ask = |lead: &[u8]| {
+            let mut client = Client::connect(address);
+            client.send([lead, GET].concat());
+            let reply = client.read_reply().unwrap();
+            (String::from_utf8(reply.body).unwrap(), client.socket().local_addr().unwrap())
+        };
+        let (first, _) = ask(&line());
+        let (local, own) = ask(b"PROXY UNKNOWN\r\n");
+        let (second, _) = ask(&block(&rich()));
+        (first, (local, own), second)
+    });
+    assert_eq!((&first[..], &second[..]), ("192.0.2.1:4711", "192.0.2.1:4711"));
+    assert_eq!(own.0, own.1.to_string(), "who is not told is the peer itself");
+}
+
+/// A header behind TLS's first bytes, or none at all, is no TLS.
+#[test]
+fn tls_without_its_header_is_refused() {
+    let certs = Certs::new();
+    let tls = server_tls(&certs, Who::Server);
+    let engine = server(Limits::default(), Some(layers("127.0.0.1", Some(tls))));
+    let (mut driver, address) = OwnLoop::<Engine>::start(engine);
+    let url = format!("https://127.0.0.1:{}/x", address.port());
+    let ca = certs.ca().display().to_string();
+    beside(&mut driver, || {
+        let failed = fulmar_tests::curl::plain().args(["--cacert", &ca, &url]).output().unwrap();
+        assert!(!failed.status.success());
+        run(fulmar_tests::curl::plain().args(["--haproxy-protocol", "--cacert", &ca, &url]));
+    });
+    driver.turn_until(|driver| driver.engine().connections() == 0);
+    assert_eq!(driver.engine().application().gone, [Gone::Layer, Gone::Closed]);
+}
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+const SMUGGLED: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n";

@@ -1,0 +1,128 @@
+//! An application that is given, and passes on, what would make two answers of one: nothing of it
+//! is sent, and the client hears of a fault, or of half an answer that does not look whole.
+
+use fulmar_proto::{BodyLen, HeaderBuf, Headers, Misuse, Request, Response};
+use fulmar_semantics::cookies::NewCookie;
+use fulmar_server::{Answer, Call, Calls, Limits, Outcome, ServerEngine, Stop};
+use fulmar_sys as sys;
+use fulmar_tests::http::{Client, replies};
+use fulmar_tests::loops::{LISTENER, Loop, beside};
+use fulmar_tests::tests_in_every_loop;
+
+type Place = fn(&mut Call<'_>, &[u8]) -> Outcome;
+
+/// Where an application puts what it is given.
+const PLACES: [(&str, Place); 10] = [
+    ("the value of an added field", |call, evil| {
+        call.reply(Response { added: &[("X", evil)], ..ok() }, "never sent")
+    }),
+    ("the name of an added field", |call, evil| {
+        let name = String::from_utf8_lossy(evil);
+        call.reply(Response { added: &[(&name, b"x")], ..ok() }, "never sent")
+    }),
+    ("the value of a field", |call, evil| {
+        let mut headers = HeaderBuf::new();
+        headers.push("X", evil)?;
+        call.reply(Response::new(200, headers.as_headers()), "never sent")
+    }),
+    ("the name of a field", |call, evil| {
+        let mut headers = HeaderBuf::new();
+        headers.push(&String::from_utf8_lossy(evil), b"x")?;
+        call.reply(Response::new(200, headers.as_headers()), "never sent")
+    }),
+    ("the place to go to", |call, evil| {
+        call.answer(Answer::text(302, "never sent").with("Location", evil)?)
+    }),
+    ("the value of a cookie", |call, evil| {
+        let evil = String::from_utf8_lossy(evil);
+        let cookie = NewCookie::new("name", &evil).to_value().map_err(|_| Misuse::BadHead)?;
+        call.answer(Answer::text(200, "never sent").with("Set-Cookie", cookie)?)
+    }),
+    ("the name of a cookie", |call, evil| {
+        let evil = String::from_utf8_lossy(evil);
+        let cookie = NewCookie::new(&evil, "value").to_value().map_err(|_| Misuse::BadHead)?;
+        call.answer(Answer::text(200, "never sent").with("Set-Cookie", cookie)?)
+    }),
+    ("the path of a cookie", |call, evil| {
+        let evil = String::from_utf8_lossy(evil);
+        let cookie = NewCookie { path: Some(&evil), ..NewCookie::new("name", "value") };
+        let cookie = cookie.to_value().map_err(|_| Misuse::BadHead)?;
+        call.answer(Answer::text(200, "never sent").with("Set-Cookie", cookie)?)
+    }),
+    ("an interim answer", |call, evil| {
+        let hints = Response { added: &[("Link", evil)], ..Response::new(103, Headers::EMPTY) };
+        call.send_head(hints, BodyLen::Empty)?;
+        call.text(200, "never sent")
+    }),
+    ("a trailer", |call, evil| {
+        call.send_head(ok(), BodyLen::Unknown)?;
+        let mut trailers = HeaderBuf::new();
+        trailers.push("X", evil)?;
+        call.end_with(trailers.as_headers())
+    }),
+];
+
+/// What it is given.
+const EVILS: [&[u8]; 14] = [
+    b"\r\n",
+    b"\r",
+    b"\n",
+    b"\0",
+    b"a\r\nX-Injected: b",
+    b"a\nX-Injected: b",
+    b"a\rX-Injected: b",
+    b"a\r\n\r\nHTTP/1.1 200 OK\r\nX-Injected: b\r\n\r\n",
+    b"a\r\n b",
+    b"a\0b",
+    b"a\x01b",
+    b"a\x1b[0m",
+    b"a\x7fb",
+    b"a\x0bb",
+];
+
+fn ok() -> Response<'static> {
+    Response::new(200, Headers::EMPTY)
+}
+
+/// `/PLACE/EVIL`, or anything else, which is answered.
+fn answer(call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+    let target = str::from_utf8(request.target).unwrap();
+    let numbers = target[1..].split_once('/').and_then(|(place, evil)| {
+        Some((place.parse::<usize>().ok()?, evil.parse::<usize>().ok()?))
+    });
+    let Some((place, evil)) = numbers else { return call.text(200, "ok\n") };
+    (PLACES[place].1)(call, EVILS[evil])
+}
+
+type Engine = ServerEngine<Calls<fn(&mut Call<'_>, &Request<'_>) -> Outcome>>;
+
+fn nothing_of_it_is_sent<L: Loop<Engine = Engine>>() {
+    let calls =
+        Calls::new(answer as fn(&mut Call<'_>, &Request<'_>) -> _, sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    engine.add_listener(LISTENER, None);
+    let (mut driver, address) = L::start(engine);
+    for (place, (what, _)) in PLACES.iter().enumerate() {
+        for (evil, bytes) in EVILS.iter().enumerate() {
+            let answer = beside(&mut driver, || {
+                let mut client = Client::connect(address);
+                client.send_get(&format!("/{place}/{evil}"));
+                client.send("GET /next HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+                client.read_to_end().unwrap_or_default() // half an answer may end in a reset
+            });
+            let text = String::from_utf8_lossy(&answer);
+            let told = format!("{what}, {bytes:?}: {text}");
+            assert!(!text.contains("X-Injected") && !text.contains("never sent"), "{told}");
+            let all = replies(&answer);
+            if *what == "a trailer" {
+                // The head has been queued when it comes: what is begun is cut, and looks so.
+                assert!(answer.is_empty() || all.is_err(), "{told}");
+            } else {
+                let statuses: Vec<_> = all.unwrap().iter().map(|reply| reply.status).collect();
+                assert_eq!(statuses, [500, 200], "{told}");
+            }
+        }
+    }
+}
+
+tests_in_every_loop!(at_any_pace: [nothing_of_it_is_sent]);

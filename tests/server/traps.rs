@@ -1,0 +1,417 @@
+//! What an event-driven server does when there is nothing to do: nothing. While an exchange
+//! waits, when its client goes away, and when the server ends.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use fulmar_proto::{BodyLen, Headers, Request, Response};
+use fulmar_semantics::proxy_protocol::ProxyProtocol;
+use fulmar_server::{
+    Call, Calls, Handler, Layers, Limits, Outcome, Produced, ServerEngine, Stop, Suspended,
+};
+use fulmar_sys::{self as sys, Ledger};
+use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::curl::Curl;
+use fulmar_tests::heard::{self, Gone, Heard};
+use fulmar_tests::http::Client;
+use fulmar_tests::https::{client_tls, layers, server_tls};
+use fulmar_tests::loops::{
+    AppLoop, Bytewise, Edge, LISTENER, Loop, OneShot, OwnLoop, PollLoop, beside, side_by_side,
+};
+use fulmar_tests::tls_end::TlsPeer;
+use fulmar_tests::{in_every_loop, tests_in_every_loop};
+use fulmar_tls::{ClientTls, ServerTls};
+
+/// `/wait` waits for another thread; `/endless` never ends; everything else is answered.
+struct Waiting(Sender<Suspended>);
+
+impl Handler for Waiting {
+    fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+        match request.target {
+            b"/wait" => {
+                let suspended = call.suspend();
+                self.0.send(suspended).expect("somebody waits for it");
+                Ok(())
+            }
+            b"/endless" => {
+                let ok = Response::new(200, Headers::EMPTY);
+                call.produce(ok, BodyLen::Unknown, |call| {
+                    call.send(&PATTERN[..]).map(|()| Produced::More)
+                })
+            }
+            _ => call.text(200, "ok\n"),
+        }
+    }
+}
+
+type Engine = ServerEngine<Calls<Waiting>>;
+
+fn start<L: Loop<Engine = Engine>>(layers: Option<Layers>) -> (L, SocketAddr, Receiver<Suspended>) {
+    let (sender, suspended) = channel();
+    let calls = Calls::new(Waiting(sender), sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    engine.add_listener(LISTENER, layers);
+    let (mut driver, address) = L::start(engine);
+    let waker = driver.waker();
+    driver.engine().mailbox().set_waker(waker.into());
+    (driver, address, suspended)
+}
+
+/// Waits for `suspended`, turning.
+fn await_one<L: Loop<Engine = Engine>>(
+    driver: &mut L,
+    suspended: &Receiver<Suspended>,
+) -> Suspended {
+    let mut one = None;
+    driver.turn_until(|_| {
+        one = suspended.try_recv().ok();
+        one.is_some()
+    });
+    one.unwrap()
+}
+
+/// Lets time go by; how often something woke the loop meanwhile, and the system calls of it all.
+fn idle<L: Loop>(driver: &mut L, wall: Duration) -> (u32, u64) {
+    let (before, start) = (Ledger::here(), sys::now());
+    let mut turns = 0;
+    while let Some(left) = wall.checked_sub(sys::now() - start).filter(|left| !left.is_zero()) {
+        driver.turn(left);
+        turns += 1;
+    }
+    (turns, (Ledger::here() - before).total())
+}
+
+/// Turns until nothing comes for a while: a client has nowhere left to send, or nothing to say.
+fn settle<L: Loop>(driver: &mut L) {
+    for _ in 0..100 {
+        if idle(driver, Duration::from_millis(100)).0 <= 1 {
+            return;
+        }
+    }
+    panic!("it never settles");
+}
+
+/// Nothing at all but the end of the wait itself.
+fn assert_quiet<L: Loop>(driver: &mut L, wall: Duration) {
+    let (turns, calls) = idle(driver, wall);
+    assert!(turns <= 2 && calls <= 2, "{turns} turns and {calls} calls in {wall:?} of waiting");
+}
+
+/// Trap 8: an exchange waits, while bytes of its body lie in the socket and above it.
+fn waiting_costs_nothing<L: Loop<Engine = Engine>>(tls: bool) {
+    let certs = Certs::new();
+    let layers = tls.then(|| layers(server_tls(&certs, Who::Server)));
+    let (mut driver, address, suspended) = start::<L>(layers);
+    // More than is taken before somebody must wait, but where that takes too long.
+    let len = if L::SLOWER == 1 { 3_000_000 } else { 20_000 };
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("body");
+    fs::write(&file, vec![b'x'; len]).unwrap();
+    let scheme = if tls { "https" } else { "http" };
+    let url = format!("{scheme}://127.0.0.1:{}/wait", address.port());
+    let (ca, upload) = (certs.ca().display().to_string(), format!("@{}", file.display()));
+    let arguments = ["--cacert", &ca, "-H", "Expect:", "--data-binary", &upload];
+    std::thread::scope(|scope| {
+        let peer = scope.spawn(|| Curl::new(&url).with(&arguments).run().reply);
+        let one = await_one(&mut driver, &suspended);
+        settle(&mut driver);
+        assert_quiet(&mut driver, Duration::from_secs(1));
+        let resumed = scope.spawn(move || {
+            one.resume(|call| {
+                call.collect(usize::MAX, |call, body| call.text(200, body.len().to_string()))
+            });
+        });
+        driver.turn_until(|_| peer.is_finished());
+        resumed.join().unwrap();
+        let reply = peer.join().unwrap();
+        assert_eq!((reply.status, reply.body), (200, len.to_string().into_bytes()));
+    });
+    driver.turn_until(|driver| driver.engine().connections() == 0);
+}
+
+#[test]
+fn waiting_costs_nothing_over_tcp() {
+    fn check<L: Loop<Engine = Engine>>() {
+        waiting_costs_nothing::<L>(false);
+    }
+    in_every_loop!(check);
+    side_by_side(&[
+        ("poll, bytewise", check::<Bytewise<PollLoop<_>>>),
+        ("edge, bytewise", check::<Bytewise<AppLoop<_, Edge>>>),
+        ("one shot, bytewise", check::<Bytewise<AppLoop<_, OneShot>>>),
+    ]);
+}
+
+#[test]
+fn waiting_costs_nothing_over_tls() {
+    fn check<L: Loop<Engine = Engine>>() {
+        waiting_costs_nothing::<L>(true);
+    }
+    in_every_loop!(check);
+    side_by_side(&[
+        ("poll, bytewise", check::<Bytewise<PollLoop<_>>>),
+        ("edge, bytewise", check::<Bytewise<AppLoop<_, Edge>>>),
+        ("one shot, bytewise", check::<Bytewise<AppLoop<_, OneShot>>>),
+    ]);
+}
+
+/// How a client goes away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Departure {
+    /// It has said everything, and still listens.
+    Fin,
+    /// It is gone.
+    Rst,
+}
+
+fn depart(stream: &mut Option<TcpStream>, how: Departure) {
+    match (stream.as_ref().unwrap(), how) {
+        (open, Departure::Fin) => open.shutdown(Shutdown::Write).unwrap(),
+        (open, Departure::Rst) => {
+            rustix::net::sockopt::set_socket_linger(open, Some(Duration::ZERO)).unwrap();
+            *stream = None;
+        }
+    }
+}
+
+/// Trap 9: a client goes away while we wait for something else.
+#[test]
+fn a_departure_wakes_a_few_times() {
+    fn check<L: Loop<Engine = Engine>>() {
+        let upload = "POST /wait HTTP/1.1\r\nHost: h\r\nContent-Length: 99999\r\n\r\nsome of it";
+        let cases = [
+            ("", "an idle connection"),
+            ("GET /x HTTP/1.1\r\nHo", "half a head"),
+            ("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n", "an answer that is owed"),
+            ("GET /wait HTTP/1.1\r\nHost: h\r\n\r\nGET /", "an answer that is owed, and more"),
+            (upload, "a body that is held up"),
+            ("GET /endless HTTP/1.1\r\nHost: h\r\n\r\n", "an answer that is not taken"),
+            ("nonsense\r\n\r\n", "an error that was told"),
+        ];
+        let departures = [Departure::Fin, Departure::Rst];
+        each(&cases, &departures, |(request, what), how| departs::<L>(request, what, how));
+    }
+    in_every_loop!(check, at_full_speed);
+}
+
+/// Every case with every way to leave, at the same time: they only wait.
+fn each<A: Copy + Sync + Send, B: Copy + Sync + Send>(
+    cases: &[A],
+    ways: &[B],
+    check: impl Fn(A, B) + Sync,
+) {
+    std::thread::scope(|scope| {
+        for (case, way) in cases.iter().flat_map(|case| ways.iter().map(move |way| (case, way))) {
+            scope.spawn(|| check(*case, *way));
+        }
+    });
+}
+
+fn departs<L: Loop<Engine = Engine>>(request: &str, what: &str, how: Departure) {
+    let (mut driver, address, suspended) = start::<L>(None);
+    let mut stream = Some(TcpStream::connect(address).unwrap());
+    stream.as_mut().unwrap().write_all(request.as_bytes()).unwrap();
+    driver.turn_until(|driver| driver.engine().connections() == 1);
+    let one = request.contains("/wait").then(|| await_one(&mut driver, &suspended));
+    settle(&mut driver);
+    let before = driver.stats().events;
+    depart(&mut stream, how);
+    let stays = how == Departure::Fin && (one.is_some() || request.contains("/endless"));
+    driver.turn_until(|driver| driver.engine().connections() == usize::from(stays));
+    idle(&mut driver, Duration::from_millis(100));
+    let events = driver.stats().events - before;
+    assert!(events <= 3, "{what}, {how:?}: {events} wake-ups");
+    assert_quiet(&mut driver, Duration::from_millis(100));
+    assert_eq!(driver.engine().connections(), usize::from(stays), "{what}, {how:?}");
+}
+
+/// The same over TLS, where a FIN is no end unless TLS has said so before.
+#[test]
+fn a_departure_over_tls_wakes_a_few_times() {
+    fn check<L: Loop<Engine = Engine>>() {
+        let certs = Certs::new();
+        let upload = "POST /wait HTTP/1.1\r\nHost: h\r\nContent-Length: 99999\r\n\r\nsome of it";
+        let cases = [
+            ("", "an idle connection"),
+            ("GET /x HTTP/1.1\r\nHo", "half a head"),
+            ("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n", "an answer that is owed"),
+            (upload, "a body that is held up"),
+            ("GET /endless HTTP/1.1\r\nHost: h\r\n\r\n", "an answer that is not taken"),
+        ];
+        let ways = [(Departure::Fin, true), (Departure::Fin, false), (Departure::Rst, false)];
+        let ends = (server_tls(&certs, Who::Server), client_tls(&certs));
+        each(&cases, &ways, |(request, what), (how, says_so)| {
+            departs_over_tls::<L>(&ends, request, how, says_so, what);
+        });
+    }
+    in_every_loop!(check, at_full_speed);
+}
+
+fn departs_over_tls<L: Loop<Engine = Engine>>(
+    (ours, theirs): &(ServerTls, ClientTls),
+    request: &str,
+    how: Departure,
+    says_so: bool,
+    what: &str,
+) {
+    let (mut driver, address, suspended) = start::<L>(Some(layers(ours.clone())));
+    let mut peer = TlsPeer::connect(theirs, address);
+    driver.turn_until(|_| {
+        peer.turn();
+        peer.end.established
+    });
+    peer.end.say(request.as_bytes());
+    peer.stream.write_all(&peer.end.take()).unwrap();
+    let one = request.contains("/wait").then(|| await_one(&mut driver, &suspended));
+    settle(&mut driver);
+    let before = driver.stats().events;
+    if says_so {
+        peer.end.layer.finish();
+        peer.stream.write_all(&peer.end.take()).unwrap();
+    }
+    let mut stream = Some(peer.stream);
+    depart(&mut stream, how);
+    if how == Departure::Rst {
+        driver.turn_until(|driver| driver.engine().connections() == 0);
+    }
+    idle(&mut driver, Duration::from_millis(100));
+    let events = driver.stats().events - before;
+    assert!(events <= 3, "{what}, {how:?}, {says_so}: {events} wake-ups");
+    assert_quiet(&mut driver, Duration::from_millis(100));
+    drop(one);
+}
+
+type Hearing = ServerEngine<Heard>;
+
+/// Trap 14: whatever a connection is about when a server ends, it is told gone once; and then
+/// nothing is told of it any more.
+fn everyone_is_gone_when_a_server_ends<L: Loop<Engine = Hearing>>() {
+    for layered in [false, true] {
+        let layers = layered.then(|| Layers::new(|_| Some(Box::new(ProxyProtocol::new(None)))));
+        let stop = Stop::new();
+        let drain_timeout = Duration::from_millis(100);
+        let limits = Limits { drain_timeout, ..Limits::default() };
+        let mut engine = ServerEngine::new(sys::now(), Heard::default(), limits, stop.clone());
+        engine.add_listener(LISTENER, layers);
+        let (mut driver, address) = L::start(engine);
+        let lead = if layered { "PROXY UNKNOWN\r\n" } else { "" };
+        let mut streams: Vec<_> = [
+            "",
+            "PROXY UN",
+            "GET /x HT",
+            "GET /x HTTP/1.1\r\nHost: h\r\n\r\n",
+            "GET /never HTTP/1.1\r\nHost: h\r\n\r\n",
+            "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nhalf",
+            "POST /early HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nhalf",
+            "nonsense\r\n\r\n",
+        ]
+        .iter()
+        .map(|request| {
+            let mut client = Client::connect(address);
+            let lead = if request.starts_with("PROXY") { "" } else { lead };
+            client.send(format!("{lead}{request}"));
+            client
+        })
+        .collect();
+        let count = streams.len();
+        driver.turn_until(|driver| driver.engine().application().accepted == count);
+        idle(&mut driver, Duration::from_millis(20));
+        stop.set();
+        driver.waker().wake();
+        driver.turn_until(|driver| driver.engine().is_done());
+        assert_eq!(driver.engine().application().gone.len(), count);
+        let heard = format!("{:?}", driver.engine().application());
+        for client in &mut streams {
+            let _ = client.socket().write_all(b"GET / HTTP/1.1\r\n\r\n");
+            let _ = client.read_to_end(); // an end or a reset
+        }
+        idle(&mut driver, Duration::from_millis(50));
+        assert_eq!(format!("{:?}", driver.engine().application()), heard, "after the end");
+        TcpStream::connect(address).expect_err("nobody listens any more");
+    }
+}
+
+/// A reactor may be dropped at any time: everything that it had is closed.
+fn a_dropped_server_leaves_nothing_open<L: Loop<Engine = Engine>>() {
+    let (mut driver, address, suspended) = start::<L>(None);
+    let mut streams: Vec<_> = ["", "/wait", "/endless", "/x"]
+        .iter()
+        .map(|target| {
+            let mut client = Client::connect(address);
+            if !target.is_empty() {
+                client.send_get(target);
+            }
+            client
+        })
+        .collect();
+    let one = await_one(&mut driver, &suspended);
+    idle(&mut driver, Duration::from_millis(50));
+    drop(driver);
+    for client in &mut streams {
+        let _ = client.read_to_end(); // an end or a reset: it does not hang
+    }
+    assert!(one.is_gone());
+    one.resume(|call| call.text(200, "to nobody"));
+    TcpStream::connect(address).expect_err("nobody listens any more");
+}
+
+/// What a process has open, as the kernel names it (proc(5)).
+fn descriptors(process: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(format!("/proc/{process}/fd")).unwrap();
+    entries.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok()).collect()
+}
+
+/// Trap 14, fork: another program that is started meanwhile inherits nothing of a server.
+fn a_child_inherits_nothing<L: Loop<Engine = Engine>>() {
+    let (mut driver, address, suspended) = start::<L>(None);
+    let mut client = Client::connect(address);
+    client.send_get("/wait");
+    let one = await_one(&mut driver, &suspended);
+    let own = driver.watched().into_iter();
+    let own: Vec<_> = own.map(|fd| fs::read_link(format!("/proc/self/fd/{fd}")).unwrap()).collect();
+    assert!(own.len() >= 2, "a listener and a connection: {own:?}");
+    let mut child =
+        Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    // It has become another program when it copies what it is told.
+    child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let inherited = descriptors(&child.id().to_string());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(own.iter().all(|name| !inherited.contains(name)), "{inherited:?}");
+    let is_ours = |name: &PathBuf| {
+        let name = name.to_string_lossy();
+        name.contains("eventpoll") || name.contains("eventfd")
+    };
+    assert!(!inherited.iter().any(is_ours), "{inherited:?}");
+    drop(one);
+    let reply = beside(&mut driver, || client.read_reply().unwrap());
+    assert_eq!(reply.status, 500, "it was forgotten");
+}
+
+tests_in_every_loop!(
+    at_any_pace: [],
+    at_full_speed: [
+        everyone_is_gone_when_a_server_ends,
+        a_dropped_server_leaves_nothing_open,
+        a_child_inherits_nothing,
+    ],
+);
+
+/// The deadline for the layer below counts too.
+#[test]
+fn a_layer_that_never_opens_is_told_gone() {
+    let layers = Layers::new(|_| Some(Box::new(ProxyProtocol::new(None))));
+    let handshake_timeout = Duration::from_millis(30);
+    let limits = Limits { handshake_timeout, ..Limits::default() };
+    let (mut driver, address) = OwnLoop::<Hearing>::start(heard::server(limits, Some(layers)));
+    let _client = Client::connect(address);
+    driver.turn_until(|driver| driver.engine().application().gone == [Gone::TimedOut]);
+}
+
+static PATTERN: [u8; 4096] = [b'x'; 4096];

@@ -1,0 +1,352 @@
+//! Links on layers, moved by hand: what they make of an end, of bytes above the socket, of errors.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use fulmar_engine::{Action, End, Engine, SocketId};
+use fulmar_proto::{
+    Input, Layer, LayerError, Opened, Outbox, PeerError, Sealed, Segment, Transmit,
+};
+use fulmar_sys as sys;
+use fulmar_tests::asker::Asker;
+use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::https::{client_tls, server_tls};
+use fulmar_tests::tls_end::{TlsEnd, flatten};
+use fulmar_tls::TlsError;
+
+/// A client's engine on one side, a session on the other, and a driver that is the test.
+struct Scene {
+    asker: Asker,
+    socket: SocketId,
+    server: TlsEnd,
+    unread: BytesMut,
+    reading: bool,
+    resumed: bool,
+    shut: bool,
+    closed: bool,
+}
+
+impl Scene {
+    /// Both stand, unless the certificate is of somebody who is not trusted.
+    fn new(who: Who) -> Self {
+        let certs = Certs::new();
+        let (client, server) = (client_tls(&certs), server_tls(&certs, who));
+        let mut asker = Asker::default();
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 443));
+        let layer = client.session("localhost").expect("a name");
+        let socket = asker.connect(peer, Some(Box::new(layer)));
+        let mut scene = Self {
+            asker,
+            socket,
+            server: TlsEnd::new(server.session().expect("a session")),
+            unread: BytesMut::new(),
+            reading: true,
+            resumed: false,
+            shut: false,
+            closed: false,
+        };
+        assert_eq!(scene.asker.poll_action(), Some(Action::Connect { socket }));
+        scene.asker.handle_connected(sys::now(), socket);
+        scene.carry();
+        scene
+    }
+
+    /// Does what the client asks for; what it sends reaches the server.
+    fn act(&mut self) {
+        while let Some(action) = self.asker.poll_action() {
+            match action {
+                Action::Transmit { socket } => {
+                    let bytes = self.asker.poll_transmit(socket).map_or_else(Vec::new, flatten);
+                    self.server.wire.extend_from_slice(&bytes);
+                    self.asker.handle_sent(sys::now(), socket, bytes.len() as u64);
+                }
+                Action::Read { on, .. } => {
+                    self.reading = on;
+                    self.resumed = on;
+                }
+                Action::Shutdown { .. } => self.shut = true,
+                Action::Close { .. } => self.closed = true,
+                action => panic!("{action:?}"),
+            }
+        }
+    }
+
+    /// Until neither has anything to say.
+    fn carry(&mut self) {
+        loop {
+            self.act();
+            let _ = self.server.open(); // a client that gives up says so in an alert
+            let bytes = self.server.take();
+            if bytes.is_empty() && !self.resumed {
+                return;
+            }
+            self.give(&bytes, false);
+        }
+    }
+
+    /// Bytes reach the client's socket.
+    fn give(&mut self, bytes: &[u8], eof: bool) {
+        self.unread.extend_from_slice(bytes);
+        if self.reading || eof {
+            self.resumed = false;
+            let mut unread = std::mem::take(&mut self.unread);
+            self.asker.handle_input(sys::now(), self.socket, &mut Input::all(&mut unread, eof));
+            self.unread = unread;
+        }
+        self.act();
+    }
+
+    fn say(&mut self, text: &str) {
+        self.server.say(text.as_bytes());
+        self.carry();
+    }
+
+    fn ask(&mut self) {
+        self.asker.get(self.socket, "/");
+        self.carry();
+        assert!(self.server.above.split().starts_with(b"GET / HTTP/1.1\r\n"));
+    }
+
+    fn end(&mut self) -> End {
+        assert!(self.closed && !self.asker.holds(self.socket));
+        self.asker.book.ends.pop().expect("it was told")
+    }
+}
+
+fn tls_error(end: End) -> TlsError {
+    match end {
+        End::Layer(error) => *error.downcast().expect("an error of TLS"),
+        end => panic!("{end:?}"),
+    }
+}
+
+#[test]
+fn a_connection_stands_once_its_layer_does() {
+    let mut scene = Scene::new(Who::Server);
+    assert_eq!((scene.asker.book.established, scene.asker.book.agreed.len()), (1, 1));
+    scene.ask();
+    scene.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+    assert_eq!(scene.asker.book.answers, [(200, b"hi".to_vec())]);
+    scene.asker.leave(scene.socket);
+    scene.carry();
+    assert!(scene.server.ended, "close_notify was sent");
+    assert!(matches!(scene.end(), End::Closed));
+}
+
+/// Tickets and the end are the layer's own: a server that says no more than that has not answered.
+#[test]
+fn nothing_is_heard_of_what_belongs_to_the_layer() {
+    let mut scene = Scene::new(Who::Server);
+    scene.ask();
+    assert_eq!(scene.asker.book.heard, 0, "a handshake, and tickets after it");
+    scene.server.layer.finish();
+    let bytes = scene.server.take();
+    scene.give(&bytes, true);
+    assert_eq!(scene.asker.book.heard, 0);
+    assert!(matches!(scene.end(), End::Peer(PeerError::UnexpectedEof)));
+
+    let mut scene = Scene::new(Who::Server);
+    scene.ask();
+    scene.say("H");
+    assert_eq!(scene.asker.book.heard, 1);
+}
+
+#[test]
+fn who_is_not_trusted_hears_why_and_nobody_is_asked() {
+    let mut scene = Scene::new(Who::Stranger);
+    assert_eq!(tls_error(scene.end()), TlsError::UnknownIssuer);
+    assert_eq!(scene.asker.book.established, 0);
+    let error = scene.server.open();
+    assert!(error.is_ok(), "it was told already");
+    assert!(!scene.server.established, "an alert came instead of a Finished");
+}
+
+/// Row 47: the end of the socket is not the end of what the peer had to say.
+#[test]
+fn a_body_that_ends_with_the_connection_must_end_with_close_notify() {
+    let head = "HTTP/1.1 200 OK\r\n\r\nas long as it comes";
+    let mut scene = Scene::new(Who::Server);
+    scene.ask();
+    scene.say(head);
+    scene.give(b"", true);
+    assert_eq!(tls_error(scene.end()), TlsError::Truncated);
+    assert!(scene.asker.book.answers.is_empty(), "nobody knows whether that was all");
+
+    let mut scene = Scene::new(Who::Server);
+    scene.ask();
+    scene.say(head);
+    scene.server.layer.finish();
+    let bytes = scene.server.take();
+    scene.give(&bytes, true);
+    assert_eq!(scene.asker.book.answers.len(), 1);
+    assert!(matches!(scene.end(), End::Closed));
+}
+
+#[test]
+fn a_complete_answer_needs_no_close_notify() {
+    let mut scene = Scene::new(Who::Server);
+    scene.ask();
+    scene.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+    scene.give(b"", true);
+    assert_eq!(scene.asker.book.answers.len(), 1);
+    assert!(matches!(scene.end(), End::Closed));
+}
+
+#[test]
+fn an_answer_cut_short_is_an_error_with_or_without_close_notify() {
+    let part = "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nhalf of";
+    let mut scene = Scene::new(Who::Server);
+    scene.ask();
+    scene.say(part);
+    scene.give(b"", true);
+    assert_eq!(tls_error(scene.end()), TlsError::Truncated);
+
+    let mut scene = Scene::new(Who::Server);
+    scene.ask();
+    scene.say(part);
+    scene.server.layer.finish();
+    scene.carry();
+    assert!(matches!(scene.end(), End::Peer(PeerError::UnexpectedEof)));
+}
+
+#[test]
+fn what_is_given_up_midway_does_not_end_with_close_notify() {
+    let mut scene = Scene::new(Who::Server);
+    scene.asker.abandon(scene.socket);
+    scene.carry();
+    assert!(matches!(scene.end(), End::Closed));
+    assert!(!scene.server.ended, "nobody may take it for complete");
+}
+
+/// T6: no descriptor tells of bytes that have left it.
+#[test]
+fn what_was_held_back_comes_when_it_is_wanted() {
+    let mut scene = Scene::new(Who::Server);
+    scene.ask();
+    scene.asker.book.holding = true;
+    let size = 600_000;
+    scene.say(&format!("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n"));
+    let piece = vec![b'x'; 10_000];
+    let mut bytes = Vec::new();
+    for _ in 0..size / piece.len() {
+        scene.server.say(&piece);
+        bytes.extend(scene.server.take());
+    }
+    scene.give(&bytes, false);
+    assert!(!scene.reading, "the peer has to wait");
+    let before = scene.asker.received();
+    assert!((200_000..400_000).contains(&before), "no more was opened: {before}");
+    scene.asker.release(scene.socket);
+    scene.act();
+    assert!(scene.reading && scene.resumed, "it is asked again");
+    scene.carry(); // with nothing new from the socket
+    assert_eq!(scene.asker.book.answers.len(), 1, "{}", scene.asker.received());
+    assert_eq!(scene.asker.book.answers[0].1.len(), size);
+}
+
+#[test]
+fn a_handshake_has_its_own_deadline() {
+    let certs = Certs::new();
+    let mut asker = Asker::default();
+    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 443));
+    let layer = client_tls(&certs).session("localhost").expect("a name");
+    let socket = asker.connect(peer, Some(Box::new(layer)));
+    let now = sys::now();
+    asker.handle_connected(now, socket);
+    asker.handle_timeout(now + Duration::from_secs(9));
+    assert!(asker.holds(socket));
+    asker.handle_timeout(now + Duration::from_secs(11));
+    assert!(matches!(asker.book.ends[..], [End::TimedOut(Some(fulmar_proto::Phase::Handshake))]));
+}
+
+#[test]
+fn a_record_that_was_tampered_with_ends_the_connection_with_an_alert() {
+    let mut scene = Scene::new(Who::Server);
+    scene.ask();
+    scene.server.say(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+    let mut bytes = scene.server.take();
+    *bytes.last_mut().expect("a record") ^= 1;
+    scene.give(&bytes, false);
+    assert_eq!(tls_error(scene.end()), TlsError::BadRecord);
+    let error = scene.server.open().expect_err("an alert");
+    assert!(error.to_string().contains("BadRecordMac"), "{error}");
+}
+
+/// A tunnel as a proxy opens it: a word each way, then it is gone.
+#[derive(Debug)]
+struct Gate {
+    outbox: Outbox,
+    next: Option<Box<dyn Layer>>,
+}
+
+impl Gate {
+    fn before(next: Option<Box<dyn Layer>>) -> Box<dyn Layer> {
+        let mut outbox = Outbox::default();
+        outbox.push(Segment::from(&b"open"[..]));
+        Box::new(Self { outbox, next })
+    }
+}
+
+impl Layer for Gate {
+    fn open(&mut self, input: &mut Input<'_>, _: &mut BytesMut) -> Result<Opened, LayerError> {
+        if input.len() < 4 {
+            return Ok(Opened::Blocked);
+        }
+        assert_eq!(&input.take(4)[..], b"gone");
+        Ok(Opened::Replaced(self.next.take()))
+    }
+
+    fn seal(&mut self, _: Transmit<'_>) -> Result<Sealed, LayerError> {
+        panic!("nothing is sealed before it stands")
+    }
+
+    fn seal_loaded(&mut self, _: &[u8]) -> Result<(), LayerError> {
+        panic!("nothing was to be loaded")
+    }
+
+    fn finish(&mut self) {}
+
+    fn poll_transmit(&mut self) -> Option<Transmit<'_>> {
+        self.outbox.transmit()
+    }
+
+    fn handle_sent(&mut self, bytes: u64) {
+        self.outbox.sent(bytes);
+    }
+}
+
+/// What the client sends now.
+fn sent(asker: &mut Asker, socket: SocketId) -> Vec<u8> {
+    assert_eq!(asker.poll_action(), Some(Action::Transmit { socket }));
+    let bytes = asker.poll_transmit(socket).map_or_else(Vec::new, flatten);
+    asker.handle_sent(sys::now(), socket, bytes.len() as u64);
+    bytes
+}
+
+#[test]
+fn a_layer_that_has_done_its_work_makes_way() {
+    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
+    let certs = Certs::new();
+    for with_tls in [false, true] {
+        let tls =
+            || -> Box<dyn Layer> { Box::new(client_tls(&certs).session("localhost").unwrap()) };
+        let mut asker = Asker::default();
+        let socket = asker.connect(peer, Some(Gate::before(with_tls.then(tls))));
+        asker.get(socket, "/"); // before anything stands
+        assert_eq!(asker.poll_action(), Some(Action::Connect { socket }));
+        asker.handle_connected(sys::now(), socket);
+        assert_eq!(sent(&mut asker, socket), b"open");
+        for piece in [&b"go"[..], b"gone"] {
+            let mut bytes = BytesMut::from(piece);
+            asker.handle_input(sys::now(), socket, &mut Input::all(&mut bytes, false));
+            assert_eq!(bytes.is_empty(), piece.len() == 4, "all of its answer, or none");
+        }
+        assert_eq!(asker.book.established, u32::from(!with_tls));
+        let bytes = sent(&mut asker, socket);
+        match with_tls {
+            false => assert!(bytes.starts_with(b"GET / HTTP/1.1\r\n")),
+            true => assert_eq!(bytes[0], 22, "a ClientHello"),
+        }
+    }
+}

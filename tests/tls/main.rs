@@ -1,0 +1,11 @@
+//! TLS: sessions and links without sockets, servers on sockets, costs, and peers.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod application;
+mod budgets;
+mod faults;
+mod links;
+mod peers;
+mod server;
+mod sessions;

@@ -1,0 +1,362 @@
+//! TLS without sockets: two sessions back to back, however their bytes are cut, and what each
+//! wrong certificate is called.
+
+use fulmar_proto::{Sealed, Segment, Transmit};
+use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::https::{client_tls, server_tls, trusting};
+use fulmar_tests::tls_end::{carry, pair, stand};
+use fulmar_tls::{
+    ClientAuth, ClientOptions, ClientTls, Roots, ServerOptions, ServerTls, TlsError, Verify,
+    Version,
+};
+
+fn versions(certs: &Certs) -> [(Version, ClientTls, ServerTls); 2] {
+    let mut old = ServerOptions::from(certs.identity(Who::Server));
+    old.version_max = Version::Tls12;
+    let old = ServerTls::new(old).expect("a certificate");
+    [
+        (Version::Tls13, client_tls(certs), server_tls(certs, Who::Server)),
+        (Version::Tls12, client_tls(certs), old),
+    ]
+}
+
+#[test]
+fn bytes_arrive_whatever_the_cut() {
+    let certs = Certs::new();
+    for (version, client, server) in versions(&certs) {
+        for seed in 0..40 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let (mut client, mut server) = pair(&client, &server, "localhost");
+            let piece = 1 << (seed % 12);
+            let mut cut = |n: usize| random.usize(1..=piece).min(n);
+            carry(&mut client, &mut server, &mut cut).unwrap_or_else(|e| panic!("{seed}: {e}"));
+            assert!(client.established && server.established, "seed {seed}");
+            assert_eq!((client.info().version, server.info().version), (version, version));
+            let text: Vec<u8> = (0..50_000_u32).map(|n| (n % 251) as u8).collect();
+            client.say(&text[..10]);
+            server.say(&text);
+            client.say(&text[10..30_000]);
+            client.layer.finish();
+            carry(&mut client, &mut server, &mut cut).unwrap_or_else(|e| panic!("{seed}: {e}"));
+            assert_eq!(&server.above[..], &text[..30_000], "seed {seed}");
+            assert_eq!(&client.above[..], &text[..], "seed {seed}");
+            assert!(server.ended && !client.ended, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn every_split_of_an_exchange_gives_the_same() {
+    let certs = Certs::new();
+    for (_, client, server) in versions(&certs) {
+        let (mut client, mut server) = stand(&client, &server);
+        for at in 0..60 {
+            client.say(b"the same every time");
+            let bytes = client.take();
+            server.wire.extend_from_slice(&bytes[..at.min(bytes.len())]);
+            server.open().expect("a part of a record");
+            server.wire.extend_from_slice(&bytes[at.min(bytes.len())..]);
+            server.open().expect("the record");
+            assert_eq!(&server.above.split()[..], b"the same every time", "split at {at}");
+            assert!(server.wire.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_head_and_a_small_body_are_one_record() {
+    let certs = Certs::new();
+    let (mut client, _server) = stand(&client_tls(&certs), &server_tls(&certs, Who::Server));
+    let segments = [Segment::from(&b"body"[..]), Segment::from(&b" and more"[..])];
+    let transmit = Transmit { inline: b"head", segments: &segments };
+    assert!(matches!(client.layer.seal(transmit), Ok(Sealed::Bytes(17))));
+    let bytes = client.take();
+    assert_eq!(bytes[0], 23, "application data");
+    assert_eq!(bytes.len(), 5 + usize::from(u16::from_be_bytes([bytes[3], bytes[4]])));
+}
+
+#[test]
+fn no_more_than_128_kb_is_sealed_ahead() {
+    let certs = Certs::new();
+    let (mut client, mut server) = stand(&client_tls(&certs), &server_tls(&certs, Who::Server));
+    let segments = [Segment::Bytes(vec![7; 1_000_000].into())];
+    let mut left = Transmit { inline: &[], segments: &segments };
+    let mut rest;
+    let mut taken = 0;
+    while let Sealed::Bytes(n @ 1..) = client.layer.seal(left).expect("it stands") {
+        taken += n;
+        let Segment::Bytes(bytes) = &segments[0] else { unreachable!("made above") };
+        rest = [Segment::Bytes(bytes.slice(usize::try_from(taken).unwrap()..))];
+        left = Transmit { inline: &[], segments: &rest };
+    }
+    assert!((112 * 1024..=128 * 1024).contains(&taken), "{taken}");
+    carry(&mut client, &mut server, |n| n).expect("it arrives");
+    assert_eq!(server.above.len() as u64, taken);
+    assert!(matches!(client.layer.seal(left), Ok(Sealed::Bytes(1..))), "there is room again");
+}
+
+#[test]
+fn what_was_agreed_can_be_asked() {
+    let certs = Certs::new();
+    let (client_config, server_config) = (client_tls(&certs), server_tls(&certs, Who::Server));
+    for resumed in [false, true] {
+        let (client, server) = stand(&client_config, &server_config);
+        let info = client.info();
+        assert_eq!((info.version, info.version.as_str()), (Version::Tls13, "TLS 1.3"));
+        assert!(info.cipher.starts_with("TLS_"), "{}", info.cipher);
+        assert_eq!(info.alpn, Some(&b"http/1.1"[..]));
+        assert_eq!((info.resumed, server.info().resumed), (resumed, resumed));
+        assert_eq!((info.certificates().len(), server.info().certificates().len()), (1, 0));
+    }
+    let never = ClientOptions { resumption_len: 0, ..trusting(&certs) };
+    let never = ClientTls::new(never).expect("an authority");
+    for _ in 0..2 {
+        assert!(!stand(&never, &server_config).0.info().resumed);
+    }
+}
+
+/// What the client makes of a server's certificate.
+fn verdict(options: ClientOptions, server: &ServerTls, host: &str) -> Result<(), TlsError> {
+    let client = ClientTls::new(options).expect("files that can be used");
+    let (mut client, mut server) = pair(&client, server, host);
+    match carry(&mut client, &mut server, |n| n) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(*error.downcast::<TlsError>().expect("an error of TLS")),
+    }
+}
+
+#[test]
+fn every_wrong_certificate_has_its_own_error() {
+    let certs = Certs::new();
+    let judge = |who, host| verdict(trusting(&certs), &server_tls(&certs, who), host);
+    for host in ["localhost", "localhost.", "LOCALHOST", "a.wild.example", "127.0.0.1", "::1"] {
+        assert_eq!(judge(Who::Server, host), Ok(()), "{host}");
+    }
+    assert_eq!(judge(Who::Expired, "localhost"), Err(TlsError::Expired));
+    assert_eq!(judge(Who::NotYetValid, "localhost"), Err(TlsError::NotYetValid));
+    assert_eq!(judge(Who::SelfSigned, "localhost"), Err(TlsError::UnknownIssuer));
+    assert_eq!(judge(Who::OwnAuthority, "localhost"), Err(TlsError::AuthorityAsServer));
+    assert_eq!(judge(Who::Stranger, "localhost"), Err(TlsError::UnknownIssuer));
+    assert_eq!(judge(Who::OutOfBounds, "localhost"), Err(TlsError::NameConstraint));
+    assert_eq!(judge(Who::Client, "client.example"), Err(TlsError::WrongPurpose));
+    for (who, host) in [
+        (Who::OtherHost, "localhost"),
+        (Who::OtherHost, "127.0.0.1"),
+        (Who::Server, "wild.example"), // a wildcard stands for one label,
+        (Who::Server, "a.b.wild.example"), // and not for two
+        (Who::Server, "127.0.0.2"),
+        (Who::Server, "nottest.example"),
+    ] {
+        match judge(who, host) {
+            Err(TlsError::WrongHost { expected, presented }) => {
+                assert_eq!(expected, host);
+                assert!(!presented.is_empty());
+            }
+            other => panic!("{host}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_revoked_certificate_is_refused_by_those_who_have_the_list() {
+    let certs = Certs::new();
+    let listed = || ClientOptions { revoked: vec![certs.revoked()], ..trusting(&certs) };
+    let revoked = server_tls(&certs, Who::Revoked);
+    assert_eq!(verdict(listed(), &revoked, "localhost"), Err(TlsError::Revoked));
+    assert_eq!(verdict(trusting(&certs), &revoked, "localhost"), Ok(()), "nobody is asked");
+    assert_eq!(verdict(listed(), &server_tls(&certs, Who::Server), "localhost"), Ok(()));
+}
+
+#[test]
+fn without_verification_anybody_will_do_but_pins_count() {
+    let certs = Certs::new();
+    let insecure = || ClientOptions { verify: Verify::Nothing, ..trusting(&certs) };
+    let stranger = server_tls(&certs, Who::Stranger);
+    assert_eq!(verdict(insecure(), &stranger, "whoever.example"), Ok(()));
+    let wrong = "sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=".parse().unwrap();
+    for options in [insecure(), trusting(&certs)] {
+        let server = server_tls(&certs, Who::Server);
+        let pinned = ClientOptions { pins: vec![wrong], ..options };
+        assert_eq!(verdict(pinned, &server, "localhost"), Err(TlsError::PinMismatch));
+    }
+}
+
+#[test]
+fn a_server_may_ask_who_the_client_is() {
+    let certs = Certs::new();
+    let mut options = ServerOptions::from(certs.identity(Who::Server));
+    options.client_auth = ClientAuth::Required(vec![certs.ca().into()].into());
+    let server = ServerTls::new(options).expect("files");
+    let known = ClientOptions { identity: Some(certs.identity(Who::Client)), ..trusting(&certs) };
+    let known = ClientTls::new(known).expect("files");
+    let (_, end) = stand(&known, &server);
+    assert_eq!(end.info().certificates().len(), 1);
+    let (mut client, mut end) = pair(&client_tls(&certs), &server, "localhost");
+    let error = carry(&mut client, &mut end, |n| n).expect_err("nobody");
+    assert_eq!(error.downcast_ref(), Some(&TlsError::NoCertificate));
+    // The client hears of it in an alert.
+    client.wire.extend_from_slice(&end.take());
+    let error = client.open().expect_err("an alert");
+    assert!(error.to_string().contains("CertificateRequired"), "{error}");
+}
+
+#[test]
+fn what_they_have_not_in_common_is_named() {
+    let certs = Certs::new();
+    let mut options = ServerOptions::from(certs.identity(Who::Server));
+    options.version_max = Version::Tls12;
+    let old = ServerTls::new(options).expect("files");
+    let modern = ClientOptions { version_min: Version::Tls13, ..trusting(&certs) };
+    let client = ClientTls::new(modern).expect("files");
+    let (mut client, mut server) = pair(&client, &old, "localhost");
+    let error = carry(&mut client, &mut server, |n| n).expect_err("no version");
+    assert_eq!(error.downcast_ref(), Some(&TlsError::NoCommonVersion), "the server says");
+    client.wire.extend_from_slice(&server.take());
+    let error = client.open().expect_err("an alert");
+    assert_eq!(error.downcast_ref(), Some(&TlsError::NoCommonVersion), "the client hears");
+
+    let other = ClientOptions { alpn: vec![b"other".to_vec()], ..trusting(&certs) };
+    let client = ClientTls::new(other).expect("files");
+    let (mut client, mut server) = pair(&client, &server_tls(&certs, Who::Server), "localhost");
+    let error = carry(&mut client, &mut server, |n| n).expect_err("no protocol");
+    assert_eq!(error.downcast_ref(), Some(&TlsError::NoCommonProtocol));
+    client.wire.extend_from_slice(&server.take());
+    let error = client.open().expect_err("an alert");
+    assert_eq!(error.downcast_ref(), Some(&TlsError::NoCommonProtocol));
+}
+
+#[test]
+fn an_end_without_close_notify_is_not_the_peers_word() {
+    let certs = Certs::new();
+    let (tls, server_config) = (client_tls(&certs), server_tls(&certs, Who::Server));
+    let (mut client, mut server) = pair(&tls, &server_config, "localhost");
+    client.eof = true;
+    let error = client.open().expect_err("too early");
+    assert_eq!(error.downcast_ref(), Some(&TlsError::HandshakeEof));
+    server.eof = true;
+    assert_eq!(
+        server.open().expect_err("too early").to_string(),
+        TlsError::HandshakeEof.to_string()
+    );
+
+    let (mut client, mut server) = stand(&tls, &server_config);
+    server.say(b"half of it");
+    client.wire.extend_from_slice(&server.take());
+    client.eof = true;
+    client.open().expect("not for the layer to judge");
+    assert!(client.truncated && !client.ended);
+    assert_eq!(&client.above[..], b"half of it");
+
+    let (mut client, mut server) = stand(&tls, &server_config);
+    server.say(b"all of it");
+    server.layer.finish();
+    client.wire.extend_from_slice(&server.take());
+    client.eof = true;
+    client.open().expect("an orderly end");
+    assert!(client.ended && !client.truncated);
+}
+
+#[test]
+fn garbage_is_answered_with_an_alert_and_no_panic() {
+    let certs = Certs::new();
+    let (tls, server_config) = (client_tls(&certs), server_tls(&certs, Who::Server));
+    for seed in 0..300 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (mut client, mut server) = match seed % 2 {
+            0 => pair(&tls, &server_config, "localhost"),
+            _ => stand(&tls, &server_config),
+        };
+        if client.established {
+            client.say(b"something");
+        }
+        let mut bytes = client.take();
+        for _ in 0..random.usize(1..4) {
+            let at = random.usize(..bytes.len());
+            bytes[at] ^= random.u8(1..);
+        }
+        server.wire.extend_from_slice(&bytes);
+        server.eof = true;
+        if server.open().is_err() {
+            assert!(server.open().is_ok(), "seed {seed}: an error is told once");
+            assert!(server.wire.is_empty(), "seed {seed}: nothing is kept");
+        }
+    }
+    let (mut client, _) = pair(&tls, &server_config, "localhost");
+    client.wire.extend_from_slice(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    let error = client.open().expect_err("no TLS");
+    assert_eq!(error.downcast_ref(), Some(&TlsError::NotTls));
+    assert!(client.layer.poll_transmit().is_some(), "an alert is owed");
+}
+
+#[test]
+fn half_a_ticket_stops_sealing_and_nothing_else() {
+    let certs = Certs::new();
+    let mut options = ServerOptions::from(certs.identity(Who::Server));
+    options.record_size_max = Some(64);
+    let server = ServerTls::new(options).expect("files");
+    let (mut client, mut server) = pair(&client_tls(&certs), &server, "localhost");
+    // Until the client stands; the tickets that follow are cut into many records.
+    let mut tickets = Vec::new();
+    while !server.established {
+        let bytes = client.take();
+        server.wire.extend_from_slice(&bytes);
+        server.open().expect("a handshake");
+        if server.established {
+            tickets = server.take();
+        } else {
+            client.wire.extend_from_slice(&server.take());
+            client.open().expect("a handshake");
+        }
+    }
+    assert!(client.established && tickets.len() > 150, "{}", tickets.len());
+    for at in 0..tickets.len() {
+        client.wire.extend_from_slice(&tickets[at..=at]);
+        client.open().expect("a part of a ticket");
+        let transmit = Transmit { inline: b"x", segments: &[] };
+        let _taken_or_not = client.layer.seal(transmit).expect("no panic, no error");
+    }
+    client.take();
+    client.say(b"on with it");
+}
+
+#[test]
+fn files_that_cannot_be_used_are_named() {
+    let certs = Certs::new();
+    let complaint = |options| ClientTls::new(options).expect_err("it cannot be used").to_string();
+    let nowhere = certs.path().join("nowhere.pem");
+    let text = complaint(ClientOptions { roots: Roots::Files(vec![nowhere]), ..trusting(&certs) });
+    assert!(text.contains("nowhere.pem: No such file"), "{text}");
+    let (_, key) = certs.files(Who::Client);
+    let text = complaint(ClientOptions { roots: Roots::Files(vec![key]), ..trusting(&certs) });
+    assert!(text.contains("Client.key: no certificate in PEM"), "{text}");
+    let mut identity = certs.identity(Who::Client);
+    identity.key = certs.ca().into();
+    let text = complaint(ClientOptions { identity: Some(identity), ..trusting(&certs) });
+    assert!(text.contains("ca.pem: no private key in PEM"), "{text}");
+    let mut identity = certs.identity(Who::Client);
+    identity.key = certs.identity(Who::Server).key;
+    let text = complaint(ClientOptions { identity: Some(identity), ..trusting(&certs) });
+    assert!(text.contains("Server.key: "), "{text}");
+    let text = complaint(ClientOptions { key_log: Some("/".into()), ..trusting(&certs) });
+    assert!(text.starts_with("/: "), "{text}");
+}
+
+#[test]
+fn keys_are_logged_where_they_are_asked_for() {
+    let certs = Certs::new();
+    let path = certs.path().join("keys");
+    let options = ClientOptions { key_log: Some(path.clone()), ..trusting(&certs) };
+    let client = ClientTls::new(options).expect("files");
+    stand(&client, &server_tls(&certs, Who::Server));
+    let text = std::fs::read_to_string(path).expect("keys");
+    assert!(text.lines().any(|line| line.starts_with("CLIENT_TRAFFIC_SECRET_0 ")), "{text}");
+    assert!(text.lines().all(|line| line.split(' ').count() == 3));
+}
+
+#[test]
+fn clones_share_an_identity_and_nothing_else_does() {
+    let certs = Certs::new();
+    let (a, b) = (client_tls(&certs), client_tls(&certs));
+    assert_eq!(a.options(), b.options());
+    assert!(a == a.clone() && a != b);
+}
