@@ -25,6 +25,11 @@ fn clock_reads_are_counted_in_all_processes() {
     let none = reads("pid = os.fork()\nif pid: os.wait()");
     let some = reads("pid = os.fork()\nfor _ in range(40): c.time(None)\nif pid: os.wait()");
     assert_eq!(some - none, 80);
+    // That clock, of processor time, takes a system call.
+    let spent = reads(
+        "pid = os.fork()\nfor _ in range(40): c.clock_gettime(2, b' ' * 16)\nif pid: os.wait()",
+    );
+    assert_eq!(spent, none);
 }
 
 #[test]
