@@ -156,7 +156,7 @@ fn what_cannot_be_counted_is_said() {
         (&["--load", "ftp://h/"], &["true"], 2, "ftp://h/"),
     ];
     for (options, command, code, message) in cases {
-        let ended = audit(&[*options, &["--"], *command].concat());
+        let ended = audit(&[options, &["--"][..], *command].concat());
         assert_eq!(status(&ended), Some(*code), "{options:?}: {ended:?}");
         assert!(ended.stderr.contains(message), "{options:?}: {ended:?}");
         assert_eq!(ended.stdout, "", "{options:?}");

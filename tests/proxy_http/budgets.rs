@@ -198,3 +198,71 @@ fn closing_on_both_sides_costs_ten_calls() {
     let spent = Ledger::here() - before;
     assert!(calls(&spent) <= 10 * 50, "{} calls: {spent:?}", calls(&spent));
 }
+
+/// Answers long enough to leave in pieces of their own, which all have come when they are read: each
+/// pair of them leaves before the next is read, into the same memory.
+#[test]
+fn long_answers_that_come_at_once_share_a_block() {
+    const CLIENTS: usize = 12;
+    const LEN: usize = 60_000;
+    let front = "  no option splice-auto\n  no option splice-response";
+    let mut bench = Bench::new(front, "  no option splice-auto\n  no option splice-response");
+    let mut streams: Vec<_> = (0..CLIENTS).map(|_| client(bench.address)).collect();
+    let mut origins: Vec<TcpStream> = Vec::new();
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {LEN}\r\n\r\n{:LEN$}", "");
+    bench.listener.set_nonblocking(true).expect("a socket");
+    let mut bytes = vec![0; LEN];
+    let mut round = |bench: &mut Bench| {
+        streams.iter_mut().for_each(|stream| stream.write_all(GET).expect("room"));
+        let Bench { proxy, listener, .. } = bench;
+        proxy.turn_until(|_| {
+            origins.extend(listener.accept().ok().map(|(origin, _)| origin));
+            origins.len() == CLIENTS
+        });
+        for origin in &mut origins {
+            origin.set_nonblocking(true).expect("a socket");
+            while origin.read(&mut bytes).is_err() {
+                proxy.0.turn().expect("a turn");
+            }
+        }
+        origins.iter_mut().for_each(|origin| origin.write_all(answer.as_bytes()).expect("room"));
+        let spent = measure(|| {
+            for stream in &mut streams {
+                stream.set_nonblocking(true).expect("a socket");
+                let mut got = 0;
+                while got < answer.len() {
+                    match stream.read(&mut bytes) {
+                        Ok(n) => got += n,
+                        Err(_) => proxy.0.turn().expect("a turn"),
+                    }
+                }
+                stream.set_nonblocking(false).expect("a socket");
+            }
+        });
+        spent.bytes_max
+    };
+    round(&mut bench);
+    let most = round(&mut bench);
+    assert!(most < LEN as u64, "{most} bytes at a time");
+}
+
+/// What may not pass unseen is the last byte: it is read in the turn in which all others pass, and
+/// leaves with them.
+#[test]
+fn a_body_that_passes_costs_three_turns() {
+    let mut bench = Bench::new("", "");
+    let mut stream = client(bench.address);
+    let body = "x".repeat(100_000);
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n{body}");
+    for _ in 0..3 {
+        bench.exchange(&mut stream, GET, answer.as_bytes());
+    }
+    let before = Ledger::here();
+    for _ in 0..10 {
+        bench.exchange(&mut stream, GET, answer.as_bytes());
+    }
+    let spent = Ledger::here() - before;
+    assert!(spent.count(Call::splice).calls >= 20, "it passes: {spent:?}");
+    assert!(spent.count(Call::epoll_wait).calls <= 30, "{spent:?}");
+    assert!(calls(&spent) <= 9 * 10, "{} calls: {spent:?}", calls(&spent));
+}

@@ -18,6 +18,7 @@ mod connect;
 mod driver;
 mod executor;
 mod load;
+mod passing;
 mod pipe;
 mod portions;
 mod quiet;

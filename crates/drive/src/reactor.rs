@@ -17,6 +17,7 @@ use crate::changes::{Change, Changes};
 use crate::epoll::Epoll;
 use crate::executor::{Executor, Op};
 use crate::listener::{Listener, Prediction};
+use crate::passing::Passing;
 use crate::pipe::Pipes;
 use crate::poll::Poll;
 use crate::portions::{Portions, Throttle};
@@ -50,6 +51,7 @@ pub struct Reactor<E, S> {
     pub(crate) splices: Vec<SocketId>, // of those: whose bytes go into files
     pub(crate) sending: Vec<SocketId>, // sockets to be written in this turn
     pub(crate) later: Vec<SocketId>, // sockets with a new transmit
+    pub(crate) passing: Vec<Passing>, // of those: what goes through pipes
     pub(crate) loads: Vec<SocketId>, // sockets whose next bytes are in a file, and have to be seen
     pub(crate) fresh: Vec<SocketId>, // sockets that the selector does not know yet
     pub(crate) executor: Executor,
@@ -108,6 +110,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             splices: Vec::new(),
             sending: Vec::new(),
             later: Vec::new(),
+            passing: Vec::new(),
             loads: Vec::new(),
             fresh: Vec::new(),
             executor: Executor::Direct(None),

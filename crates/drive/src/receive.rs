@@ -22,6 +22,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             let to = self.end_of_list(from);
             self.receive_batch(now, from, to);
             from = to;
+            if from < self.reading.len() && self.block.is_kept() {
+                self.send_early(now);
+            }
         }
         self.reading.clear();
     }
@@ -37,6 +40,14 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         let rest = &self.reading[from..];
         let same = |id: &&SocketId| most == FLOWING_LEN_MAX || !is_flowing(id);
         from + rest.iter().take(most).take_while(same).count()
+    }
+
+    /// Long pieces of what has just arrived are on their way to other sockets: they leave while they
+    /// are in the processor's cache, and the next batch finds their memory free.
+    fn send_early(&mut self, now: Instant) {
+        self.act(now);
+        self.sending.append(&mut self.later);
+        self.flush(now);
     }
 
     fn receive_batch(&mut self, now: Instant, from: usize, to: usize) {
@@ -63,6 +74,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         while let Some(id) = self.splices.pop() {
             self.splice(now, id);
         }
+        self.receive_list(now); // what is left behind that
     }
 
     fn receive_list(&mut self, now: Instant) {
@@ -189,5 +201,9 @@ fn is_last(result: &io::Result<usize>) -> bool {
 
 /// With more of them, a body of 100 KB would come in several pieces, each with a call of its own.
 pub(crate) const FLOWING_LEN_MAX: usize = 2;
-/// Memory for one list: one busy socket has all of it, two have 128 KB each.
-pub(crate) const BLOCK_SIZE: usize = 256 * 1024;
+/// Memory for one list: one busy socket has all of it, two have 120 KB each. It is sent on as it
+/// came, and the kernel's packets hold a little less than 64 KB, whatever the wire's do: of a
+/// multiple of 64 KB, the last one would be a crumb with a price of its own.
+pub(crate) const BLOCK_SIZE: usize = 4 * PACKET_SIZE;
+/// As much as surely goes in one packet on its way through the kernel.
+pub(crate) const PACKET_SIZE: usize = 60 * 1024;

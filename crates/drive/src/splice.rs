@@ -8,10 +8,13 @@ use std::time::Instant;
 use fulmar_engine::{Engine, Passage, SocketId};
 use fulmar_proto::{FileRange, Pipe, Piped};
 
+use crate::executor::Op;
 use crate::pipe::{self, PIPE_SIZE};
 use crate::portions::{Way, portion};
 use crate::reactor::Reactor;
+use crate::receive::BLOCK_SIZE;
 use crate::selector::Selector;
+use crate::socket::Socket;
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// From now on what arrives may go past the engine; what has arrived goes the usual way first.
@@ -40,7 +43,6 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         match (to, pipe) {
             (Some(Passage::File(_)), Some(pipe)) => self.splice_into_file(now, id, &pipe),
             (Some(Passage::Pipe { len }), Some(pipe)) => {
-                let len = usize::try_from(len).unwrap_or(usize::MAX).min(FILLED_SIZE);
                 self.splice_into_pipe(now, id, pipe, len);
             }
             _ => self.stop_splicing(id),
@@ -68,9 +70,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     /// Once in a turn, so that the pipe is emptied before it is filled again. A short splice says
-    /// nothing here either; but if it brought little, reading is cheaper.
-    fn splice_into_pipe(&mut self, now: Instant, id: SocketId, pipe: Arc<Pipe>, len: usize) {
-        let Some(n) = self.fill(now, id, &pipe, len) else { return };
+    /// nothing here either; but if it brought little, reading is cheaper. What follows the last
+    /// byte that may pass has come with it, as a rule, and leaves with it.
+    fn splice_into_pipe(&mut self, now: Instant, id: SocketId, pipe: Arc<Pipe>, len: u64) {
+        let most = usize::try_from(len).unwrap_or(usize::MAX).min(FILLED_SIZE);
+        let Some(n) = self.fill(now, id, &pipe, most) else { return };
         if n < FILLED_SIZE_MIN
             && self.throttle.is_none()
             && let Some(socket) = self.sockets.get_mut(id)
@@ -78,7 +82,13 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             socket.splicing = false;
         }
         self.engine.handle_piped(now, id, Piped { pipe, len: n as u64 });
-        self.relist(id);
+        match n as u64 == len && self.sockets.get(id).is_some_and(Socket::may_receive) {
+            true => {
+                let most = self.engine.unread_max().min(self.engine.receive_max(id));
+                self.receives.push(Op::receive(id, most));
+            }
+            false => self.relist(id),
+        }
     }
 
     /// From the socket into the pipe: how much; `None` if that was nothing, and all there is to be
@@ -148,6 +158,6 @@ fn cannot_splice(error: &io::Error) -> bool {
 }
 
 /// Bytes of a socket that pass through a pipe in one turn.
-const FILLED_SIZE: usize = 256 * 1024;
+const FILLED_SIZE: usize = BLOCK_SIZE;
 /// If fewer have come than this, it was not worth it.
 const FILLED_SIZE_MIN: usize = 8 * 1024;

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use fulmar_proto::{Abilities, Part, Run, Step, Transmit};
+use fulmar_proto::{Part, Run, Step};
 use fulmar_sys as sys;
 
 use crate::pipe;
@@ -13,15 +13,14 @@ use crate::portions::{Throttle, Way, portion};
 /// Does the steps of a transmit until one falls short: what was wanted, and what has left.
 ///
 /// `memory` is for files that have to be read; it grows when that happens first.
-pub(crate) fn send_steps(
+pub(crate) fn send_steps<'t>(
     fd: BorrowedFd<'_>,
-    transmit: Transmit<'_>,
-    on: Abilities,
+    steps: impl Iterator<Item = Step<'t>>,
     memory: &mut Vec<u8>,
     throttle: &mut Option<Box<Throttle>>,
 ) -> (u64, io::Result<u64>) {
     let (mut wanted, mut sent) = (0, 0);
-    for step in transmit.steps(on) {
+    for step in steps {
         wanted += step.len();
         match send_step(fd, step, memory, throttle) {
             Ok(n) => sent += n,

@@ -7,6 +7,7 @@ use std::time::Instant;
 use fulmar_engine::{Engine, SocketId};
 
 use crate::executor::Op;
+use crate::passing::Passing;
 use crate::reactor::Reactor;
 use crate::selector::Selector;
 use crate::socket::{Birth, Known};
@@ -28,6 +29,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
         self.sending.clear();
         self.send_list(now);
+        self.send_passing(now);
     }
 
     /// Reads the next part of a file and sends what came of it, socket by socket: so the bytes are
@@ -70,10 +72,14 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                     self.send_list(now);
                 }
             }
+            None if transmit.has_pipe() => {
+                socket.leaving = true;
+                self.passing.push(Passing::new(id));
+            }
             _ => {
                 let (fd, memory) = (socket.fd.as_fd(), &mut self.loaded);
-                let (wanted, result) =
-                    send_steps(fd, transmit, self.abilities, memory, &mut self.throttle);
+                let steps = transmit.steps(self.abilities);
+                let (wanted, result) = send_steps(fd, steps, memory, &mut self.throttle);
                 self.sent(now, id, wanted, result);
             }
         }
@@ -90,7 +96,13 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.sends.clear();
     }
 
-    fn sent(&mut self, now: Instant, id: SocketId, wanted: u64, result: io::Result<u64>) {
+    pub(crate) fn sent(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        wanted: u64,
+        result: io::Result<u64>,
+    ) {
         let Self { engine, selector, sockets, due, early, .. } = self;
         let Some(socket) = sockets.get_mut(id) else { return };
         socket.leaving = false;

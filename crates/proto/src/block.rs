@@ -126,6 +126,12 @@ impl Block {
         copy
     }
 
+    /// True if somebody keeps a share of the memory in use; what it held is gone.
+    pub fn is_kept(&mut self) -> bool {
+        self.memory.clear();
+        self.place.is_some() && !self.memory.try_reclaim(self.size)
+    }
+
     /// True if no further input may keep a block.
     fn is_scarce(&self) -> bool {
         self.shared.len() >= SHARED_LEN_MAX
@@ -160,9 +166,12 @@ mod tests {
             drop(receive(&mut block));
             assert_eq!(block.clear().as_ptr(), place);
         }
+        assert!(!block.is_kept());
         let kept = receive(&mut block);
+        assert!(block.is_kept());
         drop(receive(&mut block));
         drop(kept);
+        assert!(!block.is_kept());
         for _ in 0..100 {
             drop(receive(&mut block));
         }

@@ -24,6 +24,10 @@ impl Queue {
                 joined.extend_from_slice(&bytes);
                 *last = joined.freeze();
             }
+            // A block is worth more than a copy of little.
+            _ if bytes.len() <= INLINE_SIZE_MAX && block::is_share(&bytes) => {
+                self.segments.push_back(Segment::Bytes(Bytes::copy_from_slice(&bytes)));
+            }
             _ => self.segments.push_back(Segment::Bytes(bytes)),
         }
     }

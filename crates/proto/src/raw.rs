@@ -237,6 +237,6 @@ impl Connection for RawConnection {
 }
 
 /// Bytes that are queued before it is better to wait: as many as arrive at once.
-const ROOM: u64 = 256 * 1024;
+const ROOM: u64 = 240 * 1024;
 /// There is room again when no more than this part of it is queued.
 const ROOM_SHARE: u64 = 4;

@@ -104,4 +104,19 @@ impl<'a> Transmit<'a> {
     pub fn as_inline(&self) -> Option<&'a [u8]> {
         self.segments.is_empty().then_some(self.inline)
     }
+
+    /// How many bytes it has.
+    pub fn len(&self) -> u64 {
+        self.inline.len() as u64 + self.segments.iter().map(Segment::len).sum::<u64>()
+    }
+
+    /// True if it has none.
+    pub fn is_empty(&self) -> bool {
+        self.inline.is_empty() && self.segments.is_empty()
+    }
+
+    /// True if some of its bytes are in a pipe.
+    pub fn has_pipe(&self) -> bool {
+        self.segments.iter().any(|segment| matches!(segment, Segment::Pipe(_)))
+    }
 }

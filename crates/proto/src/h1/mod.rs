@@ -649,7 +649,7 @@ pub const DRAIN_SIZE_MAX: u32 = 64 * 1024;
 pub const LINGER_SIZE_MAX: u32 = 4 * 1024 * 1024;
 /// Received body bytes, and queued bytes, that are enough, unless [`H1::set_queue_max`] says
 /// otherwise.
-pub const QUEUE_MAX: u32 = 256 * 1024;
+pub const QUEUE_MAX: u32 = 240 * 1024;
 /// A sender may go on when it is one in so many.
 pub const ROOM_SHARE: u32 = 4;
 /// Requests outstanding on one connection.

@@ -134,26 +134,32 @@ fn count(now: Instant, shared: &Shared, session: &Session, exchange: &Exchange) 
         counters.subtract(Counter::Sessions, 1);
     }
     if let Some(answered) = exchange.times.answered {
-        let back = tally::back(shared, exchange);
-        back.for_each(|counters| count_times(now, counters, exchange, answered));
+        let spans = spans(now, exchange, answered);
+        tally::back(shared, exchange).for_each(|counters| count_times(counters, spans));
     }
 }
 
-/// How long it took, for the means.
-fn count_times(now: Instant, counters: &Counters, exchange: &Exchange, answered: Instant) {
+/// How long it took, in milliseconds.
+fn spans(now: Instant, exchange: &Exchange, answered: Instant) -> [(Counter, u64); 4] {
     let times = &exchange.times;
     let between = |from: Option<Instant>, to: Option<Instant>| match (from, to) {
-        (Some(from), Some(to)) => to.saturating_duration_since(from).as_millis(),
+        (Some(from), Some(to)) if from < to => {
+            u64::try_from((to - from).as_millis()).unwrap_or(u64::MAX)
+        }
         _ => 0,
     };
-    let spans = [
+    [
         (Counter::QueueTime, between(times.began, times.assigned)),
         (Counter::ConnectTime, between(times.assigned, times.connected)),
         (Counter::ResponseTime, between(times.connected, Some(answered))),
         (Counter::TotalTime, between(times.began, Some(now))),
-    ];
+    ]
+}
+
+/// For the means.
+fn count_times(counters: &Counters, spans: [(Counter, u64); 4]) {
     for (counter, span) in spans {
-        counters.add(counter, u64::try_from(span).unwrap_or(u64::MAX));
+        counters.add(counter, span);
     }
     counters.add(Counter::Timed, 1);
 }

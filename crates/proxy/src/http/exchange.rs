@@ -353,9 +353,12 @@ impl Exchange {
 
     /// As new, with the memory that it has.
     pub(super) fn clear(&mut self) {
-        let old = std::mem::take(self);
-        let Self { mut request, mut response, mut hops, mut start_line, .. } = old;
-        let (mut unique_id, mut attempts, mut body) = (old.unique_id, old.attempts, old.body);
+        use std::mem::take;
+        let (mut request, mut response) = (take(&mut self.request), take(&mut self.response));
+        let (mut start_line, mut unique_id) =
+            (take(&mut self.start_line), take(&mut self.unique_id));
+        let (mut hops, mut attempts) = (take(&mut self.hops), take(&mut self.attempts));
+        let Body { mut waiting, mut replay, mut trailers, .. } = take(&mut self.body);
         request.method.clear();
         request.target.clear();
         request.fields.clear();
@@ -364,10 +367,9 @@ impl Exchange {
         start_line.clear();
         unique_id.clear();
         attempts.clear();
-        body.waiting.clear();
-        body.replay.clear();
-        body.trailers.clear();
-        let Body { waiting, replay, trailers, .. } = body;
+        waiting.clear();
+        replay.clear();
+        trailers.clear();
         let body = Body { waiting, replay, trailers, ..Body::default() };
         *self = Self {
             request,

@@ -1,0 +1,171 @@
+//! What goes through pipes to sockets leaves in turns: a packet of each, until all have had theirs.
+//!
+//! A kernel that spaces the packets of a connection (a pacing congestion control, as BBR) sends one
+//! at once, and sets a timer for each of those behind it; a timer costs more than the packet. While
+//! others have their turn, that time passes by itself.
+
+use std::io;
+use std::time::Instant;
+
+use fulmar_engine::{Engine, SocketId};
+use fulmar_proto::{Abilities, Step, Transmit};
+
+use crate::reactor::Reactor;
+use crate::receive::PACKET_SIZE;
+use crate::selector::Selector;
+use crate::steps::send_steps;
+
+/// A transmit with a pipe in it.
+#[derive(Debug)]
+pub(crate) struct Passing {
+    socket: SocketId,
+    /// So many of its bytes have left; the engine is told when it has ended.
+    sent: u64,
+    /// What was wanted, and what came of that, once it has ended.
+    ended: Option<(u64, io::Result<u64>)>,
+}
+
+impl Passing {
+    pub(crate) fn new(socket: SocketId) -> Self {
+        Self { socket, sent: 0, ended: None }
+    }
+
+    /// So many bytes were wanted in this turn, and that is how many of them have left; `all`: of
+    /// the whole transmit.
+    fn note(&mut self, wanted: u64, result: io::Result<u64>, all: u64) {
+        let before = self.sent;
+        match result {
+            Ok(n) if n > 0 && n == wanted && before + n < all => self.sent += n,
+            Ok(n) => self.ended = Some((before + wanted, Ok(before + n))),
+            Err(_) if before > 0 => self.ended = Some((before + wanted, Ok(before))), // again later
+            Err(error) => self.ended = Some((wanted, Err(error))),
+        }
+    }
+}
+
+impl<E: Engine, S: Selector> Reactor<E, S> {
+    /// The engine hears of nothing before all have ended: so no transmit changes meanwhile.
+    pub(crate) fn send_passing(&mut self, now: Instant) {
+        let piece = if self.passing.len() > 1 { PIECE_SIZE } else { u64::MAX };
+        while self.passing.iter().any(|passing| passing.ended.is_none()) {
+            for at in 0..self.passing.len() {
+                self.pass(at, piece);
+            }
+        }
+        let mut ended = std::mem::take(&mut self.passing);
+        for Passing { socket, ended, .. } in ended.drain(..) {
+            let (wanted, result) = ended.expect("nobody's turn is left");
+            self.sent(now, socket, wanted, result);
+        }
+        self.passing = ended;
+    }
+
+    fn pass(&mut self, at: usize, piece: u64) {
+        let Self { passing, sockets, engine, loaded, throttle, abilities, .. } = self;
+        let passing = &mut passing[at];
+        if passing.ended.is_some() {
+            return;
+        }
+        match engine.poll_transmit(passing.socket) {
+            Some(transmit) => {
+                let steps = turn(transmit, passing.sent, piece, *abilities);
+                let fd = sockets.fd(passing.socket);
+                let (wanted, result) = send_steps(fd, steps, loaded, throttle);
+                passing.note(wanted, result, transmit.len());
+            }
+            // Given up, on behalf of another whose transmit has left before.
+            None => passing.ended = Some((0, Ok(0))),
+        }
+    }
+}
+
+/// The steps of one turn, after `sent` bytes: up to a piece of a pipe, of which the rest follows.
+fn turn(
+    transmit: Transmit<'_>,
+    mut sent: u64,
+    piece: u64,
+    on: Abilities,
+) -> impl Iterator<Item = Step<'_>> {
+    let mut is_over = false;
+    transmit.steps(on).filter_map(move |step| {
+        let gone = sent.min(step.len());
+        sent -= gone;
+        match step {
+            step if is_over || step.len() == gone => None,
+            Step::Pipe { pipe, len, more } => {
+                is_over = len - gone > piece;
+                let len = piece.min(len - gone);
+                Some(Step::Pipe { pipe, len, more: more && !is_over }) // a packet of its own
+            }
+            step => Some(step), // what is in no pipe leaves as a whole
+        }
+    })
+}
+
+/// As much as surely goes in one packet.
+const PIECE_SIZE: u64 = PACKET_SIZE as u64;
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::sync::Arc;
+
+    use fulmar_proto::{Pipe, Piped, Segment};
+
+    use super::*;
+
+    /// Nothing is read from it.
+    fn pipe(len: u64) -> Segment {
+        let end = || File::open("/dev/null").expect("it is there").into();
+        Segment::Pipe(Piped { pipe: Arc::new(Pipe::new(end(), end())), len })
+    }
+
+    /// `g5+` is a gather of 5 bytes with more to follow, `p5` as many from a pipe.
+    fn show(step: &Step<'_>) -> String {
+        match step {
+            Step::Pipe { len, more, .. } => format!("p{len}{}", if *more { "+" } else { "" }),
+            Step::Gather { run, more } => {
+                format!("g{}{}", run.len(), if *more { "+" } else { "" })
+            }
+            _ => unreachable!("there are no files"),
+        }
+    }
+
+    #[test]
+    fn every_turn_ends_behind_a_piece() {
+        let bytes = || Segment::from(&b"end"[..]);
+        for (inline, segments, expected) in [
+            (&b""[..], vec![pipe(10)], &["p10"][..]),
+            (b"", vec![pipe(25)], &["p10", "p10", "p5"]),
+            (b"head", vec![pipe(11), bytes()], &["g4+ p10", "p1+ g3"]),
+            (b"head", vec![pipe(10), pipe(11)], &["g4+ p10+ p10", "p1"]),
+            (b"head", vec![bytes()], &["g7"]),
+        ] {
+            let transmit = Transmit { inline, segments: &segments };
+            let (mut sent, mut turns) = (0, Vec::new());
+            while sent < transmit.len() {
+                let steps: Vec<_> = turn(transmit, sent, 10, Abilities::LINUX).collect();
+                sent += steps.iter().map(Step::len).sum::<u64>();
+                turns.push(steps.iter().map(show).collect::<Vec<_>>().join(" "));
+            }
+            assert_eq!(turns, expected);
+            assert_eq!(sent, transmit.len());
+        }
+    }
+
+    #[test]
+    fn what_has_left_before_is_told_with_the_last_turn() {
+        let again = || Err(io::ErrorKind::WouldBlock.into());
+        let mut passing = Passing::new(SocketId { index: 0, generation: 0 });
+        passing.note(10, Ok(10), 25);
+        assert!(passing.ended.is_none(), "15 are left");
+        passing.note(10, again(), 25);
+        assert!(matches!(passing.ended, Some((20, Ok(10)))), "{passing:?}");
+        let mut passing = Passing { sent: 0, ended: None, ..passing };
+        passing.note(10, again(), 25);
+        assert!(matches!(passing.ended, Some((10, Err(_)))), "{passing:?}");
+        let mut passing = Passing { sent: 20, ended: None, ..passing };
+        passing.note(5, Ok(5), 25);
+        assert!(matches!(passing.ended, Some((25, Ok(25)))), "{passing:?}");
+    }
+}
