@@ -20,7 +20,8 @@ test: tools ## All tests, with real peers (installs Debian packages that are mis
 	$(MAKE) -j2 build build-tests # the binary's last link keeps one core busy for minutes
 	cargo test --workspace
 
-bench: build ## The measurements of the README, against the peers
+bench: build ## All measurements, against the peers: the reference report, then the bars of the README
+	$(FULMAR) bench all --json bench/reference.json --html bench/reference.html
 	bench/run
 
 build: tools ## The binary

@@ -5,11 +5,12 @@ use std::net::Ipv4Addr;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use fulmar_host::{Host, Listen, Running};
+use fulmar_host::{Driver, Host, Listen, LoopOptions, Running};
 use fulmar_load::{Options, Report, Until};
 use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{Calls, Limits};
 use fulmar_sys as sys;
+use fulmar_tests::loops::has_ring;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -72,7 +73,9 @@ fn an_open_loop_allocates_nothing() {
 fn a_request_costs_one_send_and_one_recv() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let until = Until::Requests(50_000);
-    let (report, server) = load(Options { connections: 64, until, ..Options::default() });
+    let loop_options = LoopOptions { driver: Driver::Epoll, ..LoopOptions::default() };
+    let options = Options { connections: 64, until, loop_options, ..Options::default() };
+    let (report, server) = load(options);
     server.stop();
     server.join().expect("a good end");
     assert_eq!((report.requests, report.errors_total()), (50_000, 0));
@@ -84,4 +87,27 @@ fn a_request_costs_one_send_and_one_recv() {
     let reads = report.turns.clock_reads;
     let turns = report.turns.turns;
     assert!(reads <= 2 * turns + 8, "{reads} clock reads in {turns} turns");
+}
+
+/// The same operations, and none of them a call of its own.
+#[test]
+fn in_a_ring_no_receive_and_no_send_is_a_call() {
+    if !has_ring() {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let until = Until::Requests(20_000);
+    let loop_options = LoopOptions { driver: Driver::Ring { len_min: 1 }, ..Default::default() };
+    let options = Options { connections: 64, until, loop_options, ..Options::default() };
+    let (report, server) = load(options);
+    server.stop();
+    server.join().expect("a good end");
+    assert_eq!((report.requests, report.errors_total(), report.driver), (20_000, 0, "ring"));
+    let calls = |name: &str| report.syscalls.get(name).map_or(0, |calls| calls.calls);
+    let done = |name: &str| report.operations.get(name).map_or(0, |calls| calls.calls);
+    // What is sent first goes out with the connects, one by one or in a list.
+    assert_eq!((calls("send") + calls("recv"), done("send"), done("recv")), (0, 20_000, 20_000));
+    // A turn has two lists at most: receives and sends.
+    let enters = calls("io_uring_enter");
+    assert!(enters <= 2 * report.turns.turns + 64, "{enters} in {} turns", report.turns.turns);
 }

@@ -1,4 +1,4 @@
-//! One engine in two worlds: our own loops, epoll's and poll's, and an application's loop around its
+//! One engine in two worlds: our own loops, epoll's (with and without a ring) and poll's, and an application's loop around its
 //! own epoll, which may be level-triggered, edge-triggered or one-shot.
 //!
 //! Both run in the thread of the test, a turn at a time, so that nothing has to be waited for.
@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fulmar_drive::{
-    Change, Changes, Epoll, Interest, ListenOptions, Poll, Portions, Reactor, Ready, Resolver,
-    Stats, Waker, listen,
+    Change, Changes, Driver, Epoll, Interest, ListenOptions, LoopOptions, Poll, Portions, Reactor,
+    Ready, Resolver, Spin, Stats, Waker, listen,
 };
 use fulmar_engine::{Engine, ListenerId};
 use fulmar_sys as sys;
@@ -85,7 +85,8 @@ pub trait Loop {
 /// The listener that `start` makes.
 pub const LISTENER: ListenerId = ListenerId(0);
 
-/// Our own loop: edge-triggered epoll.
+/// Our own loop: edge-triggered epoll. What does its calls is as the environment says
+/// (`FULMAR_DRIVER`), so that tests which are not run in every loop can be run over a ring too.
 #[derive(Debug)]
 pub struct OwnLoop<E>(pub Reactor<E, Epoll>);
 
@@ -94,7 +95,8 @@ impl<E: Engine> Loop for OwnLoop<E> {
 
     fn start(engine: E) -> (Self, SocketAddr) {
         let (listener, address) = loopback();
-        let mut reactor = Reactor::new(engine, Epoll::new().expect("a descriptor"));
+        let options = LoopOptions::from_environment().expect("the environment is in order");
+        let mut reactor = Reactor::with_options(engine, options).expect("descriptors");
         reactor.listen(listener).expect("a listener");
         (Self(reactor), address)
     }
@@ -144,6 +146,73 @@ impl<E: Engine> Loop for OwnLoop<E> {
         let fds: Vec<RawFd> = lines.filter_map(number).collect();
         assert!(fds.iter().all(|fd| identity(*fd).is_some()), "a registration outlives its number");
         fds
+    }
+}
+
+/// False where io_uring is forbidden, as in many containers.
+///
+/// # Panics
+/// There is none for another reason.
+pub fn has_ring() -> bool {
+    use std::io::ErrorKind::{PermissionDenied, Unsupported};
+    let refused = sys::Ring::new().err().map(|error| error.kind());
+    assert!(matches!(refused, None | Some(PermissionDenied | Unsupported)), "{refused:?}");
+    refused.is_none()
+}
+
+/// Our own loop with a ring for every list, if there is one, and polling before it sleeps.
+#[derive(Debug)]
+pub struct RingLoop<E>(OwnLoop<E>);
+
+impl<E: Engine> Loop for RingLoop<E> {
+    type Engine = E;
+
+    fn start(engine: E) -> (Self, SocketAddr) {
+        let (listener, address) = loopback();
+        let driver = match has_ring() {
+            true => Driver::Ring { len_min: 1 },
+            false => Driver::Epoll,
+        };
+        let options = LoopOptions { driver, spin: Spin::Auto };
+        let mut reactor = Reactor::with_options(engine, options).expect("descriptors");
+        reactor.listen(listener).expect("a listener");
+        (Self(OwnLoop(reactor)), address)
+    }
+
+    fn engine(&mut self) -> &mut E {
+        self.0.engine()
+    }
+
+    fn with<O>(&mut self, act: impl FnOnce(&mut E, Instant) -> O) -> O {
+        self.0.with(act)
+    }
+
+    fn turn(&mut self, max: Duration) {
+        self.0.0.turn_within(max).expect("a turn");
+    }
+
+    fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+
+    fn set_portions(&mut self, portions: Portions) {
+        self.0.set_portions(portions);
+    }
+
+    fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
+        self.0.set_resolver(resolver);
+    }
+
+    fn waker(&mut self) -> Waker {
+        self.0.waker()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.0.deadline()
+    }
+
+    fn watched(&self) -> Vec<RawFd> {
+        self.0.watched()
     }
 }
 
@@ -482,12 +551,14 @@ macro_rules! tests_in_every_loop {
     };
     (at_any_pace: [$($name:ident),* $(,)?], at_full_speed: [$($fast:ident),* $(,)?] $(,)?) => {
         $crate::tests_in_every_loop!(@ epoll, OwnLoop<_>, [$($name,)* $($fast),*]);
+        $crate::tests_in_every_loop!(@ ring, RingLoop<_>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ poll, PollLoop<_>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ level, AppLoop<_, Level>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ edge, AppLoop<_, Edge>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ one_shot, AppLoop<_, OneShot>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ registered_once, AppLoop<_, Once>, [$($name,)* $($fast),*]);
         $crate::tests_in_every_loop!(@ epoll_bytewise, Bytewise<OwnLoop<_>>, [$($name),*]);
+        $crate::tests_in_every_loop!(@ ring_bytewise, Bytewise<RingLoop<_>>, [$($name),*]);
         $crate::tests_in_every_loop!(@ poll_bytewise, Bytewise<PollLoop<_>>, [$($name),*]);
         $crate::tests_in_every_loop!(@ level_bytewise, Bytewise<AppLoop<_, Level>>, [$($name),*]);
         $crate::tests_in_every_loop!(@ edge_bytewise, Bytewise<AppLoop<_, Edge>>, [$($name),*]);
@@ -497,7 +568,7 @@ macro_rules! tests_in_every_loop {
         mod $world {
             #[allow(unused_imports, reason = "each world names one or two of them")]
             use $crate::loops::{
-                AppLoop, Bytewise, Edge, Level, Once, OneShot, OwnLoop, PollLoop,
+                AppLoop, Bytewise, Edge, Level, Once, OneShot, OwnLoop, PollLoop, RingLoop,
             };
             $(#[test] fn $name() { super::$name::<$loop>(); })*
         }
@@ -509,9 +580,12 @@ macro_rules! tests_in_every_loop {
 #[macro_export]
 macro_rules! in_every_loop {
     ($check:ident) => {{
-        use $crate::loops::{AppLoop, Bytewise, Edge, Level, Once, OneShot, OwnLoop, PollLoop};
+        use $crate::loops::{
+            AppLoop, Bytewise, Edge, Level, Once, OneShot, OwnLoop, PollLoop, RingLoop,
+        };
         $crate::loops::side_by_side(&[
             ("epoll", $check::<OwnLoop<_>>),
+            ("ring", $check::<RingLoop<_>>),
             ("poll", $check::<PollLoop<_>>),
             ("level", $check::<AppLoop<_, Level>>),
             ("edge", $check::<AppLoop<_, Edge>>),
@@ -522,9 +596,10 @@ macro_rules! in_every_loop {
         ]);
     }};
     ($check:ident, at_full_speed) => {{
-        use $crate::loops::{AppLoop, Edge, Level, Once, OneShot, OwnLoop, PollLoop};
+        use $crate::loops::{AppLoop, Edge, Level, Once, OneShot, OwnLoop, PollLoop, RingLoop};
         $crate::loops::side_by_side(&[
             ("epoll", $check::<OwnLoop<_>>),
+            ("ring", $check::<RingLoop<_>>),
             ("poll", $check::<PollLoop<_>>),
             ("level", $check::<AppLoop<_, Level>>),
             ("edge", $check::<AppLoop<_, Edge>>),

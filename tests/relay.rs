@@ -75,6 +75,7 @@ pub fn server(name: &str, address: SocketAddr) -> Server {
         queue_max: 0,
         cookie: None,
         check: None,
+        follows: None,
         observe: None,
         on_error: OnError::default(),
         error_limit: 10,

@@ -632,7 +632,7 @@ const ALLOWED: &[Edges] = &[
     crate_("http", &["proto", "server"]),
     crate_("serve", &["proto", "semantics", "server", "sys", "web"]),
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
-    crate_("experiments", &["client", "drive", "sys"]),
+    crate_("experiments", &["audit", "client", "drive", "proto", "server", "sys"]),
     crate_("rules", &["proto", "semantics"]),
     crate_("haproxy", &["rules"]),
     crate_("balance", &[]),

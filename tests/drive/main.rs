@@ -5,6 +5,7 @@
 mod endpoints;
 mod foreign;
 mod names;
+mod rings;
 mod simulated;
 mod socket_action;
 mod splice;

@@ -13,6 +13,8 @@ use fulmar_host::Running;
 use fulmar_tests::process::{Process, eventually, peer};
 use tempfile::TempDir;
 
+mod following;
+mod lists;
 mod messages;
 mod states;
 

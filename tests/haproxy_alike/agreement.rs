@@ -46,7 +46,8 @@ fn what_haproxy_refuses_we_refuse_on_the_same_line() {
 }
 
 /// Where HAProxy names another line than that of the cause, which we name.
-const BETTER: &[(&str, u32)] = &[("http-to-tcp.cfg", 8), ("unclosed-block.cfg", 1)];
+const BETTER: &[(&str, u32)] =
+    &[("http-to-tcp.cfg", 8), ("track-circle.cfg", 8), ("unclosed-block.cfg", 1)];
 
 /// Debian's package comes with a configuration of which only frontends and backends are missing.
 #[test]

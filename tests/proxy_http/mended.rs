@@ -462,6 +462,7 @@ fn mode_tcp_has_variables_of_the_process() {
     let (got, ended) = table.talk("GET / HTTP/1.1\r\n\r\n", |got| !got.is_empty());
     assert!(ended && got.is_empty(), "it is rejected");
     assert_eq!(table.log(), ["somebody"]);
+}
 
 /// Each answer that was not read kept 2 KB of its exchange, and thousands of short ones are as many
 /// bytes as one long one.

@@ -64,7 +64,7 @@ pub(crate) struct Worker {
     words: Vec<String>,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if arguments.list {
         let width = EXPERIMENTS.iter().map(|it| it.name.len()).max().unwrap_or(0);
         let line = |it: &fulmar_experiments::Experiment| {
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     if let Some(path) = &arguments.from {
         let text = fs::read_to_string(path).map_err(|e| Failure::new(path.display(), e))?;
         let report = Report::from_json(&text).map_err(|e| Failure::new(path.display(), e))?;
-        return tell(&arguments, &report).map(|()| ExitCode::SUCCESS);
+        return tell(arguments, &report).map(|()| ExitCode::SUCCESS);
     }
     let stopper = Stopper::default();
     let stopped = stopper.clone();
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
             error => Failure::Message(error.to_string()),
         },
     )?;
-    tell(&arguments, &report)?;
+    tell(arguments, &report)?;
     let failed = report.experiments.iter().any(|outcome| outcome.failure.is_some());
     Ok(match (stopper.is_stopped(), failed) {
         (true, _) => ExitCode::from(INTERRUPTED),
@@ -105,9 +105,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
 }
 
 /// Does what the process that started this one asks for.
-pub(crate) fn work(arguments: Worker) -> Result<ExitCode, Failure> {
+pub(crate) fn work(arguments: &Worker) -> Result<ExitCode, Failure> {
     let told = worker::run(&arguments.words).map_err(|e| Failure::Message(e.to_string()))?;
-    say(&(told + "\n")).map(|()| ExitCode::SUCCESS)
+    say(&told).map(|()| ExitCode::SUCCESS)
 }
 
 fn tell(arguments: &Arguments, report: &Report) -> Result<(), Failure> {

@@ -57,8 +57,8 @@ fn main() -> ExitCode {
         Tool::Serve(arguments) => serve::run(arguments),
         Tool::Load(arguments) => load::run(arguments),
         Tool::Audit(arguments) => audit::run(&arguments),
-        Tool::Bench(arguments) => bench::run(arguments),
-        Tool::BenchWorker(arguments) => bench::work(arguments),
+        Tool::Bench(arguments) => bench::run(&arguments),
+        Tool::BenchWorker(arguments) => bench::work(&arguments),
         Tool::Proxy(proxy::Listed {}) => return proxy::run(Vec::new()), // seen before
     };
     match result {

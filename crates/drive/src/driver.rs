@@ -16,7 +16,7 @@ use crate::spin::Spin;
 /// What does the system calls of a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Driver {
-    /// What costs least processor time: direct calls.
+    /// A ring where there is one, direct calls elsewhere.
     #[default]
     Auto,
     /// Direct calls: one for each operation.
@@ -92,11 +92,15 @@ impl<E: Engine> Reactor<E, Epoll> {
         selector.set_spin(options.spin);
         let mut reactor = Self::new(engine, selector);
         let len_min = match options.driver {
-            Driver::Epoll | Driver::Auto => return Ok(reactor),
+            Driver::Epoll => return Ok(reactor),
+            Driver::Auto => LEN_MIN,
             Driver::Ring { len_min } => len_min,
         };
         match Ring::new() {
             Ok(ring) => reactor.set_ring(ring, len_min),
+            Err(error) if options.driver == Driver::Auto => {
+                reactor.executor = Executor::Direct(Some(error));
+            }
             Err(error) => {
                 let text = format!("no io_uring (driver `ring`): {error}");
                 return Err(io::Error::new(error.kind(), text));

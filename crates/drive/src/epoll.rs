@@ -48,12 +48,19 @@ impl Epoll {
         }
     }
 
+    fn look(&mut self) -> io::Result<usize> {
+        match sys::epoll_look(self.fd.as_fd(), &mut self.events[..]) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
+            result => result,
+        }
+    }
+
     /// As [`Epoll::wait_for`], and sleeps only if nothing comes while it polls. Who is busy enough
     /// that something is there at once does not even look at the clock.
     fn wait_polling(&mut self, mut habit: Habit, timeout: Option<Duration>) -> io::Result<usize> {
         let budget = habit.budget();
         let mut n = match budget {
-            Some(_) => self.wait_for(Some(Duration::ZERO))?,
+            Some(_) => self.look()?,
             None => 0,
         };
         let (mut waited, mut polled) = (Duration::ZERO, Polled::Found);
@@ -78,7 +85,7 @@ impl Epoll {
     fn poll_for(&mut self, start: Instant, budget: Duration) -> io::Result<usize> {
         loop {
             sys::sched_yield(); // or whoever shares this core has to wait for us
-            let n = self.wait_for(Some(Duration::ZERO))?;
+            let n = self.look()?;
             if n > 0 || sys::now().saturating_duration_since(start) >= budget {
                 return Ok(n);
             }

@@ -35,6 +35,12 @@ impl Error {
         let doing = doing.into();
         move |error| Self::Io { doing, error }
     }
+
+    /// A process has printed something else than its report.
+    pub(crate) fn unreadable(command: &str) -> impl FnOnce(serde_json::Error) -> Self {
+        let command = command.to_owned();
+        move |error| Self::Process { command, why: format!("no report: {error}") }
+    }
 }
 
 impl fmt::Display for Error {

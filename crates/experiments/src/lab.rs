@@ -3,6 +3,8 @@
 mod children;
 mod compiler;
 mod cores;
+mod counting;
+mod programs;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,6 +18,8 @@ pub use children::Stopper;
 pub(crate) use children::{Child, find};
 pub(crate) use compiler::Peer;
 pub(crate) use cores::Cores;
+pub(crate) use counting::{Call, Count, Counted, count, cpu_us};
+pub(crate) use programs::{Serve, free_port};
 
 /// What a run is asked to do.
 #[derive(Clone, Debug)]
@@ -61,12 +65,17 @@ impl Lab {
 
     /// Starts a command of a client.
     pub(crate) fn client(&self, command: Command) -> Result<Child, Error> {
-        Child::start(command, &self.cores.client, &self.stopper)
+        self.start(command, &self.cores.client)
     }
 
     /// Starts a command of a server.
     pub(crate) fn server(&self, command: Command) -> Result<Child, Error> {
-        Child::start(command, &self.cores.server, &self.stopper)
+        self.start(command, &self.cores.server)
+    }
+
+    /// Starts a command on these processors.
+    pub(crate) fn start(&self, command: Command, cpus: &[usize]) -> Result<Child, Error> {
+        Child::start(command, cpus, &self.stopper)
     }
 
     /// This program as a side that is measured: see [`crate::worker`].

@@ -9,6 +9,9 @@ mod svg;
 mod text;
 mod verdict;
 
+#[cfg(test)]
+mod tests;
+
 use serde::{Deserialize, Serialize};
 
 pub use html::html;
@@ -55,12 +58,26 @@ pub struct Outcome {
     pub about: Vec<String>,
     /// The figures.
     pub tables: Vec<Table>,
+    /// What is no figure.
+    #[serde(default)]
+    pub listings: Vec<Listing>,
     /// What could not be measured here, and what to do about it.
     pub missing: Vec<String>,
     /// Why it ended early, if it did: what stands here is what it had by then.
     pub failure: Option<String>,
     /// The command lines of what took part; `DIR` is a directory that only lived for the run.
     pub commands: Vec<String>,
+}
+
+/// Something of each side that is no figure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listing {
+    /// What it shows.
+    pub title: String,
+    /// What has to be known to read it; may be empty.
+    pub note: String,
+    /// Sides, and what is told of each.
+    pub rows: Vec<Fact>,
 }
 
 /// Figures that are compared.
@@ -177,6 +194,22 @@ impl Report {
     /// It is something else, and where.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
+    }
+}
+
+impl Outcome {
+    /// A command line that took part; each is told once.
+    pub(crate) fn command(&mut self, line: &str) {
+        if !line.is_empty() && !self.commands.iter().any(|known| known == line) {
+            self.commands.push(line.to_owned());
+        }
+    }
+
+    /// Something that is missing; each is told once.
+    pub(crate) fn miss(&mut self, what: String) {
+        if !self.missing.contains(&what) {
+            self.missing.push(what);
+        }
     }
 }
 

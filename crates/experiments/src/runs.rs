@@ -1,10 +1,15 @@
 //! The experiments, and running them.
 
+mod forward;
+mod hyper;
 mod idle;
+mod libcurl;
+mod responses;
 mod sides;
+mod urls;
 
 use crate::Error;
-use crate::lab::{Lab, Options, Stopper};
+use crate::lab::{Call, Count, Counted, Lab, Options, Stopper};
 use crate::machine;
 use crate::report::{Outcome, Report};
 
@@ -21,12 +26,38 @@ pub struct Experiment {
 }
 
 /// All of them, in the order of `all`.
-pub const EXPERIMENTS: &[Experiment] = &[Experiment {
-    name: "idle",
-    title: "one active transfer among thousands that wait",
-    source: "project Hiper's measurements of December 2005, and its final report of 2006",
-    run: idle::run,
-}];
+pub const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "idle",
+        title: "one active transfer among thousands that wait",
+        source: "project Hiper's measurements of December 2005, and its final report of 2006",
+        run: idle::run,
+    },
+    Experiment {
+        name: "urls",
+        title: "many URLs at once, by how many are alive",
+        source: "project Hiper's measurements of 6 December 2005",
+        run: urls::run,
+    },
+    Experiment {
+        name: "hyper",
+        title: "clients that fetch 104 KB, again and again",
+        source: "Robert Iakobashvili's measurements of curl-loader of 10 April 2007",
+        run: hyper::run,
+    },
+    Experiment {
+        name: "responses",
+        title: "four kinds of responses, call by call",
+        source: "GNU libmicrohttpd's report of its Summer of Code of 22 August 2019",
+        run: responses::run,
+    },
+    Experiment {
+        name: "forward",
+        title: "10,000 forwarded connections",
+        source: "Willy Tarreau's change to HAProxy's poller of 15 November 2013",
+        run: forward::run,
+    },
+];
 
 /// Runs those named, or all if `all` is; `say` hears what is being done. One that fails leaves what it
 /// has measured, and says so; a run that is stopped ends with those that were complete.
@@ -61,6 +92,28 @@ pub fn run(
         report.experiments.push(outcome);
     }
     Ok(report)
+}
+
+/// Calls, multiplied: shares of a response, or as many as a document has.
+fn scaled(counted: Counted, by: f64) -> Counted {
+    let each = counted.into_iter();
+    each.map(|(name, it)| (name, Call { calls: it.calls * by, eagain: it.eagain * by })).collect()
+}
+
+/// Counted calls, multiplied; what is to be known of how they were counted goes to `outcome`.
+fn counted(found: Result<Count, String>, by: f64, outcome: &mut Outcome) -> Option<Counted> {
+    match found {
+        Ok(Count { calls, traced }) => {
+            if let Some(why) = traced {
+                outcome.miss(format!("calls without slowing anybody: all were traced, as {why}"));
+            }
+            Some(scaled(calls, by))
+        }
+        Err(why) => {
+            outcome.miss(format!("system calls: {why}"));
+            None
+        }
+    }
 }
 
 fn choose(names: &[String]) -> Result<Vec<Experiment>, Error> {

@@ -1,14 +1,19 @@
 //! fulmar's side of an experiment, as a process of its own.
 //!
-//! Each takes the words of a command line, does its work, and answers with one JSON object, as the
-//! peers do.
+//! Each takes the words of a command line, does its work, and answers as the peers do: a client with
+//! one JSON object, a server with its port, and until it is ended.
 
 mod among;
+mod answers;
+mod hyper;
 mod near;
 
 use std::error::Error;
 
-/// Does what `words` say: the name of a worker, and its options.
+use fulmar_sys::Ledger;
+use serde_json::{Map, Value};
+
+/// Does what `words` say: the name of a worker, and its options. What it returns is to be printed.
 ///
 /// # Errors
 /// The words are wrong, or the work could not be done.
@@ -16,7 +21,22 @@ pub fn run(words: &[String]) -> Result<String, Box<dyn Error>> {
     let (name, words) = words.split_first().ok_or("a worker's name is missing")?;
     let value = match name.as_str() {
         "among" => among::run(&among::Options::parse(words)?)?,
+        "hyper" => hyper::run(&hyper::Options::parse(words)?)?,
+        "answers" => return answers::run(words),
         other => return Err(format!("no worker is called {other}").into()),
     };
-    Ok(value.to_string())
+    Ok(value.to_string() + "\n")
+}
+
+/// What was called between two looks at the ledger, by name, and how often in vain.
+fn calls_since(before: &Ledger, after: &Ledger) -> (Map<String, Value>, u64) {
+    let (mut calls, mut eagain) = (Map::new(), 0);
+    for (call, count) in after.iter() {
+        let earlier = before.count(call);
+        eagain += count.eagain - earlier.eagain;
+        if count.calls > earlier.calls {
+            calls.insert(call.name().to_owned(), (count.calls - earlier.calls).into());
+        }
+    }
+    (calls, eagain)
 }

@@ -84,7 +84,9 @@ impl Gateway {
         if let Some(wrong) = check::servers(&live).next() {
             return Err(wrong);
         }
-        let mut warnings = restore::restore(&live, fulmar_sys::now());
+        let now = fulmar_sys::now();
+        let mut warnings = restore::restore(&live, now);
+        live.follow_all(now);
         warnings.extend(limits.warning);
         let node = live.config.global.node.clone().unwrap_or_else(machine_name);
         let program = Program::new();

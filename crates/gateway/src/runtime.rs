@@ -20,6 +20,7 @@ mod world;
 mod certificates;
 mod errors;
 mod frontends;
+mod lists;
 mod servers;
 mod sessions;
 mod settings;

@@ -11,7 +11,7 @@ use fulmar_rules::format::Standard;
 use fulmar_rules::http::HttpRule;
 use fulmar_rules::reply::ErrorPages;
 use fulmar_rules::tcp::TcpRule;
-use fulmar_rules::{Condition, Format, Word};
+use fulmar_rules::{Condition, Format, Lists, Word};
 
 use crate::checks::CheckDraft;
 use crate::line::Spot;
@@ -26,6 +26,8 @@ pub(crate) struct Globals {
     pub(crate) model: Global,
     /// `default-path`.
     pub(crate) paths: Paths,
+    /// Lists and maps that conditions and expressions name so far.
+    pub(crate) lists: Lists,
     /// `server-state-base`.
     pub(crate) state_base: Option<PathBuf>,
     /// `ca-base`.
@@ -42,6 +44,23 @@ pub(crate) struct Globals {
     pub(crate) variables: Vec<(String, Option<String>)>,
     /// `http-errors` sections so far.
     pub(crate) error_groups: BTreeMap<String, ErrorPages>,
+}
+
+impl Globals {
+    /// What a line of `global` may look at while it is read: all but what grows with each of them.
+    pub(crate) fn visible(&self) -> Self {
+        Self {
+            paths: self.paths.clone(),
+            lists: self.lists.clone(),
+            state_base: self.state_base.clone(),
+            ca_base: self.ca_base.clone(),
+            crt_base: self.crt_base.clone(),
+            bind_tls: self.bind_tls.clone(),
+            server_tls: self.server_tls.clone(),
+            verifies_no_server: self.verifies_no_server,
+            ..Self::default()
+        }
+    }
 }
 
 /// What relative paths of files that are read are relative to.

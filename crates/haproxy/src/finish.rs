@@ -11,6 +11,7 @@ use fulmar_rules::{Fault, Format};
 
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::draft::{Choice, Draft, Globals, Kind, LogFormat, Reference};
+use crate::following::Leader;
 use crate::keywords::{UserlistDraft, state_path, state_source};
 use crate::line::Spot;
 use crate::model::{
@@ -33,6 +34,7 @@ pub(crate) fn config(
         finisher.backends.insert(draft.name.clone(), (BackendId(n), draft.mode, draft.kind));
     }
     let ids = numbers(&proxies);
+    let leaders = crate::following::leaders(&proxies, finisher.found);
     let mut config = Config::default();
     for (draft, id) in proxies.into_iter().zip(ids) {
         finisher.check(&draft);
@@ -40,10 +42,12 @@ pub(crate) fn config(
             config.frontends.push(Arc::new(finisher.frontend(&draft, id)));
         }
         if draft.kind.is_back() {
-            config.backends.push(Arc::new(finisher.backend(draft, id)));
+            let leaders = &leaders[config.backends.len()];
+            config.backends.push(Arc::new(finisher.backend(draft, id, leaders)));
         }
     }
     config.global = globals.model;
+    config.lists = globals.lists;
     let base = globals.state_base.as_deref();
     config.global.state_file = config.global.state_file.map(|file| state_path(base, &file));
     let lists = userlists.into_iter().map(|list| Arc::new(list.finish(found)));
@@ -176,7 +180,7 @@ impl Finisher<'_> {
         frontend
     }
 
-    fn backend(&mut self, mut draft: Draft, id: u32) -> Backend {
+    fn backend(&mut self, mut draft: Draft, id: u32, leaders: &[Option<Leader>]) -> Backend {
         let mut backend = std::mem::take(&mut draft.backend);
         backend.name.clone_from(&draft.name);
         backend.place = draft.spot.as_ref().map(|spot| spot.place.clone());
@@ -209,9 +213,9 @@ impl Finisher<'_> {
         let servers = std::mem::take(&mut draft.servers);
         let said: Vec<u32> = servers.iter().filter_map(|server| server.id).collect();
         let mut free = (1..).filter(|id| !said.contains(id));
-        let numbered = servers.into_iter().map(|server| {
+        let numbered = servers.into_iter().zip(leaders).map(|(server, follows)| {
             let id = server.id.or_else(|| free.next()).unwrap_or(0);
-            Arc::new(Server { id, ..server.model })
+            Arc::new(Server { id, follows: *follows, ..server.model })
         });
         backend.servers = numbered.collect();
         backend.check = draft.check.finish();

@@ -37,6 +37,7 @@ mod accounts;
 mod checks;
 mod draft;
 mod finish;
+mod following;
 mod keywords;
 mod line;
 mod names;

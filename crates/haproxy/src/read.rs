@@ -237,7 +237,8 @@ impl<'a> Reader<'a> {
                 Err(Fault::new(word.column, message))
             }
             Section::Global => {
-                let mut globals = self.globals.clone();
+                let visible = self.globals.visible();
+                let mut globals = std::mem::replace(&mut self.globals, visible);
                 let read = self.read_global(&mut globals, spot, words);
                 self.globals = globals;
                 self.take_variables();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use fulmar_rules::condition::Acls;
 use fulmar_rules::format::{Options, Purpose};
-use fulmar_rules::{Condition, Context, Expression, Fault, Files, Format, Point, Word};
+use fulmar_rules::{Condition, Context, Expression, Fault, Files, Format, Lists, Point, Word};
 
 use crate::draft::Draft;
 use crate::line::Line;
@@ -18,18 +18,34 @@ pub(crate) struct Around<'a> {
     folder: PathBuf,
     machine: &'a dyn Machine,
     environment: &'a Environment,
+    lists: &'a Lists,
+    place: (String, u32),
 }
 
 impl<'a> Around<'a> {
     /// What is around a line.
     pub(crate) fn of(line: &Line<'a>) -> Self {
-        Self { folder: line.folder(), machine: line.machine, environment: line.environment }
+        Self {
+            folder: line.folder(),
+            machine: line.machine,
+            environment: line.environment,
+            lists: &line.globals.lists,
+            place: (line.spot.place.file.to_string(), line.spot.place.line),
+        }
     }
 }
 
 impl Files for Around<'_> {
     fn read(&self, path: &str) -> io::Result<Vec<u8>> {
         self.machine.read(&self.folder.join(path))
+    }
+
+    fn lists(&self) -> Lists {
+        self.lists.clone()
+    }
+
+    fn place(&self) -> (String, u32) {
+        self.place.clone()
     }
 
     fn environment(&self, name: &str) -> Option<String> {

@@ -32,6 +32,8 @@ fn errors_name_the_word_and_what_is_near() {
         ("backend a\nbackend a\n", 2, 9, "line 1"),
         ("backend a\n server s 127.0.0.1:80 chek\n", 2, 24, "did you mean 'check'?"),
         ("backend a\n server s 127.0.0.1:80 agent-check\n", 2, 24, "agents"),
+        ("backend a\n server s 127.0.0.1:80 track t\n", 2, 30, "no server 't' to follow"),
+        ("backend a\n server s 127.0.0.1:80 track s\n", 2, 30, "follows this server in turn"),
         ("backend a\n server s no.example:80\n", 2, 11, "cannot be resolved"),
         ("backend a\n server s 127.0.0.1:80 ssl\n", 2, 11, "verify none"),
         ("frontend a\n bind :80 ssl\n", 2, 7, "'crt' is missing"),

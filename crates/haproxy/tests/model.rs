@@ -472,3 +472,19 @@ fn what_is_said_for_all_of_tls_counts_where_a_line_says_nothing() {
     assert_eq!(tls(1).version_max, Some(TlsVersion::Tls12));
     assert_eq!(tls(1).suites.iter().filter(|suite| suite.contains("GCM")).count(), 6);
 }
+
+/// What is kept of the lines before is not copied for each.
+#[test]
+fn many_lines_of_global_cost_as_much_as_few_each() {
+    let cost = |lines: usize| {
+        let lines: String =
+            (0..lines).map(|at| format!("  log 127.0.0.{} local0\n", at % 256)).collect();
+        let text = format!("global\n{lines}");
+        let info = allocation_counter::measure(|| {
+            let _ = warned(&text);
+        });
+        info.count_total
+    };
+    let (few, many) = (cost(250), cost(2_000));
+    assert!(many < few * 10, "{few} allocations for 250 lines, {many} for 2,000");
+}

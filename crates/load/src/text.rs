@@ -36,6 +36,9 @@ impl Report {
             all.eagain += count.eagain;
         }
         self.write_call(&mut out, "all", all);
+        for (name, count) in &self.operations {
+            self.write_call(&mut out, &format!("in a ring: {name}"), *count);
+        }
         if let Some(steady) = &self.steady {
             let (requests, per) = (grouped(steady.requests), steady.syscalls_per_request);
             line(

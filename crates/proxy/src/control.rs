@@ -42,6 +42,7 @@ impl Live {
         let leaves_nobody = usable > 0 && live.group.usable() == 0;
         let news = News::Decided { old, new: admin, leaves_nobody };
         self.checks.tell(Told { backend, server, news });
+        self.pass_on_health(backend, server, now);
     }
 
     /// `set server ... health`: until checks find otherwise.
@@ -50,6 +51,7 @@ impl Live {
         if old != health {
             let change = self.put_health(backend, server, health, now);
             self.checks.tell(Told { backend, server, news: News::Forced(change) });
+            self.pass_on_health(backend, server, now);
         }
     }
 

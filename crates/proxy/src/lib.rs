@@ -17,6 +17,7 @@ mod wakers;
 mod asks;
 mod engine;
 mod facts;
+mod following;
 mod gate;
 mod lead;
 mod passing;
@@ -39,7 +40,9 @@ mod restore;
 mod services;
 
 pub use balancing::hasher;
-pub use checks::{CheckState, CheckStatus, Checks, Finding, LastCheck, Mailbox, Observation};
+pub use checks::{
+    CheckPlace, CheckState, CheckStatus, Checks, Finding, LastCheck, Mailbox, Observation,
+};
 pub use clock::Clock;
 pub use fulmar_engine::Stop;
 

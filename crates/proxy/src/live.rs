@@ -11,9 +11,10 @@ use fulmar_rules::Sample;
 use fulmar_tls::{ClientTls, ConfigError};
 
 use crate::balancing;
-use crate::checks::{LastCheck, Mailbox};
+use crate::checks::{CheckPlace, LastCheck, Mailbox};
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::following::{self, Followers};
 use crate::gate::Wanting;
 use crate::limit::Limit;
 use crate::malformed::LastMalformed;
@@ -53,6 +54,8 @@ pub struct Live {
     pub wakers: Wakers,
     /// Who wants to hear of any client that leaves.
     pub(crate) wanting: Wanting,
+    /// Who follows whom (`track`).
+    pub(crate) followers: Followers,
     woken: Box<[Mutex<Vec<usize>>]>, // by thread: backends whose waiters it is to look after
     revision: AtomicU64,             // of what operators decide about who may come in
     malformed: AtomicU32,            // messages that were no HTTP
@@ -111,6 +114,8 @@ pub struct LiveServer {
     pub tls: Option<Result<ClientTls, ConfigError>>,
     /// How its checks stand.
     pub check: LastCheck,
+    /// Where they go.
+    pub check_place: CheckPlace,
     /// How many have waited for a place at this server alone, and were given one.
     pub(crate) served: AtomicU64,
     /// Errors of its sessions in a row (`observe`).
@@ -132,8 +137,10 @@ impl Live {
         let variables = config.global.variables.iter();
         let variables = variables.map(|(name, value)| (name.to_string(), value.clone()));
         let variables = RwLock::new(variables.collect());
+        let followers = following::followers(&config);
         Self {
             config,
+            followers,
             frontends,
             backends,
             threads,
@@ -300,6 +307,7 @@ impl LiveServer {
             counters: counters(clocks),
             tls: config.tls.as_ref().map(client_tls),
             check: LastCheck::default(),
+            check_place: CheckPlace::new(config.check.as_ref()),
             served: AtomicU64::new(0),
             errors: AtomicU32::new(0),
         }

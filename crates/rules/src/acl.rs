@@ -1,12 +1,15 @@
 //! Access control lists: an expression, and patterns for its value (HAProxy's manual, §7.1).
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crate::context::Context;
 use crate::expression::{Expression, split_name};
 use crate::fetch;
+use crate::lists::{self, Matcher, Use, Used};
 use crate::map;
-use crate::pattern::{Method, Patterns};
+use crate::pattern::{self, Method};
+use crate::sample::Sample;
 use crate::subject::Subject;
 use crate::when::Phase;
 use crate::words::{Fault, Word, Words};
@@ -15,7 +18,8 @@ use crate::words::{Fault, Word, Words};
 #[derive(Clone, Debug)]
 pub struct Acl {
     expression: Expression,
-    patterns: Patterns,
+    /// From files, and from the line itself, which is the last.
+    patterns: Vec<Arc<Matcher>>,
 }
 
 /// What came of a test.
@@ -53,11 +57,10 @@ impl Acl {
             Some(criterion) if !expression.is_converted() => Some(criterion.method),
             _ => Method::of(expression.kind()),
         };
-        let mut flags = Flags { patterns: None, implied, word, ignore_case: false, is_map: false };
+        let patterns = Vec::new();
+        let mut flags = Flags { patterns, implied, word, ignore_case: false, is_map: false };
         flags.parse(words, &expression, context)?;
-        let ignore_case = flags.ignore_case;
-        let mut patterns = flags.finish(&expression)?;
-        add_values(words, &mut patterns, ignore_case)?;
+        let patterns = flags.finish(words, &expression, context)?;
         Ok(Self { expression, patterns })
     }
 
@@ -65,13 +68,18 @@ impl Acl {
     pub fn test(&self, subject: &dyn Subject) -> Verdict {
         let mut verdict = Verdict::No;
         let may_change = self.expression.each(subject, &mut |value| {
-            if self.patterns.matches(value) {
+            if self.matches(value) {
                 verdict = Verdict::Yes;
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())
         });
         if may_change { verdict.max(Verdict::Open) } else { verdict }
+    }
+
+    fn matches(&self, value: Sample<'_>) -> bool {
+        let Some((last, files)) = self.patterns.split_last() else { return false };
+        files.iter().any(|it| it.matches(value.clone())) || last.matches(value)
     }
 
     /// When its expression has a value.
@@ -86,7 +94,7 @@ impl Acl {
 
     /// True if nothing can match, as there is no pattern.
     pub fn is_empty(&self) -> bool {
-        self.patterns.method().needs_patterns() && self.patterns.is_empty()
+        self.patterns.iter().all(|it| it.method().needs_patterns() && it.was_empty())
     }
 }
 
@@ -114,8 +122,8 @@ impl Criterion {
 
 /// What has been said before the values.
 struct Flags<'w> {
-    /// Once patterns have been read from a file: how they compare does not change any more.
-    patterns: Option<Patterns>,
+    /// From files. Once there are any, how they compare does not change any more.
+    patterns: Vec<Arc<Matcher>>,
     implied: Option<Method>,
     word: &'w Word,
     ignore_case: bool,
@@ -142,10 +150,11 @@ impl Flags<'_> {
                 "-m" => self.set_method(words.expect("a method, such as str, behind -m")?)?,
                 "-f" => {
                     let path = words.expect("the name of a file behind -f")?;
-                    let (is_map, ignore_case) = (self.is_map, self.ignore_case);
-                    let patterns = self.patterns(expression)?;
-                    map::load_patterns(&path.text, is_map, ignore_case, context.files, patterns)
-                        .map_err(|why| Fault::new(path.column, why))?;
+                    let how = self.how(expression)?;
+                    let used = self.used(context);
+                    let loaded = map::load_patterns(&path.text, self.is_map, context.files)
+                        .and_then(|list| list.matcher(used, how).map_err(|why| why.of(&path.text)));
+                    self.patterns.push(loaded.map_err(|why| Fault::new(path.column, why))?);
                 }
                 other => {
                     let message = format!(
@@ -160,7 +169,7 @@ impl Flags<'_> {
     }
 
     fn set_method(&mut self, word: &Word) -> Result<(), Fault> {
-        if self.patterns.is_some() {
+        if !self.patterns.is_empty() {
             return Err(Fault::new(word.column, "-m has to stand before -f"));
         }
         let Some(method) = Method::named(&word.text) else {
@@ -175,12 +184,14 @@ impl Flags<'_> {
         Ok(())
     }
 
-    /// Where patterns go, now that it is clear how they compare.
-    fn patterns(&mut self, expression: &Expression) -> Result<&mut Patterns, Fault> {
-        if self.patterns.is_none() {
-            self.patterns = Some(Patterns::new(self.method(expression)?));
-        }
-        Ok(self.patterns.as_mut().expect("it was set in the line above"))
+    /// How patterns compare.
+    fn how(&self, expression: &Expression) -> Result<Use, Fault> {
+        Ok(Use { method: self.method(expression)?, ignore_case: self.ignore_case, to: None })
+    }
+
+    fn used(&self, context: &Context<'_>) -> Used {
+        let criterion = split_name(&self.word.text).0.to_owned();
+        Used { by_map: false, criterion, place: context.files.place() }
     }
 
     fn method(&self, expression: &Expression) -> Result<Method, Fault> {
@@ -200,20 +211,31 @@ impl Flags<'_> {
         Ok(method)
     }
 
-    fn finish(mut self, expression: &Expression) -> Result<Patterns, Fault> {
-        self.patterns(expression)?;
-        Ok(self.patterns.expect("it was set in the line above"))
+    /// What stands in the line itself, beside what was read from files.
+    fn finish(
+        mut self,
+        words: &mut Words<'_>,
+        expression: &Expression,
+        context: &Context<'_>,
+    ) -> Result<Vec<Arc<Matcher>>, Fault> {
+        let how = self.how(expression)?;
+        let (keys, columns) = values(words, how.method)?;
+        let list = lists::of_line(keys, context.files);
+        let matcher = list.matcher(self.used(context), how).map_err(|wrong| {
+            let column = wrong.line.and_then(|at| columns.get(at)).copied();
+            Fault::new(column.unwrap_or(self.word.column), wrong.why)
+        })?;
+        self.patterns.push(matcher);
+        Ok(self.patterns)
     }
 }
 
-fn add_values(
-    words: &mut Words<'_>,
-    patterns: &mut Patterns,
-    ignore_case: bool,
-) -> Result<(), Fault> {
+/// The patterns in a line, and where each of them stands.
+fn values(words: &mut Words<'_>, method: Method) -> Result<(Vec<String>, Vec<u32>), Fault> {
     let mut operator = None;
+    let (mut keys, mut columns) = (Vec::new(), Vec::new());
     while let Some(word) = words.next() {
-        if patterns.method().has_operators() && OPERATORS.contains(&word.text.as_str()) {
+        if method.has_operators() && OPERATORS.contains(&word.text.as_str()) {
             operator = Some(word.text.as_str());
             if words.is_empty() {
                 let message = format!("a number is missing behind '{}'", word.text);
@@ -221,13 +243,15 @@ fn add_values(
             }
             continue;
         }
-        let added = match operator {
-            Some(operator) => patterns.add_comparison(operator, &word.text),
-            None => patterns.add(word.text.as_bytes(), ignore_case),
+        let key = match operator {
+            Some(operator) => pattern::comparison(method, operator, &word.text)
+                .map_err(|why| Fault::new(word.column, why))?,
+            None => word.text.clone(),
         };
-        added.map_err(|why| Fault::new(word.column, why))?;
+        keys.push(key);
+        columns.push(word.column);
     }
-    Ok(())
+    Ok((keys, columns))
 }
 
 /// What may stand before a number.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 
 use crate::condition::Acls;
+use crate::lists::Lists;
 
 /// What an expression or a condition may refer to.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,16 @@ pub trait Files: fmt::Debug {
     /// # Errors
     /// It cannot be read.
     fn read(&self, path: &str) -> io::Result<Vec<u8>>;
+
+    /// Where lists are kept that an operator may change; nowhere, if nothing is said.
+    fn lists(&self) -> Lists {
+        Lists::default()
+    }
+
+    /// Where what is compiled stands: the file of the configuration, and the line.
+    fn place(&self) -> (String, u32) {
+        Default::default()
+    }
 
     /// The value of an environment variable.
     fn environment(&self, name: &str) -> Option<String> {

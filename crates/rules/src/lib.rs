@@ -23,6 +23,7 @@ pub mod fetch;
 
 mod acl;
 pub mod condition;
+pub mod lists;
 pub mod pattern;
 
 pub mod hash;
@@ -48,6 +49,7 @@ pub use exchange::{Effect, Exchange};
 pub use expression::Expression;
 pub use format::Format;
 pub use head::{RequestHead, ResponseHead};
+pub use lists::{List, Lists};
 pub use reply::Reply;
 pub use sample::{Sample, Type};
 pub use subject::Subject;

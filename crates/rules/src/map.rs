@@ -4,36 +4,33 @@
 use std::sync::Arc;
 
 use crate::context::Files;
-use crate::pattern::{Method, Patterns};
+use crate::lists::{self, List, Matcher, Use, Used};
+use crate::pattern::Method;
 use crate::regex;
 use crate::sample::{Sample, Type};
 
 /// Keys, which are patterns, and their values.
 #[derive(Clone, Debug)]
-pub(crate) struct Map {
-    keys: Patterns,
-    values: Vec<Sample<'static>>,
-}
+pub(crate) struct Map(Arc<Matcher>);
 
 impl Map {
     /// The value of the first key, or of the most special one, that a value matches.
-    pub(crate) fn find(&self, value: Sample<'_>) -> Option<&Sample<'static>> {
-        self.values.get(self.keys.find(value)?)
+    pub(crate) fn find(&self, value: Sample<'_>) -> Option<Sample<'_>> {
+        self.0.find(value)
     }
 
     /// The same, with the groups of the regular expression that is the key put into the value.
     pub(crate) fn find_expanded(&self, value: Sample<'_>) -> Option<Vec<u8>> {
         let text = value.into_text()?;
-        let at = self.keys.find(Sample::text(&text))?;
-        let groups = self.keys.regex(at)?.captures(&text)?;
-        let Sample::Text(template) = self.values.get(at)? else { return None };
-        let mut out = Vec::with_capacity(template.len());
-        regex::expand(template, &groups, &mut out);
-        Some(out)
+        self.0.find_expanded(&text, |template, groups| {
+            let mut out = Vec::with_capacity(template.len());
+            regex::expand(template, groups, &mut out);
+            out
+        })
     }
 }
 
-/// Reads a map.
+/// Reads a map, or finds it read.
 ///
 /// # Errors
 /// The file cannot be read, or a line is wrong; the message says which.
@@ -43,21 +40,26 @@ pub(crate) fn load(
     to: Type,
     files: &dyn Files,
 ) -> Result<Arc<Map>, String> {
-    let mut map = Map { keys: Patterns::new(method), values: Vec::new() };
-    for (number, line) in lines(&read(path, files)?) {
-        let wrong = |why: String| format!("{path}:{number}: {why}");
-        let (key, value) = pair(line);
-        let Some(value) = typed(value, to) else {
-            return Err(wrong(format!("the value is no {to}")));
-        };
-        map.keys.add(key, false).map_err(wrong)?;
-        map.values.push(value);
-    }
-    Ok(Arc::new(map))
+    let list = lists::of_file(path, true, files)?;
+    let used = Used { by_map: true, criterion: "map".to_owned(), place: files.place() };
+    let how = Use { method, ignore_case: false, to: Some(to) };
+    Ok(Arc::new(Map(list.matcher(used, how).map_err(|wrong| wrong.of(path))?)))
+}
+
+/// Reads a file of patterns, one in each line, or finds it read; of a map, its keys are meant.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn load_patterns(
+    path: &str,
+    is_map: bool,
+    files: &dyn Files,
+) -> Result<Arc<List>, String> {
+    lists::of_file(path, is_map, files)
 }
 
 /// A value that is nothing but what it has to be.
-fn typed(value: &[u8], to: Type) -> Option<Sample<'static>> {
+pub(crate) fn typed(value: &[u8], to: Type) -> Option<Sample<'static>> {
     let text = || str::from_utf8(value).ok();
     match to {
         Type::Int => text()?.parse().ok().map(Sample::Int),
@@ -66,30 +68,8 @@ fn typed(value: &[u8], to: Type) -> Option<Sample<'static>> {
     }
 }
 
-/// Adds the patterns of a file, one in each line; of a map, its keys.
-///
-/// # Errors
-/// As [`load`].
-pub(crate) fn load_patterns(
-    path: &str,
-    is_map: bool,
-    ignore_case: bool,
-    files: &dyn Files,
-    patterns: &mut Patterns,
-) -> Result<(), String> {
-    for (number, line) in lines(&read(path, files)?) {
-        let pattern = if is_map { pair(line).0 } else { line };
-        patterns.add(pattern, ignore_case).map_err(|why| format!("{path}:{number}: {why}"))?;
-    }
-    Ok(())
-}
-
-fn read(path: &str, files: &dyn Files) -> Result<Vec<u8>, String> {
-    files.read(path).map_err(|error| format!("cannot read '{path}': {error}"))
-}
-
 /// The lines that say something, without the blanks in front, and their numbers.
-fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let lines = text.split(|byte| *byte == b'\n').zip(1..);
     lines.filter(|(line, _)| line.first() != Some(&b'#')).filter_map(|(line, number)| {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -99,7 +79,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
 }
 
 /// The first word, and what stands behind the blanks that follow it.
-fn pair(line: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn pair(line: &[u8]) -> (&[u8], &[u8]) {
     let end = line.iter().position(|byte| is_blank(*byte)).unwrap_or(line.len());
     (&line[..end], line[end..].trim_ascii())
 }

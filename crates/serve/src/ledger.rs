@@ -2,22 +2,30 @@
 
 use std::fmt::Write;
 
-use fulmar_sys::Ledger;
+use fulmar_sys::{Count, Ledger};
 
-/// One JSON object: `requests`, `syscalls` by name, `syscalls_per_request`, `clock_reads`.
+/// One JSON object: `requests`, `syscalls` by name, `syscalls_per_request`, `clock_reads`, and
+/// `operations`, what was done in a ring.
 pub fn to_json(ledger: &Ledger, requests: u64) -> String {
     let mut text = String::from("{\"requests\":");
     let per_request = ratio(ledger.total(), requests);
-    let _ = write!(text, "{requests},\"syscalls\":{{");
-    for (at, (call, count)) in ledger.iter().enumerate() {
+    let _ = write!(text, "{requests},\"syscalls\":");
+    put(&mut text, ledger.iter().map(|(call, count)| (call.name(), count)));
+    let reads = ledger.clock_reads();
+    let _ = write!(text, ",\"syscalls_per_request\":{per_request:.4},\"clock_reads\":{reads}");
+    text.push_str(",\"operations\":");
+    put(&mut text, ledger.operations().map(|(operation, count)| (operation.name(), count)));
+    text.push_str("}\n");
+    text
+}
+
+fn put(text: &mut String, counts: impl Iterator<Item = (&'static str, Count)>) {
+    text.push('{');
+    for (at, (name, Count { calls, eagain })) in counts.enumerate() {
         let comma = if at > 0 { "," } else { "" };
-        let (name, calls, eagain) = (call.name(), count.calls, count.eagain);
         let _ = write!(text, "{comma}\"{name}\":{{\"calls\":{calls},\"eagain\":{eagain}}}");
     }
-    let reads = ledger.clock_reads();
-    let _ = write!(text, "}},\"syscalls_per_request\":{per_request:.4},\"clock_reads\":{reads}}}");
-    text.push('\n');
-    text
+    text.push('}');
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]

@@ -37,8 +37,8 @@ macro_rules! names {
 }
 
 names!(
-    /// A system call that we make. `epoll_wait_empty` is an `epoll_wait` that was told not to
-    /// wait, and found nothing: what polling costs has a line of its own.
+    /// A system call that we make. `epoll_wait_empty` is an `epoll_wait` of who polls
+    /// instead of sleeping, that found nothing: what polling costs has a line of its own.
     Call:
     accept4,
     accept,

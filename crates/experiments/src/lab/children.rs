@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -92,21 +93,20 @@ impl Child {
         })
     }
 
-    /// Waits for the first line of its output.
-    pub(crate) fn first_line(&mut self) -> Result<String, Error> {
-        self.until(START_TIMEOUT, |child| Some(text(&child.out).split_once('\n')?.0.to_owned()))
+    /// Waits until somebody accepts connections at this port of loopback.
+    pub(crate) fn accepting(&mut self, port: u16) -> Result<(), Error> {
+        self.until(START_TIMEOUT, |_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok())?;
+        Ok(())
     }
 
-    /// Waits until a `fulmar serve` has said that it listens; its addresses, in their order.
-    pub(crate) fn listening(&mut self, count: usize) -> Result<Vec<String>, Error> {
-        self.until(START_TIMEOUT, |child| {
-            let text = text(&child.out);
-            let (lines, _) = text.rsplit_once('\n')?;
-            let found = lines.split("http://").skip(1);
-            let found = found.filter_map(|rest| rest.split(['/', ' ', '\n', ',']).next());
-            let found: Vec<_> = found.map(str::to_owned).collect();
-            (found.len() >= count).then_some(found)
-        })
+    /// Waits until all that it has printed satisfies `found`.
+    pub(crate) fn printed<T>(&mut self, found: impl Fn(&str) -> Option<T>) -> Result<T, Error> {
+        self.until(START_TIMEOUT, |child| found(&text(&child.out)))
+    }
+
+    /// Waits until what it has complained of contains `part`.
+    pub(crate) fn complained(&mut self, part: &str) -> Result<(), Error> {
+        self.until(START_TIMEOUT, |child| text(&child.err).contains(part).then_some(()))
     }
 
     /// Asks `found` until it finds something; the process has to live meanwhile.

@@ -33,6 +33,24 @@ impl Peer {
         package: "libcurl4-openssl-dev",
     };
 
+    /// libcurl with transfers that begin again when they are done.
+    pub(crate) const LIBCURL: Self = Self {
+        name: "libcurl",
+        sources: &[
+            ("libcurl.c", include_str!("../../../../bench/peers/libcurl.c")),
+            ("counted.h", include_str!("../../../../bench/peers/counted.h")),
+        ],
+        ..Self::HIPER
+    };
+
+    /// A program with libmicrohttpd inside.
+    pub(crate) const LIBMICROHTTPD: Self = Self {
+        name: "libmicrohttpd",
+        sources: &[("libmicrohttpd.c", include_str!("../../../../bench/peers/libmicrohttpd.c"))],
+        library: "microhttpd",
+        package: "libmicrohttpd-dev",
+    };
+
     /// The program, made once for a run; or what is missing, for people.
     pub(crate) fn program(&self, lab: &Lab) -> Result<Result<PathBuf, String>, Error> {
         let program = lab.path().join(self.name);
@@ -40,7 +58,7 @@ impl Peer {
             return Ok(Ok(program));
         }
         let Some(compiler) = find("cc") else {
-            return Ok(Err(format!("{} is not compiled: install gcc", self.name)));
+            return Ok(Err(format!("lib{}: no compiler: install gcc", self.library)));
         };
         for (name, text) in self.sources {
             let path = lab.path().join(name);
@@ -53,7 +71,7 @@ impl Peer {
             Ok(_) => Ok(Ok(program)),
             Err(Error::Stopped) => Err(Error::Stopped),
             Err(_) => Ok(Err(format!(
-                "lib{} is not installed, or its headers are not: install {}",
+                "lib{}: it is not installed, or its headers are not: install {}",
                 self.library, self.package
             ))),
         }

@@ -3,7 +3,7 @@
 
 use super::numbers::{count, figure};
 use super::svg::{self, escape};
-use super::{Cell, Column, Outcome, Report, Row, Table, Verdict, Whose};
+use super::{Cell, Column, Listing, Outcome, Report, Row, Table, Verdict, Whose};
 
 /// A report as one document.
 pub fn html(report: &Report) -> String {
@@ -109,6 +109,9 @@ fn put_outcome(outcome: &Outcome, out: &mut String) {
     for (number, table) in outcome.tables.iter().enumerate() {
         put_table(table, &anchor(outcome, number), out);
     }
+    for listing in &outcome.listings {
+        put_listing(listing, out);
+    }
     if !outcome.commands.is_empty() {
         let commands = escape(&outcome.commands.join("\n"));
         *out += &format!(
@@ -118,11 +121,29 @@ fn put_outcome(outcome: &Outcome, out: &mut String) {
     out.push_str("</section>\n");
 }
 
+fn put_listing(listing: &Listing, out: &mut String) {
+    *out += &format!(
+        "<div class=\"panel listing\"><div class=\"caption\"><h3>{}</h3></div>\n<dl>\n",
+        escape(&listing.title)
+    );
+    for row in &listing.rows {
+        let steps = row.value.split("  ").map(|step| format!("<code>{}</code>", escape(step)));
+        let ours = if row.name == "fulmar" { " class=\"ours\"" } else { "" };
+        *out += &format!(
+            "<dt{ours}>{}</dt><dd>{}</dd>\n",
+            escape(&row.name),
+            steps.collect::<Vec<_>>().join(" ")
+        );
+    }
+    out.push_str("</dl></div>\n");
+}
+
 fn put_table(table: &Table, id: &str, out: &mut String) {
     *out += &format!(
         "<figure class=\"panel\" id=\"{id}\" aria-labelledby=\"{id}-h\">\n<figcaption><h3 \
-         id=\"{id}-h\">{}</h3>",
-        escape(&table.title)
+         id=\"{id}-h\">{} <small>{}</small></h3>",
+        escape(&table.title),
+        escape(&table.unit)
     );
     if !table.note.is_empty() {
         *out += &format!("<p>{}</p>", escape(&table.note));
@@ -141,7 +162,7 @@ fn put_table(table: &Table, id: &str, out: &mut String) {
         *out += &format!("<th scope=\"col\"{}>{}</th>", side(column), escape(&column.name));
     }
     if verdicts {
-        *out += &format!("<th scope=\"col\" class=\"verdict\">{}</th>", escape(&table.unit));
+        out.push_str("<th scope=\"col\" class=\"verdict\">fulmar is</th>");
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     for row in &table.rows {

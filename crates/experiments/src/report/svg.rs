@@ -74,5 +74,5 @@ fn width_of(text: &str) -> f64 {
 
 const WIDTH: f64 = 860.0;
 /// Of a character of 13 pixels, on the wide side.
-const CHARACTER: f64 = 7.0;
+const CHARACTER: f64 = 7.6;
 const PEER_COLOURS: usize = 4;

@@ -19,6 +19,13 @@ fn put_outcome(outcome: &Outcome, out: &mut String) {
     for table in &outcome.tables {
         put_table(table, out);
     }
+    for listing in &outcome.listings {
+        *out += &format!("{}\n", listing.title);
+        for row in &listing.rows {
+            *out += &format!("  {:<16} {}\n", row.name, row.value);
+        }
+        out.push('\n');
+    }
     for missing in &outcome.missing {
         *out += &format!("not measured: {missing}\n");
     }

@@ -11,14 +11,15 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::libcurl::{Side, Sides};
 use super::sides::interleave;
 use crate::Error;
-use crate::lab::{Lab, Peer};
-use crate::report::{Better, Cell, Column, Outcome, Plot, Row, Table, Whose};
+use crate::lab::{Lab, Serve};
+use crate::report::{Better, Cell, Column, Outcome, Plot, Row, Table, Whose, grouped};
 
 pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
     outcome.about = ABOUT.iter().map(|&text| text.to_owned()).collect();
-    let sides = sides(lab, outcome)?;
+    let sides = Sides::hiper(lab, outcome)?.all;
     let sizes = match lab.options.connections.is_empty() {
         true => SIZES.to_vec(),
         false => lab.options.connections.clone(),
@@ -29,9 +30,7 @@ pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
             lab.say(&format!("idle: {size} connections, {}", sides[side].name));
             let seconds = lab.options.interval.as_secs_f64().to_string();
             let (run, line) = one(lab, &sides[side], *size, &["--seconds", &seconds])?;
-            if !outcome.commands.contains(&line) {
-                outcome.commands.push(line);
-            }
+            outcome.command(&line);
             found.runs[side][at].push(run);
         }
         Ok(())
@@ -43,60 +42,6 @@ pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
     instructions::measure(lab, &sides, &sizes, outcome)?;
     outcome.tables.push(found.opening(&sides));
     Ok(())
-}
-
-/// Who takes part.
-#[derive(Debug)]
-struct Side {
-    name: &'static str,
-    whose: Whose,
-    /// Without what each run adds; `None`: not here, and why.
-    command: Result<Start, String>,
-}
-
-/// How a side is started.
-#[derive(Debug)]
-enum Start {
-    Fulmar,
-    Libcurl { program: std::path::PathBuf, how: &'static str },
-}
-
-impl Side {
-    fn command(&self, lab: &Lab) -> Option<Command> {
-        Some(match self.command.as_ref().ok()? {
-            Start::Fulmar => lab.worker("among"),
-            Start::Libcurl { program, how } => {
-                let mut command = Command::new(program);
-                command.args(["--use", how]);
-                command
-            }
-        })
-    }
-
-    fn absent(&self) -> &str {
-        self.command.as_ref().err().map_or("", |_| "not installed")
-    }
-
-    fn column(&self) -> Column {
-        Column { name: self.name.to_owned(), whose: self.whose }
-    }
-}
-
-fn sides(lab: &Lab, outcome: &mut Outcome) -> Result<Vec<Side>, Error> {
-    let program = Peer::HIPER.program(lab)?;
-    if let Err(why) = &program {
-        outcome.missing.push(format!("libcurl: {why}"));
-    }
-    let libcurl = |name, how| Side {
-        name,
-        whose: Whose::Peer,
-        command: program.clone().map(|program| Start::Libcurl { program, how }),
-    };
-    Ok(vec![
-        libcurl("libcurl multi_perform", "perform"),
-        libcurl("libcurl multi_socket", "socket"),
-        Side { name: "fulmar", whose: Whose::Fulmar, command: Ok(Start::Fulmar) },
-    ])
 }
 
 /// What one process told.
@@ -124,20 +69,19 @@ fn one(
     connections: u32,
     more: &[&str],
 ) -> Result<(Option<Run>, String), Error> {
-    let Some(mut command) = side.command(lab) else { return Ok((None, String::new())) };
-    let server = Silent::start(lab)?;
+    let Some(mut command) = side.command(lab, "among") else { return Ok((None, String::new())) };
+    let server = Serve::start(lab, &ADDRESSES, &lab.cores.server)?;
     let line = prepare(&mut command, &server, connections, more, lab);
     let text = lab.client(command)?.output(RUN_TIMEOUT + lab.options.interval * 2)?;
     server.child.stop()?;
     let run = serde_json::from_str(&text);
-    let run = run.map_err(|error| Error::Process { command: line.clone(), why: error.to_string() });
-    Ok((Some(run?), line))
+    Ok((Some(run.map_err(Error::unreadable(&line))?), line))
 }
 
 /// Adds what a run asks for; the line as it would be typed.
 fn prepare(
     command: &mut Command,
-    server: &Silent,
+    server: &Serve,
     connections: u32,
     more: &[&str],
     lab: &Lab,
@@ -150,24 +94,8 @@ fn prepare(
     lab.line(command)
 }
 
-/// A server that never answers.
-struct Silent {
-    child: crate::lab::Child,
-    addresses: Vec<String>,
-}
-
-impl Silent {
-    fn start(lab: &Lab) -> Result<Self, Error> {
-        let mut command = Command::new(&lab.options.program);
-        command.args(["serve", "--test-endpoints", "--drain-timeout", "1s"]);
-        for address in ADDRESSES {
-            command.args(["--listen", &format!("{address}:0")]);
-        }
-        command.arg(lab.path());
-        let mut child = lab.server(command)?;
-        let addresses = child.listening(ADDRESSES.len())?;
-        Ok(Self { child, addresses })
-    }
+fn column(side: &Side) -> Column {
+    Column { name: side.name.to_owned(), whose: side.whose }
 }
 
 /// What all runs brought: by side, size and round.
@@ -191,7 +119,7 @@ impl Found {
     fn rows(&self, cells: impl Fn(usize, u32) -> Vec<Cell>) -> Vec<Row> {
         let rows = self.sizes.iter().enumerate();
         rows.map(|(at, size)| Row {
-            name: crate::report::grouped(*size),
+            name: grouped(*size),
             at: Some(f64::from(*size)),
             cells: cells(at, *size),
         })
@@ -206,10 +134,10 @@ impl Found {
         Table {
             title: String::new(),
             note: String::new(),
-            unit: "us per event".to_owned(),
+            unit: "µs per event".to_owned(),
             row_name: "connections".to_owned(),
             better: Better::Lower,
-            columns: sides.iter().map(Side::column).collect(),
+            columns: sides.iter().map(column).collect(),
             rows: self.rows(cells),
             plot: Some(Plot::Lines { axis: "connections".to_owned() }),
         }
@@ -286,7 +214,7 @@ impl Found {
             }
             reads / f64::max(events, 1.0)
         };
-        let each = sides.iter().enumerate().filter(|(_, side)| side.command.is_ok());
+        let each = sides.iter().enumerate().filter(|(_, side)| side.is_here());
         let each = each.map(|(at, side)| format!("{} {:.2}", side.name, reads(at)));
         table.note = format!("Reads for each event: {}.", each.collect::<Vec<_>>().join(", "));
         table.unit = "calls per event".to_owned();
@@ -300,7 +228,7 @@ impl Found {
         table.note = "More than 9,000 go to two addresses: the kernel's search for a free port \
                       grows steeply beyond."
             .to_owned();
-        table.unit = "us per connection".to_owned();
+        table.unit = "µs per connection".to_owned();
         table
     }
 }

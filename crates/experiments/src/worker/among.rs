@@ -10,8 +10,9 @@ use std::time::Duration;
 use fulmar_client::{Application, Client, Config, Context, Event, Request, TransferId};
 use fulmar_drive::{Epoll, Reactor};
 use fulmar_sys::{self as sys, Ledger};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::calls_since;
 use super::near::NearEnds;
 
 type Driver = Reactor<Client<Bodies>, Epoll>;
@@ -230,14 +231,7 @@ fn steady(
         events += 1;
     }
     let after = Ledger::here();
-    let (mut calls, mut eagain) = (Map::new(), 0);
-    for (call, count) in after.iter() {
-        let earlier = before.count(call);
-        eagain += count.eagain - earlier.eagain;
-        if count.calls > earlier.calls {
-            calls.insert(call.name().to_owned(), (count.calls - earlier.calls).into());
-        }
-    }
+    let (calls, eagain) = calls_since(&before, &after);
     // Three reads of each event are the measurement's, or two where events are counted.
     let ours = events * if options.events.is_some() { 2 } else { 3 };
     Ok(json!({

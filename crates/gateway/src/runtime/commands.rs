@@ -7,7 +7,7 @@ use fulmar_haproxy::model::Level::{Admin, Operator, User};
 
 use super::lines::Asked;
 use super::world::{Asker, Reply, World};
-use super::{certificates, errors, frontends, servers, sessions, settings, show};
+use super::{certificates, errors, frontends, lists, servers, sessions, settings, show};
 
 /// A command.
 pub(super) struct Command {
@@ -143,6 +143,27 @@ const COMMANDS: &[Command] = &[
         certificates::abort,
     ),
     command(
+        &["add", "acl"],
+        Operator,
+        "add acl [@<ver>] <acl> <pattern>",
+        "one more pattern of a list",
+        lists::add_acl,
+    ),
+    command(
+        &["add", "map"],
+        Operator,
+        "add map [@<ver>] <map> <key> <value>",
+        "one more entry, or lines of them behind <<",
+        lists::add_map,
+    ),
+    command(
+        &["clear", "acl"],
+        Operator,
+        "clear acl [@<ver>] <acl>",
+        "no patterns in a list",
+        lists::clear_acl,
+    ),
+    command(
         &["clear", "counters"],
         Operator,
         "clear counters [all]",
@@ -150,11 +171,46 @@ const COMMANDS: &[Command] = &[
         settings::clear_counters,
     ),
     command(
+        &["clear", "map"],
+        Operator,
+        "clear map [@<ver>] <map>",
+        "no entries in a map",
+        lists::clear_map,
+    ),
+    command(
+        &["commit", "acl"],
+        Operator,
+        "commit acl @<ver> <acl>",
+        "a version counts from now on",
+        lists::commit_acl,
+    ),
+    command(
+        &["commit", "map"],
+        Operator,
+        "commit map @<ver> <map>",
+        "a version counts from now on",
+        lists::commit_map,
+    ),
+    command(
         &["commit", "ssl", "cert"],
         Admin,
         "commit ssl cert <certfile>",
         "show what 'set ssl cert' has set",
         certificates::commit,
+    ),
+    command(
+        &["del", "acl"],
+        Operator,
+        "del acl <acl> [<pattern>|#<ref>]",
+        "patterns are gone from a list",
+        lists::del_acl,
+    ),
+    command(
+        &["del", "map"],
+        Operator,
+        "del map <map> [<key>|#<ref>]",
+        "entries are gone from a map",
+        lists::del_map,
     ),
     command(
         &["disable", "frontend"],
@@ -199,6 +255,20 @@ const COMMANDS: &[Command] = &[
         servers::enable,
     ),
     command(
+        &["get", "acl"],
+        User,
+        "get acl <acl> <value>",
+        "the pattern that a value matches",
+        lists::get_acl,
+    ),
+    command(
+        &["get", "map"],
+        User,
+        "get map <map> <value>",
+        "the entry that a value leads to",
+        lists::get_map,
+    ),
+    command(
         &["get", "weight"],
         User,
         "get weight <bk>/<srv>",
@@ -211,6 +281,27 @@ const COMMANDS: &[Command] = &[
         "operator",
         "do without the rights of an admin from here on",
         lower_to_operator,
+    ),
+    command(
+        &["prepare", "acl"],
+        Operator,
+        "prepare acl <acl>",
+        "begin another version of a list",
+        lists::prepare_acl,
+    ),
+    command(
+        &["prepare", "map"],
+        Operator,
+        "prepare map <map>",
+        "begin another version of a map",
+        lists::prepare_map,
+    ),
+    command(
+        &["set", "map"],
+        Operator,
+        "set map <map> [<key>|#<ref>] <value>",
+        "another value for a key",
+        lists::set_map,
     ),
     command(
         &["set", "maxconn", "frontend"],
@@ -269,6 +360,13 @@ const COMMANDS: &[Command] = &[
         servers::set_weight_of,
     ),
     command(
+        &["show", "acl"],
+        User,
+        "show acl [[@<ver>] <acl>]",
+        "lists of patterns, or what is in one",
+        lists::show_acl,
+    ),
+    command(
         &["show", "activity"],
         User,
         "show activity",
@@ -311,6 +409,13 @@ const COMMANDS: &[Command] = &[
         "show info [desc|json|typed]*",
         "facts of the process",
         show::info,
+    ),
+    command(
+        &["show", "map"],
+        User,
+        "show map [[@<ver>] <map>]",
+        "maps, or what is in one",
+        lists::show_map,
     ),
     command(
         &["show", "servers", "conn"],
@@ -386,19 +491,11 @@ const VALID: &str = "The following commands are valid at this level:";
 const ABSENT: &[&str] = &[
     "abort ssl ca-file",
     "abort ssl crl-file",
-    "add acl",
-    "add map",
     "add server",
     "add ssl",
-    "clear acl",
-    "clear map",
     "clear table",
-    "commit acl",
-    "commit map",
     "commit ssl ca-file",
     "commit ssl crl-file",
-    "del acl",
-    "del map",
     "del server",
     "del ssl",
     "disable agent",
@@ -406,14 +503,9 @@ const ABSENT: &[&str] = &[
     "enable agent",
     "enable dynamic-cookie",
     "expert-mode",
-    "get acl",
-    "get map",
     "get var",
     "new ssl",
-    "prepare acl",
-    "prepare map",
     "set dynamic-cookie-key",
-    "set map",
     "set profiling",
     "set severity-output",
     "set ssl ca-file",
@@ -422,11 +514,9 @@ const ABSENT: &[&str] = &[
     "set ssl tls-key",
     "set table",
     "set var",
-    "show acl",
     "show cache",
     "show events",
     "show libs",
-    "show map",
     "show peers",
     "show pools",
     "show profiling",

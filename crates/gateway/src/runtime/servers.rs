@@ -96,8 +96,11 @@ pub(super) fn set(call: &mut Call<'_>) -> Reply {
         Some("check-addr" | "check-port") if it.server.config.check.is_none() => {
             Err("health checks are not enabled on this server")
         }
-        Some("check-addr" | "check-port") => {
-            Err("Where a server is checked cannot be changed while it runs.\n")
+        Some("check-addr") => set_check_address(call, it),
+        Some("check-port") => {
+            let text = call.word(2).ok_or("set server <b>/<s> check-port requires a port.\n")?;
+            it.server.check_place.set(None, Some(port_of_check(text)?));
+            DONE
         }
         Some("fqdn") => {
             Err("set server <b>/<s> fqdn failed because no resolution is configured.\n")
@@ -109,6 +112,24 @@ pub(super) fn set(call: &mut Call<'_>) -> Reply {
         _ => Err("usage: set server <backend>/<server> addr | agent | agent-addr | agent-port | \
                   agent-send | check-addr | check-port | fqdn | health | ssl | state | weight\n"),
     })
+}
+
+fn set_check_address(call: &Call<'_>, it: Place<'_>) -> Outcome {
+    let text = call
+        .word(2)
+        .ok_or("set server <b>/<s> check-addr requires an address and optionally a port.\n")?;
+    let Ok(address) = text.parse() else { return Ok(format!("invalid addr '{text}'")) };
+    let port = match call.word(3) {
+        Some("port") => Some(port_of_check(call.word(4).unwrap_or_default())?),
+        _ => None,
+    };
+    it.server.check_place.set(Some(address), port);
+    DONE
+}
+
+fn port_of_check(text: &str) -> Result<u16, &'static str> {
+    let port: i64 = text.parse().map_err(|_| "provided port is not an integer")?;
+    u16::try_from(port).ok().filter(|port| *port > 0).ok_or("provided port is invalid")
 }
 
 fn set_state(call: &Call<'_>, it: Place<'_>) -> Outcome {
@@ -123,6 +144,9 @@ fn set_state(call: &Call<'_>, it: Place<'_>) -> Outcome {
 }
 
 fn set_health(call: &Call<'_>, it: Place<'_>) -> Outcome {
+    if it.server.config.follows.is_some() {
+        return Err("cannot change health on a tracking server.\n");
+    }
     let health = match call.word(2) {
         Some("up") => Health::Up,
         Some("stopping") => Health::Stopping,
@@ -298,10 +322,11 @@ fn write_state(call: &Call<'_>, it: Place<'_>, out: &mut String) {
         (true, true, _) => 6,
     };
     let (status, result) = check_numbers(it);
+    let (address_of_checks, port_of_checks) = it.server.check_place.get();
     writeln!(
         out,
         "{} {} {} {} {address} {health} {admin} {} {} {since} {status} {result} {} {check_state} \
-         0 0 0 - {port} - {} {} - - 0",
+         0 0 0 - {port} - {} {} {} - 0",
         it.backend.config.id,
         it.backend.config.name,
         config.id,
@@ -310,7 +335,8 @@ fn write_state(call: &Call<'_>, it: Place<'_>, out: &mut String) {
         config.weight,
         state.score,
         u8::from(config.tls.is_some()),
-        config.check.as_ref().and_then(|check| check.port).unwrap_or(0),
+        port_of_checks.unwrap_or(0),
+        address_of_checks.map_or_else(|| "-".to_owned(), |address| address.to_string()),
     )
     .expect(TAKES);
 }

@@ -10,10 +10,11 @@ mod total;
 
 use std::collections::{HashMap, HashSet};
 
-use fulmar_haproxy::Mode;
 use fulmar_haproxy::model::BindAddress;
+use fulmar_haproxy::{BackendId, Mode};
 use fulmar_proxy::{Live, LiveBackend, LiveFrontend, LiveServer};
 
+use super::columns::Column;
 use super::process::{Moment, Process};
 use super::value::Row;
 
@@ -126,7 +127,7 @@ impl Walk {
             } else if item <= listeners {
                 frontend.and_then(|it| self.listener(it, item - 1))
             } else if item <= listeners + servers {
-                backend.and_then(|it| self.server(it, item - listeners - 1, moment))
+                proxy.backend.and_then(|at| self.server(live, at, item - listeners - 1, moment))
             } else {
                 (self.at, self.item) = (self.at + 1, 0);
                 proxy.backend.and_then(|at| self.backend(at, (live, process), moment))
@@ -151,14 +152,22 @@ impl Walk {
         wanted.then(|| frontend::listener_row(it, bind, &it.listeners[at]))
     }
 
-    fn server(&self, it: &LiveBackend, at: usize, moment: Moment) -> Option<Row> {
+    fn server(&self, live: &Live, backend: usize, at: usize, moment: Moment) -> Option<Row> {
+        let it = &live.backends[backend];
         let (server, member) = (&it.servers[at], &it.group.members()[at]);
         let state = State::of(server, member);
         let wanted = self.wish.wants(SERVERS)
             && self.wish.wants_id(server.config.id)
             && !(self.wish.no_maintenance && state.is_maintenance())
             && (!self.wish.only_up || state.is_up());
-        wanted.then(|| server::server_row(it, server, member, &state, moment))
+        let row = || {
+            let mut row = server::server_row(it, server, member, &state, moment);
+            if server.config.follows.is_some() {
+                row.text(Column::tracked, &live.leader_name(BackendId(backend), at));
+            }
+            row
+        };
+        wanted.then(row)
     }
 
     fn backend(&mut self, at: usize, whole: (&Live, &Process), moment: Moment) -> Option<Row> {

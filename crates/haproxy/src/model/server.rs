@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use fulmar_rules::Expression;
 
-use super::Place;
 use super::bind::TlsVersion;
+use super::{BackendId, Place, ServerId};
 
 /// A server.
 #[derive(Clone, Debug)]
@@ -38,6 +38,9 @@ pub struct Server {
     pub cookie: Option<String>,
     /// `check` and its settings; the same for all who do not say otherwise (`default-server`).
     pub check: Option<ServerCheck>,
+    /// `track`: the server whose health it has, which has checks of its own, or follows one that
+    /// has.
+    pub follows: Option<(BackendId, ServerId)>,
     /// `observe`.
     pub observe: Option<Observe>,
     /// `on-error`, after `error-limit` errors.

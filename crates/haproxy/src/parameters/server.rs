@@ -6,7 +6,7 @@ use std::time::Duration;
 use fulmar_rules::{Fault, Word};
 
 use super::tls::{SaysTls, TlsWords};
-use crate::draft::Draft;
+use crate::draft::{Draft, Reference};
 use crate::keywords;
 use crate::line::Line;
 use crate::model::{
@@ -37,6 +37,8 @@ pub(crate) struct ServerDraft {
     ca_said: bool,
     words: TlsWords,
     resolve: Resolve,
+    /// `track`: a name, or that of a backend, a slash, and a name.
+    pub(crate) follows: Option<Reference>,
     /// `init-addr`: where it is if its name has no address.
     fallback: Option<IpAddr>,
 }
@@ -68,6 +70,7 @@ impl Default for ServerDraft {
             ca_said: false,
             words: TlsWords::default(),
             resolve: Resolve::Libc,
+            follows: None,
             fallback: None,
         }
     }
@@ -89,6 +92,7 @@ fn unsaid() -> Server {
         queue_max: 0,
         cookie: None,
         check: None,
+        follows: None,
         observe: None,
         on_error: OnError::default(),
         error_limit: ERRORS,
@@ -141,6 +145,7 @@ const ROWS: &[Keyword<ServerDraft>] = &[
     row("error-limit", 0, "<number>", "how many are too many", error_limit),
     row("on-marked-down", 0, "shutdown-sessions", "connections end with it", on_down),
     row("on-marked-up", 0, "shutdown-backup-sessions", "those of backups end", on_up),
+    row("track", 0, "[<backend>/]<server>", "whose health it has", track),
     row("slowstart", 0, "<time>", "until it has its full weight", slowstart),
     row("send-proxy", 0, "", "connections begin with a PROXY header", proxy1),
     row("send-proxy-v2", 0, "", "in version 2", proxy2),
@@ -213,7 +218,6 @@ pub(crate) const UNSUPPORTED: &[(Unsupported, usize)] = &[
     (("proxy-v2-options", "'send-proxy-v2-ssl' and 'send-proxy-v2-ssl-cn' are"), 1),
     (("resolvers", "names are resolved once, at the start"), 1),
     (("socks4", "SOCKS is not spoken"), 1),
-    (("track", "each server is checked itself"), 1),
     (("ws", "HTTP/1.1 is spoken"), 1),
 ];
 
@@ -693,6 +697,12 @@ fn reuse_max(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault>
 
 fn user_timeout(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     server.model.user_timeout = Some(duration(&line.word("a time")?, "it", Unit::Millis)?);
+    Ok(())
+}
+
+fn track(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
+    let name = line.word("the name of a server")?;
+    server.follows = Some(Reference { name, spot: line.spot.clone() });
     Ok(())
 }
 

@@ -59,7 +59,7 @@ impl<S: Side> H1<S> {
     }
 
     /// Client: nothing is outstanding, so nothing may come.
-    fn poll_rest<'a>(&mut self, input: &mut Input<'_>) -> Polled<'a, S> {
+    fn poll_rest<'a>(&mut self, input: &Input<'_>) -> Polled<'a, S> {
         if !input.is_empty() {
             return Err(self.fail(PeerError::Unsolicited, input));
         }

@@ -150,6 +150,10 @@ impl Checks {
                 }
                 target::log_change(&live, (id, server), change, Why::Decided, &mut *self.journal);
             }
+            (News::Followed(change), _) => {
+                let why = Why::Followed(live.leader_name(id, server));
+                target::log_change(&live, (id, server), change, why, &mut *self.journal);
+            }
             (News::Decided { old, new, leaves_nobody }, target) => {
                 let resumes = old == Admin::Maintenance && new != old;
                 if let Some(target) = target.filter(|_| resumes) {

@@ -30,6 +30,8 @@ pub(crate) enum News {
     Errors(u32, Observation),
     /// An operator has decided on its health.
     Forced(Changed),
+    /// Its health is that of the server that it follows.
+    Followed(Changed),
     /// An operator has decided on its state.
     Decided {
         /// What it was.

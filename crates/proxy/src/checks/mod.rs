@@ -26,9 +26,11 @@ mod subject;
 
 mod mailbox;
 mod notice;
+mod place;
 mod status;
 
 pub use engine::Checks;
 pub use mailbox::{Mailbox, Observation};
 pub(crate) use mailbox::{News, Told};
+pub use place::CheckPlace;
 pub use status::{CheckState, CheckStatus, Finding, LastCheck};

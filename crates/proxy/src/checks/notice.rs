@@ -10,7 +10,7 @@ use crate::journal::Severity;
 use crate::live::LiveBackend;
 
 /// Why a server's health has changed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Why<'a> {
     /// A check found this, or its sessions did.
     Found(&'a Finding),
@@ -18,6 +18,8 @@ pub(super) enum Why<'a> {
     Told,
     /// An operator wants it so.
     Decided,
+    /// It is that of the server with this name.
+    Followed(String),
 }
 
 /// A server's health has changed, and why.
@@ -38,6 +40,7 @@ pub(super) fn health(
         Why::Found(finding) => push_reason(&mut line, finding),
         Why::Told => {}
         Why::Decided => line.push_str(", changed from CLI"),
+        Why::Followed(leader) => push(&mut line, format_args!(" via {leader}")),
     }
     push_rest(&mut line, backend, server, change.health == Health::Down, change.requeued);
     (severity, line)

@@ -52,7 +52,7 @@ impl Road {
             Way::Usual => (None, check.tls),
             Way::Said { port, tls } => (port, tls),
         };
-        let peer = peer(checked, check, port)?;
+        let peer = peer(checked, port)?;
         let own = live.tls.as_ref().unwrap_or(plain);
         let session = match (tls, own) {
             (false, _) => None,
@@ -76,10 +76,11 @@ impl Road {
     }
 }
 
-fn peer(checked: &Checked<'_>, check: &ServerCheck, port: Option<u16>) -> io::Result<Peer> {
-    let port = port.or(check.port);
+fn peer(checked: &Checked<'_>, port: Option<u16>) -> io::Result<Peer> {
+    let (ip, own_port) = checked.backend.servers[checked.server].check_place.get();
+    let port = port.or(own_port);
     let place = |address: SocketAddr| {
-        let ip = check.address.unwrap_or_else(|| address.ip());
+        let ip = ip.unwrap_or_else(|| address.ip());
         Peer::Ip(SocketAddr::new(ip, port.unwrap_or_else(|| address.port())))
     };
     if let Some(address) = checked.address() {
@@ -90,7 +91,7 @@ fn peer(checked: &Checked<'_>, check: &ServerCheck, port: Option<u16>) -> io::Re
         ServerAddress::Unix(path) => Peer::Unix(path.clone()),
         ServerAddress::Abstract(name) => Peer::Unix(PathBuf::from(format!("@{name}"))),
         ServerAddress::Mapped { address, .. } => {
-            let ip = check.address.unwrap_or(*address);
+            let ip = ip.unwrap_or(*address);
             let port = port.filter(|_| !ip.is_unspecified());
             let port = port.ok_or_else(|| io::Error::other("no address and port for checks"))?;
             Peer::Ip(SocketAddr::new(ip, port))

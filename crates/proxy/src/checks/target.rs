@@ -131,6 +131,7 @@ impl Target {
             let why = if logs_checks { Why::Told } else { Why::Found(&finding) };
             let change = live.put_health(self.backend, self.server, health, now);
             log_change(live, (self.backend, self.server), change, why, journal);
+            live.pass_on_health(self.backend, self.server, now);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What all exchanges of a thread share, and what is to be done once it can be.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{Exchange as Asked, Links, SocketId, Timeouts, TimeoutsId};
@@ -9,6 +9,7 @@ use fulmar_proto::{ClientConnection, ServerConnection};
 
 use crate::asks::asks_line;
 use crate::http::exchange::Exchange;
+use crate::http::names::Names;
 use crate::http::pool::Pool;
 use crate::http::seat::Seat;
 use crate::http::session::Session;
@@ -22,8 +23,8 @@ pub(super) struct Desk {
     pub(super) frontends: Vec<Entrance>,
     /// By backend, then by server.
     pub(super) servers: Vec<Vec<Exit>>,
-    /// Of servers that are asked for different names, connections by backend, server and name.
-    named: HashMap<(usize, usize, Box<str>), u32>,
+    /// Of servers that are asked for different names.
+    names: Names,
     /// Those who wait for a place.
     pub(super) queues: Queues<Asked>,
     /// How often sessions of servers were to be shut down, in all.
@@ -105,11 +106,12 @@ impl Desk {
         let servers = live.backends.iter().map(exits).collect();
         let queues = Queues::new(live, thread, Mode::Http);
         let (errands, spare) = (VecDeque::new(), Vec::new());
-        let (named, line) = (HashMap::new(), Vec::new());
-        Self { pool, frontends, servers, named, queues, sheds: live.sheds(), line, errands, spare }
+        let (names, line) = (Names::default(), Vec::new());
+        Self { pool, frontends, servers, names, queues, sheds: live.sheds(), line, errands, spare }
     }
 
-    /// Where idle connections are that ask a server for this name; `None`: there are too many.
+    /// Where idle connections are that ask a server for this name; `None`: there are connections for
+    /// too many others.
     pub(super) fn shelf(
         &mut self,
         backend: usize,
@@ -117,16 +119,8 @@ impl Desk {
         name: Option<&str>,
     ) -> Option<u32> {
         let Some(name) = name else { return Some(self.servers[backend][server].shelf) };
-        let key = (backend, server, name.into());
-        if let Some(known) = self.named.get(&key) {
-            return Some(*known);
-        }
-        if self.named.len() >= NAMES_LEN_MAX {
-            return None;
-        }
-        let shelf = self.pool.add();
-        self.named.insert(key, shelf);
-        Some(shelf)
+        let Self { names, pool, .. } = self;
+        names.shelf(pool, (backend, server, name.into()))
     }
 
     /// An exchange begins.
@@ -213,7 +207,5 @@ pub(super) fn server_timeouts(backend: &Backend, server: &Server) -> Timeouts {
 const PARTING: Duration = Duration::from_secs(1);
 /// More than this many exchanges are rarely in hand at the end of a turn.
 const SPARE_LEN_MAX: usize = 1024;
-/// Names come from clients: connections for more of them are not shared.
-const NAMES_LEN_MAX: usize = 4096;
 /// From our last word to the peer's end.
 const LINGER: Duration = Duration::from_secs(2);

@@ -160,6 +160,7 @@ impl Requests<'_> {
         };
         let exit = self.desk.servers[backend][server];
         let mut seat = Seat::new(now, (backend, server), shelf.unwrap_or(exit.shelf));
+        self.desk.pool.join(seat.shelf);
         seat.client = Some(asked);
         (seat.moved, seat.sheds) = (moved, sheds);
         // Whoever is announced to the server by a PROXY header is the only one there.

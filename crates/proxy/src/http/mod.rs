@@ -31,6 +31,7 @@ mod session;
 
 mod desk;
 mod errands;
+mod names;
 mod pool;
 
 mod door;

@@ -21,6 +21,8 @@ struct Shelf {
     /// Used more than once: they are kept open by their server.
     proven: Chain,
     idle: u32,
+    /// Connections that belong to it, idle or not.
+    links: u32,
 }
 
 /// Which idle connections an exchange may go over.
@@ -38,6 +40,22 @@ impl Pool {
     pub(super) fn add(&mut self) -> u32 {
         self.shelves.push(Shelf::default());
         u32::try_from(self.shelves.len() - 1).expect("fewer shelves than 2^32")
+    }
+
+    /// A connection belongs to a shelf from now on.
+    pub(super) fn join(&mut self, shelf: u32) {
+        self.shelves[shelf as usize].links += 1;
+    }
+
+    /// It is gone.
+    pub(super) fn leave(&mut self, shelf: u32) {
+        let links = &mut self.shelves[shelf as usize].links;
+        *links = links.checked_sub(1).expect("who leaves has joined");
+    }
+
+    /// True if no connection belongs to a shelf.
+    pub(super) fn is_empty(&self, shelf: u32) -> bool {
+        self.shelves[shelf as usize].links == 0
     }
 
     /// A connection, by its place among the links, is idle.

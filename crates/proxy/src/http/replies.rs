@@ -359,6 +359,7 @@ impl Handler<ClientConnection, Seat> for Replies<'_> {
             let (backend, server) = seat.place();
             ending::idle_less(self.shared, backend, server);
         }
+        self.desk.pool.leave(seat.shelf);
         if let Some(asked) = seat.client {
             self.lose(now, asked, &seat, end);
         }

@@ -2,7 +2,6 @@
 
 use super::{Converter, Run};
 use crate::args::{Arg, Args, Kind, Takes};
-use crate::expression::borrowed;
 use crate::pattern::Method;
 use crate::sample::{Sample, Type};
 use crate::subject::Subject;
@@ -75,7 +74,7 @@ const fn row(
 
 fn find<'a>(value: Sample<'a>, args: &'a Args, _: &'a dyn Subject) -> Option<Sample<'a>> {
     let Arg::Map(map) = args.get(0) else { return None };
-    map.find(value).map(borrowed).or_else(|| otherwise(args))
+    map.find(value).or_else(|| otherwise(args))
 }
 
 fn find_address<'a>(

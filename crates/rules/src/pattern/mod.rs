@@ -77,6 +77,21 @@ impl Method {
         METHODS.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
     }
 
+    /// The name that `-m` knows.
+    pub fn name(self) -> &'static str {
+        let known = METHODS.iter().find(|(_, method)| *method == self);
+        known.map_or("ver", |(name, _)| name)
+    }
+
+    /// True if its patterns are looked up, not tried one after the other.
+    pub(crate) fn is_indexed(self, ignore_case: bool) -> bool {
+        match self {
+            Self::Ip | Self::Bin => true,
+            Self::Str | Self::Beg => !ignore_case,
+            _ => false,
+        }
+    }
+
     /// What values of a type are held against unless something else is said.
     pub fn of(kind: Type) -> Option<Self> {
         match kind {
@@ -132,10 +147,6 @@ impl Patterns {
         Self { method, set, len: 0 }
     }
 
-    pub(crate) fn method(&self) -> Method {
-        self.method
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -159,20 +170,6 @@ impl Patterns {
             (Set::Words(words), _) => words.push(Word { text: text.into(), ignore_case }),
             (Set::Regexes(regexes), _) => regexes.push(Regex::new(readable(text)?, ignore_case)?),
         }
-        self.len += 1;
-        Ok(())
-    }
-
-    /// Adds a comparison with a number: `gt 5`.
-    pub(crate) fn add_comparison(&mut self, operator: &str, text: &str) -> Result<(), String> {
-        let Set::Ranges(ranges) = &mut self.set else {
-            return Err(format!("'{operator}' compares numbers, and there are none here"));
-        };
-        let range = match self.method {
-            Method::Version => range::version(text)?,
-            _ => range::number(text)?,
-        };
-        ranges.add(range::compare(operator, range)?);
         self.len += 1;
         Ok(())
     }
@@ -210,11 +207,17 @@ impl Patterns {
     }
 }
 
-/// `-m found` finds even what is false.
-impl Patterns {
-    pub(crate) fn matches(&self, value: Sample<'_>) -> bool {
-        self.method == Method::Found || self.find(value).is_some()
-    }
+/// A comparison with a number, as a pattern: `gt 5` is `6:`.
+pub(crate) fn comparison(method: Method, operator: &str, text: &str) -> Result<String, String> {
+    let range = match method {
+        Method::Version => range::version(text)?,
+        _ => range::number(text)?,
+    };
+    let range = range::compare(operator, range)?;
+    Ok(match method {
+        Method::Version => range::version_text(range),
+        _ => range::number_text(range),
+    })
 }
 
 fn readable(text: &[u8]) -> Result<&str, String> {

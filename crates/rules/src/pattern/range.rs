@@ -59,3 +59,22 @@ pub(super) fn compare(operator: &str, (from, to): (i64, i64)) -> Result<(i64, i6
     };
     Ok(range)
 }
+
+/// Such a range, as it is written.
+pub(super) fn number_text((from, to): (i64, i64)) -> String {
+    text((from, to), |number| number.to_string())
+}
+
+/// The same of versions.
+pub(super) fn version_text((from, to): (i64, i64)) -> String {
+    text((from, to), |version| format!("{}.{}", version >> 16, version & 0xffff))
+}
+
+fn text((from, to): (i64, i64), show: impl Fn(i64) -> String) -> String {
+    match (from, to) {
+        (i64::MIN, to) => format!(":{}", show(to)),
+        (from, i64::MAX) => format!("{}:", show(from)),
+        (from, to) if from == to => show(from),
+        (from, to) => format!("{}:{}", show(from), show(to)),
+    }
+}

@@ -58,6 +58,14 @@ pub fn epoll_delete(_: BorrowedFd<'_>, _: BorrowedFd<'_>) -> io::Result<()> {
     Err(unsupported("epoll"))
 }
 
+/// `epoll_wait(2)` that does not wait.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn epoll_look(_: BorrowedFd<'_>, _: &mut [EpollEvent]) -> io::Result<usize> {
+    Err(unsupported("epoll"))
+}
+
 /// `epoll_wait(2)`.
 ///
 /// # Errors

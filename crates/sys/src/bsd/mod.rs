@@ -29,7 +29,9 @@ mod own;
 compile_error!("fulmar knows Linux, FreeBSD, NetBSD and macOS; see docs/platforms.md");
 
 pub use code::release_code;
-pub use epoll::{EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_modify, epoll_wait};
+pub use epoll::{
+    EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_look, epoll_modify, epoll_wait,
+};
 pub use files::{open_beneath, read_dir, rename_new};
 pub(crate) use own::{
     KEEP_IDLE, NO_SIGNAL, RDHUP, RECEIVE_CLOSED_ON_EXEC, REUSE_PORT, accept_into, device,

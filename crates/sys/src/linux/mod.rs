@@ -13,7 +13,9 @@ mod wake;
 mod watched;
 
 pub use code::release_code;
-pub use epoll::{EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_modify, epoll_wait};
+pub use epoll::{
+    EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_look, epoll_modify, epoll_wait,
+};
 pub(crate) use files::{device, modified_nanos};
 pub use files::{open_beneath, read_dir, rename_new};
 pub use pipes::{pipe, set_pipe_size, splice_in, splice_on, splice_out};

@@ -1,7 +1,7 @@
 //! A group of bars for each row, one for each column, from zero.
 
 use super::super::Table;
-use super::super::numbers::figure;
+use super::super::numbers::count;
 use super::{WIDTH, class, escape, told, width_of};
 
 /// The elements, the height, and a description; `None` without a figure.
@@ -14,8 +14,7 @@ pub(super) fn draw(table: &Table) -> Option<(String, f64, String)> {
     let names = table.columns.iter().map(|column| width_of(&column.name));
     let left = names.fold(0.0, f64::max) + 12.0;
     let step = (WIDTH - left - VALUE_WIDTH) / most;
-    let (mut out, mut y, mut sentences) = (String::new(), 18.0, Vec::new());
-    out += &format!("<text class=\"axis\" x=\"0\" y=\"{y}\">{}</text>\n", escape(&table.unit));
+    let (mut out, mut y, mut sentences) = (String::new(), -8.0, Vec::new());
     for row in &table.rows {
         y += 26.0;
         out += &format!("<text class=\"group\" x=\"0\" y=\"{y}\">{}</text>\n", escape(&row.name));
@@ -33,7 +32,7 @@ pub(super) fn draw(table: &Table) -> Option<(String, f64, String)> {
                 y + 12.5,
                 left + length + 8.0,
                 y + 12.5,
-                figure(value),
+                count(value),
             );
             y += BAR + 5.0;
             let place = (row.name.as_str(), value);

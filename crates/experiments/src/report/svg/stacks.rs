@@ -1,12 +1,16 @@
-//! A bar for each column, made of its rows: what a whole consists of.
+//! A bar for each column, made of its rows, which are system calls: what a whole consists of, by what
+//! its calls are for.
 
-use super::super::numbers::{count, figure};
-use super::super::{Cell, Row, Table, Whose};
+use super::super::numbers::count;
+use super::super::{Table, Whose};
 use super::{WIDTH, escape, width_of};
 
 /// The elements, the height, and a description; `None` without a figure.
 pub(super) fn draw(table: &Table) -> Option<(String, f64, String)> {
-    let totals: Vec<f64> = (0..table.columns.len()).map(|at| total(table, at)).collect();
+    let parts = parts(table);
+    let totals: Vec<f64> = (0..table.columns.len())
+        .map(|column| parts.iter().map(|part| part.values[column]).sum())
+        .collect();
     let most = totals.iter().copied().fold(0.0, f64::max);
     if most <= 0.0 {
         return None;
@@ -14,7 +18,6 @@ pub(super) fn draw(table: &Table) -> Option<(String, f64, String)> {
     let names = table.columns.iter().map(|column| width_of(&column.name));
     let left = names.fold(0.0, f64::max) + 14.0;
     let step = (WIDTH - left - TOTAL_WIDTH) / most;
-    let parts = parts(table);
     let (mut out, mut sentences) = (String::new(), Vec::new());
     let mut y = put_legend(&parts, &mut out) + 14.0;
     for (at, column) in table.columns.iter().enumerate() {
@@ -34,12 +37,9 @@ pub(super) fn draw(table: &Table) -> Option<(String, f64, String)> {
             y + 18.0
         );
         let mut x = left;
-        for part in &parts {
-            let value = part.value(at);
-            let width = value * step;
-            if width > 0.0 {
-                put_part(part, &column.name, (x, y, width, value), &mut out);
-            }
+        for part in parts.iter().filter(|part| part.values[at] > 0.0) {
+            let width = part.values[at] * step;
+            put_part(part, at, &column.name, (x, y, width), &mut out);
             x += width;
         }
         let all = count(totals[at]);
@@ -54,76 +54,74 @@ pub(super) fn draw(table: &Table) -> Option<(String, f64, String)> {
     Some((out, y + 4.0, sentences.join(" ")))
 }
 
-fn total(table: &Table, column: usize) -> f64 {
-    table.rows.iter().filter_map(|row| row.cells[column].value()).sum()
-}
-
-/// Rows that have a colour of their own, and all others together.
-struct Part<'a> {
-    name: &'a str,
+/// Calls that are made for the same thing.
+struct Part {
+    purpose: &'static str,
     colour: usize,
-    rows: Vec<&'a Row>,
+    /// By column.
+    values: Vec<f64>,
+    /// By column: the calls themselves.
+    calls: Vec<String>,
 }
 
-impl Part<'_> {
-    fn value(&self, column: usize) -> f64 {
-        self.rows.iter().filter_map(|row| row.cells[column].value()).sum()
+fn parts(table: &Table) -> Vec<Part> {
+    let columns = table.columns.len();
+    let empty = |(colour, &(purpose, _)): (usize, &(&'static str, _))| Part {
+        purpose,
+        colour,
+        values: vec![0.0; columns],
+        calls: vec![String::new(); columns],
+    };
+    let mut parts: Vec<_> = PURPOSES.iter().enumerate().map(empty).collect();
+    for row in &table.rows {
+        let purpose = PURPOSES.iter().position(|(_, calls)| calls.contains(&row.name.as_str()));
+        let part = &mut parts[purpose.unwrap_or(PURPOSES.len() - 1)];
+        for (at, cell) in row.cells.iter().enumerate() {
+            let value = cell.value().unwrap_or(0.0);
+            if value > 0.0 {
+                part.values[at] += value;
+                part.calls[at] += &format!(" {} {}", count(value), row.name);
+            }
+        }
     }
-}
-
-fn parts(table: &Table) -> Vec<Part<'_>> {
-    let size = |row: &Row| row.cells.iter().filter_map(Cell::value).fold(0.0, f64::max);
-    let mut rows: Vec<&Row> = table.rows.iter().filter(|row| size(row) > 0.0).collect();
-    rows.sort_by(|a, b| size(b).total_cmp(&size(a)));
-    let others = rows.split_off(rows.len().min(COLOURS - 1));
-    let parts = rows.into_iter().enumerate();
-    let mut parts: Vec<_> =
-        parts.map(|(colour, row)| Part { name: &row.name, colour, rows: vec![row] }).collect();
-    match others[..] {
-        [] => {}
-        [row] => parts.push(Part { name: &row.name, colour: COLOURS - 1, rows: others }),
-        _ => parts.push(Part { name: "others", colour: COLOURS - 1, rows: others }),
-    }
+    parts.retain(|part| part.values.iter().any(|value| *value > 0.0));
     parts
 }
 
 /// Its lower end.
-fn put_legend(parts: &[Part<'_>], out: &mut String) -> f64 {
-    let (mut x, mut y) = (0.0, 4.0);
+fn put_legend(parts: &[Part], out: &mut String) -> f64 {
+    let mut x = 0.0;
     for part in parts {
-        let width = width_of(part.name) + 30.0;
-        if x + width > WIDTH {
-            (x, y) = (0.0, y + 22.0);
-        }
         *out += &format!(
-            "<rect class=\"c{}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"12\" height=\"12\" rx=\"3\"/>\
-             <text class=\"key\" x=\"{:.1}\" y=\"{:.1}\">{}</text>\n",
+            "<rect class=\"c{}\" x=\"{x:.1}\" y=\"4\" width=\"12\" height=\"12\" rx=\"3\"/>\
+             <text class=\"key\" x=\"{:.1}\" y=\"15\">{}</text>\n",
             part.colour,
             x + 18.0,
-            y + 11.0,
-            escape(part.name),
+            part.purpose,
         );
-        x += width;
+        x += width_of(part.purpose) + 34.0;
     }
-    y + 12.0
+    16.0
 }
 
 fn put_part(
-    part: &Part<'_>,
+    part: &Part,
+    at: usize,
     column: &str,
-    (x, y, width, value): (f64, f64, f64, f64),
+    (x, y, width): (f64, f64, f64),
     out: &mut String,
 ) {
-    let shown = if value.fract() == 0.0 { count(value) } else { figure(value) };
+    let shown = count(part.values[at]);
     *out += &format!(
         "<rect class=\"c{}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{BAR}\">\
-         <title>{}, {}: {shown}</title></rect>",
+         <title>{}, {}:{}</title></rect>",
         part.colour,
         f64::max(width - 1.0, 0.5),
         escape(column),
-        escape(part.name),
+        part.purpose,
+        escape(&part.calls[at]),
     );
-    if width_of(&shown) + 8.0 < width {
+    if width_of(&shown) + 6.0 < width {
         *out += &format!(
             "<text class=\"part mid\" x=\"{:.1}\" y=\"{:.1}\">{shown}</text>",
             x + width / 2.0,
@@ -132,6 +130,51 @@ fn put_part(
     }
 }
 
+/// What calls are for. Whatever is not here is of the last kind.
+const PURPOSES: &[(&str, &[&str])] = &[
+    (
+        "wait",
+        &["epoll_wait", "epoll_pwait", "epoll_pwait2", "select", "pselect6", "io_uring_enter"],
+    ),
+    ("watch", &["epoll_ctl", "poll", "ppoll"]),
+    ("receive", &["recv", "recvfrom", "recvmsg", "read", "readv", "splice"]),
+    ("send", &["send", "sendto", "sendmsg", "sendmmsg", "write", "writev", "sendfile"]),
+    ("open", &["accept", "accept4", "socket", "connect", "bind"]),
+    ("close", &["close", "shutdown"]),
+    ("options", &["setsockopt", "getsockopt", "fcntl", "ioctl", "getsockname", "getpeername"]),
+    ("other", &[]),
+];
 const BAR: f64 = 26.0;
 const TOTAL_WIDTH: f64 = 80.0;
-const COLOURS: usize = 9;
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{Better, Cell, Column, Plot, Row};
+    use super::*;
+
+    #[test]
+    fn calls_are_put_together_by_what_they_are_for() {
+        let row = |name: &str, value: f64| Row {
+            name: name.into(),
+            at: None,
+            cells: vec![Cell::exactly(value)],
+        };
+        let table = Table {
+            title: "t".into(),
+            note: String::new(),
+            unit: "calls".into(),
+            row_name: "call".into(),
+            better: Better::Neither,
+            columns: vec![Column::fulmar("fulmar")],
+            rows: vec![row("sendto", 2.0), row("writev", 1.0), row("brk", 1.0), row("recv", 0.0)],
+            plot: Some(Plot::Stacks),
+        };
+        let found = parts(&table);
+        let told: Vec<_> = found.iter().map(|part| (part.purpose, part.values[0])).collect();
+        assert_eq!(told, [("send", 3.0), ("other", 1.0)]);
+        assert_eq!(found[0].calls[0], " 2 sendto 1 writev");
+        let (svg, _, told) = draw(&table).expect("it has figures");
+        assert_eq!(told, "fulmar: 4 calls.");
+        assert_eq!(svg.matches("height=\"26\"").count(), 2);
+    }
+}

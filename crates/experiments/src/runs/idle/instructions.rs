@@ -5,10 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Side, Silent, prepare};
+use super::super::libcurl::Side;
+use super::{ADDRESSES, column, prepare};
 use crate::Error;
-use crate::lab::{Lab, find};
-use crate::report::{Better, Cell, Outcome, Plot, Row, Table};
+use crate::lab::{Lab, Serve, find};
+use crate::report::{Better, Cell, Outcome, Plot, Row, Table, grouped};
 
 /// Adds the table, or says what is missing. The smallest number of connections, and the largest that
 /// does not take too long.
@@ -35,7 +36,7 @@ pub(super) fn measure(
             lab.say(&format!("idle: instructions, {size} connections, {}", side.name));
             cells.push(per_event(lab, &valgrind, side, size)?);
         }
-        let name = crate::report::grouped(size);
+        let name = grouped(size);
         rows.push(Row { name, at: Some(f64::from(size)), cells });
     }
     outcome.tables.push(Table {
@@ -47,9 +48,9 @@ pub(super) fn measure(
         unit: "instructions per event".to_owned(),
         row_name: "connections".to_owned(),
         better: Better::Lower,
-        columns: sides.iter().map(Side::column).collect(),
+        columns: sides.iter().map(column).collect(),
         rows,
-        plot: Some(Plot::Bars),
+        plot: Some(Plot::Lines { axis: "connections".to_owned() }),
     });
     Ok(())
 }
@@ -57,8 +58,10 @@ pub(super) fn measure(
 fn per_event(lab: &Lab, valgrind: &Path, side: &Side, size: u32) -> Result<Cell, Error> {
     let mut counted = Vec::new();
     for events in EVENTS {
-        let Some(plain) = side.command(lab) else { return Ok(Cell::of(&[], side.absent())) };
-        let server = Silent::start(lab)?;
+        let Some(plain) = side.command(lab, "among") else {
+            return Ok(Cell::of(&[], side.absent()));
+        };
+        let server = Serve::start(lab, &ADDRESSES, &lab.cores.server)?;
         let out = lab.path().join("callgrind");
         let mut command = Command::new(valgrind);
         command.args(["--tool=callgrind", "--collect-atstart=no", "--toggle-collect=steady"]);

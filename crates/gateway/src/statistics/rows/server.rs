@@ -16,6 +16,7 @@ pub struct State {
     admin: Admin,
     health: Health,
     is_checked: bool,
+    follows: bool,
     score: u32,
     limits: (u32, u32), // rise, fall
 }
@@ -26,7 +27,9 @@ impl State {
         let is_checked = server.config.check.is_some() && member.is_checked();
         let score = server.check.state().score;
         let limits = server.config.check.as_ref().map_or((0, 0), |it| (it.rise, it.fall));
-        Self { admin: member.admin(), health: member.health(), is_checked, score, limits }
+        let (admin, health) = (member.admin(), member.health());
+        let follows = server.config.follows.is_some();
+        Self { admin, health, is_checked, follows, score, limits }
     }
 
     /// An operator has taken it out.
@@ -51,7 +54,7 @@ impl State {
             (_, Health::Down) => "DOWN",
             (Admin::Drain, _) => "DRAIN",
             (_, Health::Stopping) => "NOLB",
-            _ if !self.is_checked => "no check",
+            _ if !self.is_checked && !self.follows => "no check",
             (Admin::Ready, Health::Up) if is_falling && self.score >= rise => {
                 return format!("UP {}/{fall}", self.score + 1 - rise);
             }

@@ -1,0 +1,68 @@
+//! Servers whose health is another's (`track`).
+//!
+//! Whoever follows a server is down when that is down or in maintenance, and takes no new sessions
+//! when that is drained or asks for no more. Others may follow it in turn: that nobody follows
+//! himself, the configuration has seen to.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use fulmar_balance::{Admin, Health};
+use fulmar_haproxy::{BackendId, Config, ServerId};
+
+use crate::checks::{News, Told};
+use crate::live::Live;
+
+/// Servers, by backend and place in it.
+pub(crate) type Followers = HashMap<(usize, usize), Vec<(BackendId, usize)>>;
+
+/// Who follows whom.
+pub(crate) fn followers(config: &Config) -> Followers {
+    let mut followers = Followers::new();
+    for (backend, it) in config.backends.iter().enumerate() {
+        for (server, it) in it.servers.iter().enumerate() {
+            if let Some((of, leader)) = it.follows {
+                let list = followers.entry((of.0, leader.0)).or_default();
+                list.push((BackendId(backend), server));
+            }
+        }
+    }
+    followers
+}
+
+impl Live {
+    /// All followers begin as those are whom they follow. Called before any thread has started.
+    pub fn follow_all(&self, now: Instant) {
+        for (backend, server) in self.followers.keys() {
+            self.pass_on_health(BackendId(*backend), *server, now);
+        }
+    }
+
+    /// Whom a server follows, as `backend/server`; empty, if nobody.
+    pub fn leader_name(&self, backend: BackendId, server: usize) -> String {
+        let name = |(backend, server): (BackendId, ServerId)| {
+            let backend = &self.backends[backend.0];
+            format!("{}/{}", backend.config.name, backend.servers[server.0].config.name)
+        };
+        self.backends[backend.0].servers[server].config.follows.map(name).unwrap_or_default()
+    }
+
+    /// Has the followers of a server follow it, and theirs.
+    pub(crate) fn pass_on_health(&self, backend: BackendId, server: usize, now: Instant) {
+        let Some(followers) = self.followers.get(&(backend.0, server)) else { return };
+        let leader = &self.backends[backend.0].group.members()[server];
+        let health = match (leader.admin(), leader.health()) {
+            (Admin::Maintenance, _) | (_, Health::Down) => Health::Down,
+            (Admin::Drain, _) | (_, Health::Stopping) => Health::Stopping,
+            (Admin::Ready, Health::Up) => Health::Up,
+        };
+        for (backend, server) in followers.iter().copied() {
+            let before = self.backends[backend.0].group.members()[server].health();
+            if before != health {
+                let change = self.put_health(backend, server, health, now);
+                self.checks.tell(Told { backend, server, news: News::Followed(change) });
+                self.pass_on_health(backend, server, now);
+            }
+        }
+    }
+}

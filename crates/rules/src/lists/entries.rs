@@ -1,0 +1,116 @@
+//! Entries of a list, as they are written, in versions.
+
+use super::Which;
+
+/// A version of a list. One counts; later ones may be in preparation.
+pub type Version = u32;
+
+/// An entry, as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its number among all that the list has had, from 1.
+    pub number: u64,
+    /// The line of the file that it was read from.
+    pub(crate) line: Option<usize>,
+    /// What values are compared with.
+    pub key: Box<[u8]>,
+    /// What a map makes of them; empty in other lists.
+    pub value: Box<[u8]>,
+    version: Version,
+}
+
+/// All versions of a list.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    all: Vec<Entry>,
+    last: u64, // number that was given to an entry
+    current: Version,
+    latest: Version,
+}
+
+impl Entries {
+    /// Adds an entry that a file has in this line.
+    pub(super) fn push(&mut self, line: Option<usize>, key: &[u8], value: &[u8]) {
+        self.last += 1;
+        let (number, version) = (self.last, self.current);
+        self.all.push(Entry { number, line, key: key.into(), value: value.into(), version });
+    }
+
+    pub(super) fn push_to(&mut self, version: Version, key: &[u8], value: &[u8]) {
+        self.last += 1;
+        let number = self.last;
+        self.all.push(Entry { number, line: None, key: key.into(), value: value.into(), version });
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The version that counts, and the latest.
+    pub(super) fn versions(&self) -> (Version, Version) {
+        (self.current, self.latest)
+    }
+
+    /// The version that is meant: the one that counts, if nothing is said.
+    pub(super) fn version(&self, said: Option<Version>) -> Option<Version> {
+        let version = said.unwrap_or(self.current);
+        (self.current..=self.latest).contains(&version).then_some(version)
+    }
+
+    pub(super) fn of(&self, version: Option<Version>) -> Vec<Entry> {
+        let version = version.unwrap_or(self.current);
+        self.all.iter().filter(|entry| entry.version == version).cloned().collect()
+    }
+
+    /// The key of the entries that are meant, if there are any in the version that counts.
+    pub(super) fn key(&self, which: Which<'_>) -> Option<Box<[u8]>> {
+        self.all.iter().find(|entry| self.is_meant(entry, which)).map(|entry| entry.key.clone())
+    }
+
+    pub(super) fn set(&mut self, which: Which<'_>, value: &[u8]) {
+        let current = self.current;
+        for entry in self.all.iter_mut().filter(|entry| entry.is(current, which)) {
+            entry.value = value.into();
+        }
+    }
+
+    /// False: there was none.
+    pub(super) fn remove(&mut self, which: Which<'_>) -> bool {
+        let (before, current) = (self.all.len(), self.current);
+        self.all.retain(|entry| !entry.is(current, which));
+        self.all.len() != before
+    }
+
+    pub(super) fn clear(&mut self, version: Version) {
+        self.all.retain(|entry| entry.version != version);
+    }
+
+    pub(super) fn prepare(&mut self) -> Version {
+        self.latest = self.latest.wrapping_add(1);
+        self.latest
+    }
+
+    /// False: there is no such version in preparation.
+    pub(super) fn commit(&mut self, version: Version) -> bool {
+        if version <= self.current || version > self.latest {
+            return false;
+        }
+        self.current = version;
+        self.all.retain(|entry| entry.version >= version);
+        true
+    }
+
+    fn is_meant(&self, entry: &Entry, which: Which<'_>) -> bool {
+        entry.is(self.current, which)
+    }
+}
+
+impl Entry {
+    fn is(&self, version: Version, which: Which<'_>) -> bool {
+        self.version == version
+            && match which {
+                Which::Key(key) => *self.key == *key,
+                Which::Number(number) => self.number == number,
+            }
+    }
+}

@@ -1,0 +1,244 @@
+//! Loops over a ring, and loops that poll before they sleep: what they cost, what programs say
+//! about it, and what happens where io_uring is forbidden.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::process::Command;
+use std::time::Duration;
+
+use fulmar_drive::{Driver, Epoll, ListenOptions, LoopOptions, Reactor, Spin, listen};
+use fulmar_serve::endpoints::Endpoints;
+use fulmar_server::{Calls, Limits, ServerEngine, Stop};
+use fulmar_sys::{self as sys, Call, Ledger, Operation};
+use fulmar_tests::http::Client;
+use fulmar_tests::loops::{LISTENER, client, has_ring};
+use fulmar_tests::process::{Ended, Process, Serve, example, fulmar};
+use fulmar_tests::tree::Tree;
+use rustix::process::Signal;
+
+type Engine = ServerEngine<Calls<Endpoints>>;
+
+/// A server in this thread, and so many clients that have been answered once.
+fn served(options: LoopOptions, clients: usize) -> (Reactor<Engine, Epoll>, Vec<TcpStream>, usize) {
+    sys::raise_descriptors().unwrap();
+    let any = (Ipv4Addr::LOCALHOST, 0).into();
+    let (listener, address) = listen(any, ListenOptions::default()).unwrap();
+    let calls = Calls::new(Endpoints::new(), sys::now(), sys::wall_clock);
+    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    engine.add_listener(LISTENER, None);
+    let mut reactor = Reactor::with_options(engine, options).unwrap();
+    reactor.listen(listener).unwrap();
+    let mut answer = [0; 4096];
+    let mut answer_len = 0;
+    let clients = (0..clients as u64).map(|number| {
+        let mut stream = client(address);
+        stream.write_all(REQUEST).unwrap();
+        while reactor.engine.application().requests() <= number {
+            reactor.turn().unwrap();
+        }
+        answer_len = stream.read(&mut answer).unwrap(); // it has left in one piece
+        stream
+    });
+    let clients = clients.collect();
+    (reactor, clients, answer_len)
+}
+
+/// What it costs to answer all clients at once, in so many turns.
+fn cost(options: LoopOptions, clients: usize, turns: u64) -> Ledger {
+    let (mut reactor, mut clients, answer_len) = served(options, clients);
+    clients.iter_mut().for_each(|stream| stream.write_all(REQUEST).unwrap());
+    let before = Ledger::here();
+    (0..turns).for_each(|_| reactor.turn().unwrap());
+    let made = Ledger::here() - before;
+    let mut answer = vec![0; answer_len];
+    clients.iter_mut().for_each(|stream| stream.read_exact(&mut answer).unwrap());
+    made
+}
+
+#[test]
+fn a_turn_over_a_ring_is_three_calls_however_many_are_answered() {
+    if !has_ring() {
+        return;
+    }
+    let options = LoopOptions { driver: Driver::RING, spin: Spin::Off };
+    for (clients, turns) in [(8, 1), (64, 1), (1_000, 16)] {
+        let made = cost(options, clients, turns);
+        let operation = |it| (made.operation(it).calls, made.operation(it).eagain);
+        let all = (clients as u64, 0);
+        assert_eq!((operation(Operation::recv), operation(Operation::send)), (all, all));
+        assert_eq!(made.count(Call::io_uring_enter).calls, 2 * turns);
+        assert_eq!((made.count(Call::epoll_wait).calls, made.total()), (turns, 3 * turns));
+    }
+}
+
+#[test]
+fn lists_that_do_not_pay_for_a_ring_are_calls() {
+    if !has_ring() {
+        return;
+    }
+    let short = LoopOptions { driver: Driver::RING, spin: Spin::Off };
+    let never = LoopOptions { driver: Driver::Epoll, spin: Spin::Off };
+    for (options, clients) in [(short, 7), (never, 64)] {
+        let made = cost(options, clients, 1);
+        let calls = |call| made.count(call).calls;
+        assert_eq!((calls(Call::recv), calls(Call::send)), (clients as u64, clients as u64));
+        assert_eq!((calls(Call::io_uring_enter), made.operations().count()), (0, 0));
+    }
+}
+
+/// Empty polls have a line of their own, and are calls as all others.
+#[test]
+fn what_is_polled_in_vain_is_counted() {
+    let spin = Spin::Within(Duration::from_secs(1));
+    let (mut polls, ..) = served(LoopOptions { driver: Driver::Epoll, spin }, 1);
+    let before = Ledger::here();
+    polls.turn_within(Duration::from_millis(20)).unwrap();
+    let made = Ledger::here() - before;
+    let calls = |call| made.count(call).calls;
+    let (empty, yields) = (calls(Call::epoll_wait_empty), calls(Call::sched_yield));
+    assert!(yields > 0 && empty > yields, "{empty} empty polls, {yields} yields");
+    let slept = calls(Call::epoll_wait) + calls(Call::epoll_pwait2);
+    assert!(slept <= 1 && made.total() == empty + yields + slept, "{made:?}");
+}
+
+/// Who polls is there when something comes, and does not sleep for it.
+#[test]
+fn what_comes_while_polling_is_found_without_a_sleep() {
+    let spin = Spin::Within(Duration::from_secs(1));
+    let (mut polls, mut clients, answer_len) =
+        served(LoopOptions { driver: Driver::Epoll, spin }, 1);
+    let start = polls.stats().turns;
+    let before = Ledger::here();
+    let asker = std::thread::spawn(move || {
+        let mut answer = vec![0; answer_len];
+        for _ in 0..10 {
+            clients[0].write_all(REQUEST).unwrap();
+            clients[0].read_exact(&mut answer).unwrap();
+        }
+        clients
+    });
+    while polls.engine.application().requests() < 11 {
+        polls.turn().unwrap();
+    }
+    let clients = asker.join().unwrap();
+    let made = Ledger::here() - before;
+    // A wait that finds something is a call by its usual name, and there is one in each turn.
+    let (turns, slept) = (polls.stats().turns - start, made.count(Call::epoll_pwait2).calls);
+    assert_eq!((made.count(Call::epoll_wait).calls, slept), (turns, 0), "{made:?}");
+    drop(clients);
+}
+
+/// A command that may not set a ring up.
+fn without_ring(arguments: &[&str]) -> Command {
+    let mut command = Command::new(example("without_ring"));
+    command.arg(fulmar()).args(arguments);
+    command
+}
+
+fn end_of(command: &mut Command) -> Ended {
+    Process::start(command).wait()
+}
+
+#[test]
+fn where_io_uring_is_forbidden_everything_runs_on_epoll_and_says_so() {
+    let tree = Tree::new();
+    tree.file("f", "inside");
+    let root = tree.root();
+    let serve = ["serve", root.to_str().unwrap(), "--listen", "127.0.0.1:0", "--ledger"];
+    let mut served = Serve::start_command(&mut without_ring(&serve), true);
+    let told = served.process.wait_stderr("no io_uring");
+    assert!(told.contains("running on epoll") && told.contains("not permitted"), "{told}");
+    let url = served.url("/f");
+    let ended = end_of(&mut without_ring(&["load", "--json", "-n", "200", "-c", "16", &url]));
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    assert!(ended.stderr.contains("running on epoll"), "{ended:?}");
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!((&report["driver"], &report["requests"]), (&"epoll".into(), &200.into()));
+    let ended = served.end(Signal::TERM);
+    assert!(ended.stdout.contains("driver epoll,"), "{}", ended.stdout);
+    assert_eq!(ended.stderr.matches("io_uring").count(), 1, "one line: {}", ended.stderr);
+}
+
+#[test]
+fn a_ring_that_was_asked_for_and_is_forbidden_is_an_error() {
+    let tree = Tree::new();
+    let root = tree.root();
+    let dir = root.to_str().unwrap();
+    for tool in [
+        &["serve", dir, "--listen", "127.0.0.1:0"][..],
+        &["load", "-n", "1", "http://127.0.0.1:9/"],
+        &["get", "-o", dir, "http://127.0.0.1:9/"],
+    ] {
+        let ended = end_of(without_ring(tool).args(["--driver", "ring"]));
+        assert_eq!(ended.status.code(), Some(1), "{tool:?}: {ended:?}");
+        let clear =
+            ended.stderr.contains("driver `ring`") && ended.stderr.contains("not permitted");
+        assert!(clear && !ended.stderr.contains("panicked"), "{tool:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_proxy_without_a_ring_says_so_too() {
+    let tree = Tree::new();
+    let text = "defaults\n  mode http\n  timeout connect 5s\n  timeout client 5s\n  \
+                timeout server 5s\nfrontend fe\n  bind 127.0.0.1:0\n  http-request deny\n";
+    let config = tree.file("proxy.cfg", text);
+    let config = config.to_str().unwrap();
+    let mut proxy = Process::start(&mut without_ring(&["proxy", "-f", config]));
+    let told = proxy.wait_stderr("no io_uring");
+    assert!(told.contains("WARNING") && told.contains("not permitted"), "{told}");
+    proxy.signal(Signal::TERM);
+    let ended = end_of(without_ring(&["proxy", "-f", config]).args(["--driver", "ring"]));
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("driver `ring`"), "{ended:?}");
+}
+
+#[test]
+fn reports_say_what_ran() {
+    if !has_ring() {
+        return;
+    }
+    let tree = Tree::new();
+    tree.file("f", "inside");
+    let flags = ["--driver", "ring:1", "--spin", "auto", "--ledger"];
+    let serve = Serve::start(&tree.root(), &flags);
+    Client::connect(serve.address).get("/f");
+    let url = serve.url("/f");
+    let load = |more: &[&str]| {
+        let mut command = Command::new(fulmar());
+        end_of(command.args(["load", "-n", "50", "-c", "2", &url]).args(more))
+    };
+    let json = load(&["--json", "--driver", "ring:1", "--spin", "70"]);
+    let report: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((&report["driver"], &report["spin"]), (&"ring".into(), &"70".into()));
+    assert_eq!(report["operations"]["recv"]["calls"], 50);
+    let text = load(&flags).stdout;
+    assert!(text.contains("driven by       ring (spin auto): "), "{text}");
+    assert!(text.contains("in a ring: recv"), "{text}");
+    let ended = serve.end(Signal::TERM);
+    assert!(ended.stdout.contains("driver ring (spin auto), "), "{}", ended.stdout);
+    assert!(ended.stdout.contains("in a ring: recv"), "{}", ended.stdout);
+}
+
+#[test]
+fn the_environment_chooses_where_no_flag_does() {
+    if !has_ring() {
+        return;
+    }
+    let run = |driver: &str, flags: &[&str]| {
+        let mut command = Command::new(fulmar());
+        command.args(["load", "--json", "-n", "20", "-c", "1"]).args(flags);
+        end_of(command.env("FULMAR_DRIVER", driver).env("FULMAR_SPIN", "off"))
+    };
+    let driver = |ended: &Ended| {
+        let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        report["driver"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(driver(&run("ring", &[])), "ring");
+    assert_eq!(driver(&run("ring", &["--driver", "epoll"])), "epoll");
+    let wrong = run("uring", &[]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(wrong.stderr.contains("FULMAR_DRIVER: `uring` is no driver"), "{}", wrong.stderr);
+}
+
+const REQUEST: &[u8] = b"GET /bytes/128 HTTP/1.1\r\nHost: test\r\n\r\n";
