@@ -4,6 +4,7 @@
 
 mod agreement;
 mod cli;
+mod clock;
 mod followed;
 mod lost;
 mod object;
