@@ -120,6 +120,18 @@ fn without_a_load_all_is_counted_until_the_end() {
 }
 
 #[test]
+fn clock_reads_are_told_apart_from_calls() {
+    let line = "import time\nfor _ in range(1000): time.time()";
+    let ended = audit(&["--clock", "--per", "1000", "--json", "--", "python3", "-I", "-c", line]);
+    assert_eq!(status(&ended), Some(0), "{ended:?}");
+    let json: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert!(json["clock_reads"].as_u64() >= Some(1_000), "{json}");
+    assert_eq!(json["calls"]["clock_gettime"], Value::Null, "{json}");
+    let waste = json["waste"].as_array().expect("a list");
+    assert!(waste.iter().any(|waste| waste["class"] == "clock-reads"), "{json}");
+}
+
+#[test]
 fn a_running_program_is_joined_and_left_alone() {
     let nginx = Nginx::start();
     let pid = nginx.process.id().to_string();

@@ -75,8 +75,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "WHO", value_enum, default_value_t = Counter::Best)]
     counter: Counter,
 
-    /// Count clock reads that are no system calls too: in commands that are linked dynamically, by a
-    /// library made with the C compiler `cc`
+    /// Count clock reads too, which are no system calls: by a library that the command loads,
+    /// which the machine's C compiler makes
     #[arg(long, conflicts_with = "pid")]
     clock: bool,
 
@@ -106,7 +106,7 @@ pub(crate) struct Asked {
     /// A record to compare with.
     pub(crate) kept: Option<PathBuf>,
     pub(crate) method: Method,
-    /// Also reads of the clock.
+    /// Clock reads are counted too.
     pub(crate) clock: bool,
     pub(crate) per: Option<Per>,
     pub(crate) warm_up: u64,

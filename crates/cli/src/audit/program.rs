@@ -120,7 +120,8 @@ fn start(words: &[OsString], asked: &Asked) -> Result<Counter, Failure> {
     let (program, arguments) = words.split_first().expect("a command has a word");
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::from(io::stderr()));
-    let clock = asked.clock.then(|| Clock::prepare(&mut command)).transpose().map_err(failure)?;
+    let clock = asked.clock.then(|| Clock::prepare(&mut command));
+    let clock = clock.transpose().map_err(failure)?;
     let counter = Counter::start(command, asked.method).map_err(failure)?;
     Ok(match clock {
         Some(clock) => counter.with_clock(clock),
