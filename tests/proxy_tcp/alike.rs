@@ -69,6 +69,11 @@ const CASES: &[Case] = &[
     Case { name: "a server is late after the client's end", back: &["timeout server-fin 150ms"], server: &[Say(b"yo")], ..PLAIN },
     Case { name: "a client is late after the server's end", front: &["option tcplog", "timeout client-fin 150ms"], client: &[Say(b"hi")], ..PLAIN },
     Case { name: "client-fin is not for who has ended", front: &["option tcplog", "timeout client-fin 20ms"], ..PLAIN },
+    // Too late for rules: they have their last word.
+    Case { name: "a client is late for a rule", client: &[Say(b"hi")], server: &[], front: &["option tcplog", "timeout client 150ms", "tcp-request inspect-delay 10s", "tcp-request content accept if { req.len gt 5 }"], ..PLAIN },
+    Case { name: "a client is late, and rejected", client: &[Say(b"hi")], server: &[], front: &["option tcplog", "timeout client 150ms", "tcp-request inspect-delay 10s", "tcp-request content accept if { req.len gt 5 }", "tcp-request content reject"], ..PLAIN },
+    Case { name: "a client is late for a rule of a backend", client: &[Say(b"hi")], server: &[], front: &["option tcplog", "timeout client 150ms"], back: &["tcp-request inspect-delay 10s", "tcp-request content accept if { req.len gt 5 }"], ..PLAIN },
+    Case { name: "a client is late, and rejected by a backend", client: &[Say(b"hi")], server: &[], front: &["option tcplog", "timeout client 150ms", "tcp-request inspect-delay 10s", "tcp-request content accept if { req.len gt 5 }"], back: &["tcp-request content reject"], ..PLAIN },
     // Goodbyes that nobody hears.
     Case { name: "a server has a last word when its client has left", client: &[Say(b"hi")], server: &[Hear(usize::MAX), Say(b"bye"), Fin], ..PLAIN },
     Case { name: "a server has much to say when its client has left", front: &["log-format %f/%s/%ts"], client: &[Say(b"hi")], server: &[Hear(usize::MAX), Say(&[b'x'; 4_000_000]), Fin], ..PLAIN },

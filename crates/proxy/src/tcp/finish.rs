@@ -58,7 +58,7 @@ impl Tcp {
                 return self.handle_unreached(now, shared, number, &error_of(end));
             }
             (_, Stage::Relaying) => self.handle_relay_end(now, number, way, &end),
-            (Way::Client, _) => self.handle_client_left(shared, number, &end),
+            (Way::Client, _) => self.handle_client_left(now, shared, number, &end),
             (Way::Server, _) => {}
         }
         if way == Way::Server {
@@ -130,8 +130,11 @@ impl Tcp {
     }
 
     /// The client is gone before there was a server.
-    fn handle_client_left(&mut self, shared: &Shared, number: u32, end: &End) {
+    fn handle_client_left(&mut self, now: Instant, shared: &Shared, number: u32, end: &End) {
         self.unqueue(shared, number);
+        if matches!(end, End::TimedOut(_)) {
+            self.conclude(now, shared, number);
+        }
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let when = match session.stage {
             Stage::Queued => When::Queue,
