@@ -122,8 +122,14 @@ enum shape {
 	NO_QUESTION,
 	VALUE,	   /* kind: the argument */
 	PAIR,	   /* kind: two arguments, the first in the upper half */
-	IS_ZERO,   /* kind: 1 if the argument is zero */
-	TIME_ZERO, /* kind: 1 if the argument points to a timespec of zero */
+	MILLIS,	   /* kind: enum wait of an int */
+	TIMESPEC,  /* kind: enum wait of a pointer to a timespec */
+};
+
+enum wait {
+	WAIT_NOT,
+	WAIT_A_TIME,
+	WAIT_FOREVER,
 };
 
 struct {
@@ -293,10 +299,18 @@ static u64 argument(const char *registers, u32 which)
 	return value;
 }
 
-static int is_time_zero(u64 at)
+static u32 wait_millis(int timeout)
+{
+	return timeout == 0 ? WAIT_NOT : timeout < 0 ? WAIT_FOREVER : WAIT_A_TIME;
+}
+
+static u32 wait_timespec(u64 address)
 {
 	u64 time[2] = {1, 0};
-	return at && !read_user(time, sizeof(time), (const void *)at) && !(time[0] | time[1]);
+	if (!address)
+		return WAIT_FOREVER;
+	read_user(time, sizeof(time), (const void *)address);
+	return time[0] | time[1] ? WAIT_A_TIME : WAIT_NOT;
 }
 
 static void count_kind(const char *registers, u32 call)
@@ -309,10 +323,10 @@ static void count_kind(const char *registers, u32 call)
 	u32 kind = value;
 	if (shape == PAIR)
 		kind = value << 16 | (argument(registers, *question >> 16 & 0xff) & 0xffff);
-	else if (shape == IS_ZERO)
-		kind = kind == 0;
-	else if (shape == TIME_ZERO)
-		kind = is_time_zero(value);
+	else if (shape == MILLIS)
+		kind = wait_millis(value);
+	else if (shape == TIMESPEC)
+		kind = wait_timespec(value);
 	u64 key = (u64)call << 32 | kind;
 	count_key(&kinds, &key, LOST_KINDS);
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use fulmar_sys as sys;
 
+use crate::clock::Clock;
 use crate::counts::Counts;
 use crate::error::{AuditError, Refusal};
 use crate::kernel::Kernel;
@@ -35,10 +36,11 @@ pub struct Counter {
     is_ours: bool,
     began: Instant,
     refused: Option<Refusal>,
+    clock: Option<Clock>,
 }
 
 enum Counting {
-    Kernel(Watch),
+    Kernel(Box<Watch>),
     Trace(Tracer),
 }
 
@@ -81,14 +83,14 @@ impl Counter {
         let (backend, pid) = match kernel {
             Some(kernel) => {
                 let (watch, pid) = Watch::start(kernel, &mut command)?;
-                (Counting::Kernel(watch), pid)
+                (Counting::Kernel(watch.into()), pid)
             }
             None => {
                 let (tracer, pid) = Tracer::start(command)?;
                 (Counting::Trace(tracer), pid)
             }
         };
-        Ok(Self { backend, pid, is_ours: true, began, refused })
+        Ok(Self { backend, pid, is_ours: true, began, refused, clock: None })
     }
 
     /// Joins a process that runs, with all its threads and descendants.
@@ -100,10 +102,17 @@ impl Counter {
         let (kernel, refused) = choose(method)?;
         let began = sys::now();
         let backend = match kernel {
-            Some(kernel) => Counting::Kernel(Watch::join(kernel, pid)?),
+            Some(kernel) => Counting::Kernel(Watch::join(kernel, pid)?.into()),
             None => Counting::Trace(Tracer::join(pid)?),
         };
-        Ok(Self { backend, pid, is_ours: false, began, refused })
+        Ok(Self { backend, pid, is_ours: false, began, refused, clock: None })
+    }
+
+    /// Counts clock reads too, by the library that the command was started with.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
+        self
     }
 
     /// The number of the command or of the process that was joined.
@@ -120,6 +129,7 @@ impl Counter {
             Counting::Kernel(watch) => watch.snapshot()?,
             Counting::Trace(tracer) => tracer.snapshot(),
         };
+        counts.clock_reads = self.clock.as_ref().and_then(Clock::reads);
         counts.elapsed = sys::now().saturating_duration_since(self.began);
         Ok(counts)
     }

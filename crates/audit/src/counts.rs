@@ -30,7 +30,8 @@ pub struct Counts {
     pub ring: Option<BTreeMap<String, Tally>>,
     /// Why operations of io_uring were not counted: one sentence. Empty if they were.
     pub ring_why: String,
-    /// Clock reads that are no system calls (`vdso(7)`). `None` if nobody asked for them.
+    /// Clock reads that need no system call (`vdso(7)`). `None` if nobody asked for them, or no
+    /// program loaded what counts them.
     pub clock_reads: Option<u64>,
     /// What was seen and could not be entered. Counts are exact if this is zero.
     pub lost: u64,

@@ -28,6 +28,8 @@ pub enum AuditError {
     },
     /// The counter in the kernel cannot be had.
     Refused(Refusal),
+    /// The library that counts clock reads cannot be made.
+    Clock(io::Error),
     /// The counts cannot be read.
     Read(String),
     /// Waiting for the watched processes failed.
@@ -49,6 +51,7 @@ impl fmt::Display for AuditError {
                 Ok(())
             }
             Self::Refused(refusal) => write!(f, "no counter in the kernel: {refusal}"),
+            Self::Clock(cause) => write!(f, "clock reads cannot be counted: {cause}"),
             Self::Read(why) => write!(f, "the counts cannot be read: {why}"),
             Self::Thread(cause) => write!(f, "no thread to trace from: {cause}"),
             Self::Wait(cause) => write!(f, "waiting for the program failed: {cause}"),

@@ -19,6 +19,7 @@ use crate::{kinds, names};
 pub(crate) struct Kernel {
     seeds: HashMap<MapData, u64, u32>,
     tasks: HashMap<MapData, u64, u32>,
+    processes: HashMap<MapData, u32, u32>,
     calls: PerCpuArray<MapData, [u64; 2]>,
     failures: PerCpuHashMap<MapData, u32, u64>,
     kinds: PerCpuHashMap<MapData, u64, u64>,
@@ -26,6 +27,8 @@ pub(crate) struct Kernel {
     totals: PerCpuArray<MapData, u64>,
     /// Why operations of io_uring are not counted. `None` if they are.
     ring_why: Option<String>,
+    /// Our numbers of processes are not those of the first namespace.
+    in_namespace: bool,
     /// Last, so that the programs go first.
     _programs: Ebpf,
 }
@@ -54,7 +57,7 @@ impl Kernel {
             .override_global("namespace_ino", &inode, true)
             .load(OBJECT)
             .map_err(|e| refusal(TABLES, &e))?;
-        ask(map(&mut programs, "questions")?)?;
+        ask(&mut programs).map_err(|e| refusal(TABLES, &e))?;
         for (program, tracepoint, doing) in TRACEPOINTS {
             attach(&mut programs, program, tracepoint).map_err(|e| refusal(doing, &e))?;
         }
@@ -63,12 +66,14 @@ impl Kernel {
         Ok(Self {
             seeds: map(&mut programs, "seeds")?,
             tasks: map(&mut programs, "tasks")?,
+            processes: map(&mut programs, "processes")?,
             calls: map(&mut programs, "calls")?,
             failures: map(&mut programs, "failures")?,
             kinds: map(&mut programs, "kinds")?,
             operations: map(&mut programs, "operations")?,
             totals: map(&mut programs, "totals")?,
             ring_why,
+            in_namespace: inode != 0,
             _programs: programs,
         })
     }
@@ -81,6 +86,19 @@ impl Kernel {
     /// Looks for them no longer; those who were found are watched on.
     pub(crate) fn lift(&mut self, seed: Seed) -> Result<(), AuditError> {
         self.seeds.remove(&seed.key()).map_err(unreadable)
+    }
+
+    /// True if a task of this process is watched and lives; also if that is not for us to know, in
+    /// a namespace of our own.
+    pub(crate) fn watches(&self, pid: u32) -> Result<bool, AuditError> {
+        if self.in_namespace {
+            return Ok(true);
+        }
+        match self.processes.get(&pid, 0) {
+            Ok(live) => Ok(live > 0),
+            Err(MapError::KeyNotFound) => Ok(false),
+            Err(e) => Err(unreadable(e)),
+        }
     }
 
     /// True while a watched task lives.
@@ -161,12 +179,12 @@ impl Seed {
 }
 
 /// Of which calls an argument is looked at.
-fn ask(mut questions: Array<MapData, u32>) -> Result<(), Refusal> {
-    for (call, question) in kinds::QUESTIONS {
-        let call = *call as u32;
-        questions.set(call, question.packed(), 0).map_err(|e| refusal(TABLES, &e))?;
-    }
-    Ok(())
+fn ask(programs: &mut Ebpf) -> Result<(), MapError> {
+    let map = programs.map_mut("questions").expect("the object has a map of this name");
+    let mut questions: Array<&mut MapData, u32> = map.try_into()?;
+    kinds::QUESTIONS
+        .iter()
+        .try_for_each(|(call, question)| questions.set(*call as u32, question.packed(), 0))
 }
 
 fn attach(programs: &mut Ebpf, program: &str, tracepoint: &str) -> Result<(), ProgramError> {

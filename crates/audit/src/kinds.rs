@@ -9,10 +9,10 @@ pub(crate) enum Question {
     Value(u8),
     /// It is two arguments.
     Pair(u8, u8),
-    /// It is 1 if an argument is zero.
-    IsZero(u8),
-    /// It is 1 if an argument points to a time of zero.
-    TimeZero(u8),
+    /// It says how long an argument, in milliseconds, lets a call wait.
+    Millis(u8),
+    /// It says how long what an argument points to, a `timespec`, lets a call wait.
+    Timespec(u8),
 }
 
 impl Question {
@@ -21,8 +21,8 @@ impl Question {
         let [shape, first, second] = match self {
             Self::Value(which) => [1, which, 0],
             Self::Pair(first, second) => [2, first, second],
-            Self::IsZero(which) => [3, which, 0],
-            Self::TimeZero(which) => [4, which, 0],
+            Self::Millis(which) => [3, which, 0],
+            Self::Timespec(which) => [4, which, 0],
         };
         u32::from_le_bytes([shape, first, second, 0])
     }
@@ -35,8 +35,12 @@ impl Question {
         match self {
             Self::Value(which) => Some(low(which, 0xffff_ffff)),
             Self::Pair(first, second) => Some(low(first, 0xffff) << 16 | low(second, 0xffff)),
-            Self::IsZero(which) => Some((low(which, 0xffff_ffff) == 0).into()),
-            Self::TimeZero(which) => (arguments[usize::from(which)] == 0).then_some(0),
+            Self::Millis(which) => Some(match low(which, 0xffff_ffff) {
+                0 => NOT,
+                1..0x8000_0000 => A_TIME,
+                _ => FOREVER, // less than zero, as an int
+            }),
+            Self::Timespec(which) => (arguments[usize::from(which)] == 0).then_some(FOREVER),
         }
     }
 }
@@ -46,7 +50,7 @@ pub(crate) fn kind(number: u32, arguments: &[u64; 6]) -> Option<u32> {
     QUESTIONS.iter().find(|(call, _)| *call as u32 == number)?.1.answer(arguments)
 }
 
-/// The name of a kind of this call.
+/// The name of a kind of this call, without blanks.
 pub(crate) fn name(number: u32, kind: u32) -> String {
     let named = |table: &[(u32, &str)]| {
         let found = table.iter().find(|(number, _)| *number == kind);
@@ -59,25 +63,31 @@ pub(crate) fn name(number: u32, kind: u32) -> String {
         Some(Sysno::setsockopt) => {
             Some(named(OPTIONS).unwrap_or_else(|| format!("{}:{}", kind >> 16, kind & 0xffff)))
         }
-        _ => named(&[(0, "waiting"), (1, "zero")]),
+        _ => named(WAITS),
     };
     known.unwrap_or_else(|| format!("{kind:#x}"))
 }
 
-/// The calls of which an argument is looked at.
+/// The calls of which an argument is looked at. `ppoll` and `select` are not among them: they write
+/// to their timeouts, so that it is too late when they return.
 pub(crate) const QUESTIONS: &[(Sysno, Question)] = &[
     (Sysno::epoll_ctl, Question::Value(1)),
     (Sysno::fcntl, Question::Value(1)),
     (Sysno::ioctl, Question::Value(1)),
     (Sysno::setsockopt, Question::Pair(1, 2)),
     #[cfg(target_arch = "x86_64")]
-    (Sysno::epoll_wait, Question::IsZero(3)),
-    (Sysno::epoll_pwait, Question::IsZero(3)),
-    (Sysno::epoll_pwait2, Question::TimeZero(3)),
+    (Sysno::epoll_wait, Question::Millis(3)),
+    (Sysno::epoll_pwait, Question::Millis(3)),
+    (Sysno::epoll_pwait2, Question::Timespec(3)),
     #[cfg(target_arch = "x86_64")]
-    (Sysno::poll, Question::IsZero(2)),
-    (Sysno::ppoll, Question::TimeZero(2)),
+    (Sysno::poll, Question::Millis(2)),
 ];
+
+/// `enum wait` of the program in the kernel.
+const NOT: u32 = 0;
+const A_TIME: u32 = 1;
+const FOREVER: u32 = 2;
+const WAITS: &[(u32, &str)] = &[(NOT, "zero"), (A_TIME, "timed"), (FOREVER, "forever")];
 
 /// `fcntl(2)`.
 const COMMANDS: &[(u32, &str)] = &[
@@ -90,14 +100,17 @@ const COMMANDS: &[(u32, &str)] = &[
     (1031, "F_SETPIPE_SZ"),
 ];
 
-/// `socket(7)`, `tcp(7)`: level and option.
+/// `ip(7)`, `socket(7)`, `tcp(7)`, `ipv6(7)`: level and option.
 const OPTIONS: &[(u32, &str)] = &[
+    (24, "IP_BIND_ADDRESS_NO_PORT"),
     (1 << 16 | 2, "SO_REUSEADDR"),
     (1 << 16 | 7, "SO_SNDBUF"),
     (1 << 16 | 8, "SO_RCVBUF"),
     (1 << 16 | 9, "SO_KEEPALIVE"),
     (1 << 16 | 13, "SO_LINGER"),
     (1 << 16 | 15, "SO_REUSEPORT"),
+    (1 << 16 | 20, "SO_RCVTIMEO"),
+    (1 << 16 | 21, "SO_SNDTIMEO"),
     (6 << 16 | 1, "TCP_NODELAY"),
     (6 << 16 | 3, "TCP_CORK"),
     (6 << 16 | 4, "TCP_KEEPIDLE"),
@@ -107,6 +120,9 @@ const OPTIONS: &[(u32, &str)] = &[
     (6 << 16 | 12, "TCP_QUICKACK"),
     (6 << 16 | 18, "TCP_USER_TIMEOUT"),
     (6 << 16 | 23, "TCP_FASTOPEN"),
+    (6 << 16 | 30, "TCP_FASTOPEN_CONNECT"),
+    (6 << 16 | 31, "TCP_ULP"),
+    (41 << 16 | 26, "IPV6_V6ONLY"),
 ];
 
 #[cfg(test)]
@@ -120,22 +136,26 @@ mod tests {
 
     #[test]
     fn arguments_tell_kinds() {
-        let no_wait = u64::from(u32::MAX); // -1: for ever
+        let for_ever = u64::from(u32::MAX); // -1
         let table: &[(Sysno, [u64; 6], Option<&str>)] = &[
             (Sysno::epoll_ctl, [4, 3, 9, 0, 0, 0], Some("MOD")),
             (Sysno::fcntl, [4, 4, 0x800, 0, 0, 0], Some("F_SETFL")),
             (Sysno::fcntl, [4, 77, 0, 0, 0, 0], Some("0x4d")),
             (Sysno::ioctl, [4, 0x5421, 0, 0, 0, 0], Some("FIONBIO")),
             (Sysno::setsockopt, [4, 6, 1, 0, 0, 0], Some("TCP_NODELAY")),
-            (Sysno::setsockopt, [4, 41, 26, 0, 0, 0], Some("41:26")),
+            (Sysno::setsockopt, [4, 41, 26, 0, 0, 0], Some("IPV6_V6ONLY")),
+            (Sysno::setsockopt, [4, 41, 99, 0, 0, 0], Some("41:99")),
             (Sysno::epoll_pwait, [4, 0, 64, 0, 0, 0], Some("zero")),
-            (Sysno::epoll_pwait, [4, 0, 64, no_wait, 0, 0], Some("waiting")),
-            (Sysno::epoll_pwait2, [4, 0, 64, 0, 0, 0], Some("waiting")),
+            (Sysno::epoll_pwait, [4, 0, 64, for_ever, 0, 0], Some("forever")),
+            (Sysno::epoll_pwait, [4, 0, 64, 250, 0, 0], Some("timed")),
+            (Sysno::epoll_pwait2, [4, 0, 64, 0, 0, 0], Some("forever")),
             (Sysno::epoll_pwait2, [4, 0, 64, 0x7fff_0000, 0, 0], None),
             (Sysno::read, [4, 0, 64, 0, 0, 0], None),
         ];
         for (call, arguments, expected) in table {
             assert_eq!(kind_of(*call, *arguments).as_deref(), *expected, "{call} {arguments:?}");
         }
+        let words = [OPTIONS, COMMANDS, WAITS].concat();
+        assert!(words.iter().all(|(_, word)| !word.contains([' ', '='])), "records cut there");
     }
 }

@@ -6,6 +6,7 @@
 
 mod counter;
 
+mod clock;
 mod counts;
 mod error;
 mod kernel;
@@ -17,6 +18,7 @@ mod watch;
 
 pub mod report;
 
+pub use clock::Clock;
 pub use counter::{Counter, End, Method, Stopper};
 pub use counts::{Backend, Counts, Phase, Tally};
 pub use error::{AuditError, Refusal};

@@ -51,26 +51,28 @@ struct Entry {
 impl Tracer {
     /// Starts the command, traced; its process number.
     pub(crate) fn start(mut command: Command) -> Result<(Self, u32), AuditError> {
-        Self::begin(move |book| tracing::start(&mut command, book))
+        Self::begin(move |book, ended| tracing::start(&mut command, book, ended))
     }
 
     /// Traces a running process and its descendants.
     pub(crate) fn join(pid: u32) -> Result<Self, AuditError> {
-        Self::begin(move |book| tracing::join(pid, book)).map(|(tracer, _)| tracer)
+        Self::begin(move |book, ended| tracing::join(pid, book, ended)).map(|(tracer, _)| tracer)
     }
 
     fn begin(
-        begin: impl FnOnce(Arc<Mutex<Book>>) -> Result<Tracing, AuditError> + Send + 'static,
+        begin: impl FnOnce(Arc<Mutex<Book>>, Arc<sys::Wakeup>) -> Result<Tracing, AuditError>
+        + Send
+        + 'static,
     ) -> Result<(Self, u32), AuditError> {
         let wakeup = || sys::Wakeup::new().map(Arc::new).map_err(AuditError::Wait);
         let (book, ended, stop) = (Arc::default(), wakeup()?, wakeup()?);
         let tracer = Self { book, ended, stop };
         let (book, ended) = (Arc::clone(&tracer.book), Arc::clone(&tracer.ended));
         let (tell, begun) = mpsc::channel();
-        let body = move || match begin(book) {
+        let body = move || match begin(book, ended) {
             Ok(mut tracing) => {
                 let _ = tell.send(Ok(tracing.subject())); // who waits for it is there
-                tracing.run(&ended);
+                tracing.run();
             }
             Err(e) => {
                 let _ = tell.send(Err(e));

@@ -8,7 +8,7 @@
 //!
 //! Between these, signals are passed on, and who is stopped by one stays so until it is continued.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -22,13 +22,18 @@ use crate::counter::End;
 use crate::error::AuditError;
 use crate::names;
 use crate::tracer::Book;
-use crate::watch::{children, locked, unstartable, unwatchable};
+use crate::watch::{children_of_thread, locked, threads, unstartable, unwatchable};
 
 /// What one thread traces.
 pub(crate) struct Tracing {
     subject: Subject,
     threads: HashMap<u32, Thread>,
+    /// Seized, and not paused yet. From its pause on, what it makes is traced; what it has made
+    /// before is looked for then.
+    seized: HashSet<u32>,
     book: Arc<Mutex<Book>>,
+    /// Woken once the end is in the book.
+    ended: Arc<sys::Wakeup>,
 }
 
 /// With whom it began.
@@ -46,7 +51,7 @@ enum Thread {
     Runs,
     /// A system call: its number and its arguments.
     Calls(u32, [u64; 6]),
-    /// A call whose number means something else (a 32-bit program's).
+    /// A call whose number means something else (a 32-bit program's, x32).
     CallsForeign,
 }
 
@@ -55,7 +60,11 @@ enum Thread {
 ///
 /// A program that asks to be traced is not seized, and stops mean less to it. So it is let go at
 /// its first instruction, to stop as by a signal, seized, and continued.
-pub(crate) fn start(command: &mut Command, book: Arc<Mutex<Book>>) -> Result<Tracing, AuditError> {
+pub(crate) fn start(
+    command: &mut Command,
+    book: Arc<Mutex<Book>>,
+    ended: Arc<sys::Wakeup>,
+) -> Result<Tracing, AuditError> {
     let pid = sys::spawn_traced(command).map_err(|cause| unstartable(command, cause))?.id();
     let prepare = || {
         await_stop(|state| matches!(state, TracedState::Signal(_)))?;
@@ -68,31 +77,39 @@ pub(crate) fn start(command: &mut Command, book: Arc<Mutex<Book>>) -> Result<Tra
     };
     prepare().map_err(|cause| AuditError::Process { pid, cause })?;
     locked(&book).enter(names::execve(), &[0; 6], 0);
-    let mut tracing = Tracing::new(Subject::Command { pid, status: None }, book);
+    let mut tracing = Tracing::new(Subject::Command { pid, status: None }, book, ended);
     tracing.meet(pid);
     locked(&tracing.book).processes += 1;
     Ok(tracing)
 }
 
-/// Traces the threads of a running process, and of its descendants.
-pub(crate) fn join(pid: u32, book: Arc<Mutex<Book>>) -> Result<Tracing, AuditError> {
-    let mut tracing = Tracing::new(Subject::Joined { pid }, book);
-    let mut found = vec![pid];
-    while let Some(process) = found.pop() {
-        if tracing.seize(process).map_err(|cause| unwatchable(process, cause))? {
-            locked(&tracing.book).processes += 1;
+/// Traces the threads of a running process, and of its descendants: all stood for a moment when this
+/// returns.
+pub(crate) fn join(
+    pid: u32,
+    book: Arc<Mutex<Book>>,
+    ended: Arc<sys::Wakeup>,
+) -> Result<Tracing, AuditError> {
+    let mut tracing = Tracing::new(Subject::Joined { pid }, book, ended);
+    match tracing.seize(pid) {
+        Ok(true) => {}
+        Ok(false) => return Err(AuditError::Gone { pid }),
+        Err(cause) => return Err(unwatchable(pid, cause)),
+    }
+    while !tracing.seized.is_empty() {
+        match sys::wait_traced() {
+            Ok(Some(traced)) => tracing.go_on(traced),
+            Ok(None) => break,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(unwatchable(pid, cause)),
         }
-        found.extend(children(process));
     }
-    match tracing.threads.is_empty() {
-        true => Err(AuditError::Gone { pid }),
-        false => Ok(tracing),
-    }
+    Ok(tracing)
 }
 
 impl Tracing {
-    fn new(subject: Subject, book: Arc<Mutex<Book>>) -> Self {
-        Self { subject, threads: HashMap::new(), book }
+    fn new(subject: Subject, book: Arc<Mutex<Book>>, ended: Arc<sys::Wakeup>) -> Self {
+        Self { subject, threads: HashMap::new(), seized: HashSet::new(), book, ended }
     }
 
     /// The process that tracing began with.
@@ -102,38 +119,60 @@ impl Tracing {
         }
     }
 
-    /// Until nobody is left. `ended` is woken once the end is in the book.
-    pub(crate) fn run(&mut self, ended: &sys::Wakeup) {
+    /// Until nobody is left.
+    pub(crate) fn run(&mut self) {
         let end = loop {
             match sys::wait_traced() {
-                Ok(Some(traced)) => self.go_on(traced, ended),
+                Ok(Some(traced)) => self.go_on(traced),
                 Ok(None) => break Ok(self.end()),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => break Err(e.kind()),
             }
         };
-        self.tell(end, ended);
+        self.tell(end);
     }
 
     /// Seizes all threads of a process, also those that it makes meanwhile. False if it is gone.
     fn seize(&mut self, process: u32) -> io::Result<bool> {
         let mut any = false;
         loop {
-            let threads = threads(process);
-            let new: Vec<_> =
-                threads.into_iter().filter(|thread| !self.threads.contains_key(thread)).collect();
-            if new.is_empty() {
+            let mut threads = threads(process);
+            threads.retain(|thread| !self.threads.contains_key(thread));
+            if threads.is_empty() {
+                locked(&self.book).processes += u64::from(any);
                 return Ok(any);
             }
-            for thread in new {
+            for thread in threads {
                 match sys::seize(thread).and_then(|()| sys::interrupt_thread(thread)) {
-                    Err(e) if e.raw_os_error() == Some(sys::errno::ESRCH) => {}
+                    Ok(()) => {
+                        any = true;
+                        self.seized.insert(thread);
+                        self.meet(thread);
+                    }
+                    Err(_) if has_ended(thread) => {
+                        self.threads.insert(thread, Thread::Runs); // not to be tried again
+                    }
                     // Made by one that we had seized, and so traced already.
-                    Err(e) if e.raw_os_error() == Some(sys::errno::EPERM) && any => {}
+                    Err(e) if e.raw_os_error() == Some(sys::errno::EPERM) && any => {
+                        self.meet(thread);
+                    }
                     Err(e) => return Err(e),
-                    Ok(()) => any = true,
                 }
-                self.meet(thread);
+            }
+        }
+    }
+
+    /// A thread stands, and begins to be traced or was interrupted.
+    fn pause(&mut self, thread: u32) {
+        self.meet(thread);
+        if self.seized.remove(&thread) {
+            for child in children_of_thread(thread) {
+                if self.threads.contains_key(&child) {
+                    continue;
+                }
+                if self.seize(child).is_err() {
+                    locked(&self.book).lost += 1; // somebody is not followed
+                }
             }
         }
     }
@@ -145,11 +184,11 @@ impl Tracing {
         }
     }
 
-    fn go_on(&mut self, traced: Traced, ended: &sys::Wakeup) {
+    fn go_on(&mut self, traced: Traced) {
         let Traced { thread, state } = traced;
         let going = match state {
-            TracedState::Exited(status) => return self.leave(thread, status << 8, ended),
-            TracedState::Killed(signal) => return self.leave(thread, signal, ended),
+            TracedState::Exited(status) => return self.leave(thread, status << 8),
+            TracedState::Killed(signal) => return self.leave(thread, signal),
             TracedState::Call => self.call(thread).and_then(|()| sys::resume(thread, 0)),
             TracedState::Executed => self.execute(thread).and_then(|()| sys::resume(thread, 0)),
             TracedState::MadeProcess => {
@@ -159,9 +198,7 @@ impl Tracing {
             TracedState::Stopped(_) => sys::leave_stopped(thread),
             TracedState::Signal(signal) => sys::resume(thread, signal),
             TracedState::Paused => {
-                if !self.threads.contains_key(&thread) {
-                    self.meet(thread);
-                }
+                self.pause(thread);
                 sys::resume(thread, 0)
             }
             TracedState::MadeThread => sys::resume(thread, 0),
@@ -175,10 +212,10 @@ impl Tracing {
     fn call(&mut self, thread: u32) -> io::Result<()> {
         let doing = self.threads.entry(thread).or_insert(Thread::Runs);
         match sys::call_stop(thread)? {
-            Some(CallStop::Enter { number, arguments, native: true }) => {
-                *doing = Thread::Calls(u32::try_from(number).unwrap_or(u32::MAX), arguments);
+            Some(CallStop::Enter { number, arguments, native }) => {
+                let known = u32::try_from(number).ok().filter(|number| *number < CALLS && native);
+                *doing = known.map_or(Thread::CallsForeign, |n| Thread::Calls(n, arguments));
             }
-            Some(CallStop::Enter { native: false, .. }) => *doing = Thread::CallsForeign,
             Some(CallStop::Return { result }) => {
                 match doing {
                     Thread::Calls(number, arguments) => {
@@ -203,13 +240,14 @@ impl Tracing {
     }
 
     /// A thread is gone; if it was the last of its process, with this status, as `wait(2)` has it.
-    fn leave(&mut self, thread: u32, status: i32, ended: &sys::Wakeup) {
+    fn leave(&mut self, thread: u32, status: i32) {
         self.threads.remove(&thread);
+        self.seized.remove(&thread);
         match &mut self.subject {
             Subject::Command { pid, status: of_command } if *pid == thread => {
                 *of_command = Some(ExitStatus::from_raw(status));
             }
-            Subject::Joined { pid } if *pid == thread => self.tell(Ok(End::Gone), ended),
+            Subject::Joined { pid } if *pid == thread => self.tell(Ok(End::Gone)),
             _ => {}
         }
     }
@@ -221,10 +259,16 @@ impl Tracing {
         }
     }
 
-    fn tell(&self, end: Result<End, io::ErrorKind>, ended: &sys::Wakeup) {
+    fn tell(&self, end: Result<End, io::ErrorKind>) {
         locked(&self.book).end.get_or_insert(end);
-        let _ = ended.wake(); // it is readable, or can be no more so
+        let _ = self.ended.wake(); // it is readable, or can be no more so
     }
+}
+
+/// True of those that nobody has heard of yet, too (`proc(5)`: state Z).
+fn has_ended(thread: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{thread}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
 /// Waits for the only thread that is traced yet.
@@ -240,7 +284,5 @@ fn await_stop(is_it: impl Fn(TracedState) -> bool) -> io::Result<()> {
     }
 }
 
-fn threads(process: u32) -> Vec<u32> {
-    let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
+/// Numbers of calls end before it, as for the counter in the kernel.
+const CALLS: u32 = 1024;

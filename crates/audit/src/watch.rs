@@ -79,18 +79,22 @@ impl Watch {
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> Result<Option<End>, AuditError> {
         let until = timeout.map(|timeout| sys::now() + timeout);
         loop {
-            let processes = match &*locked(&self.subject) {
+            let (mut processes, mut orphans) = (Vec::new(), Vec::new());
+            match &*locked(&self.subject) {
                 Subject::Command { process, .. } | Subject::Joined { process } => {
-                    vec![process.try_clone().map_err(AuditError::Wait)?]
+                    processes.push(process.try_clone().map_err(AuditError::Wait)?);
                 }
                 Subject::Orphans { status } => {
-                    if !locked(&self.kernel).has_tasks()? {
+                    let kernel = locked(&self.kernel);
+                    if !kernel.has_tasks()? {
                         return Ok(Some(End::Ended(*status)));
                     }
-                    orphans().map_err(AuditError::Wait)?
+                    (orphans, processes) = adopted(&kernel)?.into_iter().unzip();
                 }
-            };
-            if self.is_stopped(&processes, until)? {
+            }
+            let stopped = self.is_stopped(&processes, until)?;
+            orphans.into_iter().try_for_each(|pid| sys::reap(pid).map(drop)).or_else(reaped)?;
+            if stopped {
                 return Ok(Some(End::Stopped));
             }
             if let Some(end) = self.look()? {
@@ -146,21 +150,6 @@ impl Watch {
     }
 }
 
-/// Children of ours by now, of which those that have ended are reaped. They stay ours until then,
-/// so their numbers do.
-fn orphans() -> io::Result<Vec<OwnedFd>> {
-    let mut living = Vec::new();
-    for pid in children(std::process::id()) {
-        match sys::reap(pid) {
-            Ok(None) => living.push(sys::open_process(pid)?),
-            Ok(Some(_)) => {}
-            Err(e) if e.raw_os_error() == Some(sys::errno::ECHILD) => {} // another thread was faster
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(living)
-}
-
 pub(crate) fn unstartable(command: &Command, cause: io::Error) -> AuditError {
     let program = command.get_program().to_string_lossy().into_owned();
     AuditError::Command { program, cause }
@@ -173,15 +162,42 @@ pub(crate) fn unwatchable(pid: u32, cause: io::Error) -> AuditError {
     }
 }
 
+/// Watched processes that have become our children. Nobody else reaps them, so their numbers stay
+/// theirs.
+fn adopted(kernel: &Kernel) -> Result<Vec<(u32, OwnedFd)>, AuditError> {
+    let mut adopted = Vec::new();
+    for pid in children(std::process::id()) {
+        if kernel.watches(pid)? {
+            adopted.push((pid, sys::open_process(pid).map_err(AuditError::Wait)?));
+        }
+    }
+    Ok(adopted)
+}
+
+/// Another thread that waits for children may have been faster.
+fn reaped(error: io::Error) -> Result<(), AuditError> {
+    match error.raw_os_error() {
+        Some(sys::errno::ECHILD) => Ok(()),
+        _ => Err(AuditError::Wait(error)),
+    }
+}
+
 /// The children of a process, by `/proc`; none if it is gone.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let lists =
-        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    let numbers = |list: String| -> Vec<u32> {
-        list.split_whitespace().filter_map(|number| number.parse().ok()).collect()
-    };
-    lists.flat_map(numbers).collect()
+    threads(pid).into_iter().flat_map(children_of_thread).collect()
+}
+
+/// Those that one thread has made, or was given when their parent ended.
+pub(crate) fn children_of_thread(thread: u32) -> Vec<u32> {
+    let list = fs::read_to_string(format!("/proc/{thread}/task/{thread}/children"));
+    let list = list.unwrap_or_default();
+    list.split_whitespace().filter_map(|number| number.parse().ok()).collect()
+}
+
+/// The threads of a process; none if it is gone.
+pub(crate) fn threads(process: u32) -> Vec<u32> {
+    let entries = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// A panic of another thread leaves counts as they are.

@@ -73,8 +73,9 @@ impl Lab {
         self.start(command, &self.cores.server)
     }
 
-    /// Starts a command on these processors.
-    pub(crate) fn start(&self, command: Command, cpus: &[usize]) -> Result<Child, Error> {
+    /// Starts a command on these processors. What it leaves of its own goes with the directory.
+    pub(crate) fn start(&self, mut command: Command, cpus: &[usize]) -> Result<Child, Error> {
+        command.env("TMPDIR", self.path());
         Child::start(command, cpus, &self.stopper)
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use super::group::Group;
 use super::run::Run;
 use super::table::{Table, field, share};
 use crate::counts::Counts;
@@ -48,18 +49,24 @@ impl<'r> Comparison<'r> {
     /// For people: a table, the busiest calls first; it ends with a line feed.
     pub fn text(&self) -> String {
         let (first, second) = self.headings();
-        let noun =
-            self.first.unit.as_ref().map_or("in total".to_owned(), |u| format!("per {}", u.noun()));
+        let noun = match &self.first.unit {
+            Some(unit) => format!("per {}", unit.noun()),
+            None => "in total".to_owned(),
+        };
         let mut table = Table::new(["system call", &first, &second, "difference"]);
         for row in self.calls() {
             table.row(row.cells());
         }
         table.row(self.all().cells());
+        let mut groups = Table::new(["by group", &first, &second, "difference"]);
+        self.groups().iter().for_each(|row| groups.row(row.cells()));
         let mut text = format!("{}\n{}\n\n", self.first.command, self.second.command);
         text +=
             &field("calls", &format!("{noun}; the difference is what {second} makes of {first}'s"));
         text.push('\n');
         text += &table.text();
+        text.push('\n');
+        text += &groups.text();
         let others = self.others();
         if !others.is_empty() {
             let mut table = Table::new(["beside", &first, &second, "difference"]);
@@ -92,6 +99,13 @@ impl<'r> Comparison<'r> {
         rows
     }
 
+    /// By what they do: there a `writev` stands beside a `sendto`.
+    fn groups(&self) -> Vec<Row> {
+        let row = |group: Group| self.row(group.name(), |counts| group.count(counts));
+        let rows = Group::ALL.into_iter().map(row);
+        rows.filter(Row::has_any).collect()
+    }
+
     /// What is no system call of its own: what had nothing to do, clock reads, a ring's operations.
     pub(crate) fn others(&self) -> Vec<Row> {
         let ring = |counts: &Counts| {
@@ -102,7 +116,7 @@ impl<'r> Comparison<'r> {
             self.row("clock reads", |counts| counts.clock_reads.unwrap_or(0)),
             self.row("ring operations", ring),
         ];
-        rows.into_iter().filter(|row| row.first > 0.0 || row.second > 0.0).collect()
+        rows.into_iter().filter(Row::has_any).collect()
     }
 
     /// The two commands' names, which are different.
@@ -123,6 +137,10 @@ impl<'r> Comparison<'r> {
 }
 
 impl Row {
+    fn has_any(&self) -> bool {
+        self.first > 0.0 || self.second > 0.0
+    }
+
     fn cells(&self) -> [String; 4] {
         let shown = |value: f64| if value > 0.0 { share(value) } else { "-".into() };
         [self.name.clone(), shown(self.first), shown(self.second), self.difference()]
@@ -186,6 +204,12 @@ server --port 1
   close             2.0005    2.0005        same
   splice                 -    2.0005         new
   all              13.0009   13.0035        same
+
+  by group          server   haproxy  difference
+  wait              6.0000    5.0012     -16.6 %
+  receive           5.0004    4.0013     -20.0 %
+  splice                 -    2.0005         new
+  close             2.0005    2.0005        same
 
   beside            server   haproxy  difference
   EAGAIN                 -    1.0013         new

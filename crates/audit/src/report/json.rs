@@ -44,6 +44,8 @@ struct Figures {
     groups: BTreeMap<&'static str, u64>,
     /// Operations of io_uring by name; `null` if they were not counted.
     ring: Option<BTreeMap<String, Calls>>,
+    /// Why they were not; `null` if they were.
+    ring_unknown: Option<String>,
     /// Clock reads that were no system calls; `null` if they were not counted.
     clock_reads: Option<u64>,
     /// By what the program was doing, if it was asked for: system calls by name.
@@ -65,7 +67,7 @@ struct Figures {
 /// What counts were divided by.
 #[derive(Clone, Debug, Serialize)]
 struct Divisor {
-    /// `request`, `accept`, `connect` or `piece`.
+    /// `request`, `accept`, `connect` or `item`.
     noun: String,
     /// How many there were.
     count: u64,
@@ -185,6 +187,7 @@ impl Figures {
             all: Calls::new(run, &all),
             groups: run.groups().into_iter().map(|(group, n)| (group.name(), n)).collect(),
             ring: counts.ring.as_ref().map(calls),
+            ring_unknown: Some(counts.ring_why.clone()).filter(|why| !why.is_empty()),
             clock_reads: counts.clock_reads,
             phases: counts.by_phase.as_ref().map(|phases| {
                 phases.iter().map(|(phase, each)| (phase.name(), calls(each))).collect()
@@ -295,6 +298,7 @@ mod tests {
             "phases",
             "processes",
             "ring",
+            "ring_unknown",
             "threads",
             "unit",
             "waste",

@@ -206,9 +206,7 @@ fn enter(calls: &mut BTreeMap<String, Tally>, rest: &str) -> Option<bool> {
             return None;
         }
     }
-    let sums = tally.errors.values().chain(tally.kinds.values());
-    let sound = sums.into_iter().all(|part| *part <= tally.count);
-    sound.then(|| calls.insert(name.to_owned(), tally).is_none())
+    Some(calls.insert(name.to_owned(), tally).is_none())
 }
 
 /// A count that sums do not overflow with, however many lines there are.
@@ -330,7 +328,6 @@ phase head recvfrom 1000
             bad("call read 99999999999999999999"),
             bad("call read 1 EAGAIN"),
             bad("call read 1 EWHAT=1"),
-            bad("call read 1 EAGAIN=2"),
             bad("call read 1 EAGAIN=1 EAGAIN=1"),
             bad("call read 1 bytes=1 bytes=1"),
             bad("unit request 0"),

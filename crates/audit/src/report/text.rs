@@ -76,6 +76,13 @@ impl Run {
         let mut text = field("by group", &(list(groups.collect()) + &each));
         let errors = list(errors(counts));
         text += &field("errors", if errors.is_empty() { "none" } else { &errors });
+        let kinds = counts.calls.iter().flat_map(|(name, tally)| {
+            tally.kinds.iter().map(move |(kind, n)| format!("{name} {kind} {}", amount(*n)))
+        });
+        let kinds = list(kinds.collect());
+        if !kinds.is_empty() {
+            text += &field("by argument", &kinds);
+        }
         if let Some(ring) = counts.ring.as_ref().filter(|ring| !ring.is_empty()) {
             let each = ring.iter().map(|(name, t)| format!("{name} {}", amount(t.count)));
             text += &field("io_uring", &list(each.collect()));
@@ -211,6 +218,7 @@ mod tests {
         fail(counts, "recvfrom", libc::ECONNRESET, 1);
         fail(counts, "accept4", libc::EAGAIN, 2);
         counts.calls.get_mut("recvfrom").unwrap().bytes = 410_000;
+        counts.calls.get_mut("epoll_wait").unwrap().kinds = [("timed".to_owned(), 1_893)].into();
         (counts.processes, counts.threads) = (1, 2);
         counts.clock_reads = Some(1_893);
         counts.lost = 1;
@@ -241,6 +249,7 @@ counted in the kernel (ebpf): 1 process, 2 threads, 1.2 s
 
   by group        wait 0.1893, accept 0.0066, receive 2.0000 per request
   errors          accept4 EAGAIN 2, recvfrom EAGAIN 10,000, recvfrom ECONNRESET 1
+  by argument     epoll_wait timed 0.1893
   io_uring        send 0.0003
   clock reads     0.1893 per request, without a system call (vdso)
   lost            1 event: the true counts are higher by so much
@@ -255,7 +264,7 @@ counted in the kernel (ebpf): 1 process, 2 threads, 1.2 s
 
     #[test]
     fn without_a_unit_there_are_totals_only() {
-        let mut run = run(1, &[("read", 3_000), ("epoll_ctl", 40)]);
+        let mut run = run(1, &[("read", 3_000), ("epoll_ctl", 400)]);
         run.unit = None;
         run.counts.backend = Backend::Ptrace;
         run.counts.ring_why = "the kernel does not tell".into();
@@ -269,10 +278,10 @@ counted by tracing (ptrace): 0 processes, 0 threads
 
   system call     in total
   read               3,000
-  epoll_ctl             40
-  all                3,040
+  epoll_ctl            400
+  all                3,400
 
-  by group        watch 40, receive 3,000
+  by group        watch 400, receive 3,000
   errors          none
   io_uring        not counted: the kernel does not tell
 
@@ -280,7 +289,7 @@ counted by tracing (ptrace): 0 processes, 0 threads
   body               3,000  read 3,000
 
   could be saved
-  watch-churn       40, going by the number of calls
+  watch-churn       400, going by the number of calls
     epoll_ctl beyond one for each connection. Register once, for reading, and wait for room to
     write only after EAGAIN; close(2) removes a registration by itself.
 "

@@ -75,7 +75,7 @@ impl Unit {
             Per::Accept => ("accept", accepted(counts)),
             Per::Connect => ("connect", connected(counts)),
             Per::Request => ("request", requests.ok_or(UnitError::NoLoad)?),
-            Per::Number(number) => ("piece", number),
+            Per::Number(number) => ("item", number),
         };
         Self::new(noun, count).ok_or(UnitError::None(per))
     }
@@ -152,7 +152,7 @@ mod tests {
             (Per::Accept, None, "accept", 11),
             (Per::Connect, None, "connect", 8),
             (Per::Request, Some(20), "request", 20),
-            (Per::Number(4), Some(20), "piece", 4),
+            (Per::Number(4), Some(20), "item", 4),
         ] {
             let unit = Unit::of(per, &counts, requests).unwrap();
             assert_eq!((unit.noun(), unit.count()), (noun, count));

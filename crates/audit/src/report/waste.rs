@@ -51,11 +51,11 @@ pub struct Waste {
 /// What a run wastes, as far as it matters: the worst first.
 ///
 /// What matters is a hundredth of a call for each unit or more. Without a unit, it is a hundredth
-/// of all calls.
+/// of all calls, and more than a program makes to begin and to end.
 pub fn wastes(run: &Run) -> Vec<Waste> {
     let matters = |waste: &Waste| match &run.unit {
         Some(unit) => unit.share(waste.count) >= waste.class.share_min(),
-        None => waste.count.saturating_mul(100) >= run.counts.total().max(1),
+        None => waste.count >= COUNT_MIN && waste.count >= run.counts.total() / 100,
     };
     let found = Class::ALL.into_iter().filter_map(|class| class.found(&run.counts));
     let mut found: Vec<_> = found.filter(|waste| waste.count > 0 && matters(waste)).collect();
@@ -142,7 +142,8 @@ impl Class {
             }
             Self::ClockCalls => {
                 "The clock read by a system call. clock_gettime(2) needs none for CLOCK_MONOTONIC \
-                 and CLOCK_REALTIME where the clock source allows it: see vdso(7)."
+                 and CLOCK_REALTIME where the clock source allows it (vdso(7)); for clocks of \
+                 processor time it always does."
             }
             Self::ClockReads => {
                 "The clock read more than once for each unit. Read it once after a wait, and use \
@@ -190,8 +191,11 @@ fn watch_churn(counts: &Counts) -> (u64, bool) {
     }
 }
 
+/// Polls beside epoll are in a class of their own.
 fn zero_waits(counts: &Counts) -> Option<u64> {
-    let waits = counts.calls.iter().filter(|(name, _)| Group::of(name) == Group::Wait);
+    let is_wait = |name: &str| Group::of(name) == Group::Wait;
+    let is_beside = |name: &str| poll_after_epoll(counts) > 0 && POLLS.contains(&name);
+    let waits = counts.calls.iter().filter(|(name, _)| is_wait(name) && !is_beside(name));
     let told: Vec<_> = waits.filter(|(_, tally)| !tally.kinds.is_empty()).collect();
     (!told.is_empty()).then(|| told.iter().map(|(_, tally)| kinds(tally, &["zero"])).sum())
 }
@@ -199,7 +203,7 @@ fn zero_waits(counts: &Counts) -> Option<u64> {
 /// A few polls are no habit: a library that looks whether a connection still stands.
 fn poll_after_epoll(counts: &Counts) -> u64 {
     let epoll = sum(counts, &["epoll_wait", "epoll_pwait", "epoll_pwait2"]);
-    let poll = sum(counts, &["poll", "ppoll", "select", "pselect6"]);
+    let poll = sum(counts, POLLS);
     if epoll.saturating_mul(100) >= poll { poll } else { 0 }
 }
 
@@ -230,9 +234,12 @@ fn kinds(tally: &Tally, names: &[&str]) -> u64 {
     names.iter().filter_map(|name| tally.kinds.get(*name)).sum()
 }
 
+const POLLS: &[&str] = &["poll", "ppoll", "select", "pselect6"];
 const LOOKS: &[&str] =
     &["stat", "lstat", "fstat", "newfstatat", "statx", "access", "faccessat", "faccessat2"];
 const CLOCK: &[&str] = &["clock_gettime", "gettimeofday", "time"];
+/// Programs that begin and end make fewer of any class.
+const COUNT_MIN: u64 = 100;
 /// As many different options a server may set on a socket before it counts as a habit.
 const OPTIONS_USUAL: u64 = 4;
 
@@ -304,7 +311,20 @@ mod tests {
         let classes = |run: &Run| wastes(run).iter().map(|w| w.class).collect::<Vec<_>>();
         assert_eq!(classes(&run), [Class::ClockReads, Class::FileLooks]);
         run.unit = None;
-        assert_eq!(classes(&run), [Class::ClockReads], "less than a hundredth of 9,019 calls");
+        assert_eq!(classes(&run), [Class::ClockReads], "less than a hundred, and a hundredth");
+    }
+
+    #[test]
+    fn a_poll_of_no_time_beside_epoll_is_counted_once() {
+        let mut run = run(1_000, &[("epoll_wait", 1_000), ("poll", 2_000)]);
+        let zeros = [("zero".to_owned(), 2_000)].into();
+        run.counts.calls.get_mut("poll").unwrap().kinds = zeros;
+        let timed = [("timed".to_owned(), 1_000)].into();
+        run.counts.calls.get_mut("epoll_wait").unwrap().kinds = timed;
+        let poll = Waste { class: Class::PollAfterEpoll, count: 2_000, exact: true };
+        assert_eq!(wastes(&run), [poll]);
+        run.counts.calls.remove("epoll_wait");
+        assert_eq!(wastes(&run), [Waste { class: Class::ZeroWaits, ..poll }]);
     }
 
     #[test]

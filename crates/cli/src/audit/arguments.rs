@@ -75,6 +75,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "WHO", value_enum, default_value_t = Counter::Best)]
     counter: Counter,
 
+    /// Count clock reads too, which are no system calls: by a library that the command loads,
+    /// which the machine's C compiler makes
+    #[arg(long, conflicts_with = "pid")]
+    clock: bool,
+
     /// Print one JSON object instead of the table
     #[arg(long)]
     pub(crate) json: bool,
@@ -101,6 +106,8 @@ pub(crate) struct Asked {
     /// A record to compare with.
     pub(crate) kept: Option<PathBuf>,
     pub(crate) method: Method,
+    /// Clock reads are counted too.
+    pub(crate) clock: bool,
     pub(crate) per: Option<Per>,
     pub(crate) warm_up: u64,
     pub(crate) start_timeout: Duration,
@@ -155,6 +162,7 @@ impl Arguments {
                 Counter::Ebpf => Method::Kernel,
                 Counter::Ptrace => Method::Trace,
             },
+            clock: self.clock,
             per,
             warm_up: self.warm_up,
             start_timeout: self.start_timeout,

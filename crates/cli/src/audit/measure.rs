@@ -52,7 +52,7 @@ type Counted = (String, Counts, Option<Load>);
 
 /// All that it does until it ends, or the time has come.
 fn by_itself(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Counted, Failure> {
-    let mut program = Program::new(&subject.who, asked.method)?;
+    let mut program = Program::new(&subject.who, asked)?;
     let end = asked.at_most.map(|at_most| sys::now() + at_most);
     while !program.wait(TICK)? {
         if bell.has_rung() || end.is_some_and(|end| sys::now() >= end) {
@@ -82,7 +82,7 @@ fn under_load(
             "somebody listens there already, and would have the load: end it, or use another port";
         return Err(Failure::new(door, why));
     }
-    let mut program = Program::new(&subject.who, asked.method)?;
+    let mut program = Program::new(&subject.who, asked)?;
     listens(&mut program, &doors, asked, bell)?;
     let mut options = options.clone();
     traffic::fit(&mut options, false)?; // not before: the program would inherit the limit

@@ -6,10 +6,10 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use fulmar_audit::report::Run;
-use fulmar_audit::{AuditError, Counter, Counts, End, Method};
+use fulmar_audit::{AuditError, Clock, Counter, Counts, End, Refusal};
 use signal_hook::consts::{SIGKILL, SIGTERM};
 
-use super::arguments::Who;
+use super::arguments::{Asked, Who};
 use crate::output::{Failure, complain};
 
 /// A program with its counter. What we have started ends with this, at the latest.
@@ -25,12 +25,14 @@ pub(crate) struct Program {
 impl Program {
     /// Starts or joins it, and says so if the kernel does not count. What it prints goes to
     /// standard error: standard output is for the report.
-    pub(crate) fn new(who: &Who, method: Method) -> Result<Self, Failure> {
+    pub(crate) fn new(who: &Who, asked: &Asked) -> Result<Self, Failure> {
         let (counter, command) = match who {
-            Who::Command(words) => (start(words, method)?, line(words)),
-            Who::Process(pid) => (Counter::join(*pid, method).map_err(failure)?, command_of(*pid)),
+            Who::Command(words) => (start(words, asked)?, line(words)),
+            Who::Process(pid) => {
+                (Counter::join(*pid, asked.method).map_err(failure)?, command_of(*pid))
+            }
         };
-        if let Some(why) = counter.refused() {
+        if let Some(why) = counter.refused().filter(|why| **why != Refusal::Asked) {
             complain(&format!(
                 "counting by tracing, which slows the program down and changes no count: {why}"
             ));
@@ -79,7 +81,7 @@ impl Program {
     /// How it ended, for people.
     pub(crate) fn ending(&self) -> Option<String> {
         self.end?;
-        Some(self.status().map_or("it is gone".to_owned(), |status| status.to_string()))
+        Some(self.status().map_or_else(|| "it is gone".to_owned(), |status| status.to_string()))
     }
 
     /// Ends it, if it is ours: first it is asked to.
@@ -114,11 +116,17 @@ impl Drop for Program {
     }
 }
 
-fn start(words: &[OsString], method: Method) -> Result<Counter, Failure> {
+fn start(words: &[OsString], asked: &Asked) -> Result<Counter, Failure> {
     let (program, arguments) = words.split_first().expect("a command has a word");
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::from(io::stderr()));
-    Counter::start(command, method).map_err(failure)
+    let clock = asked.clock.then(|| Clock::prepare(&mut command));
+    let clock = clock.transpose().map_err(failure)?;
+    let counter = Counter::start(command, asked.method).map_err(failure)?;
+    Ok(match clock {
+        Some(clock) => counter.with_clock(clock),
+        None => counter,
+    })
 }
 
 fn line(words: &[OsString]) -> String {

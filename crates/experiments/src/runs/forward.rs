@@ -210,6 +210,12 @@ impl Found {
         let mut table =
             self.table(&format!("Call by call: {}, {}", mode.name(), at_a_time(clients)), rows);
         table.columns = self.columns(mode.document());
+        if table.rows.iter().any(|row| row.name == "clock_gettime") {
+            table.note =
+                "clock_gettime is a system call where a program asks for the processor time \
+                          of its thread, which the vDSO does not know."
+                    .to_owned();
+        }
         table.row_name = "call".to_owned();
         table.better = Better::Neither;
         table.plot = Some(Plot::Stacks);

@@ -155,7 +155,8 @@ impl Found {
         if phase == 0 {
             table.columns.insert(0, Column::document("2005: select + multi_perform"));
             table.note = "2005 was another machine (Athlon XP, 2,083 MHz): its curve is what \
-                          matters, not its height."
+                          matters, not its height. The report of 2006 puts an event by \
+                          curl_multi_socket and libevent below 60 µs, at 10,000 connections."
                 .to_owned();
             for (row, size) in table.rows.iter_mut().zip(&self.sizes) {
                 let known = DOCUMENT.iter().find(|(connections, ..)| connections == size);

@@ -83,7 +83,14 @@ struct Snapshot {
 type Driver = Reactor<Client<Clients>, Epoll>;
 
 impl Snapshot {
-    fn take(reactor: &Driver) -> std::io::Result<Self> {
+    /// At the beginning of an interval: what it takes itself is before the ledger is looked at.
+    fn before(reactor: &Driver) -> std::io::Result<Self> {
+        let this = Self::after(reactor)?;
+        Ok(Self { ledger: Ledger::here(), ..this })
+    }
+
+    /// At its end, likewise after.
+    fn after(reactor: &Driver) -> std::io::Result<Self> {
         let clients = reactor.engine.application();
         Ok(Self {
             ledger: Ledger::here(),
@@ -102,12 +109,12 @@ pub(crate) fn run(options: &Options) -> Result<Value, Box<dyn Error>> {
     let client = Client::new(sys::now(), sys::wall_clock(), Clients::default(), config);
     let mut reactor = Reactor::new(client, Epoll::new()?);
     open(&mut reactor, options)?;
-    let before = Snapshot::take(&reactor)?;
+    let before = Snapshot::before(&reactor)?;
     let end = before.time + options.interval;
     while reactor.engine.application().last < Some(end) {
         turn(&mut reactor)?;
     }
-    let after = Snapshot::take(&reactor)?;
+    let after = Snapshot::after(&reactor)?;
     let (syscalls, eagain) = calls_since(&before.ledger, &after.ledger);
     Ok(json!({
         "requests": after.done - before.done,

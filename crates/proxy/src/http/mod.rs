@@ -156,7 +156,8 @@ impl Relay for Http {
         }
         let before = session.standing;
         if let Some(local) = shared.local {
-            session.keep().destination = Some(local);
+            let kept = session.keep();
+            (kept.destination, kept.connected_to) = (Some(local), Some(local));
         }
         gate::counters(shared, bind).iter().for_each(|it| it.add(Counter::Connections, 1));
         match door::refuses(now, shared, desk, &mut session, Door::Connection) {

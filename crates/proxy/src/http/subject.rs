@@ -41,6 +41,11 @@ impl View<'_> {
                 let from = kept.and_then(|kept| kept.connected_from);
                 Some(Sample::Address(from.unwrap_or(self.session.peer).ip()))
             }
+            Fact::ConnectionDestination => {
+                let told = kept.and_then(|kept| kept.connected_to);
+                let to = told.or_else(|| self.shared.address_of(self.session.bind()))?;
+                Some(Sample::Address(to.ip()))
+            }
             Fact::ServerTls => {
                 let backend = &self.shared.live.backends[self.exchange.backend?.0];
                 Some(Sample::Bool(backend.servers[self.exchange.server?].tls.is_some()))

@@ -34,8 +34,8 @@ impl Tcp {
         // Who comes over a Unix socket has no address.
         let source = (peer.port() != 0).then_some(peer);
         let mut session = Session::new(now, bind, source);
-        if shared.local.is_some() {
-            session.set_destination(shared.local);
+        if let Some(local) = shared.local {
+            session.set_local(local);
         }
         let binds = &frontend.config.binds;
         if binds.get(bind.bind).is_some_and(|it| it.accepts_proxy) {

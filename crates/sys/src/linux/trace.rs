@@ -5,8 +5,8 @@
 //! so no call here can touch what is not ours.
 
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
 use std::ptr::null_mut;
 
 use crate::ledger::{Ledger, syscall};
@@ -134,13 +134,14 @@ pub fn wait_traced() -> io::Result<Option<Traced>> {
 }
 
 fn state(status: libc::c_int) -> TracedState {
-    if libc::WIFEXITED(status) {
-        return TracedState::Exited(libc::WEXITSTATUS(status));
+    let told = ExitStatus::from_raw(status);
+    if let Some(code) = told.code() {
+        return TracedState::Exited(code);
     }
-    if libc::WIFSIGNALED(status) {
-        return TracedState::Killed(libc::WTERMSIG(status));
+    if let Some(signal) = told.signal() {
+        return TracedState::Killed(signal);
     }
-    let signal = libc::WSTOPSIG(status);
+    let signal = told.stopped_signal().unwrap_or(0);
     match status >> 16 {
         0 if signal == libc::SIGTRAP | CALL_BIT => TracedState::Call,
         0 => TracedState::Signal(signal),

@@ -1,5 +1,4 @@
 //! `fulmar audit` as people and builds meet it: tables, records, budgets, messages, exit statuses.
-#![forbid(unsafe_code)]
 
 use std::fs;
 use std::path::Path;
@@ -24,9 +23,9 @@ fn of_serve(tree: &Tree, arguments: &[&str]) -> Ended {
     let _ = fs::remove_file(&socket); // of the run before
     let listen = format!("unix:{socket}");
     let load = ["--load", "http://localhost/a.txt", "--unix-socket", &socket, "-c", "1"];
-    let program = ["--", fulmar().to_str().expect("UTF-8"), "serve", &root, "--listen", &listen];
-    let size = ["-n", "200", "--warm-up", "20"];
-    audit(&[&load[..], &size, arguments, &program].concat())
+    let program = ["--", fulmar().to_str().expect("UTF-8"), "serve", &root, "--driver", "epoll"];
+    let (size, listen) = (["-n", "200", "--warm-up", "20"], ["--listen", &listen]);
+    audit(&[&load[..], &size, arguments, &program, &listen].concat())
 }
 
 fn tree() -> Tree {
@@ -97,7 +96,8 @@ fn a_budget_fails_a_build() {
 fn two_programs_stand_side_by_side() {
     let tree = tree();
     let root = tree.root().display().to_string();
-    let serve = [fulmar().to_str().expect("UTF-8"), "serve", &root, "--listen"];
+    let serve =
+        [fulmar().to_str().expect("UTF-8"), "serve", &root, "--driver", "epoll", "--listen"];
     let socket = tree.root().join("two.sock").display().to_string();
     let listen = format!("unix:{socket}");
     let load = ["--load", "http://h/a.txt", "--unix-socket", &socket, "-c", "1", "-n", "100"];
@@ -115,8 +115,20 @@ fn without_a_load_all_is_counted_until_the_end() {
     let json: Value = serde_json::from_str(&ended.stdout).expect("nothing but the object");
     assert!(ended.stderr.contains("said"), "{ended:?}");
     assert_eq!(json["command"], "sh -c 'echo said; exec true'");
-    assert_eq!(json["unit"]["noun"], "piece");
+    assert_eq!(json["unit"]["noun"], "item");
     assert!(json["calls"]["execve"]["calls"].as_u64() >= Some(2), "{json}");
+}
+
+#[test]
+fn clock_reads_are_told_apart_from_calls() {
+    let line = "import time\nfor _ in range(1000): time.time()";
+    let ended = audit(&["--clock", "--per", "1000", "--json", "--", "python3", "-I", "-c", line]);
+    assert_eq!(status(&ended), Some(0), "{ended:?}");
+    let json: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert!(json["clock_reads"].as_u64() >= Some(1_000), "{json}");
+    assert_eq!(json["calls"]["clock_gettime"], Value::Null, "{json}");
+    let waste = json["waste"].as_array().expect("a list");
+    assert!(waste.iter().any(|waste| waste["class"] == "clock-reads"), "{json}");
 }
 
 #[test]
@@ -184,7 +196,10 @@ fn a_daemon_is_followed_and_ended() {
     let tree = tree();
     let socket = tree.root().join("d.sock").display().to_string();
     let root = tree.root().display().to_string();
-    let line = format!("{} serve {root} --listen unix:{socket} & exit 0", fulmar().display());
+    let line = format!(
+        "{} serve {root} --driver epoll --listen unix:{socket} & exit 0",
+        fulmar().display()
+    );
     let load = ["--load", "http://h/a.txt", "--unix-socket", &socket, "-c", "1", "-n", "50"];
     let ended = audit(&[&load[..], &["--json", "--", "sh", "-c", &line]].concat());
     assert_eq!(status(&ended), Some(0), "{ended:?}");

@@ -1,0 +1,261 @@
+//! Counts of the same process in the same stretch: ours, and those of `strace -f -c`.
+//!
+//! strace slows what it watches, and changes no count; so it can stand beside the counter in the
+//! kernel. It cannot beside our own tracing, which is held against the kernel's counter instead.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use fulmar_audit::{AuditError, Backend, Counter, Counts, Method, Refusal};
+use fulmar_tests::curl;
+use fulmar_tests::http::Client;
+use fulmar_tests::load::{Nginx, read_request, refusing};
+use fulmar_tests::process::{Process, Serve, eventually, peer, text};
+use fulmar_tests::tree::Tree;
+use rustix::process::Signal;
+
+/// Calls, and how many of them failed, by name.
+type Table = BTreeMap<String, (u64, u64)>;
+
+/// What a process did between two moments in which it did nothing: by our counter in the kernel,
+/// which must agree with strace. `None` where the machine lets nobody count.
+fn counted(pid: u32, work: impl FnOnce()) -> Option<Counts> {
+    let counter = match Counter::join(pid, Method::Kernel) {
+        Ok(counter) => counter,
+        Err(AuditError::Refused(Refusal::Privileges)) => return None,
+        Err(error) => panic!("{error}"),
+    };
+    // Who is attached to wakes up for it, and does whatever it does when it wakes up.
+    let (_, coming) = straced(&counter, || {});
+    let (counts, mut theirs) = straced(&counter, work);
+    for (name, (calls, errors)) in coming {
+        let row = theirs.get_mut(&name).expect("the same as before");
+        *row = (row.0 - calls, row.1 - errors);
+    }
+    theirs.retain(|_, (calls, _)| *calls > 0);
+    assert_eq!(counts.lost, 0, "{counts:?}");
+    assert_eq!(table(&counts), theirs);
+    Some(counts)
+}
+
+/// What our counter and strace say of the same work.
+fn straced(counter: &Counter, work: impl FnOnce()) -> (Counts, Table) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let summary = dir.path().join("summary");
+    let mut strace = peer("strace");
+    let pid = counter.pid().to_string();
+    strace.args(["-f", "-c", "-U", "name,calls,errors", "-p", &pid, "-o"]).arg(&summary);
+    let mut strace = Process::start(&mut strace);
+    strace.wait_stderr("attached");
+    let before = quiet(counter);
+    work();
+    let counts = quiet(counter).minus(&before);
+    strace.signal(Signal::INT);
+    strace.wait();
+    (counts, read(&fs::read_to_string(summary).expect("it was written")))
+}
+
+/// The counts once they have stopped growing: who waits for work does nothing.
+fn quiet(counter: &Counter) -> Counts {
+    let mut last = counter.snapshot().expect("counts");
+    eventually("it is quiet", || {
+        thread::park_timeout(Duration::from_millis(100));
+        let now = counter.snapshot().expect("counts");
+        let grew = now.total() > last.total();
+        last = now;
+        !grew
+    });
+    last
+}
+
+fn table(counts: &Counts) -> Table {
+    let row = |(name, tally): (&String, &fulmar_audit::Tally)| {
+        (name.clone(), (tally.count, tally.failed()))
+    };
+    counts.calls.iter().map(row).collect()
+}
+
+/// The table of strace: a name, calls, and errors if there were any.
+fn read(summary: &str) -> Table {
+    let mut table = Table::new();
+    for line in summary.lines() {
+        let cells: Vec<_> = line.split_whitespace().collect();
+        let number = |at: usize| cells.get(at).map_or(Some(0), |cell| cell.parse::<u64>().ok());
+        if let (Some(calls @ 1..), Some(errors)) = (number(1), number(2))
+            && cells[0] != "total"
+        {
+            table.insert(cells[0].to_owned(), (calls, errors));
+        }
+    }
+    table
+}
+
+/// The requests of each run, on one connection that is there before and after.
+const REQUESTS: u64 = 1_000;
+
+fn request(client: &mut Client) {
+    for _ in 0..REQUESTS {
+        assert_eq!(client.get("/").status, 200);
+    }
+}
+
+#[test]
+fn with_strace_about_nginx() {
+    let nginx = Nginx::start();
+    let mut client = Client::connect(nginx.address);
+    client.get("/");
+    let Some(counts) = counted(nginx.process.id(), || request(&mut client)) else { return };
+    let count = |name: &str| counts.calls[name].count;
+    assert_eq!((count("recvfrom"), count("writev")), (REQUESTS, REQUESTS), "{counts:?}");
+    let sent = counts.calls["writev"].bytes;
+    assert!(sent > 128 * REQUESTS && sent % REQUESTS == 0, "{sent} bytes");
+}
+
+#[test]
+fn with_strace_about_haproxy() {
+    let (nginx, (_holder, url)) = (Nginx::start(), refusing());
+    let address = url.trim_start_matches("http://").trim_end_matches('/');
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("haproxy.cfg");
+    let config = format!(
+        "global\n nbthread 1\ndefaults\n mode http\n timeout connect 5s\n timeout client 1m\n \
+         timeout server 1m\nlisten l\n bind {address}\n server s {}\n",
+        nginx.address
+    );
+    fs::write(&file, config).expect("a file");
+    let proxy = Process::start(peer("haproxy").arg("-db").arg("-f").arg(&file));
+    eventually("HAProxy listens", || TcpStream::connect(address).is_ok());
+    let mut client = Client::connect(address.parse().expect("an address"));
+    client.get("/");
+    let Some(counts) = counted(proxy.id(), || request(&mut client)) else { return };
+    let sent = counts.calls["sendto"].count;
+    assert_eq!(sent, 2 * REQUESTS, "there and back: {counts:?}");
+}
+
+#[test]
+fn with_strace_and_the_ledger_about_fulmar() {
+    let tree = Tree::new();
+    tree.file("index.html", "a page\n");
+    let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
+    let mut client = Client::connect(serve.address);
+    client.get("/");
+    let earlier = client.ledger();
+    let mut later = None;
+    let Some(counts) = counted(serve.process.id(), || {
+        request(&mut client);
+        later = Some(client.ledger());
+    }) else {
+        return;
+    };
+    let ledger = later.expect("it was asked").since(&earlier);
+    for (kernel, ours) in [("recvfrom", "recv"), ("sendto", "send")] {
+        assert_eq!(counts.calls[kernel].count, ledger.of(ours), "{kernel}: {counts:?}");
+        assert_eq!(counts.calls[kernel].count, REQUESTS + 1);
+    }
+}
+
+/// A server that answers the first request when it is told to, and the last one never, so that its
+/// client is there, waiting, before and after.
+struct Gated {
+    url: String,
+    open: mpsc::Sender<()>,
+    last: mpsc::Receiver<()>,
+}
+
+impl Gated {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
+        let (open, opened) = mpsc::channel::<()>();
+        let (reached, last) = mpsc::channel();
+        thread::spawn(move || {
+            let (stream, _) = listener.accept().expect("the client comes");
+            let mut stream = BufReader::new(stream);
+            for at in 0..=REQUESTS {
+                read_request(&mut stream).expect("a request");
+                if at == 0 {
+                    opened.recv().expect("the test goes on");
+                }
+                if at == REQUESTS {
+                    reached.send(()).expect("the test waits");
+                    let _ = opened.recv(); // until the test ends
+                } else {
+                    stream.get_mut().write_all(ANSWER).expect("the client reads");
+                }
+            }
+        });
+        Self { url, open, last }
+    }
+}
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+#[test]
+fn with_strace_about_a_client_of_libcurl() {
+    let gated = Gated::start();
+    let mut command = curl::plain();
+    command.args(["-s", "-o", "/dev/null", &format!("{}[0-{REQUESTS}]", gated.url)]);
+    let client = Process::start(&mut command);
+    let Some(counts) = counted(client.id(), || {
+        gated.open.send(()).expect("the server waits");
+        gated.last.recv().expect("all are answered but the last");
+    }) else {
+        return;
+    };
+    let count = |name: &str| counts.calls[name].count;
+    assert_eq!(count("sendto"), REQUESTS, "from the second to the last: {counts:?}");
+    assert!(count("recvfrom") >= REQUESTS && count("poll") >= REQUESTS, "{counts:?}");
+}
+
+/// A program whose calls are always the same: threads, children, errors, and a signal.
+const SCRIPT: &str = "trap 'x=1' USR1; for i in 1 2 3; do (cd /nowhere); kill -USR1 $$; done; \
+                      setsid sh -c 'read line' </dev/null; echo said >/dev/null; exit 3";
+
+fn whole(method: Method) -> Counts {
+    let mut command = std::process::Command::new("/bin/dash");
+    command.args(["-c", SCRIPT]).env_clear().stderr(std::process::Stdio::null());
+    let counter = Counter::start(command, method).expect("it starts");
+    let end = counter.wait(Some(fulmar_tests::process::PATIENCE)).expect("it ends");
+    assert!(matches!(end, Some(fulmar_audit::End::Ended(status)) if status.code() == Some(3)));
+    counter.snapshot().expect("counts")
+}
+
+#[test]
+fn of_both_counters_about_the_same_work() {
+    let traced = whole(Method::Trace);
+    assert_eq!((traced.backend, traced.lost), (Backend::Ptrace, 0), "{traced:?}");
+    assert!(traced.calls["execve"].count >= 2 && traced.calls["chdir"].failed() == 3, "{traced:?}");
+    let counter = whole(Method::Best);
+    if counter.backend == Backend::Ebpf {
+        assert_eq!(counter.calls, traced.calls);
+        assert_eq!((counter.threads, counter.processes), (traced.threads, traced.processes));
+    }
+}
+
+/// `strace -f -c` of the whole program: from its `execve` on, and what it leaves.
+#[test]
+fn with_strace_about_a_program_from_its_first_call() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let summary = dir.path().join("summary");
+    let mut strace = peer("strace");
+    strace.args(["-f", "-c", "-U", "name,calls,errors", "-o"]).arg(&summary);
+    strace.args(["/bin/dash", "-c", SCRIPT]).env_clear();
+    let ended = Process::start(&mut strace).wait();
+    let said = text(ended.stderr.as_bytes()).to_lowercase();
+    if said.contains("not permitted") {
+        return;
+    }
+    let counts = whole(Method::Best);
+    // Returning from a signal has no result of its own. strace shows what it finds instead.
+    let without = |mut table: Table| {
+        table.entry("rt_sigreturn".into()).or_default().1 = 0;
+        table
+    };
+    let theirs = read(&fs::read_to_string(summary).expect("it was written"));
+    assert_eq!(without(table(&counts)), without(theirs));
+}

@@ -1,0 +1,11 @@
+//! `fulmar audit`: its counters against strace's, what they follow and what they lose, and the tool
+//! as people and builds meet it.
+#![forbid(unsafe_code)]
+
+mod agreement;
+mod cli;
+mod clock;
+mod followed;
+mod lost;
+mod object;
+mod refused;
