@@ -743,6 +743,7 @@ const PURE: &[(&str, &str, &str)] = &[
     ("ledger", "operations", "fields"),
     ("ring", "fault", "a field"),
     ("ring", "into_fault", "a field"),
+    ("ring", "set_lists_max", "a field"),
     ("poll", "new", "fields"),
     ("poll", "reading", "fields"),
     ("poll", "events", "a field"),

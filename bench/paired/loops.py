@@ -18,6 +18,7 @@ from .programs import Calls, Nginx, Server, Wrk, ledger
 
 DIRECT, RING = "epoll", "ring"
 IDLE_S = 3.0
+SETTLE_S = 1.0
 PLACES = {
     "own cores": (SERVER_CORE, CLIENT_CORE),
     "one core": (SERVER_CORE, SERVER_CORE),
@@ -72,13 +73,17 @@ def serve_ring(connections: int, calls_max: float, context: Context) -> list[Bar
         bar.with_commands(server.process.line, wrk.process.line)
 
     def counted(server: Serve, found: list[float]) -> None:
+        command = [str(context.binaries / "fulmar"), "load", "-t", "2", "-c", str(connections),
+                   "-d", f"{context.seconds + 2 * SETTLE_S:g}", server.url("/bytes/128")]
+        generator = Process(command, BOTH_CORES, context.directory)
+        time.sleep(SETTLE_S)  # all connections stand then
         before = ledger(server)
-        _, line = load(context, server.url("/bytes/128"), BOTH_CORES, "-t", "2", "-c",
-                       str(connections), "--spin", "off")
+        time.sleep(context.seconds)
         made = Calls.between(before, ledger(server))
+        generator.wait(60)
         found.append(made.total)
         calls.note = str(made)
-        calls.with_commands(server.process.line, line)
+        calls.with_commands(server.process.line, generator.line)
 
     interleave(context.rounds, partial(timed, direct, bar.peer), partial(timed, ring, bar.fulmar))
     interleave(min(context.rounds, 3), partial(counted, direct, calls.peer),
@@ -128,8 +133,9 @@ def spin_one(context: Context) -> list[Bar]:
                                 spin)
             rates.append(report["rps"])
             times.append(report["latency_us"]["p50"])
-            rate.with_commands(serve.process.line, line)
-            p50.with_commands(serve.process.line, line)
+            lines = [re.sub(r":\d+/", ":PORT/", text) for text in (serve.process.line, line)]
+            rate.with_commands(*lines)
+            p50.with_commands(*lines)
             serve.process.stop()
 
         interleave(context.rounds, partial(sample, "off", rate.peer, p50.peer),
@@ -150,7 +156,7 @@ def spin_idle(context: Context) -> list[Bar]:
 
         def sample(spin: str, shares: list[float], rate: int = rate, bar: Bar = bar) -> None:
             serve = Serve(context, "--spin", spin)
-            load(context, serve.url("/bytes/128"), CLIENT_CORE, "-c", "1", "-n", "1000")
+            load(context, serve.url("/bytes/128"), CLIENT_CORE, "-c", "1")
             spent, began = cpu_s(serve.pid), time.monotonic()
             if rate:
                 load(context, serve.url("/bytes/128"), CLIENT_CORE, "-c", "1", "-R", str(rate))

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
-use fulmar_drive::{Driver, Epoll, ListenOptions, LoopOptions, Reactor, Spin, listen};
+use fulmar_drive::{Driver, Epoll, ListenOptions, LoopOptions, Reactor, Ring, Spin, listen};
 use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{Calls, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger, Operation};
@@ -86,11 +86,40 @@ fn lists_that_do_not_pay_for_a_ring_are_calls() {
     }
 }
 
+/// Wherever a ring fails, at a receive, a send or a close, direct calls do what it has not done.
+#[test]
+fn a_ring_that_fails_is_given_up_and_nothing_is_lost() {
+    if !has_ring() {
+        return;
+    }
+    for (lists, at) in [(0, "receive"), (1, "send"), (2, "close")] {
+        let direct = LoopOptions { driver: Driver::Epoll, spin: Spin::Off };
+        let (mut reactor, mut clients, answer_len) = served(direct, 2);
+        let mut ring = Ring::new().unwrap();
+        ring.set_lists_max(lists);
+        reactor.set_ring(ring, 1);
+        clients[0].write_all(LAST_REQUEST).unwrap();
+        while reactor.driver() == "ring" {
+            reactor.turn().unwrap(); // it has a receive, a send and a close
+        }
+        clients[1].write_all(REQUEST).unwrap();
+        while reactor.engine.application().requests() < 4 {
+            reactor.turn().unwrap();
+        }
+        let mut last = Vec::new();
+        clients[0].read_to_end(&mut last).unwrap();
+        assert!(last.starts_with(b"HTTP/1.1 200 "), "answered, then closed: {at}");
+        clients[1].read_exact(&mut vec![0; answer_len]).unwrap();
+        let why = reactor.driven().without_ring.unwrap();
+        assert!(why.contains("it was to fail"), "{at}: {why}");
+    }
+}
+
 /// Empty polls have a line of their own, and are calls as all others.
 #[test]
 fn what_is_polled_in_vain_is_counted() {
     let spin = Spin::Within(Duration::from_secs(1));
-    let (mut polls, ..) = served(LoopOptions { driver: Driver::Epoll, spin }, 1);
+    let (mut polls, _client, _) = served(LoopOptions { driver: Driver::Epoll, spin }, 1);
     let before = Ledger::here();
     polls.turn_within(Duration::from_millis(20)).unwrap();
     let made = Ledger::here() - before;
@@ -241,4 +270,5 @@ fn the_environment_chooses_where_no_flag_does() {
     assert!(wrong.stderr.contains("FULMAR_DRIVER: `uring` is no driver"), "{}", wrong.stderr);
 }
 
+const LAST_REQUEST: &[u8] = b"GET /bytes/128 HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
 const REQUEST: &[u8] = b"GET /bytes/128 HTTP/1.1\r\nHost: test\r\n\r\n";

@@ -36,7 +36,7 @@ fn a_small_file_costs_six_calls_and_the_wait() {
     let serve = serve(&tree, &sizes);
     let download = Download::new();
     let list = list(&serve, 2_000, &sizes);
-    let ended = download.run_list(&list, &["-j", "16", "--ledger"]);
+    let ended = download.run_list(&list, &["-j", "16", "--ledger", "--driver", "epoll"]);
     assert!(ended.status.success(), "{ended:?}");
     let of = |name| calls(&ended, name);
     assert_eq!((of("send"), of("renameat2")), (2_000, 2_000), "{ended:?}");

@@ -27,7 +27,7 @@ fn about(n: u64, wanted: u64) -> bool {
 #[test]
 fn a_request_to_nginx_costs_one_send_and_one_recv() {
     let nginx = Nginx::start();
-    let report = report(&["-c", "64", "-n", "50000", &nginx.url()]);
+    let report = report(&["--driver", "epoll", "-c", "64", "-n", "50000", &nginx.url()]);
     no_errors(&report, 50_000);
     assert!(about(report.calls("send"), 50_000), "{report:?}");
     assert!(about(report.calls("recv"), 50_000), "{report:?}");
@@ -266,7 +266,7 @@ fn a_request_over_tls_costs_one_send_and_one_recv_too() {
     let nginx = Nginx::start_tls(&certs);
     let ca = certs.ca().display().to_string();
     let url = format!("https://localhost:{}/", nginx.address.port());
-    let report = report(&["--cacert", &ca, "-c", "16", "-n", "20000", &url]);
+    let report = report(&["--driver", "epoll", "--cacert", &ca, "-c", "16", "-n", "20000", &url]);
     no_errors(&report, 20_000);
     assert!(about(report.calls("send"), 20_000), "{report:?}");
     assert!(about(report.calls("recv"), 20_000), "{report:?}");

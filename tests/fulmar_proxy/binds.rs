@@ -21,6 +21,8 @@ fn configure(place: &Place, binds: &str) -> String {
          timeout server 5s\n timeout connect 1s\nfrontend fe\n option socket-stats\n{binds}\n \
          http-request set-var(txn.to) dst\n http-request set-var(txn.at) dst_port\n \
          http-request return status 200 content-type text/plain lf-string \
+         %[fc_src]/%[fc_dst] if {{ path /own }}\n \
+         http-request return status 200 content-type text/plain lf-string \
          %[src]/%[var(txn.to)]:%[var(txn.at)]\n",
         place.path("s.sock").display()
     );
@@ -243,7 +245,13 @@ fn a_proxy_header_comes_first_if_it_is_expected() {
         stream.write_all(header.as_bytes()).unwrap();
         asks(stream)
     };
-    assert_eq!(ask("PROXY TCP4 192.0.2.7 192.0.2.8 1234 99\r\n"), "192.0.2.7/192.0.2.8:99");
+    let header = "PROXY TCP4 192.0.2.7 192.0.2.8 1234 99\r\n";
+    assert_eq!(ask(header), "192.0.2.7/192.0.2.8:99");
+    let mut stream = connect(([127, 0, 0, 1], port).into()).unwrap();
+    write!(stream, "{header}GET /own HTTP/1.0\r\n\r\n").unwrap();
+    let mut own = String::new();
+    stream.read_to_string(&mut own).unwrap();
+    assert!(own.ends_with("\r\n\r\n127.0.0.1/127.0.0.1"), "of the connection itself: {own}");
     let mut refused = connect(([127, 0, 0, 1], port).into()).unwrap();
     let _ = refused.write_all(GET);
     assert_eq!(refused.read(&mut [0; 64]).unwrap_or(0), 0, "it has no header");

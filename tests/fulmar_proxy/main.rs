@@ -13,5 +13,6 @@ mod process;
 mod reload;
 mod runtime;
 mod smuggling;
+mod sockets;
 mod stats_page;
 mod tls_binds;

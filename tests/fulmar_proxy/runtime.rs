@@ -72,7 +72,7 @@ backend raw
 }
 
 /// Our proxy with this configuration, until it is dropped.
-struct Ours {
+pub(crate) struct Ours {
     folder: TempDir,
     running: Option<Running<()>>,
     /// What it said at its start.
@@ -88,7 +88,7 @@ impl Ours {
         Self::with(|folder| text(folder, servers))
     }
 
-    fn with(text: impl Fn(&Path) -> String) -> Self {
+    pub(crate) fn with(text: impl Fn(&Path) -> String) -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
         let source = fulmar_haproxy::Source::text("test.cfg", &text(folder.path()));

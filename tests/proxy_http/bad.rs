@@ -6,6 +6,8 @@ use std::time::Duration;
 use fulmar_tests::relay::Table;
 use fulmar_tests::scripted::{Heard, Scripted, Step, ok};
 
+use crate::fields::{AMBIGUOUS_LENGTHS, BAD_FIELDS, UNKNOWN_CODINGS};
+
 fn table(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
     let servers: String =
         (0..origins.len()).map(|at| format!("  server s{at} ORIGIN{at}\n")).collect();
@@ -31,46 +33,20 @@ fn with(fields: &str) -> Vec<u8> {
     format!("POST / HTTP/1.1\r\nHost: h\r\n{fields}\r\n").into_bytes()
 }
 
-/// Lengths and codings that two readers could read differently (RFC 9112 §6).
+/// Lengths and codings that two readers could read differently (RFC 9112 §6), and heads that are
+/// none.
 #[test]
-fn ambiguous_lengths_are_not_forwarded() {
-    for fields in [
-        "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n",
-        "Content-Length: 3\r\nContent-Length: 4\r\n",
-        "Content-Length: 5, 6\r\n",
-        "Content-Length: 5, 5\r\n",
-        "Content-Length: 5\r\nContent-Length: 5\r\n",
-        "Content-Length: +5\r\n",
-        "Content-Length: -1\r\n",
-        "Content-Length: 0x5\r\n",
-        "Content-Length: 5 5\r\n",
-        "Content-Length: \r\n",
-        "Content-Length: 5,\r\n",
-        "Content-Length: 1_0\r\n",
-        "Content-Length: 9223372036854775808\r\n",
-        "Transfer-Encoding: chunked, identity\r\n",
-        "Transfer-Encoding: chunked, chunked\r\n",
-        "Transfer-Encoding: \r\n",
-        "Transfer-Encoding: ,chunked\r\n",
-        "Transfer-Encoding: chunked\x0b\r\n",
-        "Transfer-Encoding : chunked\r\n",
-        " Transfer-Encoding: chunked\r\n",
-        "X: y\r\n Transfer-Encoding: chunked\r\n",
-        "X: a\nb\r\n",
-        "X: a\rb\r\n",
-        "X: a\0b\r\n",
-        ": empty\r\n",
-        "No-Colon\r\n",
-        "Bad Name: x\r\n",
-        "Host: other\r\n",
-    ] {
+fn ambiguous_heads_are_not_forwarded() {
+    for fields in [AMBIGUOUS_LENGTHS, UNKNOWN_CODINGS, BAD_FIELDS].concat() {
         let (status, ended, heard) = refused(&with(fields));
         assert!(ended && heard == 0, "{fields:?}: {status}, {heard} forwarded");
-        assert_eq!(status, "400", "{fields:?}");
+        // What is no coding that we know may also be called not implemented (§6.1).
+        let is_unknown = UNKNOWN_CODINGS.contains(&fields) && status == "501";
+        assert!(status == "400" || is_unknown, "{fields:?}: {status}");
     }
-    for fields in ["Transfer-Encoding: identity\r\n", "Transfer-Encoding: xchunked\r\n"] {
+    for fields in ["Host: other\r\n", "Bad Name: x\r\n"] {
         let (status, ended, heard) = refused(&with(fields));
-        assert!(ended && heard == 0 && matches!(&*status, "400" | "501"), "{fields:?}: {status}");
+        assert!(ended && heard == 0 && status == "400", "{fields:?}: {status}");
     }
     let (status, _, heard) =
         refused(b"POST / HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
@@ -177,33 +153,6 @@ fn bytes_behind_a_request_are_another_request() {
     assert!(got.starts_with(b"HTTP/1.1 200"));
     let heard: Vec<&str> = table.origins[0].requests.iter().map(|it| it.path()).collect();
     assert_eq!(heard, ["/one", "/two"]);
-}
-
-/// Responses that end their server's connection, and what the client is told.
-#[test]
-fn bad_responses_are_502_and_poison_no_connection() {
-    for junk in [
-        "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
-        "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nX : y\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nX: y\r\n folded\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nX: a\0b\r\n\r\n",
-        "HTTP/1.1 20 OK\r\n\r\n",
-        "HTTP/1.1 2000 OK\r\n\r\n",
-        "HTTP/3.0 200 OK\r\n\r\n",
-        "HTTP/1.1 200 OK\nX: y\n\n",
-    ] {
-        let script = move |heard: &Heard| match heard.path() {
-            "/bad" => vec![Step::Send(junk.as_bytes().to_vec())],
-            _ => ok(b"good"),
-        };
-        let mut table = table("", "", vec![Scripted::new(script)]);
-        assert_eq!(table.status("/bad"), 502, "{junk:?}");
-        assert_eq!(table.status("/good"), 200, "{junk:?}");
-        assert_eq!(table.origins[0].accepted(), 2, "{junk:?}");
-    }
 }
 
 /// What follows a response belongs to nobody: the next client must not get it.

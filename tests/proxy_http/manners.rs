@@ -270,3 +270,16 @@ fn the_last_server_is_preferred_while_the_client_has_a_connection_there() {
     assert_eq!(answering("  http-reuse never"), "ABABAB");
     assert_eq!(answering("  option prefer-last-server"), "ABABAB");
 }
+
+/// Where nobody speaks for others, a connection's own addresses are those of its client.
+#[test]
+fn a_connection_has_addresses_of_its_own() {
+    let said = "%[src] %[dst] %[fc_src] %[fc_dst]";
+    let text = format!(
+        "defaults\n  mode http\n  timeout client 5s\nfrontend fe\n  bind 127.0.0.1:0\n\
+         \x20 http-request set-src str(192.0.2.1)\n  http-request set-dst str(192.0.2.2)\n\
+         \x20 http-request return content-type text/plain lf-string \"{said}\"\n"
+    );
+    let got = Table::new(&text, vec![]).ask(GET);
+    assert!(got.ends_with("\r\n\r\n192.0.2.1 192.0.2.2 127.0.0.1 127.0.0.1"), "{got}");
+}

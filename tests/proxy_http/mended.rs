@@ -6,21 +6,24 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use fulmar_balance::{Health, Placement, Weight};
+use fulmar_engine::{Action, Engine};
 use fulmar_haproxy::{BackendId, Environment, Options, Source, ThisMachine, load};
+use fulmar_proto::Input;
 use fulmar_proxy::Counter;
 use fulmar_tests::gateway::{Place, command};
-use fulmar_tests::loops::Loop;
+use fulmar_tests::loops::{LISTENER, Loop};
 use fulmar_tests::process::{PATIENCE, eventually};
-use fulmar_tests::relay::{Table, is_whole};
+use fulmar_tests::relay::{Table, configured, is_whole};
 use fulmar_tests::scripted::{self, Heard, Scripted, Step};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Timeouts that no test reaches.
-const DEFAULTS: &str =
+pub(crate) const DEFAULTS: &str =
     "defaults\n  timeout client 60s\n  timeout server 60s\n  timeout connect 5s\n";
 
-fn get(table: &mut Table, target: &str, fields: &str) -> String {
+pub(crate) fn get(table: &mut Table, target: &str, fields: &str) -> String {
     table.ask(format!("GET {target} HTTP/1.1\r\nHost: h\r\n{fields}\r\n"))
 }
 
@@ -562,8 +565,9 @@ fn tcp_response_content_has_a_say_in_mode_http() {
 fn the_time_of_a_tunnel_holds_on_both_sides() {
     let text = format!(
         "{DEFAULTS}  timeout server 300ms\nfrontend fe\n  mode http\n  bind 127.0.0.1:0\n\
-         \x20 http-request set-timeout tunnel 60s\n  default_backend be\n\
-         backend be\n  mode http\n  server s ORIGIN0\n"
+         \x20 default_backend be\n\
+         backend be\n  mode http\n  http-request set-timeout tunnel 60s\n\
+         \x20 server s ORIGIN0\n"
     );
     let granted = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
     let script = move |_: &Heard| vec![Step::Send(granted.as_bytes().to_vec())];
@@ -585,8 +589,9 @@ fn the_time_of_a_tunnel_holds_on_both_sides() {
 fn any_number_of_requests_may_have_times_of_their_own() {
     let text = format!(
         "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n\
-         \x20 http-request set-timeout server req.hdr(x-t)\n  default_backend be\n\
-         backend be\n  mode http\n  server s ORIGIN0\n"
+         \x20 default_backend be\n\
+         backend be\n  mode http\n  http-request set-timeout server req.hdr(x-t)\n\
+         \x20 server s ORIGIN0\n"
     );
     let script = |heard: &Heard| match heard.path() {
         "/mute" => Vec::new(),
@@ -642,4 +647,33 @@ fn a_format_for_errors_is_for_those_who_asked_for_nothing() {
     assert_eq!(table.status("/"), 403);
     assert!(table.ask("what is this\r\n\r\n").starts_with("HTTP/1.1 400"));
     assert_eq!(table.log(), ["usual 403 PR", "wrong:400"]);
+}
+
+/// They were told: by an end, or a reset.
+#[test]
+fn who_is_dropped_in_silence_hears_nothing() {
+    for rule in [
+        "tcp-request connection silent-drop",
+        "tcp-request session silent-drop",
+        "tcp-request content silent-drop",
+        "http-request silent-drop",
+    ] {
+        let text = format!(
+            "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n  {rule}\n\
+             \x20 log stdout format raw local0\n  log-format \"%ST %ts %TR/%Tw\"\n"
+        );
+        let (mut proxy, live, lines, _) = configured(&text);
+        let now = fulmar_sys::now();
+        let peer = "192.0.2.1:4711".parse().expect("an address");
+        let socket = proxy.handle_accepted(now, LISTENER, peer).expect("somebody has to drop it");
+        let mut bytes = BytesMut::from(&b"GET / HTTP/1.1\r\nHost: h\r\n\r\n"[..]);
+        proxy.handle_input(now, socket, &mut Input::all(&mut bytes, false));
+        let actions: Vec<Action> = std::iter::from_fn(|| proxy.poll_action()).collect();
+        let drops = matches!(actions[..], [.., Action::Silence { .. }, Action::Close { .. }]);
+        assert!(drops, "{rule}: {actions:?}");
+        assert_eq!((proxy.clients(), live.frontends[0].counters[0].get(Counter::Sessions)), (0, 0));
+        let has_asked = rule.contains("http") || rule.contains("content");
+        let told: &[&str] = if has_asked { &["-1 PR -1/-1"] } else { &[] };
+        assert_eq!(lines.borrow().iter().map(|line| &line.1[..]).collect::<Vec<_>>(), told);
+    }
 }

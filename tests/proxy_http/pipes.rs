@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fulmar_drive::Portions;
 use fulmar_haproxy::model::ServerTls;
-use fulmar_proxy::Proxy;
+use fulmar_proxy::{Counter, Proxy, sum};
 use fulmar_sys::{Call, Ledger};
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https;
@@ -97,12 +97,15 @@ fn serve(mut stream: TcpStream) {
 
 /// A proxy of mode http with these lines in `global`, and in its frontend.
 fn http<L: Loop<Engine = Proxy>>(global: &str, front: &str, to: SocketAddr) -> (L, SocketAddr) {
-    let (proxy, ..) = configured(&format!(
+    L::start(configured(&text(global, front, to)).0)
+}
+
+fn text(global: &str, front: &str, to: SocketAddr) -> String {
+    format!(
         "global\n{global}\ndefaults\n mode http\n timeout connect 5s\n timeout client 60s\n \
          timeout server 60s\nfrontend fe\n bind 127.0.0.1:0\n default_backend be\n{front}\n\
          backend be\n server s1 {to}\n"
-    ));
-    L::start(proxy)
+    )
 }
 
 fn tcp<L: Loop<Engine = Proxy>>(to: SocketAddr) -> (L, SocketAddr) {
@@ -380,28 +383,96 @@ fn a_server_that_fails_in_the_middle_ends_the_response() {
     }
 }
 
-/// 1 MB from a server, and from a client: what it costs in all, connections aside.
+/// What passes is counted, and so are the pipes: which of them hold bytes, and which are kept.
+#[test]
+fn pipes_and_what_passes_through_them_are_counted() {
+    let (proxy, live, ..) = configured(&text("maxpipes 8", "", origin(serve)));
+    let (mut driver, address) = OwnLoop::start(proxy);
+    beside(&mut driver, || {
+        let mut stream = client(address);
+        get(&mut stream, 3_000_000, 3_000_000);
+        let head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2000000\r\n\r\n";
+        stream.write_all(head.as_bytes()).expect("somebody listens");
+        stream.write_all(&noise(2, 2_000_000)).expect("somebody listens");
+        let mut answer = vec![0; number(&self::head(&mut stream), "Content-Length: ")];
+        stream.read_exact(&mut answer).expect("an answer");
+    });
+    // What comes along with a head is received, and so is the last byte of a response.
+    for (counter, all) in [(Counter::PipedOut, 3_000_000), (Counter::PipedIn, 2_000_000)] {
+        for counters in [&live.frontends[0].counters, &live.backends[0].counters] {
+            let piped = sum(counters, counter);
+            assert!((all / 2..all).contains(&piped), "{counter:?}: {piped} of {all}");
+        }
+    }
+    let pipes = &live.pipes[0];
+    assert!(pipes.used() == 0 && (1..=8).contains(&pipes.free()), "{pipes:?}");
+    let mut stream = client(address);
+    stream.write_all(b"GET /30000000 HTTP/1.1\r\nHost: h\r\n\r\n").expect("somebody listens");
+    driver.turn_until(|_| pipes.used() > 0); // it is not read
+    drop(stream);
+    driver.turn_until(|_| pipes.used() == 0);
+    drop(driver);
+    assert_eq!((pipes.used(), pipes.free()), (0, 0));
+}
+
+/// 1 MB from a server, on connections that stand: what it costs in all. Client, proxy and server
+/// take turns in one thread, each as far as it goes.
 #[test]
 fn a_long_body_costs_few_calls() {
-    for mode in ["http", "tcp"] {
+    for (mode, calls_max) in [("http", 22), ("tcp", 17)] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let to = listener.local_addr().expect("it is bound");
         let (mut driver, address) = match mode {
-            "http" => http::<OwnLoop<_>>("", "", origin(serve)),
-            _ => tcp(origin(serve)),
+            "http" => http::<OwnLoop<_>>("", "", to),
+            _ => tcp(to),
         };
-        let before = Ledger::here();
-        beside(&mut driver, || {
-            let mut stream = client(address);
-            for _ in 0..50 {
-                get(&mut stream, 1_000_000, 1_000_000);
-            }
+        let mut client = client(address);
+        client.write_all(ASKS).expect("somebody listens");
+        listener.set_nonblocking(true).expect("a socket");
+        let mut server = None;
+        driver.turn_until(|_| {
+            server = listener.accept().ok();
+            server.is_some()
         });
+        let (mut server, _) = server.expect("a connection");
+        server.set_nonblocking(true).expect("a socket");
+        client.set_nonblocking(true).expect("a socket");
+        megabyte(&mut driver, &mut client, &mut server);
+        let before = Ledger::here();
+        for _ in 0..MEASURED {
+            client.write_all(ASKS).expect("room");
+            megabyte(&mut driver, &mut client, &mut server);
+        }
         let spent = Ledger::here() - before;
         let waits = spent.count(Call::epoll_wait).calls + spent.count(Call::poll).calls;
-        let each = (spent.total() - waits) / 50;
-        assert!(each <= CALLS_MAX, "{mode}: {each} calls for 1 MB: {spent:?}");
+        let each = (spent.total() - waits) / MEASURED;
+        // 19 and 14: loopback hands over what a sender's buffer holds, in pieces of some 64 KB.
+        assert!(each <= calls_max, "{mode}: {each} calls for 1 MB: {spent:?}");
     }
 }
 
+/// The server hears the question and answers, and the client reads.
+fn megabyte(driver: &mut OwnLoop<Proxy>, client: &mut TcpStream, server: &mut TcpStream) {
+    let answer = [&b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"[..], &[b'x'; 1_000_000]];
+    let answer = answer.concat();
+    let (mut asked, mut said, mut heard, mut block) = (0, 0, 0, vec![0; 2_000_000]);
+    driver.turn_until(|_| {
+        while let Ok(n @ 1..) = server.read(&mut block) {
+            asked += n;
+        }
+        while asked > 0
+            && said < answer.len()
+            && let Ok(n) = server.write(&answer[said..])
+        {
+            said += n;
+        }
+        while let Ok(n @ 1..) = client.read(&mut block) {
+            heard += n;
+        }
+        heard >= answer.len()
+    });
+}
+
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Loopback hands over what a sender's buffer holds, in pieces of some 64 KB.
-const CALLS_MAX: u64 = 60;
+const ASKS: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+const MEASURED: u64 = 20;

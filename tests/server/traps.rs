@@ -14,14 +14,15 @@ use fulmar_semantics::proxy_protocol::ProxyProtocol;
 use fulmar_server::{
     Call, Calls, Handler, Layers, Limits, Outcome, Produced, ServerEngine, Stop, Suspended,
 };
-use fulmar_sys::{self as sys, Ledger};
+use fulmar_sys as sys;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::curl::Curl;
 use fulmar_tests::heard::{self, Gone, Heard};
 use fulmar_tests::http::Client;
 use fulmar_tests::https::{client_tls, layers, server_tls};
 use fulmar_tests::loops::{
-    AppLoop, Bytewise, Edge, LISTENER, Loop, OneShot, OwnLoop, PollLoop, beside, side_by_side,
+    AppLoop, Bytewise, Edge, LISTENER, Loop, OneShot, OwnLoop, PollLoop, assert_quiet, beside,
+    idle, settle, side_by_side,
 };
 use fulmar_tests::tls_end::TlsPeer;
 use fulmar_tests::{in_every_loop, tests_in_every_loop};
@@ -73,33 +74,6 @@ fn await_one<L: Loop<Engine = Engine>>(
         one.is_some()
     });
     one.unwrap()
-}
-
-/// Lets time go by; how often something woke the loop meanwhile, and the system calls of it all.
-fn idle<L: Loop>(driver: &mut L, wall: Duration) -> (u32, u64) {
-    let (before, start) = (Ledger::here(), sys::now());
-    let mut turns = 0;
-    while let Some(left) = wall.checked_sub(sys::now() - start).filter(|left| !left.is_zero()) {
-        driver.turn(left);
-        turns += 1;
-    }
-    (turns, (Ledger::here() - before).total())
-}
-
-/// Turns until nothing comes for a while: a client has nowhere left to send, or nothing to say.
-fn settle<L: Loop>(driver: &mut L) {
-    for _ in 0..100 {
-        if idle(driver, Duration::from_millis(100)).0 <= 1 {
-            return;
-        }
-    }
-    panic!("it never settles");
-}
-
-/// Nothing at all but the end of the wait itself.
-fn assert_quiet<L: Loop>(driver: &mut L, wall: Duration) {
-    let (turns, calls) = idle(driver, wall);
-    assert!(turns <= 2 && calls <= 2, "{turns} turns and {calls} calls in {wall:?} of waiting");
 }
 
 /// Trap 8: an exchange waits, while bytes of its body lie in the socket and above it.

@@ -34,7 +34,23 @@ pub(crate) fn chosen(driver: Option<Driver>, spin: Option<Spin>) -> Result<LoopO
 
 /// Says why there is no ring, if there would have been one.
 pub(crate) fn tell(driven: &Driven) {
-    if let Some(why) = &driven.without_ring {
-        complain(&format!("running on epoll, there is no io_uring: {why}"));
+    if let Some(text) = absence(driven) {
+        complain(&text);
     }
+}
+
+/// Why there is no ring, if there would have been one.
+pub(crate) fn absence(driven: &Driven) -> Option<String> {
+    let why = driven.without_ring.as_ref()?;
+    Some(format!("running on epoll, there is no io_uring: {why}"))
+}
+
+/// Why a thread that began with a ring has ended without one.
+pub(crate) fn loss<'d>(
+    began: &Driven,
+    mut ended: impl Iterator<Item = &'d Driven>,
+) -> Option<String> {
+    let lost = ended.find(|ended| ended.driver != began.driver)?;
+    let why = lost.without_ring.as_deref().unwrap_or("unknown");
+    Some(format!("a thread gave io_uring up and went on with epoll: {why}"))
 }

@@ -43,9 +43,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let shown = metrics.map(|metrics| watch::show(&arguments, metrics)).transpose()?;
     let running = host.start().map_err(failure)?;
     greet(&arguments, &doors, &running, shown.as_ref())?;
-    loops::tell(running.driven());
+    let began = running.driven().clone();
+    loops::tell(&began);
     let outcomes = running.join().map_err(failure)?;
     drop(shown);
+    if let Some(text) = loops::loss(&began, outcomes.iter().map(|outcome| &outcome.driven)) {
+        complain(&text);
+    }
     report::print(&arguments, &outcomes)?;
     Ok(match interrupts.try_recv() {
         Ok(Interrupt::Interrupt) => ExitCode::from(INTERRUPTED),

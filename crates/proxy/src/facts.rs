@@ -58,7 +58,10 @@ impl<'a> Here<'a> {
     fn backend_named(&self, name: Option<&str>) -> Option<&'a LiveBackend> {
         match name {
             None => self.backend(),
-            Some(name) => self.shared.live.backends.iter().find(|it| it.config.name == name),
+            Some(name) => {
+                let live = &self.shared.live;
+                Some(&live.backends[live.backend_named(name.as_bytes())?.0])
+            }
         }
     }
 

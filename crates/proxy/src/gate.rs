@@ -71,6 +71,11 @@ pub(crate) fn counters(shared: &Shared, bind: BindId) -> [&Counters; 3] {
     [&there.counters, &there.listeners[bind.bind], &live.totals].map(|it| &it[*thread])
 }
 
+/// A client of this listener is there.
+pub(crate) fn enter(shared: &Shared, bind: BindId) {
+    counters(shared, bind).iter().for_each(|it| it.add(Counter::Sessions, 1));
+}
+
 /// A client of this listener is gone. Its place is given back first, then those are looked for who
 /// want it; who wants one says so and then looks for a place. So one of them sees the other.
 pub(crate) fn leave(shared: &Shared, bind: BindId) {

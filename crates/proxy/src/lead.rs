@@ -9,10 +9,10 @@ use crate::live::Live;
 impl Live {
     /// The backend that deals with a session or a request of this frontend.
     ///
-    /// `spoken`: what is spoken with its clients. The first rule that holds decides. A name that is made of what a client says may be that of
-    /// no backend, or of one that speaks otherwise than the frontend does: the engines of the two
-    /// modes have nothing in common, so that this is no name either. Then it is the default one's
-    /// turn (HAProxy's manual, `use_backend`).
+    /// `spoken`: what is spoken with its clients. The first rule that holds decides. A name that is
+    /// made of what a client says may be that of no backend, or of one that speaks otherwise than
+    /// the frontend does: the engines of the two modes have nothing in common, so that this is no
+    /// name either. Then it is the default one's turn (HAProxy's manual, `use_backend`).
     pub(crate) fn lead(
         &self,
         frontend: &Frontend,

@@ -1,5 +1,6 @@
 //! What threads share: the configuration, the state of servers, and counters.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
@@ -31,6 +32,7 @@ pub struct Live {
     pub frontends: Vec<LiveFrontend>,
     /// As many as there are in the configuration, in its order.
     pub backends: Vec<LiveBackend>,
+    names: HashMap<Box<[u8]>, BackendId>, // of backends
     /// How many threads work.
     pub threads: usize,
     /// One for each thread: what counters go by.
@@ -137,12 +139,15 @@ impl Live {
         let variables = config.global.variables.iter();
         let variables = variables.map(|(name, value)| (name.to_string(), value.clone()));
         let variables = RwLock::new(variables.collect());
+        let names = config.backends.iter().enumerate().rev(); // of equal ones the first
+        let names = names.map(|(at, it)| (it.name.as_bytes().into(), BackendId(at))).collect();
         let followers = following::followers(&config);
         Self {
             config,
             followers,
             frontends,
             backends,
+            names,
             threads,
             wakers,
             checks,
@@ -256,8 +261,7 @@ impl Live {
 
     /// The backend with this name.
     pub fn backend_named(&self, name: &[u8]) -> Option<BackendId> {
-        let at = self.backends.iter().position(|it| it.config.name.as_bytes() == name)?;
-        Some(BackendId(at))
+        self.names.get(name).copied()
     }
 }
 

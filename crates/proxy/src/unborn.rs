@@ -1,8 +1,10 @@
-//! Clients that are gone before what lies below their connection stood: a PROXY header or TLS.
+//! Clients that are sent away at the door, and those that are gone before what lies below their connection stood: a PROXY header or TLS.
 
 use fulmar_engine::End;
 use fulmar_haproxy::Frontend;
+use fulmar_rules::exchange::Exchange;
 use fulmar_rules::format::Standard;
+use fulmar_rules::tcp::{TcpRule, TcpVerdict, run_tcp};
 use fulmar_rules::{Format, Subject};
 use fulmar_semantics::proxy_protocol::HeaderError;
 use fulmar_tls::TlsError;
@@ -19,6 +21,23 @@ pub(crate) enum Awaited {
     Header,
     /// TLS, if there is any.
     Handshake,
+}
+
+/// What becomes of a client that is not wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Closed,
+    /// It is forgotten, and does not hear of it.
+    Silent,
+}
+
+/// What rules that cannot wait have against a client.
+pub(crate) fn refuses(rules: &[TcpRule], client: &mut dyn Exchange) -> Option<Refusal> {
+    match run_tcp(rules, client) {
+        TcpVerdict::Accept | TcpVerdict::Wait => None,
+        TcpVerdict::Reject | TcpVerdict::Close => Some(Refusal::Closed),
+        TcpVerdict::SilentDrop => Some(Refusal::Silent),
+    }
 }
 
 /// Counts for the frontend and for the listener.

@@ -53,6 +53,6 @@ pub use lists::{List, Lists};
 pub use reply::Reply;
 pub use sample::{Sample, Type};
 pub use subject::Subject;
-pub use target::path_and_query_of;
+pub use target::{authority_of, path_and_query_of};
 pub use when::{Phase, Point};
 pub use words::{Fault, Word, Words};

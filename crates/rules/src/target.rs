@@ -20,7 +20,7 @@ pub(crate) fn path_of(target: &[u8]) -> Range<usize> {
 
 /// Where the authority stands in a target in absolute form: behind a scheme (RFC 3986 §3.1), up to
 /// the path or the query, whichever comes first.
-pub(crate) fn authority_of(target: &[u8]) -> Option<Range<usize>> {
+pub fn authority_of(target: &[u8]) -> Option<Range<usize>> {
     let of_scheme = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
     let colon = target.iter().position(|byte| !of_scheme(byte)).filter(|len| *len > 0)?;
     if !target[colon..].starts_with(b"://") {

@@ -25,7 +25,6 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-#[cfg(target_os = "linux")]
 fn forbid() -> std::io::Result<()> {
     let setup = u32::try_from(libc::SYS_io_uring_setup).expect("a small number");
     let denied = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
@@ -52,9 +51,4 @@ fn forbid() -> std::io::Result<()> {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn forbid() -> std::io::Result<()> {
-    Ok(()) // there is none to be forbidden
 }

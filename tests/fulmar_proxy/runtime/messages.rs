@@ -55,8 +55,9 @@ fn common(shown: &str) -> String {
     let mut out = String::new();
     for line in shown.lines().filter(kept) {
         let (before, rest) = line.split_once('[').unwrap_or((line, ""));
-        let line =
-            rest.split_once(']').map_or(line.to_owned(), |(_, rest)| format!("{before}{rest}"));
+        let line = rest
+            .split_once(']')
+            .map_or_else(|| line.to_owned(), |(_, rest)| format!("{before}{rest}"));
         let line = match (line.split_once(", wraps at "), line.rsplit_once(", ")) {
             (Some((len, _)), Some((_, position))) => format!("{len}, {position}"),
             _ => line,

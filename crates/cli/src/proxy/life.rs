@@ -211,8 +211,8 @@ fn serve(
     let live = Arc::clone(gateway.live());
     gateway.watch_signals(move |line| messages.warning(line)).map_err(failed)?;
     let running = gateway.start().map_err(failed)?;
-    if let Some(why) = &running.driven().without_ring {
-        messages.warning(&format!("running on epoll, there is no io_uring: {why}"));
+    if let Some(text) = loops::absence(running.driven()) {
+        messages.warning(&text);
     }
     let signal = if arguments.previous.at_once { SIGTERM } else { SIGUSR1 };
     fulmar_gateway::signal_all(&pids, signal);

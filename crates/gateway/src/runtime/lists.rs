@@ -65,7 +65,7 @@ fn reply(outcome: Outcome) -> Reply {
 }
 
 /// `@<version>`, if it stands in front, and the words behind it.
-fn version<'a>(words: &'a [String]) -> Result<(Option<Version>, &'a [String]), String> {
+fn version(words: &[String]) -> Result<(Option<Version>, &[String]), String> {
     match words.split_first() {
         Some((first, rest)) if first.starts_with('@') => match first[1..].parse() {
             Ok(version) => Ok((Some(version), rest)),

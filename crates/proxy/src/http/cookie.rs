@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use fulmar_haproxy::model::{CookieInsert, CookieMode, ServerAddress};
 use xxhash_rust::xxh64::xxh64;
 
+use crate::http::cacheable::is_cacheable;
 use crate::http::exchange::{Ended, Exchange};
 use crate::live::LiveBackend;
 
@@ -230,11 +231,12 @@ fn insert(
         return;
     }
     let text = text(known, value, dates, now);
+    let keeps_away = known.no_cache && is_cacheable(&exchange.request, &exchange.response);
     let fields = &mut exchange.response.fields;
     if fields.push("Set-Cookie", text.as_bytes()).is_err() {
         return; // a value that no cookie can have
     }
-    if known.no_cache {
+    if keeps_away {
         let pushed = fields.push("Cache-Control", b"private");
         debug_assert!(pushed.is_ok());
     }

@@ -75,6 +75,8 @@ pub(super) enum Errand {
     Free(SocketId),
     /// The connection of a server is of no more use, or that of a client is not wanted.
     Close(SocketId),
+    /// A client is forgotten, and does not hear of it.
+    Vanish(SocketId),
     /// The deadline of one exchange on a server's connection.
     Limit(SocketId, Duration),
     /// The deadline of a tunnel, on the connection of a client or of a server.
@@ -206,6 +208,6 @@ pub(super) fn server_timeouts(backend: &Backend, server: &Server) -> Timeouts {
 /// it. Whoever asks within this time is answered, and told that it was the last time.
 const PARTING: Duration = Duration::from_secs(1);
 /// More than this many exchanges are rarely in hand at the end of a turn.
-const SPARE_LEN_MAX: usize = 1024;
+const SPARE_LEN_MAX: usize = 256;
 /// From our last word to the peer's end.
 const LINGER: Duration = Duration::from_secs(2);

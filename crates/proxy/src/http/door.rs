@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use fulmar_haproxy::BackendId;
-use fulmar_rules::tcp::{TcpRule, TcpVerdict, run_tcp};
+use fulmar_rules::tcp::TcpRule;
 
 use crate::counters::Counter;
 use crate::http::desk::Desk;
@@ -12,8 +12,8 @@ use crate::http::requests::Requests;
 use crate::http::route::Decision;
 use crate::http::session::Session;
 use crate::http::subject::View;
-use crate::http::tally;
 use crate::shared::Shared;
+use crate::unborn::{self, Refusal};
 
 /// Which rules look at a client that has no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,34 +24,35 @@ pub(super) enum Door {
     Session,
 }
 
-/// True if a client may come in.
-pub(super) fn admits(
+/// What is to become of a client that may not come in. `None`: it may.
+pub(super) fn refuses(
     now: Instant,
     shared: &Shared,
     desk: &mut Desk,
     session: &mut Session,
     door: Door,
-) -> bool {
+) -> Option<Refusal> {
     let frontend = &shared.live.frontends[session.bind().frontend].config;
     let (rules, counter) = match door {
         Door::Connection => (&frontend.connection_rules, Counter::DeniedConnections),
         Door::Session => (&frontend.session_rules, Counter::DeniedSessions),
     };
     if rules.is_empty() {
-        return true;
+        return None;
     }
     let mut exchange = desk.open();
-    let is_in = accepts(now, shared, rules, session, &mut exchange);
+    let mut view = View { now, shared, session, exchange: &mut exchange };
+    let refusal = unborn::refuses(rules, &mut view);
     // What they say of a client holds for all its requests.
     session.peer = exchange.source.unwrap_or(session.peer);
     if exchange.destination.is_some() {
         session.keep().destination = exchange.destination;
     }
     desk.give_back(exchange);
-    if !is_in {
-        tally::front(shared, session).iter().for_each(|counters| counters.add(counter, 1));
+    if refusal.is_some() {
+        unborn::count(shared, session.bind(), counter);
     }
-    is_in
+    refusal
 }
 
 impl Requests<'_> {
@@ -63,33 +64,21 @@ impl Requests<'_> {
         session: &mut Session,
         exchange: &mut Exchange,
     ) -> Option<Decision> {
-        if rules.is_empty() || accepts(now, self.shared, rules, session, exchange) {
+        if rules.is_empty() {
             return None;
         }
-        let thread = self.shared.thread;
+        let shared = &*self.shared;
+        let refusal = unborn::refuses(rules, &mut View { now, shared, session, exchange })?;
         match exchange.backend {
             Some(BackendId(at)) => {
-                let backend = &self.shared.live.backends[at];
-                backend.counters[thread].add(Counter::DeniedRequests, 1);
+                let backend = &shared.live.backends[at];
+                backend.counters[shared.thread].add(Counter::DeniedRequests, 1);
             }
-            None => {
-                let doors = tally::front(self.shared, session);
-                doors.iter().for_each(|counters| counters.add(Counter::DeniedRequests, 1));
-            }
+            None => unborn::count(shared, session.bind(), Counter::DeniedRequests),
         }
-        Some(Decision::End(Ended(b'P', b'R')))
-    }
-}
-
-fn accepts(
-    now: Instant,
-    shared: &Shared,
-    rules: &[TcpRule],
-    session: &mut Session,
-    exchange: &mut Exchange,
-) -> bool {
-    match run_tcp(rules, &mut View { now, shared, session, exchange }) {
-        TcpVerdict::Accept | TcpVerdict::Wait => true,
-        TcpVerdict::Reject | TcpVerdict::Close | TcpVerdict::SilentDrop => false,
+        Some(match refusal {
+            Refusal::Closed => Decision::End(Ended(b'P', b'R')),
+            Refusal::Silent => Decision::Vanish,
+        })
     }
 }

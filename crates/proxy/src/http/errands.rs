@@ -64,6 +64,9 @@ impl Http {
             Errand::Close(socket) => {
                 servers.cut(now, socket, &mut Replies { clients, desk, shared });
             }
+            Errand::Vanish(socket) => {
+                clients.vanish(now, socket, &mut Requests { servers, desk, shared });
+            }
             Errand::Limit(socket, time) => self.limit(shared, socket, time),
             Errand::Tunnel(socket, time) => self.limit_tunnel(shared, socket, time),
             Errand::Timer(socket, deadline) => clients.set_timer(socket, deadline),

@@ -92,7 +92,9 @@ impl Replies<'_> {
             _ => Some(Counter::ResponseErrors),
         };
         let thread = self.shared.thread;
-        if let Some(counter) = counter.filter(|_| again.is_none()) {
+        // As HAProxy has it: a response that was begun and is none counts with every attempt.
+        let is_each = matches!(failure, Failure::Reset(_) | Failure::Junk(_));
+        if let Some(counter) = counter.filter(|_| again.is_none() || is_each) {
             live.counters[thread].add(counter, 1);
             live.servers[server].counters[thread].add(counter, 1);
         }

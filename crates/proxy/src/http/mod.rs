@@ -23,6 +23,7 @@ use crate::gate;
 use crate::orders::{PORTION, SessionView, after};
 use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, LANES, Relay};
 use crate::shared::{BindId, Shared};
+use crate::unborn::Refusal;
 
 mod exchange;
 mod record;
@@ -37,6 +38,7 @@ mod pool;
 mod door;
 mod requests;
 
+mod cacheable;
 mod cookie;
 mod ready;
 mod route;
@@ -118,6 +120,25 @@ impl Http {
     }
 }
 
+impl Http {
+    /// A client is forgotten before anything is known of it, and does not hear of it.
+    fn vanish_at_once(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        mut session: Session,
+    ) -> SocketId {
+        let Self { clients, servers, desk } = self;
+        session.standing = Standing::Told;
+        gate::enter(shared, session.bind()); // it leaves at once
+        let mut requests = Requests { servers, desk, shared };
+        let connection = ServerConnection::default();
+        let socket = clients.insert(now, None, connection, session, &mut requests);
+        clients.vanish(now, socket, &mut requests);
+        socket
+    }
+}
+
 impl Relay for Http {
     fn accept(
         &mut self,
@@ -135,20 +156,21 @@ impl Relay for Http {
         }
         let before = session.standing;
         if let Some(local) = shared.local {
-            session.keep().destination = Some(local);
+            let kept = session.keep();
+            (kept.destination, kept.connected_to) = (Some(local), Some(local));
         }
         gate::counters(shared, bind).iter().for_each(|it| it.add(Counter::Connections, 1));
-        if !door::admits(now, shared, desk, &mut session, Door::Connection) {
-            return None;
+        match door::refuses(now, shared, desk, &mut session, Door::Connection) {
+            Some(Refusal::Closed) => return None,
+            Some(Refusal::Silent) => return Some(self.vanish_at_once(now, shared, session)),
+            None => {}
         }
         let layer = match session.standing == before {
             true => layer,
             false => Some(Box::new(ProxyProtocol::new(layer)) as Box<dyn Layer>),
         };
-        for counters in gate::counters(shared, bind) {
-            counters.add(Counter::SessionsTotal, 1);
-            counters.add(Counter::Sessions, 1);
-        }
+        gate::counters(shared, bind).iter().for_each(|it| it.add(Counter::SessionsTotal, 1));
+        gate::enter(shared, bind);
         let mut connection = ServerConnection::default();
         let frontend = &shared.live.frontends[bind.frontend].config;
         connection.set_answers_silence(!frontend.options.ignore_probes);

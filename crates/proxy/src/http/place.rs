@@ -47,8 +47,12 @@ impl Requests<'_> {
         if matches!(placement, Placement::Nobody) && exchange.bound.take().is_some() {
             placement = live.group.try_place(picker, key, &exchange.avoided());
         }
-        if let Placement::Crowded(server) = placement {
-            placement = live.group.try_place(picker, None, &[server]);
+        // Whom a hash leads to a crowded server it would lead there again.
+        if let Placement::Crowded(server) = placement
+            && live.config.options.redispatch != 0
+            && exchange.bound.take().is_some()
+        {
+            placement = live.group.try_place(picker, key, &[server]);
         }
         match placement {
             Placement::Placed(server) => {
@@ -61,9 +65,10 @@ impl Requests<'_> {
                 self.carry(now, asked, (connection, session));
             }
             Placement::Wait(wants) => self.wait(now, asked, exchange, wants),
-            Placement::Crowded(_) | Placement::Nobody => {
+            nowhere @ (Placement::Crowded(_) | Placement::Nobody) => {
                 live.counters[self.shared.thread].add(Counter::ConnectErrors, 1);
-                self.answer(now, asked, (connection, session), 503, Ended(b'S', b'C'));
+                let what = if nowhere == Placement::Nobody { b'C' } else { b'Q' };
+                self.answer(now, asked, (connection, session), 503, Ended(b'S', what));
             }
         }
     }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{Backend, ForwardFor, Frontend};
 use fulmar_proto::HeaderBuf;
-use fulmar_rules::Subject;
+use fulmar_rules::{Subject, authority_of};
 
 use crate::http::cookie;
 use crate::http::exchange::Exchange;
@@ -139,10 +139,8 @@ impl Exchange {
         if target.starts_with(b"/") || target == b"*" || self.request.method == b"CONNECT" {
             return;
         }
-        let Some(at) = target.windows(3).position(|it| it == b"://") else { return };
-        let rest = &target[at + 3..];
-        let end = rest.iter().position(|b| matches!(b, b'/' | b'?')).unwrap_or(rest.len());
-        let host = rest[..end].to_vec();
+        let Some(place) = authority_of(target) else { return };
+        let host = target[place].to_vec();
         if self.request.fields.as_headers().get("host") != Some(&host) {
             let _ = self.request.fields.replace("Host", &host); // what was received can be sent
         }

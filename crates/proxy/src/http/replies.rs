@@ -73,23 +73,10 @@ impl Replies<'_> {
             false => Fate::On,
         };
         self.desk.ask(Errand::Touch(asked.socket));
-        match fate {
-            Fate::On => {}
-            Fate::Instead(head, body, ended) => {
-                exchange.ended = ended;
-                let reply = (head, body);
-                answer::give(now, self.shared, (client, session), &mut exchange, reply);
-                ending::answered(now, self.shared, self.desk, (client, session), exchange);
-                seat.client = None;
-                return self.desk.ask(Errand::Close(socket));
-            }
-            Fate::Nothing(ended) => {
-                exchange.ended = ended;
-                client.reset(asked.stream, 0);
-                ending::answered(now, self.shared, self.desk, (client, session), exchange);
-                seat.client = None;
-                return self.desk.ask(Errand::Close(socket));
-            }
+        if !matches!(fate, Fate::On) {
+            self.intercept(now, asked, exchange, fate);
+            seat.client = None;
+            return self.desk.ask(Errand::Close(socket));
         }
         let Stage::Waiting(up) = exchange.stage else { return };
         exchange.stage = Stage::Answering(up);
@@ -107,6 +94,29 @@ impl Replies<'_> {
         let (at, server) = seat.place();
         let asks = is_long && self.ask_pipes(socket, asked, frontend, backend);
         self.desk.servers[at][server].passes = asks;
+    }
+
+    /// What the server has answered is not for the client.
+    fn intercept(&mut self, now: Instant, asked: Asked, mut exchange: Box<Exchange>, fate: Fate) {
+        let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
+        exchange.is_ours = true;
+        match fate {
+            Fate::On => {}
+            Fate::Instead(head, body, ended) => {
+                exchange.ended = ended;
+                let reply = (head, body);
+                answer::give(now, self.shared, (client, session), &mut exchange, reply);
+            }
+            Fate::Nothing(ended) => {
+                exchange.ended = ended;
+                client.reset(asked.stream, 0);
+            }
+            Fate::Vanish => {
+                exchange.ended = Ended(b'P', b'R');
+                self.desk.ask(Errand::Vanish(asked.socket));
+            }
+        }
+        ending::answered(now, self.shared, self.desk, (client, session), exchange);
     }
 
     /// More may come in pipes; false: the configuration or a layer is against it.

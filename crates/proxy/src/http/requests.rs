@@ -25,7 +25,7 @@ use crate::malformed::{self, Parties, Way};
 use crate::passing::{PIECE_SIZE_MIN, Toward, may_pass};
 use crate::secured::Tls;
 use crate::shared::Shared;
-use crate::unborn;
+use crate::unborn::{self, Refusal};
 
 /// Hears what clients say; the servers' side is at hand.
 #[derive(Debug)]
@@ -127,6 +127,7 @@ impl Requests<'_> {
         match exchange.stage {
             Stage::Collecting(at_least) if exchange.body.has(at_least) => {
                 self.desk.ask(Errand::Timer(asked.socket, None));
+                exchange.times.began = Some(now); // what was waited for belongs to it
                 self.route(now, asked, (connection, session));
             }
             _ => self.pump(asked, connection, exchange),
@@ -238,6 +239,9 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
         (_, session): Client<'_>,
         info: Option<&dyn Any>,
     ) {
+        if session.standing == Standing::Told {
+            return; // it was refused before
+        }
         session.standing = Standing::Open;
         if let Some(tls) = info.and_then(Tls::of) {
             let took = now.saturating_duration_since(session.since).as_millis();
@@ -245,9 +249,12 @@ impl Handler<ServerConnection, Session> for Requests<'_> {
             unborn::count_handshake(self.shared, session.bind(), &tls);
             session.keep().tls = Some(tls);
         }
-        if !door::admits(now, self.shared, self.desk, session, Door::Session) {
+        if let Some(refusal) = door::refuses(now, self.shared, self.desk, session, Door::Session) {
             session.standing = Standing::Told;
-            self.desk.ask(Errand::Close(socket));
+            self.desk.ask(match refusal {
+                Refusal::Closed => Errand::Close(socket),
+                Refusal::Silent => Errand::Vanish(socket),
+            });
         }
     }
 

@@ -27,6 +27,8 @@ pub(super) enum Fate {
     Instead(ResponseHead, Bytes, Ended),
     /// Nothing does: the client's connection ends.
     Nothing(Ended),
+    /// The client is forgotten, and does not hear of it.
+    Vanish,
 }
 
 /// Goes through everything that looks at the head of a response, or changes it.
@@ -93,11 +95,14 @@ fn inspect(
                 None => Fate::Nothing(ended),
             })
         }
-        TcpVerdict::Reject | TcpVerdict::SilentDrop => {
+        verdict @ (TcpVerdict::Reject | TcpVerdict::SilentDrop) => {
             let everybody = tally::all(shared, session, exchange);
             everybody.for_each(|counters| counters.add(Counter::DeniedResponses, 1));
             exchange.status = 0; // nobody has looked at it as an answer
-            Some(Fate::Nothing(Ended(b'P', b'D')))
+            Some(match verdict {
+                TcpVerdict::SilentDrop => Fate::Vanish,
+                _ => Fate::Nothing(Ended(b'P', b'D')),
+            })
         }
     }
 }
@@ -120,7 +125,8 @@ fn judge(
         Verdict::Deny(reply) | Verdict::Tarpit(reply) => (reply.clone(), denied),
         Verdict::Return(reply) => (reply.clone(), Ended(b'L', b'H')),
         Verdict::Redirect(head) => return Fate::Instead(*head, Bytes::new(), Ended(b'L', b'H')),
-        Verdict::Reject | Verdict::SilentDrop => return Fate::Nothing(denied),
+        Verdict::Reject => return Fate::Nothing(denied),
+        Verdict::SilentDrop => return Fate::Vanish,
         // A rule that would wait or ask makes no sense here, and is none.
         Verdict::Auth(_) | Verdict::Service(_) | Verdict::WaitForBody { .. } => return Fate::On,
         _ => (Reply::error_page(500), denied),

@@ -19,7 +19,7 @@ use crate::http::answer;
 use crate::http::desk::Errand;
 use crate::http::exchange::{Ended, Exchange, Stage};
 use crate::http::log::Level;
-use crate::http::requests::{Client, Requests};
+use crate::http::requests::{Client, Requests, of};
 use crate::http::session::Session;
 use crate::http::subject::View;
 use crate::http::tally;
@@ -63,6 +63,8 @@ pub(super) enum Decision {
     Later(ResponseHead, Bytes, Ended),
     /// The connection ends.
     End(Ended),
+    /// The client is forgotten, and does not hear of it.
+    Vanish,
     /// Prometheus asks.
     Metrics,
     /// Somebody looks at the statistics.
@@ -109,7 +111,14 @@ impl Requests<'_> {
                 }
                 Decision::End(ended) => {
                     exchange.ended = ended;
+                    exchange.times.began = None; // as if it had never been understood
                     connection.reset(asked.stream, 0);
+                    return self.answered(now, (connection, session), exchange);
+                }
+                Decision::Vanish => {
+                    exchange.ended = Ended(b'P', b'R');
+                    exchange.times.began = None;
+                    self.desk.ask(Errand::Vanish(asked.socket));
                     return self.answered(now, (connection, session), exchange);
                 }
                 Decision::Metrics => {
@@ -142,6 +151,7 @@ impl Requests<'_> {
         let Some(mut exchange) = session.exchange.take_if(|it| it.stream == asked.stream) else {
             return;
         };
+        exchange.times.assigned = Some(now); // it is told as if it had waited in a queue
         if let Some(delayed) = exchange.delayed.take() {
             let client = (&mut *connection, &mut *session);
             answer::give(now, self.shared, client, &mut exchange, *delayed);
@@ -153,6 +163,9 @@ impl Requests<'_> {
     pub(super) fn too_slow(&mut self, now: Instant, asked: Asked, client: Client<'_>) {
         let (connection, session) = client;
         connection.close_after();
+        if let Some(exchange) = of(session, asked.stream) {
+            exchange.times.began = None; // it never was complete
+        }
         self.answer(now, asked, (connection, session), 408, Ended(b'c', b'R'));
     }
 

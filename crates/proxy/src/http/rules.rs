@@ -77,7 +77,8 @@ impl Requests<'_> {
                 tally::intercepted(self.shared, view.session, view.exchange);
                 Decision::Metrics
             }
-            Verdict::Reject | Verdict::SilentDrop => Decision::End(Ended(b'P', b'R')),
+            Verdict::Reject => Decision::End(Ended(b'P', b'R')),
+            Verdict::SilentDrop => Decision::Vanish,
             Verdict::WaitForBody { time, at_least } => Decision::Wait(at_least, time),
             Verdict::Failed(_) => {
                 let everybody = tally::all(self.shared, session, exchange);
@@ -111,7 +112,7 @@ impl Requests<'_> {
         session: &mut Session,
         exchange: &mut Exchange,
     ) -> Decision {
-        let ended = Ended(b'P', b'R');
+        let ended = Ended(b'L', b'R'); // in order: that is how it asks
         let pages = answer::pages(self.shared, session, exchange);
         let view = View { now, shared: self.shared, session, exchange };
         match Reply::challenge(realm, &view, &pages) {
@@ -175,7 +176,7 @@ impl Changeable for View<'_> {
             Effect::Capture(slot, value) => self.capture(slot, value),
             Effect::LogLevel(level) => {
                 self.exchange.log_level =
-                    level.map_or(Level::Silent, |it| Level::Set(severity(it)));
+                    level.map_or(Level::Silent, |it| Level::Set(Severity::of(it)));
             }
             Effect::Source(address) => self.exchange.source = Some(address),
             Effect::Destination(address) => self.exchange.destination = Some(address),
@@ -224,18 +225,5 @@ impl View<'_> {
     /// Who the client is to the server; who came over a Unix socket has no address.
     pub(super) fn client_address(&self) -> Option<SocketAddr> {
         self.exchange.source.or_else(|| self.session.source())
-    }
-}
-
-fn severity(level: u8) -> Severity {
-    match level {
-        0 => Severity::Emergency,
-        1 => Severity::Alert,
-        2 => Severity::Critical,
-        3 => Severity::Error,
-        4 => Severity::Warning,
-        5 => Severity::Notice,
-        6 => Severity::Info,
-        _ => Severity::Debug,
     }
 }

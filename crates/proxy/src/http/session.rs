@@ -57,6 +57,8 @@ pub(super) struct Kept {
     pub(super) own: Option<SocketId>,
     /// What the client connected to, as a PROXY header tells it.
     pub(super) destination: Option<SocketAddr>,
+    /// What the client's connection itself goes to, if the listening address does not tell.
+    pub(super) connected_to: Option<SocketAddr>,
     /// A PROXY header has come.
     pub(super) was_introduced: bool,
     /// Who has connected, if a PROXY header names somebody else.

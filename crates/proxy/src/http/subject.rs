@@ -11,7 +11,7 @@ use fulmar_rules::{RequestHead, ResponseHead, Sample, Subject};
 
 use crate::counters::{Counter, sum};
 use crate::facts::{Here, number, text};
-use crate::http::exchange::Exchange;
+use crate::http::exchange::{Ended, Exchange};
 use crate::http::session::Session;
 use crate::secured;
 use crate::shared::Shared;
@@ -40,6 +40,11 @@ impl View<'_> {
             Fact::ConnectionSource => {
                 let from = kept.and_then(|kept| kept.connected_from);
                 Some(Sample::Address(from.unwrap_or(self.session.peer).ip()))
+            }
+            Fact::ConnectionDestination => {
+                let told = kept.and_then(|kept| kept.connected_to);
+                let to = told.or_else(|| self.shared.address_of(self.session.bind()))?;
+                Some(Sample::Address(to.ip()))
             }
             Fact::ServerTls => {
                 let backend = &self.shared.live.backends[self.exchange.backend?.0];
@@ -91,9 +96,6 @@ impl View<'_> {
             LogField::CapturedResponseCookie => captured(&exchange.cookie_captures, 1),
             LogField::Status if exchange.status == 0 => Some(Sample::Int(-1)),
             LogField::Status => number(exchange.status),
-            LogField::Retries if exchange.redispatched => {
-                Some(Sample::Text(format!("+{}", exchange.tried).into_bytes().into()))
-            }
             LogField::Retries if exchange.redispatched => {
                 Some(Sample::Text(format!("+{}", exchange.tried).into_bytes().into()))
             }
@@ -192,7 +194,10 @@ impl View<'_> {
             Some(_) => (between(since, times.first) - handshake).max(0),
             None => -1,
         };
-        let receiving = between(times.first, times.began);
+        let receiving = match self.exchange.ended {
+            Ended(_, b'T') => -1, // nobody wants to know
+            _ => between(times.first, times.began),
+        };
         let time = match field {
             LogField::TimeActive => return self.so_far(between(times.first.or(since), now)),
             LogField::TimeUser => return self.so_far(between(since, now) - idle.max(0)),
@@ -200,10 +205,12 @@ impl View<'_> {
             LogField::TimeHandshake => handshake,
             LogField::TimeIdle => idle,
             LogField::TimeRequest => receiving,
-            LogField::TimeQuery if times.began.is_none() => -1,
+            LogField::TimeQuery if receiving < 0 => -1,
             LogField::TimeQuery => handshake + idle + receiving,
             LogField::TimeWait => between(times.began, times.assigned),
             LogField::TimeConnect => between(times.assigned, times.connected),
+            // What a server said, and its client did not get, is none.
+            LogField::TimeResponse if self.exchange.is_ours => -1,
             LogField::TimeResponse => between(times.connected, times.answered),
             LogField::TimeData => between(times.answered, now),
             _ => return None,

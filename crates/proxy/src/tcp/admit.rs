@@ -7,7 +7,6 @@ use std::time::Instant;
 use fulmar_engine::SocketId;
 use fulmar_haproxy::BackendId;
 use fulmar_proto::{Layer, RawConnection};
-use fulmar_rules::tcp::{TcpRule, TcpVerdict, run_tcp};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
 
 use super::across::{Seat, Way};
@@ -17,7 +16,7 @@ use super::{Tcp, Work};
 use crate::counters::Counter;
 use crate::gate;
 use crate::shared::{BindId, Shared};
-use crate::unborn;
+use crate::unborn::{self, Refusal, refuses};
 
 impl Tcp {
     /// Takes a client in, unless a rule is against it: then nothing is read from it.
@@ -35,15 +34,18 @@ impl Tcp {
         // Who comes over a Unix socket has no address.
         let source = (peer.port() != 0).then_some(peer);
         let mut session = Session::new(now, bind, source);
-        if shared.local.is_some() {
-            session.set_destination(shared.local);
+        if let Some(local) = shared.local {
+            session.set_local(local);
         }
         let binds = &frontend.config.binds;
         if binds.get(bind.bind).is_some_and(|it| it.accepts_proxy) {
             session.introduction = Introduction::Awaited;
         }
         let before = session.introduction;
-        let refusal = refuses(now, &frontend.config.connection_rules, shared, &mut session);
+        let refusal = refuses(
+            &frontend.config.connection_rules,
+            &mut Visit { shared, session: &mut session, now, complete: true },
+        );
         if refusal.is_some() {
             unborn::count(shared, bind, Counter::DeniedConnections);
         }
@@ -82,7 +84,10 @@ impl Tcp {
         if let Some(tls) = session.traits.as_ref().and_then(|it| it.tls.as_ref()) {
             unborn::count_handshake(shared, bind, tls);
         }
-        let refusal = refuses(now, &frontend.config.session_rules, shared, session);
+        let refusal = refuses(
+            &frontend.config.session_rules,
+            &mut Visit { shared, session, now, complete: true },
+        );
         if let Some(refusal) = refusal {
             session.stage = Stage::Opening; // nothing is told of it
             unborn::count(shared, bind, Counter::DeniedSessions);
@@ -125,26 +130,5 @@ impl Tcp {
         let aborts = |it: BackendId| shared.live.backends[it.0].config.options.abort_on_close;
         matches!(session.stage, Stage::Queued | Stage::Pausing | Stage::Connecting)
             && session.backend.is_some_and(aborts)
-    }
-}
-
-/// What becomes of a client that is not wanted.
-#[derive(Clone, Copy, Debug)]
-enum Refusal {
-    Closed,
-    Silent,
-}
-
-/// What rules that cannot wait have against a session.
-fn refuses(
-    now: Instant,
-    rules: &[TcpRule],
-    shared: &Shared,
-    session: &mut Session,
-) -> Option<Refusal> {
-    match run_tcp(rules, &mut Visit { shared, session, now, complete: true }) {
-        TcpVerdict::Accept | TcpVerdict::Wait => None,
-        TcpVerdict::Reject | TcpVerdict::Close => Some(Refusal::Closed),
-        TcpVerdict::SilentDrop => Some(Refusal::Silent),
     }
 }

@@ -66,6 +66,8 @@ pub(super) struct Session {
 pub(super) struct Traits {
     /// Where the connection comes from, if its client is somebody else.
     pub(super) peer: Option<SocketAddr>,
+    /// What its connection itself goes to, if the listening address does not tell.
+    pub(super) connected_to: Option<SocketAddr>,
     /// What the client connected to, if the listening address does not tell.
     pub(super) destination: Option<SocketAddr>,
     pub(super) tls: Option<Tls>,
@@ -208,6 +210,12 @@ impl Session {
         let peer = self.peer();
         self.traits.get_or_insert_default().peer = peer;
         self.source = source;
+    }
+
+    /// Its connection goes to this address.
+    pub(super) fn set_local(&mut self, local: SocketAddr) {
+        self.traits.get_or_insert_default().connected_to = Some(local);
+        self.set_destination(Some(local));
     }
 
     /// It connected to this address.

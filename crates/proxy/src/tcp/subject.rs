@@ -87,6 +87,11 @@ impl<'a> View<'a> {
         match fact {
             Fact::Log(field) => self.field(*field),
             Fact::ReceivedProxy => Some(Sample::Bool(session.introduction == Introduction::Heard)),
+            Fact::ConnectionDestination => {
+                let told = session.traits.as_ref().and_then(|it| it.connected_to);
+                let to = told.or_else(|| self.shared.address_of(session.bind))?;
+                Some(Sample::Address(to.ip()))
+            }
             Fact::ConnectionSource => session.peer().map(|it| Sample::Address(it.ip())),
             Fact::CapturedRequest(at) => {
                 let captured = session.traits.as_ref()?.captures.iter();

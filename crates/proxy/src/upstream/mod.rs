@@ -16,5 +16,6 @@ pub(crate) fn is_exhaustion(error: &io::Error) -> bool {
     const ENFILE: i32 = 23;
     const ENOMEM: i32 = 12;
     const EADDRNOTAVAIL: i32 = 99;
-    matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOMEM | EADDRNOTAVAIL))
+    const ENOBUFS: i32 = 105;
+    matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOMEM | EADDRNOTAVAIL | ENOBUFS))
 }

@@ -25,6 +25,11 @@ impl Ring {
         match *self {}
     }
 
+    /// Has it fail after so many lists more.
+    pub fn set_lists_max(&mut self, _: u32) {
+        match *self {}
+    }
+
     /// As [`fault`](Self::fault), and gives the ring up.
     pub fn into_fault(self) -> Option<io::Error> {
         match self {}

@@ -117,7 +117,11 @@ pub fn epoll_wait(
         }
     }
     let ms = timeout.map_or(-1, millis);
-    let n = syscall!(epoll_wait, wait(epoll, events, ms))?;
+    let len = i32::try_from(events.len()).unwrap_or(i32::MAX);
+    let events = events.as_mut_ptr().cast();
+    // SAFETY: `EpollEvent` is a transparent epoll_event, and the kernel writes at most `len`.
+    let result = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events, len, ms) };
+    let n = syscall!(epoll_wait, result)?;
     Ok(n.unsigned_abs() as usize)
 }
 
@@ -127,18 +131,14 @@ pub fn epoll_wait(
 /// # Errors
 /// As the manual page says.
 pub fn epoll_look(epoll: BorrowedFd<'_>, events: &mut [EpollEvent]) -> io::Result<usize> {
-    let n = match wait(epoll, events, 0) {
-        0 => syscall!(epoll_wait_empty, 0)?,
-        n => syscall!(epoll_wait, n)?,
-    };
-    Ok(n.unsigned_abs() as usize)
-}
-
-fn wait(epoll: BorrowedFd<'_>, events: &mut [EpollEvent], ms: libc::c_int) -> libc::c_int {
     let len = i32::try_from(events.len()).unwrap_or(i32::MAX);
     let events = events.as_mut_ptr().cast();
     // SAFETY: `EpollEvent` is a transparent epoll_event, and the kernel writes at most `len`.
-    unsafe { libc::epoll_wait(epoll.as_raw_fd(), events, len, ms) }
+    let n = match unsafe { libc::epoll_wait(epoll.as_raw_fd(), events, len, 0) } {
+        0 => syscall!(epoll_wait_empty, 0)?,
+        result => syscall!(epoll_wait, result)?,
+    };
+    Ok(n.unsigned_abs() as usize)
 }
 
 fn wait_fine(

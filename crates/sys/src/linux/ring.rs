@@ -23,6 +23,8 @@ use crate::platform::{MORE, NO_SIGNAL};
 pub struct Ring {
     ring: IoUring,
     fault: Option<io::Error>,
+    /// Lists until it fails by arrangement.
+    lists_left: Option<u32>,
 }
 
 impl fmt::Debug for Ring {
@@ -45,7 +47,7 @@ impl Ring {
         let built = IoUring::builder().setup_submit_all().setup_clamp().build(len);
         let result = if built.is_ok() { 0 } else { -1 };
         syscall!(io_uring_setup, result)?;
-        let mut ring = Self { ring: built?, fault: None };
+        let mut ring = Self { ring: built?, fault: None, lists_left: None };
         ring.try_out()?;
         Ok(ring)
     }
@@ -54,6 +56,11 @@ impl Ring {
     /// every operation answers `Interrupted`.
     pub fn fault(&self) -> Option<&io::Error> {
         self.fault.as_ref()
+    }
+
+    /// Has it fail after so many lists more, as if the kernel did: for tests.
+    pub fn set_lists_max(&mut self, lists: u32) {
+        self.lists_left = Some(lists);
     }
 
     /// As [`fault`](Self::fault), and gives the ring up.
@@ -179,6 +186,11 @@ impl Ring {
     /// Has all entries done, and their results in `results`: `NOT_DONE` for those that were not,
     /// which only happens with a fault. Nothing is on its way when it returns.
     fn enter(&mut self, results: &mut [i32], entries: impl Iterator<Item = Entry>) {
+        match &mut self.lists_left {
+            Some(0) => self.fault = Some(io::Error::other("io_uring: it was to fail, for a test")),
+            Some(lists) => *lists -= 1,
+            None => {}
+        }
         if self.fault.is_some() {
             return;
         }
