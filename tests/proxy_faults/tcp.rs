@@ -156,8 +156,10 @@ impl Origin {
                     match self.to {
                         To::Closing => peer.steps.push_back(Step::Close),
                         To::Resetting => peer.steps.push_back(Step::Reset),
+                        // What is done then is known when the name is; its end may come with it.
                         _ => {
-                            peer.steps.push_back(Step::Until(Box::new(|got| got.len() >= NAME_LEN)))
+                            let is_named = Box::new(|got: &[u8]| got.len() >= NAME_LEN);
+                            peer.steps.extend([Step::Until(is_named), Step::Hold]);
                         }
                     }
                     self.wires.push((peer, None));
@@ -173,6 +175,7 @@ impl Origin {
                 let number = std::str::from_utf8(&peer.got[..NAME_LEN]).unwrap().parse().unwrap();
                 let (fault, talk) = &talks[&number];
                 *name = Some(number);
+                peer.steps.clear();
                 peer.steps.extend((fault.server)(talk));
                 moved = true;
             }

@@ -227,7 +227,7 @@ impl<C: Connection, T> Link<C, T> {
         }
         if wishes.reads != self.reading {
             self.reading = wishes.reads;
-            if wishes.reads && desk.spans.of(self.timeouts).hears_only {
+            if wishes.reads && desk.spans.of(self.timeouts, at).hears_only {
                 self.since = desk.wheel.tick(now); // nobody could hear it
             }
             desk.actions.push_back(Action::Read { socket, on: wishes.reads });
@@ -265,7 +265,7 @@ impl<C: Connection, T> Link<C, T> {
     /// The phase begins. The wheel hears of it only if nothing wakes it early enough.
     fn start_deadline(&mut self, now: Tick, at: u32, desk: &mut Desk) {
         self.since = now;
-        let span = self.until_look(desk.spans.of(self.timeouts));
+        let span = self.until_look(desk.spans.of(self.timeouts, at));
         if span < self.armed {
             self.armed = span;
             desk.wheel.arm(at, now.after(span));
@@ -462,7 +462,7 @@ impl<C: Connection, T> Links<C, T> {
     /// Gives a connection up: nothing more is sent, and nobody hears of it.
     pub fn close(&mut self, socket: SocketId) -> Option<T> {
         let link = self.slots.remove(socket)?;
-        self.desk.spans.release(link.timeouts);
+        self.desk.spans.release(link.timeouts, self.slots.position(socket));
         self.desk.wheel.keep(self.slots.places());
         self.desk.actions.push_back(Action::Close { socket });
         Some(link.data)
@@ -551,8 +551,8 @@ impl<C: Connection, T> Links<C, T> {
         bytes: u64,
         on: &mut impl Handler<C, T>,
     ) {
-        let spans = &self.desk.spans;
-        let owes = |link: &Link<C, T>| link.owes_words(spans.of(link.timeouts));
+        let (spans, at) = (&self.desk.spans, self.slots.position(socket));
+        let owes = |link: &Link<C, T>| link.owes_words(spans.of(link.timeouts, at));
         let moved = if self.slots.get(socket).is_some_and(owes) { 0 } else { bytes };
         self.with(now, socket, on, |link, opened, lent| {
             if let Some(mut between) = link.between.take() {
@@ -630,7 +630,7 @@ impl<C: Connection, T> Links<C, T> {
         let socket = self.slots.key(at);
         let Some(link) = self.slots.get_mut(socket) else { return };
         link.armed = Span::ENDLESS;
-        if link.is_late(tick, self.desk.spans.of(link.timeouts)) {
+        if link.is_late(tick, self.desk.spans.of(link.timeouts, at)) {
             self.give_up(now, socket, on);
         } else if link.timer <= tick {
             link.timer = Tick::NEVER;
@@ -638,7 +638,7 @@ impl<C: Connection, T> Links<C, T> {
             self.settle(now, socket, 0, on);
         }
         let Some(link) = self.slots.get_mut(socket) else { return };
-        let spans = self.desk.spans.of(link.timeouts);
+        let spans = self.desk.spans.of(link.timeouts, at);
         link.armed = link.until_look(spans);
         self.desk.wheel.arm(at, link.deadline(spans).min(link.timer));
     }

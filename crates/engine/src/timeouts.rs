@@ -5,6 +5,7 @@
 //! grace period is over, so that nobody lives for ever on a byte now and then. Neither costs
 //! anything between two wake-ups but the addition of what has moved.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use fulmar_proto::Phase;
@@ -58,20 +59,19 @@ pub struct Rate {
 /// One of the sets of deadlines that links of one kind may have; the first one is
 /// everybody's who was not given another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct TimeoutsId(u32);
+pub struct TimeoutsId(u16);
 
 /// All sets of deadlines that links of one kind may have: each link names one of them.
 #[derive(Debug)]
 pub(crate) struct Sets {
     known: Vec<Timeouts>,
     spans: Vec<Spans>,
-    own: Vec<Spans>, // of one link each
-    free: Vec<u32>,  // places in it
+    own: HashMap<u32, Spans>, // of one link each, by its place
 }
 
 impl Sets {
     pub(crate) fn new(first: Timeouts) -> Self {
-        Self { known: vec![first], spans: vec![first.into()], own: Vec::new(), free: Vec::new() }
+        Self { known: vec![first], spans: vec![first.into()], own: HashMap::new() }
     }
 
     /// The set with these deadlines: the one that is there, or a new one.
@@ -81,40 +81,31 @@ impl Sets {
             self.spans.push(timeouts.into());
             self.known.len() - 1
         });
-        assert!(at < OWN as usize, "no more than 2^31 sets of deadlines");
-        TimeoutsId(narrow(at as u64))
+        assert!(at < usize::from(OWN.0), "no more than 65,535 sets of deadlines");
+        TimeoutsId(u16::try_from(at).expect("it is less than another"))
     }
 
-    /// A set with these deadlines in place of `old`, for the link that had that one.
-    pub(crate) fn own(&mut self, old: TimeoutsId, timeouts: Timeouts) -> TimeoutsId {
-        let spans = timeouts.into();
-        if old.0 & OWN != 0 {
-            self.own[(old.0 & !OWN) as usize] = spans;
-            return old;
-        }
-        let at = self.free.pop().unwrap_or_else(|| {
-            self.own.push(spans);
-            narrow(self.own.len() as u64 - 1)
-        });
-        self.own[at as usize] = spans;
-        TimeoutsId(at | OWN)
+    /// The link at this place has a set of its own from now on, with these deadlines.
+    pub(crate) fn own(&mut self, at: u32, timeouts: Timeouts) -> TimeoutsId {
+        self.own.insert(at, timeouts.into());
+        OWN
     }
 
-    /// The link that had this set has it no more.
-    pub(crate) fn release(&mut self, id: TimeoutsId) {
-        if id.0 & OWN == 0 {
-            return;
+    /// The link at this place has this set no more.
+    pub(crate) fn release(&mut self, id: TimeoutsId, at: u32) {
+        if id == OWN {
+            self.own.remove(&at);
         }
-        self.free.push(id.0 & !OWN);
-        if self.free.len() == self.own.len() {
-            (self.own, self.free) = (Vec::new(), Vec::new());
+        if self.own.is_empty() && self.own.capacity() > OWN_CAPACITY_KEPT {
+            self.own = HashMap::new();
         }
     }
 
-    pub(crate) fn of(&self, id: TimeoutsId) -> &Spans {
-        match id.0 & OWN {
-            0 => &self.spans[id.0 as usize],
-            _ => &self.own[(id.0 & !OWN) as usize],
+    /// What a link at this place is held to.
+    pub(crate) fn of(&self, id: TimeoutsId, at: u32) -> &Spans {
+        match id {
+            OWN => self.own.get(&at).expect("it has that set as long as it names it"),
+            TimeoutsId(shared) => &self.spans[usize::from(shared)],
         }
     }
 }
@@ -253,8 +244,10 @@ pub(crate) fn begins_again(phase: Phase) -> bool {
     is_paced(phase) || phase == Phase::Tunnel
 }
 
-/// Of a number: the set belongs to one link. There are fewer links than descriptors.
-const OWN: u32 = 1 << 31;
+/// The set belongs to the link alone.
+const OWN: TimeoutsId = TimeoutsId(u16::MAX);
+/// Room for such sets that is kept.
+const OWN_CAPACITY_KEPT: usize = 256;
 /// In the order of their numbers.
 const PHASES: [Phase; 9] = [
     Phase::Handshake,
@@ -272,7 +265,7 @@ const GRACE_MIN: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 impl Sets {
-    /// Room for sets of single links.
+    /// How many sets belong to single links.
     pub(crate) fn own_len(&self) -> usize {
         self.own.len()
     }

@@ -14,7 +14,7 @@ impl<C: Connection, T> Links<C, T> {
     /// as these links: it is for what a configuration says, not for what a request does.
     ///
     /// # Panics
-    /// If there are more than 2^31 different ones.
+    /// If there are more than 65,535 different ones.
     pub fn add_timeouts(&mut self, timeouts: Timeouts) -> TimeoutsId {
         self.desk.spans.add(timeouts)
     }
@@ -27,7 +27,7 @@ impl<C: Connection, T> Links<C, T> {
         if link.timeouts == timeouts {
             return;
         }
-        self.desk.spans.release(std::mem::replace(&mut link.timeouts, timeouts));
+        self.desk.spans.release(std::mem::replace(&mut link.timeouts, timeouts), at);
         let since = link.since;
         link.start_deadline(since, at, &mut self.desk);
     }
@@ -37,7 +37,7 @@ impl<C: Connection, T> Links<C, T> {
     pub fn set_own_timeouts(&mut self, socket: SocketId, timeouts: Timeouts) {
         let at = self.slots.position(socket);
         let Some(link) = self.slots.get_mut(socket) else { return };
-        link.timeouts = self.desk.spans.own(link.timeouts, timeouts);
+        link.timeouts = self.desk.spans.own(at, timeouts);
         let since = link.since;
         link.start_deadline(since, at, &mut self.desk);
     }
@@ -46,7 +46,7 @@ impl<C: Connection, T> Links<C, T> {
     pub fn restart_timeouts(&mut self, now: Instant, socket: SocketId, timeouts: TimeoutsId) {
         let at = self.slots.position(socket);
         let Some(link) = self.slots.get_mut(socket) else { return };
-        self.desk.spans.release(std::mem::replace(&mut link.timeouts, timeouts));
+        self.desk.spans.release(std::mem::replace(&mut link.timeouts, timeouts), at);
         let now = self.desk.wheel.tick(now);
         link.start_deadline(now, at, &mut self.desk);
     }

@@ -79,7 +79,7 @@ fn stretch(counts: &Counts) -> Counted {
 /// Processor time of a process so far, all threads: what the scheduler counted, in nanoseconds.
 pub(crate) fn cpu_us(pid: u32) -> Result<f64, Error> {
     let path = format!("/proc/{pid}/task");
-    let tasks = fs::read_dir(&path).map_err(Error::io(path.clone()))?;
+    let tasks = fs::read_dir(&path).map_err(Error::io(path))?;
     let times = tasks.flatten().map(|task| {
         let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
         text.split(' ').next()?.parse::<f64>().ok()

@@ -42,7 +42,7 @@ fn put_summary(report: &Report, out: &mut String) {
     out.push_str("<nav class=\"cards\" aria-label=\"Experiments\">\n");
     for outcome in &report.experiments {
         let (ahead, all) = outcome.score();
-        let share = if all > 0 { 100 * ahead / all } else { 0 };
+        let share = (100 * ahead).checked_div(all).unwrap_or(0);
         let score = match all {
             0 => "<b>–</b> <small>nothing to compare</small>".to_owned(),
             _ => format!("<b>{ahead}</b> <small>of {all} rows ahead</small>"),

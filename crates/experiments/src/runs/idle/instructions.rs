@@ -83,8 +83,9 @@ fn per_event(lab: &Lab, valgrind: &Path, side: &Side, size: u32) -> Result<Cell,
 
 /// All instructions in a callgrind file; `None` if it saw none.
 fn total(text: &str) -> Option<f64> {
-    let of =
-        |line: &str| line.strip_prefix("summary: ").or(line.strip_prefix("totals: "))?.parse().ok();
+    let of = |line: &str| {
+        line.strip_prefix("summary: ").or_else(|| line.strip_prefix("totals: "))?.parse().ok()
+    };
     text.lines().find_map(of).filter(|count: &f64| *count > 0.0)
 }
 
