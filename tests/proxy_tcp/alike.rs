@@ -207,11 +207,12 @@ fn all(mut proxy: Command, config: &Path) -> Vec<Seen> {
                     timeout connect 5s\n timeout client 20s\n timeout server 20s\n"
         .to_owned();
     let mut places: Vec<(SocketAddr, Receiver<Heard>)> = Vec::new();
-    for (at, case) in CASES.iter().enumerate() {
+    // Servers first: none of them can come to stand where a proxy is to listen.
+    let origins: Vec<_> = CASES.iter().map(|case| origin(case.server)).collect();
+    for ((at, case), (origin, heard)) in CASES.iter().enumerate().zip(origins) {
         // Both proxies would share a port that two listeners have.
         let is_new = |it: &SocketAddr| places.iter().all(|(taken, _)| taken != it);
         let address = std::iter::repeat_with(free_address).find(is_new).expect("a free port");
-        let (origin, heard) = origin(case.server);
         let (front, back) = (case.front.join("\n "), case.back.join("\n "));
         let bind = case.bind;
         text += &format!(
