@@ -364,6 +364,36 @@ fn a_certificate_is_replaced_while_it_is_shown() {
     }
 }
 
+#[test]
+fn a_certificate_is_replaced_where_no_other_file_can_be_read_any_more() {
+    let site = Site::new();
+    let crt = site.pair("a.pem", &["a.example"]);
+    site.certs.issue("apart", &["apart.example"]); // its key stands in a file of its own
+    let apart = site.path("apart.pem").display().to_string();
+    let renewed = fs::read_to_string(site.pair("b.pem", &["renewed.example"])).unwrap();
+    let authorities = site.write("authorities.pem", &site.read("ca.pem"));
+    let lists = site.write("lists.pem", &fs::read_to_string(site.certs.revoked()).unwrap());
+    let words =
+        format!("crt {crt} crt {apart} ca-file {authorities} crl-file {lists} verify optional");
+    let socket = site.path("s.sock");
+    let path = site.configure(&words, "");
+    let line = format!(" nbthread 1\n stats socket {} level admin\n", socket.display());
+    fs::write(&path, site.read("proxy.cfg").replace(" nbthread 1\n", &line)).unwrap();
+    let process = Process::start(command().args(["-db", "-f", &path]));
+    eventually("it listens", || std::net::TcpStream::connect(site.address).is_ok());
+    for name in ["a.pem", "apart.pem", "apart.key", "lists.pem"] {
+        fs::remove_file(site.path(name)).unwrap(); // as after a `chroot`
+    }
+    fs::write(&authorities, "half a file").unwrap();
+    let answer = tell(&socket, &format!("set ssl cert {crt} <<\n{renewed}\n"));
+    assert_eq!(answer, format!("Transaction created for certificate {crt}!\n\n"));
+    let answer = tell(&socket, &format!("commit ssl cert {crt}\n"));
+    assert_eq!(answer, format!("Committing {crt}.\nSuccess!\n\n"));
+    assert_eq!(site.shown("renewed.example"), "renewed.example");
+    assert_eq!(site.shown("apart.example"), "apart.example");
+    end(process, Signal::TERM);
+}
+
 fn tell(socket: &Path, command: &str) -> String {
     let mut to = std::os::unix::net::UnixStream::connect(socket).unwrap();
     to.write_all(command.as_bytes()).unwrap();

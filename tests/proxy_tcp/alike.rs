@@ -21,10 +21,12 @@ enum Do {
     Say(&'static [u8]),
     /// Says its end.
     Fin,
-    /// Hears so many bytes.
+    /// Hears so many bytes, or to the end.
     Hear(usize),
+    /// Is gone, whatever else comes.
+    Leave,
 }
-use Do::{Fin, Hear, Say};
+use Do::{Fin, Hear, Leave, Say};
 
 /// A frontend, a backend, and who is at both ends. After what it does each end listens for a
 /// while, and then leaves.
@@ -67,6 +69,16 @@ const CASES: &[Case] = &[
     Case { name: "a server is late after the client's end", back: &["timeout server-fin 150ms"], server: &[Say(b"yo")], ..PLAIN },
     Case { name: "a client is late after the server's end", front: &["option tcplog", "timeout client-fin 150ms"], client: &[Say(b"hi")], ..PLAIN },
     Case { name: "client-fin is not for who has ended", front: &["option tcplog", "timeout client-fin 20ms"], ..PLAIN },
+    // Too late for rules: they have their last word.
+    Case { name: "a client is late for a rule", client: &[Say(b"hi")], server: &[], front: &["option tcplog", "timeout client 150ms", "tcp-request inspect-delay 10s", "tcp-request content accept if { req.len gt 5 }"], ..PLAIN },
+    Case { name: "a client is late, and rejected", client: &[Say(b"hi")], server: &[], front: &["option tcplog", "timeout client 150ms", "tcp-request inspect-delay 10s", "tcp-request content accept if { req.len gt 5 }", "tcp-request content reject"], ..PLAIN },
+    Case { name: "a client is late for a rule of a backend", client: &[Say(b"hi")], server: &[], front: &["option tcplog", "timeout client 150ms"], back: &["tcp-request inspect-delay 10s", "tcp-request content accept if { req.len gt 5 }"], ..PLAIN },
+    Case { name: "a client is late, and rejected by a backend", client: &[Say(b"hi")], server: &[], front: &["option tcplog", "timeout client 150ms", "tcp-request inspect-delay 10s", "tcp-request content accept if { req.len gt 5 }"], back: &["tcp-request content reject"], ..PLAIN },
+    // Goodbyes that nobody hears.
+    Case { name: "a server has a last word when its client has left", client: &[Say(b"hi")], server: &[Hear(usize::MAX), Say(b"bye"), Fin], ..PLAIN },
+    Case { name: "a server has much to say when its client has left", front: &["log-format %f/%s/%ts"], client: &[Say(b"hi")], server: &[Hear(usize::MAX), Say(&[b'x'; 4_000_000]), Fin], ..PLAIN },
+    Case { name: "a server stays when its client has left", back: &["timeout server 300ms"], client: &[Say(b"hi"), Hear(2)], server: &[Hear(2), Say(b"yo"), Hear(usize::MAX), Say(b"bye")], ..PLAIN },
+    Case { name: "a client has a last word when its server has left", client: &[Say(b"hi"), Hear(usize::MAX), Say(b"bye")], server: &[Hear(2), Say(b"yo"), Leave], ..PLAIN },
     // Rules on answers.
     Case { name: "every answer is refused", back: &["tcp-response content reject"], client: &[Say(b"hi")], server: &[Say(b"yo")], ..PLAIN },
     Case { name: "an answer is refused", back: &["tcp-response inspect-delay 10s", EVIL], server: &[Say(b"EV"), Say(b"IL")], ..PLAIN },
@@ -235,7 +247,7 @@ fn all(mut proxy: Command, config: &Path) -> Vec<Seen> {
             if is_asked { heard.recv_timeout(5 * LISTENS).ok() } else { heard.try_recv().ok() }
         })
         .collect();
-    let log = end(process, Signal::TERM).stdout;
+    let log = end(process, Signal::USR1).stdout; // what the last one has closed is still told
     let seen = clients.into_iter().zip(servers).enumerate().map(|(at, (client, server))| {
         let names = [format!("fe{at}e"), format!("be{at}e")];
         let of_case =
@@ -276,6 +288,7 @@ fn play(mut stream: &TcpStream, script: &[Do], listens: Duration) -> Heard {
                     }
                 }
             }
+            Leave => return (String::from_utf8_lossy(&heard).into_owned(), false),
         }
     }
     stream.set_read_timeout(Some(listens)).expect("a timeout");

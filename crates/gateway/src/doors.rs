@@ -1,6 +1,5 @@
 //! A `bind` line at work: what to listen on, and what lies below each connection.
 
-use std::fs;
 use std::path::PathBuf;
 
 use fulmar_drive::ListenOptions;
@@ -125,25 +124,29 @@ fn text(address: &BindAddress) -> String {
     }
 }
 
+/// Every file is read here and only here: later they may be out of reach (`chroot`, `user`), or be
+/// on their way to something that nobody has asked for yet, and `set ssl cert` needs the others.
 fn tls(bind: &BindTls) -> Result<ServerTls, ConfigError> {
-    let pem =
-        |path: &Option<PathBuf>| -> Vec<Pem> { path.iter().cloned().map(Pem::from).collect() };
-    let authorities = || Authorities { roots: pem(&bind.ca_file), revoked: pem(&bind.crl_file) };
+    let authorities = || -> Result<Authorities, ConfigError> {
+        let read =
+            |path: &Option<PathBuf>| path.iter().map(Pem::read).collect::<Result<Vec<_>, _>>();
+        Ok(Authorities { roots: read(&bind.ca_file)?, revoked: read(&bind.crl_file)? })
+    };
     let version = |version: TlsVersion| match version {
         TlsVersion::Tls12 => Version::Tls12,
         TlsVersion::Tls13 => Version::Tls13,
     };
     let defaults = ServerOptions::default();
     ServerTls::new(ServerOptions {
-        identities: bind.certificates.iter().map(identity).collect(),
+        identities: bind.certificates.iter().map(identity).collect::<Result<_, _>>()?,
         unknown_names: match bind.strict_sni {
             true => UnknownNames::Refused,
             false => UnknownNames::First,
         },
         client_auth: match bind.verify {
             ClientVerify::None => ClientAuth::None,
-            ClientVerify::Optional => ClientAuth::Optional(authorities()),
-            ClientVerify::Required => ClientAuth::Required(authorities()),
+            ClientVerify::Optional => ClientAuth::Optional(authorities()?),
+            ClientVerify::Required => ClientAuth::Required(authorities()?),
         },
         version_min: bind.version_min.map_or(defaults.version_min, version),
         version_max: bind.version_max.map_or(defaults.version_max, version),
@@ -155,19 +158,25 @@ fn tls(bind: &BindTls) -> Result<ServerTls, ConfigError> {
 }
 
 /// A certificate and its key: of the same file, or of one beside it (`site.pem.key`, `site.key`).
-fn identity(certificate: &BindCertificate) -> Identity {
+fn identity(certificate: &BindCertificate) -> Result<Identity, ConfigError> {
     let path = &*certificate.file;
-    let has_key = fs::read(path).is_ok_and(|text| contains(&text, KEY_MARK));
+    let cert = Pem::read(path)?;
     let mut beside = path.as_os_str().to_owned();
     beside.push(".key");
     let others = [PathBuf::from(beside), path.with_extension("key")];
-    let key = others.into_iter().find(|other| !has_key && other.is_file());
-    let files = Identity::files(path, key.unwrap_or_else(|| path.to_owned()));
-    Identity { names: certificate.names.clone(), ..files }
+    let key = others.into_iter().find(|other| !has_key(&cert) && other.is_file());
+    let key = key.map(Pem::read).transpose()?.unwrap_or_else(|| cert.clone());
+    Ok(Identity { names: certificate.names.clone(), ..Identity::new(cert, key) })
 }
 
-fn contains(text: &[u8], part: &[u8]) -> bool {
-    text.windows(part.len()).any(|window| window == part)
+/// True if a private key stands in what has been read.
+pub(crate) fn has_key(pem: &Pem) -> bool {
+    match pem {
+        Pem::Bytes(bytes) | Pem::Read(_, bytes) => {
+            bytes.windows(KEY_MARK.len()).any(|window| window == KEY_MARK)
+        }
+        Pem::File(_) => false,
+    }
 }
 
 /// In the line that a private key in PEM begins with (RFC 7468 §10, §11).

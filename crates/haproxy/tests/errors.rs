@@ -35,6 +35,7 @@ fn errors_name_the_word_and_what_is_near() {
         ("backend a\n server s 127.0.0.1:80 track t\n", 2, 30, "no server 't' to follow"),
         ("backend a\n server s 127.0.0.1:80 track s\n", 2, 30, "follows this server in turn"),
         ("backend a\n server s no.example:80\n", 2, 11, "cannot be resolved"),
+        ("backend a\n server-template s 5-3 127.0.0.1:80\n", 2, 20, "the first number comes first"),
         ("backend a\n server s 127.0.0.1:80 ssl\n", 2, 11, "verify none"),
         ("frontend a\n bind :80 ssl\n", 2, 7, "'crt' is missing"),
         ("frontend a\n bind :80 ssl crt /no\n", 2, 19, "cannot be read"),
@@ -139,6 +140,8 @@ fn warnings_tell_what_will_not_do_what_it_says() {
         ("backend a\n mode http\n http-request cache-use c\n", "no cache"),
         ("defaults\n option accept-invalid-http-request\n", "no effect"),
         ("global\n ssl-default-bind-ciphers PROFILE=SYSTEM\n", "rustls' own"),
+        ("defaults\n option persist\n", "another server"),
+        ("backend a\n mode http\n force-persist if TRUE\n", "another server"),
         ("userlist u\n group g\n group g\n", "it counts"),
         (
             "frontend a\n bind :80\n timeout client 1s\n tcp-request connection reject if { path \

@@ -359,7 +359,7 @@ pub const UNNAMED: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPE
 /// Runs of bytes in one `sendmsg`.
 pub const VECTOR_LEN_MAX: usize = 32;
 pub(crate) const STORAGE_LEN: libc::socklen_t = len_of::<libc::sockaddr_storage>();
-const INT_LEN: libc::socklen_t = len_of::<libc::c_int>();
+pub(crate) const INT_LEN: libc::socklen_t = len_of::<libc::c_int>();
 const FAMILY_V4: libc::sa_family_t = family(libc::AF_INET);
 const FAMILY_V6: libc::sa_family_t = family(libc::AF_INET6);
 

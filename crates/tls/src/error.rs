@@ -245,10 +245,7 @@ impl ConfigError {
 
     /// The file that is wrong, if one is.
     pub fn path(&self) -> Option<&Path> {
-        match self.pem.as_ref()? {
-            Pem::File(path) => Some(path),
-            Pem::Bytes(_) => None,
-        }
+        self.pem.as_ref()?.path()
     }
 }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ProtocolVersion, SupportedProtocolVersion};
 
+use crate::error::{ConfigError, Flaw};
 use crate::pin::Pin;
 
 /// What a client asks of TLS.
@@ -111,8 +112,41 @@ impl Identity {
 pub enum Pem {
     /// In a file, which is read when TLS is set up, and again when a server reloads.
     File(PathBuf),
+    /// In a file, and this is what stood there: it is not read again.
+    Read(PathBuf, Bytes),
     /// Here.
     Bytes(Bytes),
+}
+
+impl Pem {
+    /// A file as it is now, for whoever cannot read it later or shall not see what becomes of it.
+    ///
+    /// # Errors
+    /// It cannot be read; the error names it.
+    pub fn read(path: impl Into<PathBuf>) -> Result<Self, ConfigError> {
+        let path = path.into();
+        let bytes = Self::File(path.clone()).bytes()?;
+        Ok(Self::Read(path, bytes))
+    }
+
+    /// What stands there.
+    pub(crate) fn bytes(&self) -> Result<Bytes, ConfigError> {
+        match self {
+            Self::Bytes(bytes) | Self::Read(_, bytes) => Ok(bytes.clone()),
+            Self::File(path) => match std::fs::read(path) {
+                Ok(bytes) => Ok(bytes.into()),
+                Err(error) => Err(ConfigError::new(self, Flaw::Io(error))),
+            },
+        }
+    }
+
+    /// The file that it is in.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) | Self::Read(path, _) => Some(path),
+            Self::Bytes(_) => None,
+        }
+    }
 }
 
 impl From<PathBuf> for Pem {
@@ -131,7 +165,7 @@ impl From<&Path> for Pem {
 impl fmt::Display for Pem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::File(path) => write!(f, "{}", path.display()),
+            Self::File(path) | Self::Read(path, _) => write!(f, "{}", path.display()),
             Self::Bytes(bytes) => write!(f, "{} bytes of PEM", bytes.len()),
         }
     }

@@ -1,7 +1,5 @@
 //! What is in PEM (RFC 7468): read, and named by what is wrong with it.
 
-use std::borrow::Cow;
-
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
@@ -35,24 +33,14 @@ pub(crate) fn identity(
     identity: &Identity,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), ConfigError> {
     let chain = certificates(&identity.cert)?;
-    let bytes = read(&identity.key)?;
+    let bytes = identity.key.bytes()?;
     let key = PrivateKeyDer::from_pem_slice(&bytes);
     Ok((chain, key.map_err(|error| ConfigError::new(&identity.key, Flaw::Key(error)))?))
 }
 
 fn objects<T: PemObject>(pem: &Pem, none: Flaw) -> Result<Vec<T>, ConfigError> {
-    let bytes = read(pem)?;
+    let bytes = pem.bytes()?;
     let all: Result<Vec<_>, _> = T::pem_slice_iter(&bytes).collect();
     let all = all.map_err(|error| ConfigError::new(pem, Flaw::Pem(error)))?;
     if all.is_empty() { Err(ConfigError::new(pem, none)) } else { Ok(all) }
-}
-
-fn read(pem: &Pem) -> Result<Cow<'_, [u8]>, ConfigError> {
-    match pem {
-        Pem::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
-        Pem::File(path) => match std::fs::read(path) {
-            Ok(bytes) => Ok(Cow::Owned(bytes)),
-            Err(error) => Err(ConfigError::new(pem, Flaw::Io(error))),
-        },
-    }
 }

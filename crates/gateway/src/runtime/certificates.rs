@@ -9,6 +9,7 @@ use fulmar_tls::{ConfigError, Pem, ServerOptions, ServerTls};
 
 use super::commands::Call;
 use super::world::Reply;
+use crate::doors::has_key;
 
 /// What listeners show, by the files that it came from.
 #[derive(Debug, Default)]
@@ -36,10 +37,11 @@ impl Certificates {
             let mut options = tls.options();
             let places = files.iter().zip(&mut options.identities);
             for (_, identity) in places.filter(|(it, _)| *it == file) {
-                identity.cert = Pem::Bytes(pem.clone());
-                if pem.windows(KEY_MARK.len()).any(|window| window == KEY_MARK) {
-                    identity.key = Pem::Bytes(pem.clone());
+                let pem = Pem::Read(file.to_owned(), pem.clone());
+                if has_key(&pem) {
+                    identity.key = pem.clone();
                 }
+                identity.cert = pem;
             }
             (tls, options)
         })
@@ -133,6 +135,3 @@ pub(super) fn abort(call: &mut Call<'_>) -> Reply {
         Some(_) => Reply::text(format!("Transaction aborted for certificate '{name}'!\n")),
     }
 }
-
-/// In the line that a private key in PEM begins with (RFC 7468 §10, §11).
-const KEY_MARK: &[u8] = b"PRIVATE KEY-----";

@@ -110,7 +110,6 @@ pub(crate) const ACCEPTED_PROXY: &[&str] = &[
     "option http-use-htx",
     "option idle-close-on-response",
     "option nolinger",
-    "option persist",
     "option tcp-smart-accept",
     "option tcp-smart-connect",
 ];

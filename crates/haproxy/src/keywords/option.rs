@@ -88,6 +88,12 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
         "read, and without effect: what is not HTTP is not forwarded",
         without_effect,
     ),
+    option(
+        "option persist",
+        BACK,
+        "read, and without effect: no client is kept at a server that is down",
+        persist,
+    ),
     row("option httplog", FRONT, "[clf]", "HTTP's format of the log", http_log),
     row("option httpslog", FRONT, "", "the same, with what is known of TLS", https_log),
     row("option tcplog", BOTH, "", "TCP's format of the log", tcp_log),
@@ -296,6 +302,13 @@ fn without_effect(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> 
     Ok(())
 }
 
+fn persist(_draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
+    if line.said.is_on() {
+        line.warn(first_column(line), NOT_KEPT);
+    }
+    Ok(())
+}
+
 fn http_log(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = Word { text: line.keyword.to_owned(), column: first_column(line) };
     let spot = line.spot.clone();
@@ -318,7 +331,11 @@ fn tcp_log(draft: &mut Draft, _line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn first_column(line: &Line<'_>) -> u32 {
+pub(super) fn first_column(line: &Line<'_>) -> u32 {
     let blank = line.spot.text.len() - line.spot.text.trim_start().len();
     u32::try_from(blank).map_or(u32::MAX, |blank| blank + 1)
 }
+
+/// What becomes of `option persist` and of `force-persist`.
+pub(super) const NOT_KEPT: &str =
+    "no effect: who was at a server that is down or in maintenance is brought to another server";

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use fulmar_rules::{Fault, Point, Word};
 
+use super::option::{NOT_KEPT, first_column};
 use crate::draft::{Draft, Reference};
 use crate::line::Line;
 use crate::model::{RetryOn, Reuse};
@@ -41,7 +42,13 @@ pub(super) const ROWS: &[Keyword<Draft>] = &[
     row("retry-on", BACK, "<event>...", "what is tried again", retry_on),
     row("http-reuse", BACK, "never | safe | aggressive | always", "who shares connections", reuse),
     row("source", BACK, "<address>[:<port>]", "where connections come from", source),
-    row("force-persist", BACKEND | HTTP, "if | unless <condition>", "accepted", force_persist),
+    row(
+        "force-persist",
+        BACKEND | HTTP,
+        "if | unless <condition>",
+        "read, and without effect: no client is kept at a server that is down",
+        force_persist,
+    ),
     row(
         "ignore-persist",
         BACKEND | HTTP,
@@ -183,7 +190,9 @@ pub(crate) fn source_address(line: &mut Line<'_>) -> Result<SocketAddr, Fault> {
 }
 
 fn force_persist(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    rules::required_condition(draft, line, Point::Request).map(drop)
+    rules::required_condition(draft, line, Point::Request)?;
+    line.warn(first_column(line), NOT_KEPT);
+    Ok(())
 }
 
 fn ignore_persist(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {

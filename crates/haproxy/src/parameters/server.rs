@@ -244,6 +244,10 @@ pub(crate) fn parse_template(
         number(&word, "the number of a server", 1, SERVERS_MAX)
     };
     let numbers = bound(first)?..=bound(last)?;
+    if numbers.is_empty() {
+        let message = format!("'{}': the first number comes first", range.text);
+        return Err(Fault::new(range.column, message));
+    }
     let (template, address) = unplaced(draft, prefix, line)?;
     let mut servers = Vec::new();
     for (at, number) in numbers.enumerate() {

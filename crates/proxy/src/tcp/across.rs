@@ -67,6 +67,8 @@ pub(super) enum Work {
     Timer(u32),
     /// Places of this backend may be free.
     Free(usize),
+    /// This side speaks on, and the other one has gone.
+    Unheard(u32, Way),
     /// A connection is gone.
     Gone(u32, Way, End),
 }
@@ -116,7 +118,9 @@ impl Across<'_> {
             return self.desk.work.push_back(Work::Answered(seat.session));
         }
         let Some(other) = self.from.note(session, size as u64) else {
-            if self.from == Way::Client {
+            if session.stage == Stage::Relaying {
+                self.desk.work.push_back(Work::Unheard(seat.session, self.from));
+            } else if self.from == Way::Client {
                 // It is kept until the connection stands, which may be another one then.
                 let asked = session.server.filter(|_| session.stage == Stage::Connecting);
                 if let Some((to, _)) = asked.and_then(|server| self.to.get_mut(server)) {
@@ -147,8 +151,9 @@ impl Across<'_> {
         piped: Piped,
     ) {
         let Some(session) = self.desk.sessions.get_mut(seat.session) else { return };
-        if let Some(other) = self.from.note(session, piped.len) {
-            self.say(now, (from, seat), other, piped.into());
+        match self.from.note(session, piped.len) {
+            Some(other) => self.say(now, (from, seat), other, piped.into()),
+            None => self.desk.work.push_back(Work::Unheard(seat.session, self.from)),
         }
     }
 

@@ -74,7 +74,9 @@ impl Tcp {
         self.set_timer(number, None);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let Some(answer) = session.answer.take() else { return };
-        let (Some(client), server) = (session.client, session.server) else { return };
+        let (Some(client), server) = (session.client, session.server) else {
+            return self.desk.work.push_back(Work::Unheard(number, Way::Server));
+        };
         let Some((connection, _)) = self.clients.get_mut(client) else { return };
         // Refused only if nothing more may be said: then it has nowhere to go.
         let _ = connection.send_data(RawConnection::STREAM, answer.pending.share().into());

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fulmar_balance::Health;
-use fulmar_engine::End;
+use fulmar_engine::{End, SocketId};
 use fulmar_haproxy::{BackendId, Mode, ServerId};
+use fulmar_proto::RawConnection;
 
 use super::Tcp;
-use super::across::Way;
+use super::across::{Seat, Way, Work};
 use super::ending::{By, Ending, When};
 use super::session::{Introduction, Session, Stage};
 use super::subject::View;
@@ -57,13 +58,51 @@ impl Tcp {
                 return self.handle_unreached(now, shared, number, &error_of(end));
             }
             (_, Stage::Relaying) => self.handle_relay_end(now, number, way, &end),
-            (Way::Client, _) => self.handle_client_left(shared, number, &end),
+            (Way::Client, _) => self.handle_client_left(now, shared, number, &end),
             (Way::Server, _) => {}
         }
         if way == Way::Server {
             self.leave(shared, number);
         }
         self.finish(now, shared, number);
+    }
+
+    /// A connection has failed. Where its end had said everything, and all that it was to be told
+    /// has left, it has closed in order: a system answers what comes after that with a reset. The
+    /// session goes on, and whether something is lost is up to what the other side still says.
+    pub(super) fn lose(&mut self, now: Instant, socket: SocketId, error: io::Error) {
+        let (side, mut across) = self.side(socket);
+        let has_left = !side.is_sending(socket);
+        let is_done = |(it, _): (&mut RawConnection, &mut Seat)| it.is_ended() && it.queued() == 0;
+        if !(has_left && side.get_mut(socket).is_some_and(is_done)) {
+            return side.handle_failed(now, socket, error, &mut across);
+        }
+        let way = across.from;
+        if let Some(seat) = side.close(socket) {
+            self.desk.work.push_back(Work::Gone(seat.session, way, End::Closed));
+        }
+    }
+
+    /// What this side says is lost: it need say no more.
+    pub(super) fn handle_unheard(&mut self, now: Instant, number: u32, way: Way) {
+        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let (by, speaker) = match way {
+            Way::Client => (By::Server, session.client),
+            Way::Server => (By::Client, session.server),
+        };
+        session.end(Ending { by, when: When::Data });
+        if let Some(speaker) = speaker {
+            self.dismiss(now, way, speaker);
+        }
+    }
+
+    /// Nothing more is wanted of this connection: it is over when it has been told everything.
+    fn dismiss(&mut self, now: Instant, way: Way, socket: SocketId) {
+        let (side, mut across) = self.side_of(way);
+        if let Some((connection, _)) = side.get_mut(socket) {
+            connection.finish();
+            side.touch(now, socket, &mut across);
+        }
     }
 
     /// One side of a relay is gone: what it said is still told to the other.
@@ -81,21 +120,21 @@ impl Tcp {
         session.end(Ending { by, when: When::Data });
         let other = if way == Way::Client { session.server } else { session.client };
         let Some(other) = other else { return };
-        let (side, mut across) = self.side_of(way.other());
         match end {
-            End::TimedOut(_) | End::Cut => side.cut(now, other, &mut across),
-            _ => {
-                if let Some((connection, _)) = side.get_mut(other) {
-                    connection.finish();
-                    side.touch(now, other, &mut across);
-                }
+            End::TimedOut(_) | End::Cut => {
+                let (side, mut across) = self.side_of(way.other());
+                side.cut(now, other, &mut across);
             }
+            _ => self.dismiss(now, way.other(), other),
         }
     }
 
     /// The client is gone before there was a server.
-    fn handle_client_left(&mut self, shared: &Shared, number: u32, end: &End) {
+    fn handle_client_left(&mut self, now: Instant, shared: &Shared, number: u32, end: &End) {
         self.unqueue(shared, number);
+        if matches!(end, End::TimedOut(_)) {
+            self.conclude(now, shared, number);
+        }
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let when = match session.stage {
             Stage::Queued => When::Queue,
@@ -168,11 +207,16 @@ impl Tcp {
         self.cut_client(now, number);
     }
 
-    /// Closes the client; why has been noted.
+    /// Closes the client, or the server if only that is left; why has been noted.
     pub(super) fn cut_client(&mut self, now: Instant, number: u32) {
-        let Some(client) = self.desk.sessions.get(number).and_then(|it| it.client) else { return };
-        let (clients, mut across) = self.side_of(Way::Client);
-        clients.cut(now, client, &mut across);
+        let Some(session) = self.desk.sessions.get(number) else { return };
+        let (way, socket) = match (session.client, session.server) {
+            (Some(client), _) => (Way::Client, client),
+            (None, Some(server)) => (Way::Server, server),
+            (None, None) => return,
+        };
+        let (side, mut across) = self.side_of(way);
+        side.cut(now, socket, &mut across);
     }
 
     /// Both sides are gone: the session is counted and told of.

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fulmar_haproxy::Mode;
-use fulmar_rules::tcp::{TcpVerdict, run_tcp};
+use fulmar_rules::tcp::{TcpRule, TcpVerdict, run_tcp};
 
 use super::Tcp;
 use super::ending::{By, Ending, When};
-use super::session::{Rules, Stage};
+use super::session::{Rules, Session, Stage};
 use super::subject::{View, Visit};
 use crate::counters::Counter;
+use crate::live::Live;
 use crate::shared::Shared;
 
 impl Tcp {
@@ -39,10 +40,7 @@ impl Tcp {
         let live = Arc::clone(&shared.live);
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
         let Stage::Inspecting(whose) = session.stage else { return };
-        let rules = match (whose, session.backend) {
-            (Rules::Backend, Some(backend)) => &live.backends[backend.0].config.content_rules,
-            _ => &live.frontends[session.bind.frontend].config.content_rules,
-        };
+        let rules = rules_of(&live, session, whose);
         let age = session.age(now);
         let is_over = session.times.inspected_until.is_none_or(|until| until <= age);
         let is_full = session.pending.is_full();
@@ -77,6 +75,27 @@ impl Tcp {
         }
     }
 
+    /// The client said too little in its time. Rules have their last word on what there is: it may
+    /// be why the session ends, or where it would have led, which is what the log tells of.
+    pub(super) fn conclude(&mut self, now: Instant, shared: &Shared, number: u32) {
+        let live = Arc::clone(&shared.live);
+        for whose in [Rules::Frontend, Rules::Backend] {
+            let Some(session) = self.desk.sessions.get_mut(number) else { return };
+            if session.stage != Stage::Inspecting(whose) {
+                continue;
+            }
+            session.pending.ended = true;
+            let rules = rules_of(&live, session, whose);
+            let verdict = run_tcp(rules, &mut Visit { shared, session, now, complete: true });
+            if !matches!(verdict, TcpVerdict::Accept | TcpVerdict::Wait) {
+                return self.note_denied(shared, number);
+            }
+            if whose == Rules::Frontend {
+                self.assign(now, shared, number);
+            }
+        }
+    }
+
     /// A rule has rejected the session.
     fn note_denied(&mut self, shared: &Shared, number: u32) {
         let Some(session) = self.desk.sessions.get_mut(number) else { return };
@@ -85,22 +104,37 @@ impl Tcp {
         crate::unborn::count(shared, bind, Counter::DeniedRequests);
     }
 
-    /// Chooses the backend.
+    /// The backend's rules are next.
     fn route(&mut self, now: Instant, shared: &mut Shared, number: u32) {
+        match self.assign(now, shared, number) {
+            true => self.inspect(now, shared, number),
+            false => self.cut_client(now, number),
+        }
+    }
+
+    /// Chooses the backend. False: there is none.
+    fn assign(&mut self, now: Instant, shared: &Shared, number: u32) -> bool {
         let live = Arc::clone(&shared.live);
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
+        let Some(session) = self.desk.sessions.get_mut(number) else { return false };
         let frontend = &live.frontends[session.bind.frontend].config;
         let Some(backend) = live.lead(frontend, Mode::Tcp, &View::new(shared, session, now)) else {
             session.end(Ending { by: By::Server, when: When::Connect });
-            return self.cut_client(now, number);
+            return false;
         };
         session.backend = Some(backend);
         let counters = &live.backends[backend.0].counters[shared.thread];
         counters.add(Counter::SessionsTotal, 1);
         counters.add(Counter::Sessions, 1);
         let backend = &live.backends[backend.0].config;
-        let Some(session) = self.desk.sessions.get_mut(number) else { return };
         session.inspect_for(now, Rules::Backend, backend.inspect_delay);
-        self.inspect(now, shared, number);
+        true
+    }
+}
+
+/// The rules that look at its first bytes now.
+fn rules_of<'a>(live: &'a Live, session: &Session, whose: Rules) -> &'a [TcpRule] {
+    match (whose, session.backend) {
+        (Rules::Backend, Some(backend)) => &live.backends[backend.0].config.content_rules,
+        _ => &live.frontends[session.bind.frontend].config.content_rules,
     }
 }

@@ -104,6 +104,7 @@ impl Tcp {
                 Work::Left(session) => self.handle_left(now, shared, session),
                 Work::Timer(session) => self.handle_session_timer(now, shared, session),
                 Work::Free(backend) => self.serve_queue(now, shared, backend),
+                Work::Unheard(session, way) => self.handle_unheard(now, session, way),
                 Work::Gone(session, way, end) => self.handle_gone(now, shared, session, way, end),
                 Work::Streams(session, way) => self.pass(shared, session, way),
                 Work::Room(session, way) => self.handle_room(now, session, way),
@@ -200,8 +201,7 @@ impl Relay for Tcp {
         socket: SocketId,
         error: io::Error,
     ) {
-        let (side, mut across) = self.side(socket);
-        side.handle_failed(now, socket, error, &mut across);
+        self.lose(now, socket, error);
         self.work(now, shared);
     }
 

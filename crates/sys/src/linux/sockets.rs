@@ -63,9 +63,14 @@ pub fn set_no_signal(_fd: BorrowedFd<'_>) -> io::Result<()> {
 /// # Errors
 /// As the manual page says: it is no TCP socket.
 pub fn silence(fd: BorrowedFd<'_>) -> io::Result<()> {
-    switch_on(fd, libc::IPPROTO_TCP, libc::TCP_REPAIR)
-        .or_else(|_| switch_on(fd, libc::IPPROTO_IP, libc::IP_TTL))
-        .or_else(|_| switch_on(fd, libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS))
+    switch_on(fd, libc::IPPROTO_TCP, libc::TCP_REPAIR).or_else(|_| go_one_hop(fd))
+}
+
+/// Both limits, as a socket for IPv6 takes that of IPv4 too, which counts only where its peer has a
+/// mapped address.
+fn go_one_hop(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let mapped = switch_on(fd, libc::IPPROTO_IP, libc::IP_TTL);
+    switch_on(fd, libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS).or(mapped)
 }
 
 /// `TCP_USER_TIMEOUT`: the connection fails when bytes have not been acknowledged for so long. What
@@ -207,3 +212,35 @@ const SEGS_IN_AT: usize = 35;
 /// `tcpi_data_segs_out` follows, and more that is of no use here.
 const DATA_SEGS_IN_AT: usize = 38;
 const INFO_LEN: usize = DATA_SEGS_IN_AT + 2;
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::socket::INT_LEN;
+
+    fn int(fd: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int) -> libc::c_int {
+        let (mut value, mut len) = (0, INT_LEN);
+        let to = (&raw mut value).cast();
+        // SAFETY: the call writes at most `INT_LEN` bytes to a live int.
+        let result = unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, to, &raw mut len) };
+        assert_eq!(result, 0);
+        value
+    }
+
+    #[test]
+    fn what_is_silent_goes_one_hop_by_either_version_of_ip() {
+        for (address, level, option) in [
+            ("127.0.0.1:0", libc::IPPROTO_IP, libc::IP_TTL),
+            ("[::1]:0", libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
+        ] {
+            let listener = TcpListener::bind(address).unwrap();
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            assert!(int(stream.as_fd(), level, option) > 1);
+            go_one_hop(stream.as_fd()).unwrap();
+            assert_eq!(int(stream.as_fd(), level, option), 1, "{address}");
+        }
+    }
+}
