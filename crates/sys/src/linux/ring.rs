@@ -86,12 +86,15 @@ impl Ring {
             [Ok(1)] => {}
             found => return Err(unfit("SEND", found)),
         }
-        let fd = other.as_raw_fd();
         self.close(&mut vec![other.into()]);
-        // SAFETY: F_GETFD takes no pointers; the number is asked about, not used.
-        match syscall!(fcntl, unsafe { libc::fcntl(fd, libc::F_GETFD) }) {
-            Err(_) => self.fault.take().map_or(Ok(()), Err),
-            Ok(_) => Err(unfit("CLOSE", &"left open")),
+        // Its number may be another's already; but here the other end is gone.
+        self.receive(&mut found, 1, &mut nothing, |_| (one.as_fd(), 1), note);
+        match (self.fault.take(), &found) {
+            (Some(fault), _) => Err(fault),
+            (None, [Err(error)]) if error.kind() == io::ErrorKind::WouldBlock => {
+                Err(unfit("CLOSE", &"left open"))
+            }
+            (None, _) => Ok(()),
         }
     }
 
