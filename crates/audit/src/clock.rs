@@ -27,7 +27,7 @@ impl Clock {
     pub fn prepare(command: &mut Command) -> Result<Self, AuditError> {
         let this = Self { folder: tempfile::tempdir().map_err(AuditError::Clock)? };
         this.build().map_err(AuditError::Clock)?;
-        let mut libraries = OsString::from(this.library());
+        let mut libraries = OsString::from(this.shim());
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
             libraries.push(":");
             libraries.push(others);
@@ -49,7 +49,7 @@ impl Clock {
         fs::write(&source, SOURCE)?;
         fs::write(self.counts(), [0; COUNTS_SIZE])?;
         let mut compiler = Command::new("cc");
-        compiler.args(["-shared", "-fPIC", "-O2", "-o"]).arg(self.library()).arg(source);
+        compiler.args(["-shared", "-fPIC", "-O2", "-o"]).arg(self.shim()).arg(source);
         compiler.stdin(Stdio::null());
         let done = compiler.output().map_err(|e| named(&e))?;
         match done.status.success() {
@@ -58,7 +58,7 @@ impl Clock {
         }
     }
 
-    fn library(&self) -> PathBuf {
+    fn shim(&self) -> PathBuf {
         self.folder.path().join("clock.so")
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct Peer {
     /// The file to compile, and those that it includes.
     pub(crate) sources: &'static [(&'static str, &'static str)],
     /// Linked with.
-    pub(crate) library: &'static str,
+    pub(crate) links_to: &'static str,
     /// What brings the library's headers, on Debian.
     pub(crate) package: &'static str,
 }
@@ -29,7 +29,7 @@ impl Peer {
             ("hiper.c", include_str!("../../../../bench/peers/hiper.c")),
             ("counted.h", include_str!("../../../../bench/peers/counted.h")),
         ],
-        library: "curl",
+        links_to: "curl",
         package: "libcurl4-openssl-dev",
     };
 
@@ -47,7 +47,7 @@ impl Peer {
     pub(crate) const LIBMICROHTTPD: Self = Self {
         name: "libmicrohttpd",
         sources: &[("libmicrohttpd.c", include_str!("../../../../bench/peers/libmicrohttpd.c"))],
-        library: "microhttpd",
+        links_to: "microhttpd",
         package: "libmicrohttpd-dev",
     };
 
@@ -58,7 +58,7 @@ impl Peer {
             return Ok(Ok(program));
         }
         let Some(compiler) = find("cc") else {
-            return Ok(Err(format!("lib{}: no compiler: install gcc", self.library)));
+            return Ok(Err(format!("lib{}: no compiler: install gcc", self.links_to)));
         };
         for (name, text) in self.sources {
             let path = lab.path().join(name);
@@ -66,13 +66,13 @@ impl Peer {
         }
         let mut command = Command::new(compiler);
         command.args(["-O2", "-std=c11", "-o"]).arg(&program);
-        command.arg(lab.path().join(self.sources[0].0)).arg(format!("-l{}", self.library));
+        command.arg(lab.path().join(self.sources[0].0)).arg(format!("-l{}", self.links_to));
         match lab.client(command)?.output(COMPILE_TIMEOUT) {
             Ok(_) => Ok(Ok(program)),
             Err(Error::Stopped) => Err(Error::Stopped),
             Err(_) => Ok(Err(format!(
                 "lib{}: it is not installed, or its headers are not: install {}",
-                self.library, self.package
+                self.links_to, self.package
             ))),
         }
     }
