@@ -21,6 +21,10 @@ pub(crate) use cores::Cores;
 pub(crate) use counting::{Call, Count, Counted, count, cpu_us};
 pub(crate) use programs::{Serve, free_port};
 
+/// Whatever takes longer hangs. A machine that is busy with other things may take twenty times as
+/// long as one that is not, on which nothing takes half a minute.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
+
 /// What a run is asked to do.
 #[derive(Clone, Debug)]
 pub struct Options {

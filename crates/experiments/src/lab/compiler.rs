@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
-use super::{Lab, find};
+use super::{Lab, PATIENCE, find};
 use crate::Error;
 
 /// A program around a library.
@@ -67,7 +66,7 @@ impl Peer {
         let mut command = Command::new(compiler);
         command.args(["-O2", "-std=c11", "-o"]).arg(&program);
         command.arg(lab.path().join(self.sources[0].0)).arg(format!("-l{}", self.links_to));
-        match lab.client(command)?.output(COMPILE_TIMEOUT) {
+        match lab.client(command)?.output(PATIENCE) {
             Ok(_) => Ok(Ok(program)),
             Err(Error::Stopped) => Err(Error::Stopped),
             Err(_) => Ok(Err(format!(
@@ -77,5 +76,3 @@ impl Peer {
         }
     }
 }
-
-const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
