@@ -26,7 +26,8 @@ impl Peer {
         name: "hiper",
         sources: &[
             ("hiper.c", include_str!("../../../../bench/peers/hiper.c")),
-            ("counted.h", include_str!("../../../../bench/peers/counted.h")),
+            MULTI,
+            COUNTED,
         ],
         links_to: "curl",
         package: "libcurl4-openssl-dev",
@@ -37,7 +38,8 @@ impl Peer {
         name: "libcurl",
         sources: &[
             ("libcurl.c", include_str!("../../../../bench/peers/libcurl.c")),
-            ("counted.h", include_str!("../../../../bench/peers/counted.h")),
+            MULTI,
+            COUNTED,
         ],
         ..Self::HIPER
     };
@@ -76,3 +78,8 @@ impl Peer {
         }
     }
 }
+
+/// The loop that programs around libcurl have in common.
+const MULTI: (&str, &str) = ("multi.h", include_str!("../../../../bench/peers/multi.h"));
+/// What stands before functions of the C library.
+const COUNTED: (&str, &str) = ("counted.h", include_str!("../../../../bench/peers/counted.h"));
