@@ -24,11 +24,7 @@ impl Peer {
     /// libcurl among many transfers.
     pub(crate) const HIPER: Self = Self {
         name: "hiper",
-        sources: &[
-            ("hiper.c", include_str!("../../../../bench/peers/hiper.c")),
-            MULTI,
-            COUNTED,
-        ],
+        sources: &[("hiper.c", include_str!("../../../../bench/peers/hiper.c")), MULTI, COUNTED],
         links_to: "curl",
         package: "libcurl4-openssl-dev",
     };

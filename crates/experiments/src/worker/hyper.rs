@@ -9,7 +9,7 @@ use fulmar_drive::{Epoll, Reactor};
 use fulmar_sys::{self as sys, Ledger};
 use serde_json::{Value, json};
 
-use super::calls_since;
+use super::{OPENING_MAX, calls_since, micros};
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,11 +160,5 @@ fn turn(reactor: &mut Driver) -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn micros(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
-}
-
 /// As long as libcurl waits for a connection: a server may be busy with 8,000 others.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(300);
-/// On their way to a connection: less than any listen queue.
-const OPENING_MAX: usize = 256;

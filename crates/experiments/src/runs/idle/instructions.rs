@@ -90,6 +90,6 @@ fn total(text: &str) -> Option<f64> {
 }
 
 /// Two run lengths.
-const EVENTS: [f64; 2] = [100.0, 300.0];
+const EVENTS: [f64; 2] = [50.0, 150.0];
 /// Opening more takes minutes under valgrind.
-const SIZE_MAX: u32 = 5_001;
+const SIZE_MAX: u32 = 3_001;
