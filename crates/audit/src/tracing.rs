@@ -21,6 +21,7 @@ use sys::{CallStop, Traced, TracedState};
 use crate::counter::End;
 use crate::error::AuditError;
 use crate::names;
+use crate::teller::Teller;
 use crate::tracer::Book;
 use crate::watch::{children_of_thread, locked, threads, unstartable, unwatchable};
 
@@ -32,6 +33,8 @@ pub(crate) struct Tracing {
     /// before is looked for then.
     seized: HashSet<u32>,
     book: Arc<Mutex<Book>>,
+    /// What is told of calls one by one. `None` if nobody wants it.
+    teller: Option<Teller>,
     /// Woken once the end is in the book.
     ended: Arc<sys::Wakeup>,
 }
@@ -49,8 +52,8 @@ enum Subject {
 enum Thread {
     /// Its own business.
     Runs,
-    /// A system call: its number and its arguments.
-    Calls(u32, [u64; 6]),
+    /// A system call: its number, its arguments, and when it began if anybody wants that.
+    Calls(u32, [u64; 6], Option<u64>),
     /// A call whose number means something else (a 32-bit program's, x32).
     CallsForeign,
 }
@@ -109,7 +112,9 @@ pub(crate) fn join(
 
 impl Tracing {
     fn new(subject: Subject, book: Arc<Mutex<Book>>, ended: Arc<sys::Wakeup>) -> Self {
-        Self { subject, threads: HashMap::new(), seized: HashSet::new(), book, ended }
+        let teller = locked(&book).feed.as_ref().map(|_| Teller::default());
+        let (threads, seized) = (HashMap::new(), HashSet::new());
+        Self { subject, threads, seized, book, teller, ended }
     }
 
     /// The process that tracing began with.
@@ -214,12 +219,17 @@ impl Tracing {
         match sys::call_stop(thread)? {
             Some(CallStop::Enter { number, arguments, native }) => {
                 let known = u32::try_from(number).ok().filter(|number| *number < CALLS && native);
-                *doing = known.map_or(Thread::CallsForeign, |n| Thread::Calls(n, arguments));
+                let start = self.teller.as_ref().map(Teller::now);
+                *doing = known.map_or(Thread::CallsForeign, |n| Thread::Calls(n, arguments, start));
             }
             Some(CallStop::Return { result }) => {
                 match doing {
-                    Thread::Calls(number, arguments) => {
-                        locked(&self.book).enter(*number, arguments, result);
+                    Thread::Calls(number, arguments, start) => {
+                        let mut book = locked(&self.book);
+                        book.enter(*number, arguments, result);
+                        if let (Some(teller), Some(feed)) = (&mut self.teller, &mut book.feed) {
+                            feed.enter(teller.event(thread, *number, arguments, *start, result));
+                        }
                     }
                     Thread::CallsForeign | Thread::Runs => locked(&self.book).lost += 1,
                 }

@@ -2,6 +2,7 @@
 
 use super::errno;
 use super::run::{Load, Run};
+use super::sequence;
 use super::table::{Table, counted, field, grouped, share, unless_zero, wrapped};
 use super::waste::{Waste, wastes};
 use crate::counts::{Backend, Counts, Tally};
@@ -23,6 +24,10 @@ impl Run {
             text += &phases;
         }
         text += &self.advice();
+        if let Some(timeline) = &self.timeline {
+            text.push('\n');
+            text += &sequence::text(timeline);
+        }
         text
     }
 
@@ -104,21 +109,26 @@ impl Run {
     /// Calls by what the program was doing.
     fn phases(&self) -> Option<String> {
         let phases = self.counts.by_phase.as_ref()?;
-        let mut table = Table::new(["while", "all", "its calls"]);
         let shown = |count: u64| match &self.unit {
             Some(unit) => share(unit.share(count)),
             None => grouped(count),
         };
+        let per =
+            self.unit.as_ref().map_or("in total".into(), |unit| format!("per {}", unit.noun()));
+        let mut text = row("while", &per, "its calls");
         for (phase, calls) in phases {
             let mut sorted: Vec<_> =
                 calls.iter().map(|(name, tally)| (name, tally.count)).collect();
-            sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+            sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count)); // stable: then by name
             let list: Vec<_> =
                 sorted.iter().map(|(n, count)| format!("{n} {}", shown(*count))).collect();
-            let all = sorted.iter().map(|(_, count)| count).sum();
-            table.row([phase.name().to_owned(), shown(all), list.join(", ")]);
+            let all = shown(sorted.iter().map(|(_, count)| count).sum());
+            for (at, line) in wrapped(&list.join(", "), PHASE_WIDTH).iter().enumerate() {
+                let (name, all) = if at == 0 { (phase.name(), &all[..]) } else { ("", "") };
+                text += &row(name, all, line);
+            }
         }
-        Some(table.text())
+        Some(text)
     }
 
     /// What is wasted, and what to do instead.
@@ -202,7 +212,14 @@ fn errors(counts: &Counts) -> Vec<String> {
     each.collect()
 }
 
+/// A phase, how often, and what.
+fn row(name: &str, all: &str, calls: &str) -> String {
+    format!("  {name:<14}  {all:>11}  {calls}\n")
+}
+
 const ADVICE_WIDTH: usize = 92;
+/// What a line has room for behind a phase.
+const PHASE_WIDTH: usize = 65;
 
 #[cfg(test)]
 mod tests {
@@ -285,8 +302,8 @@ counted by tracing (ptrace): 0 processes, 0 threads
   errors          none
   io_uring        not counted: the kernel does not tell
 
-  while                all   its calls
-  body               3,000  read 3,000
+  while              in total  its calls
+  body                  3,000  read 3,000
 
   could be saved
   watch-churn       400, going by the number of calls

@@ -1,0 +1,122 @@
+//! `--phases`: each call belongs to one part of a connection's life, and together they are all.
+
+use std::process::Command;
+
+use fulmar_audit::{AuditError, Counter, Method, Refusal, Scope};
+use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::load::Nginx;
+use fulmar_tests::process::{Process, eventually, fulmar, peer};
+
+use fulmar_tests::tree::Tree;
+use serde_json::Value;
+
+/// What both counters find of `fulmar serve` under 40 requests, one connection each; the kernel's
+/// where it may.
+fn of_serve(scheme: &str, load: &[&str], serve: &[&str]) -> [Value; 2] {
+    ["best", "ptrace"].map(|counter| {
+        let tree = Tree::new();
+        tree.file("a.txt", "a file\n");
+        let socket = tree.beside("socket").display().to_string();
+        let (url, listen) = (format!("{scheme}://localhost/a.txt"), format!("unix:{socket}"));
+        let mut command = Command::new(fulmar());
+        command.args(["audit", "--json", "--phases", "--counter", counter, "--load", &url]);
+        command.args(["--unix-socket", &socket, "-c", "1", "-n", "40", "--warm-up", "3"]);
+        command.args(load).arg("--").arg(fulmar()).arg("serve").arg(tree.root());
+        command.args(["--driver", "epoll", "--listen", &listen]).args(serve);
+        let ended = Process::start(&mut command).wait();
+        assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+        let json: Value = serde_json::from_str(&ended.stdout).expect("one object");
+        assert_eq!((&json["lost"], &json["all"]["errors"]["EBADF"]), (&0.into(), &Value::Null));
+        adds_up(&json);
+        json
+    })
+}
+
+/// Calls, errors and bytes of the phases together are those of all calls.
+fn adds_up(json: &Value) {
+    let phases = json["phases"].as_object().expect("phases were asked for");
+    for (name, all) in json["calls"].as_object().expect("calls") {
+        for what in ["calls", "eagain", "bytes"] {
+            let parts = phases.values().filter_map(|calls| calls[name][what].as_u64());
+            assert_eq!(Some(parts.sum::<u64>()), all[what].as_u64(), "{what} of {name}: {json}");
+        }
+    }
+}
+
+fn count(json: &Value, phase: &str, call: &str) -> u64 {
+    json["phases"][phase][call]["calls"].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn of_a_server_that_has_a_connection_for_each_request() {
+    for json in of_serve("http", &["--reconnect"], &[]) {
+        assert_eq!(count(&json, "accept", "accept4"), 40, "{json}");
+        assert_eq!(count(&json, "accept", "epoll_ctl"), 40, "{json}");
+        let heads = json["phases"]["head"]["recvfrom"].clone();
+        let found = heads["calls"].as_u64().unwrap_or(0) - heads["eagain"].as_u64().unwrap_or(0);
+        assert_eq!((found, count(&json, "head", "sendto")), (40, 40), "{json}");
+        assert_eq!(count(&json, "close", "close"), 40, "{json}");
+        assert_eq!(json["phases"]["tls"], Value::Null, "{json}");
+        assert!(json["phases"]["other"]["epoll_wait"]["calls"].as_u64() > Some(0), "{json}");
+    }
+}
+
+#[test]
+fn of_a_server_with_tls() {
+    let certs = Certs::new();
+    let (cert, key) = certs.files(Who::Server);
+    let tls = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
+    for json in of_serve("https", &["--insecure", "--reconnect"], &tls) {
+        assert_eq!(count(&json, "accept", "accept4"), 40, "{json}");
+        let of_tls = |call| count(&json, "tls", call);
+        assert!(of_tls("recvfrom") >= 80 && of_tls("sendto") >= 40, "two flights: {json}");
+        assert!(count(&json, "head", "sendto") >= 40, "{json}");
+        assert_eq!(count(&json, "close", "close"), 40, "{json}");
+    }
+}
+
+/// The load's own side of it, which connects.
+#[test]
+fn of_a_client() {
+    let nginx = Nginx::start();
+    for counter in ["best", "ptrace"] {
+        let mut command = Command::new(fulmar());
+        command.args(["audit", "--json", "--phases", "--counter", counter, "--per", "20", "--"]);
+        command.arg(fulmar()).args(["load", "-c", "1", "-n", "20", "--reconnect", &nginx.url()]);
+        let ended = Process::start(&mut command).wait();
+        assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+        let json: Value = serde_json::from_str(&ended.stdout).expect("one object");
+        adds_up(&json);
+        assert_eq!(count(&json, "connect", "socket"), 20, "{json}");
+        assert_eq!(count(&json, "connect", "connect"), 20, "{json}");
+        assert_eq!(count(&json, "head", "sendto"), 20, "{json}");
+        assert_eq!(count(&json, "close", "close"), 20, "{json}");
+    }
+}
+
+/// More calls than there is room for, and nobody who takes them meanwhile.
+#[test]
+fn calls_that_are_lost_are_told() {
+    let scope = Scope { method: Method::Kernel, phases: true, timeline: true };
+    let mut command = peer("dd");
+    command.args(["if=/dev/zero", "of=/dev/null", "bs=1", "count=150000", "status=none"]);
+    let counter = match Counter::start(command, scope) {
+        Ok(counter) => counter,
+        Err(AuditError::Refused(Refusal::Privileges)) => return,
+        Err(error) => panic!("{error}"),
+    };
+    let stat = format!("/proc/{}/stat", counter.pid());
+    let is_dead = || {
+        let stat = std::fs::read_to_string(&stat).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
+    };
+    eventually("it has ended", is_dead);
+    let counts = counter.snapshot().expect("counts");
+    let timeline = counter.timeline().expect("it can be read").expect("it was asked for");
+    assert!(counts.calls["read"].count >= 150_000, "counted all the same: {counts:?}");
+    assert!(counts.lost > 50_000 && timeline.lost == counts.lost, "{counts:?}");
+    let phases = counts.by_phase.iter().flatten().flat_map(|(_, calls)| calls.values());
+    let told: u64 = phases.map(|tally| tally.count).sum();
+    assert_eq!(told + counts.lost, counts.total());
+    assert_eq!((timeline.calls.len(), told), (10_000, timeline.left_out + 10_000));
+}
