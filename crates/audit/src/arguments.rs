@@ -64,7 +64,8 @@ fn memory(event: &Event, value: u64) -> String {
         return address(value);
     }
     let shown = &event.memory[..event.memory.len().min(SHOWN)];
-    let mut text = format!("\"{}\"", shown.escape_ascii());
+    let shown_text = shown.escape_ascii().to_string().replace(r"\'", "'"); // as in C
+    let mut text = format!("\"{shown_text}\"");
     let whole = match is_path {
         true => event.memory.len() <= SHOWN,
         false => u64::try_from(event.result).is_ok_and(|size| size <= shown.len() as u64),
@@ -127,7 +128,6 @@ const CALLS: &[(Sysno, &[Shape])] = &[
     (Sysno::epoll_pwait, &[Int, Address, Int, Int, Address, Number]),
     (Sysno::epoll_pwait2, &[Int, Address, Int, Address, Address, Number]),
     (Sysno::eventfd2, &[Int, Number]),
-    (Sysno::execve, &[Memory, Address, Address]),
     (Sysno::fcntl, &[Int, Kind, Number]),
     (Sysno::fstat, &[Int, Address]),
     (Sysno::futex, &[Address, Int, Int]),

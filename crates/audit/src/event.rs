@@ -139,7 +139,8 @@ impl Fields<'_> {
     }
 }
 
-/// The calls whose data say what a connection is at, and those that name a file.
+/// The calls whose data say what a connection is at, and those that name a file. `execve` is not
+/// among them: when it returns, its arguments are gone.
 pub(crate) const LOOKS: &[(Sysno, Look)] = &[
     (Sysno::read, Look::Data(1)),
     (Sysno::recvfrom, Look::Data(1)),
@@ -157,7 +158,6 @@ pub(crate) const LOOKS: &[(Sysno, Look)] = &[
     (Sysno::stat, Look::Path(0)),
     #[cfg(target_arch = "x86_64")]
     (Sysno::access, Look::Path(0)),
-    (Sysno::execve, Look::Path(0)),
     (Sysno::chdir, Look::Path(0)),
     (Sysno::openat, Look::Path(1)),
     (Sysno::openat2, Look::Path(1)),

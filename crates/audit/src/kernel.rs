@@ -230,7 +230,8 @@ impl Told {
     }
 
     fn drain(&mut self) {
-        while let Some(bytes) = self.events.next() {
+        for _ in 0..DRAINED_MAX {
+            let Some(bytes) = self.events.next() else { break };
             self.feed.enter(Event::read(&bytes).expect("the program writes whole events"));
         }
     }
@@ -345,6 +346,8 @@ const LOST_EVENTS: u32 = 6;
 const EVENTS_SIZE: u32 = 1 << 25;
 /// The least that there is.
 const EVENTS_SIZE_MIN: u32 = 4096;
+/// More than there is room for; a program that calls faster than that is taken leaves us time.
+const DRAINED_MAX: usize = 1 << 18;
 /// As many as `tasks` of the program holds.
 const STARTS_MAX: u32 = 32_768;
 

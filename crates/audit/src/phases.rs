@@ -184,7 +184,10 @@ impl Connection {
     fn receive(&mut self, flags: Option<u8>, event: &Event) -> Phase {
         let flags = flags.map_or(0, |which| low(event.arguments[usize::from(which)]));
         if flags & libc::MSG_PEEK != 0 {
-            return self.attempt(!self.asks); // the same bytes are received once more
+            return match self.stage {
+                Stage::Fresh if is_handshake(&event.memory) => Phase::Tls,
+                _ => self.attempt(!self.asks), // the same bytes are received once more
+            };
         }
         match event.result {
             0 => self.end(),
@@ -492,9 +495,10 @@ mod tests {
     #[test]
     fn what_is_peeked_at_is_received_once_more() {
         let hello = record(22, 40);
-        let peek = call(Sysno::recvfrom, &[7, 0, 64, 2], 45, &hello);
-        let events = [accepted(), peek, received(&hello), received(&record(23, 40))];
-        assert_eq!(phases(&events), "accept head tls tls");
+        let peek = |bytes: &[u8]| call(Sysno::recvfrom, &[7, 0, 64, 2], 1, bytes);
+        let events = [accepted(), peek(b"\x16"), received(&hello), received(&record(23, 40))];
+        assert_eq!(phases(&events), "accept tls tls tls");
+        assert_eq!(phases(&[accepted(), peek(b"G"), received(GET)]), "accept head head");
     }
 
     #[test]

@@ -56,9 +56,9 @@ impl Records {
     }
 }
 
-/// True if a handshake begins with these bytes.
+/// True if a handshake begins with these bytes, of which one is enough: no method begins so.
 pub(crate) fn is_handshake(bytes: &[u8]) -> bool {
-    matches!(bytes, [HANDSHAKE, 3, ..])
+    matches!(bytes, [HANDSHAKE] | [HANDSHAKE, 3, ..])
 }
 
 /// True if these bytes are an alert, which ends a connection. TLS 1.3 hides alerts as data; they are

@@ -79,8 +79,8 @@ pub(crate) fn start(
         sys::resume(pid, 0)
     };
     prepare().map_err(|cause| AuditError::Process { pid, cause })?;
-    locked(&book).enter(names::execve(), &[0; 6], 0);
     let mut tracing = Tracing::new(Subject::Command { pid, status: None }, book, ended);
+    tracing.enter(pid, names::execve(), &[0; 6], None, 0);
     tracing.meet(pid);
     locked(&tracing.book).processes += 1;
     Ok(tracing)
@@ -215,29 +215,38 @@ impl Tracing {
     }
 
     fn call(&mut self, thread: u32) -> io::Result<()> {
-        let doing = self.threads.entry(thread).or_insert(Thread::Runs);
         match sys::call_stop(thread)? {
             Some(CallStop::Enter { number, arguments, native }) => {
                 let known = u32::try_from(number).ok().filter(|number| *number < CALLS && native);
                 let start = self.teller.as_ref().map(Teller::now);
-                *doing = known.map_or(Thread::CallsForeign, |n| Thread::Calls(n, arguments, start));
+                let calls = |number| Thread::Calls(number, arguments, start);
+                self.threads.insert(thread, known.map_or(Thread::CallsForeign, calls));
             }
-            Some(CallStop::Return { result }) => {
-                match doing {
-                    Thread::Calls(number, arguments, start) => {
-                        let mut book = locked(&self.book);
-                        book.enter(*number, arguments, result);
-                        if let (Some(teller), Some(feed)) = (&mut self.teller, &mut book.feed) {
-                            feed.enter(teller.event(thread, *number, arguments, *start, result));
-                        }
-                    }
-                    Thread::CallsForeign | Thread::Runs => locked(&self.book).lost += 1,
+            Some(CallStop::Return { result }) => match self.threads.insert(thread, Thread::Runs) {
+                Some(Thread::Calls(number, arguments, start)) => {
+                    self.enter(thread, number, &arguments, start, result);
                 }
-                *doing = Thread::Runs;
-            }
+                Some(Thread::CallsForeign | Thread::Runs) | None => locked(&self.book).lost += 1,
+            },
             None => {}
         }
         Ok(())
+    }
+
+    /// A call returned.
+    fn enter(
+        &mut self,
+        thread: u32,
+        number: u32,
+        arguments: &[u64; 6],
+        start: Option<u64>,
+        result: i64,
+    ) {
+        let mut book = locked(&self.book);
+        book.enter(number, arguments, result);
+        if let (Some(teller), Some(feed)) = (&mut self.teller, &mut book.feed) {
+            feed.enter(teller.event(thread, number, arguments, start, result));
+        }
     }
 
     /// Of several threads, the one that becomes another program takes the number of the first.

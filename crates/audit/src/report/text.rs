@@ -101,7 +101,9 @@ impl Run {
         }
         if counts.lost > 0 {
             let lost = counted(counts.lost, "event");
-            text += &field("lost", &format!("{lost}: the true counts are higher by so much"));
+            let what = if counts.by_phase.is_some() { ", or those of phases," } else { "" };
+            let said = format!("{lost}: the true counts{what} are higher by so much");
+            text += &field("lost", &said);
         }
         text
     }
@@ -120,9 +122,14 @@ impl Run {
             let mut sorted: Vec<_> =
                 calls.iter().map(|(name, tally)| (name, tally.count)).collect();
             sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count)); // stable: then by name
-            let list: Vec<_> =
-                sorted.iter().map(|(n, count)| format!("{n} {}", shown(*count))).collect();
-            let all = shown(sorted.iter().map(|(_, count)| count).sum());
+            let sum = |calls: &[(&String, u64)]| shown(calls.iter().map(|(_, count)| count).sum());
+            let (most, rest) = sorted.split_at(sorted.len().min(PHASE_CALLS));
+            let mut list: Vec<_> =
+                most.iter().map(|(n, count)| format!("{n} {}", shown(*count))).collect();
+            if !rest.is_empty() {
+                list.push(format!("{} others {}", rest.len(), sum(rest)));
+            }
+            let all = sum(&sorted);
             for (at, line) in wrapped(&list.join(", "), PHASE_WIDTH).iter().enumerate() {
                 let (name, all) = if at == 0 { (phase.name(), &all[..]) } else { ("", "") };
                 text += &row(name, all, line);
@@ -218,6 +225,8 @@ fn row(name: &str, all: &str, calls: &str) -> String {
 }
 
 const ADVICE_WIDTH: usize = 92;
+/// As many calls of a phase are named: there are more only where a program starts and ends.
+const PHASE_CALLS: usize = 12;
 /// What a line has room for behind a phase.
 const PHASE_WIDTH: usize = 65;
 
@@ -286,7 +295,9 @@ counted in the kernel (ebpf): 1 process, 2 threads, 1.2 s
         run.counts.backend = Backend::Ptrace;
         run.counts.ring_why = "the kernel does not tell".into();
         let tally = run.counts.calls["read"].clone();
-        run.counts.by_phase = Some([(Phase::Body, [("read".to_owned(), tally)].into())].into());
+        let many = (0..14).map(|at| (format!("call{at:02}"), tally.clone())).collect();
+        let body = [("read".to_owned(), tally)].into();
+        run.counts.by_phase = Some([(Phase::Body, body), (Phase::Other, many)].into());
         assert_eq!(
             run.text(),
             "\
@@ -304,6 +315,9 @@ counted by tracing (ptrace): 0 processes, 0 threads
 
   while              in total  its calls
   body                  3,000  read 3,000
+  other                42,000  call00 3,000, call01 3,000, call02 3,000, call03 3,000, call04
+                               3,000, call05 3,000, call06 3,000, call07 3,000, call08 3,000,
+                               call09 3,000, call10 3,000, call11 3,000, 2 others 6,000
 
   could be saved
   watch-churn       400, going by the number of calls
