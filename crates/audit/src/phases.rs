@@ -277,7 +277,7 @@ impl Connection {
     fn failed(&mut self, request: bool, event: &Event) -> Phase {
         match event.result {
             0 => self.attempt(request),
-            negative => match i32::try_from(-negative) {
+            negative => match i32::try_from(negative.unsigned_abs()) {
                 Ok(libc::EAGAIN | libc::EINTR | FIRST_RESTART..) => self.attempt(request),
                 _ => self.end(),
             },
@@ -372,6 +372,8 @@ const CONNECTIONS_MAX: usize = 65_536;
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// A call of process 1 with these arguments; times pass by themselves.
@@ -587,6 +589,23 @@ mod tests {
         let closed = Event { start: Some(120), end: 130, ..closed() };
         let events = [accept, late, received(GET), closed, received(GET)];
         assert_eq!(phases(&events), "accept close head close other");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_called_belongs_to_some_phase(
+            calls in proptest::collection::vec(
+                (0..ROLES.len(), proptest::array::uniform3(0..9_u64), -600..100_i64, any::<[u8; 8]>()),
+                0..60,
+            )
+        ) {
+            let mut connections = Connections::default();
+            for (role, arguments, result, memory) in calls {
+                let call = call(ROLES[role].0, &arguments, result, &memory);
+                prop_assert!(Phase::ALL.contains(&connections.phase(&call)));
+                prop_assert!(connections.known.len() <= 100);
+            }
+        }
     }
 
     #[test]

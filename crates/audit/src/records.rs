@@ -48,7 +48,7 @@ impl Records {
             };
             self.is_finished = kind == APPLICATION_DATA;
             self.last = kind;
-            self.count += 1;
+            self.count = self.count.saturating_add(1);
             at += HEADER_SIZE + length;
         }
         self.left = at - size;

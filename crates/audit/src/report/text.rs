@@ -115,8 +115,10 @@ impl Run {
             Some(unit) => share(unit.share(count)),
             None => grouped(count),
         };
-        let per =
-            self.unit.as_ref().map_or("in total".into(), |unit| format!("per {}", unit.noun()));
+        let per = match &self.unit {
+            Some(unit) => format!("per {}", unit.noun()),
+            None => "in total".to_owned(),
+        };
         let mut text = row("while", &per, "its calls");
         for (phase, calls) in phases {
             let mut sorted: Vec<_> =
