@@ -90,6 +90,38 @@ fn of_a_server_with_tls() {
     }
 }
 
+/// Over OpenSSL, with TLS 1.2, whose handshake is one flight longer on both sides.
+#[test]
+fn of_nginx_with_tls() {
+    let certs = Certs::new();
+    let (cert, key) = certs.files(Who::Server);
+    let nginx = Nginx::with(|address, _| {
+        format!(
+            "server {{ listen {address} reuseport ssl; ssl_protocols TLSv1.2; ssl_certificate {}; \
+             ssl_certificate_key {}; location / {{ return 200 text; }} }}",
+            cert.display(),
+            key.display()
+        )
+    });
+    let url = format!("https://{}/", nginx.address);
+    let found = of_both(|audit| {
+        audit.args(["--pid", &nginx.process.id().to_string(), "--load", &url, "--insecure"]);
+        audit.args(LOAD);
+    });
+    for json in found {
+        let succeeded = |phase: &str, call: &str| {
+            let tally = &json["phases"][phase][call];
+            let errors = tally["errors"].as_object().map(|errors| errors.values());
+            let failed: u64 = errors.into_iter().flatten().filter_map(Value::as_u64).sum();
+            tally["calls"].as_u64().unwrap_or(0) - failed
+        };
+        assert_eq!(succeeded("accept", "accept4"), 40, "{json}");
+        assert_eq!((succeeded("tls", "write"), succeeded("head", "write")), (80, 40), "{json}");
+        assert_eq!((succeeded("tls", "read"), succeeded("head", "read")), (80, 40), "{json}");
+        assert_eq!(succeeded("close", "close"), 40, "{json}");
+    }
+}
+
 /// The load's own side of it, which connects.
 #[test]
 fn of_a_client() {

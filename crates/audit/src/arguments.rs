@@ -217,7 +217,8 @@ mod tests {
         let none = u64::from(u32::MAX); // -1
         let folder = u64::from(libc::AT_FDCWD.cast_unsigned());
         let long = [b'a'; 64];
-        let cases: &[(Sysno, [u64; 6], i64, &[u8], &str)] = &[
+        type Case<'a> = (Sysno, [u64; 6], i64, &'a [u8], &'a str);
+        let cases: &[Case<'_>] = &[
             (
                 Sysno::recvfrom,
                 [7, 5, 99, 0, 0, 0],
