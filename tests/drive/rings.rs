@@ -158,6 +158,67 @@ fn what_comes_while_polling_is_found_without_a_sleep() {
     drop(clients);
 }
 
+/// Nothing is polled for in waits that have been long.
+#[test]
+fn who_is_idle_does_not_poll() {
+    let options = LoopOptions { driver: Driver::Epoll, spin: Spin::Auto };
+    let (mut server, _client, _) = served(options, 1);
+    // It takes one to know, and may still rest in the first.
+    (0..2).for_each(|_| server.turn_within(Duration::from_millis(20)).unwrap());
+    let before = Ledger::here();
+    (0..5).for_each(|_| server.turn_within(Duration::from_millis(2)).unwrap());
+    let made = Ledger::here() - before;
+    assert_eq!((made.count(Call::epoll_wait).calls, made.total()), (5, 5), "{made:?}");
+}
+
+/// What it takes to answer so many requests, which come one after the other from a thread on `cpu`.
+fn answered(
+    server: &mut Reactor<Engine, Epoll>,
+    (client, answer_len): (&mut TcpStream, usize),
+    cpu: usize,
+    count: u64,
+) -> Ledger {
+    let before = Ledger::here();
+    let until = server.engine.application().requests() + count;
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            sys::run_on_cpus(&[cpu]).unwrap();
+            let mut answer = vec![0; answer_len];
+            for _ in 0..count {
+                client.write_all(REQUEST).unwrap();
+                client.read_exact(&mut answer).unwrap();
+            }
+        });
+        while server.engine.application().requests() < until {
+            server.turn().unwrap();
+        }
+    });
+    Ledger::here() - before
+}
+
+/// Where both ends share a core, polling only takes it away from the other one.
+#[test]
+fn who_shares_the_core_with_its_peer_sleeps_and_polls_again_once_it_has_its_own() {
+    let cpus = sys::allowed_cpus().unwrap();
+    sys::run_on_cpus(&cpus[..1]).unwrap();
+    let options = LoopOptions {
+        driver: Driver::Epoll,
+        spin: Spin::Within(Duration::from_millis(1)), // or the client's sleeps are too long for it
+    };
+    let (mut server, mut clients, answer_len) = served(options, 1);
+    let mut answered = |cpu, count| {
+        let made = answered(&mut server, (&mut clients[0], answer_len), cpu, count);
+        let of = |call| made.count(call).calls;
+        (of(Call::sched_yield), of(Call::epoll_wait_empty), of(Call::getrusage))
+    };
+    answered(cpus[0], 500); // it takes some to know
+    let (yields, empty, looks) = answered(cpus[0], 2000);
+    assert!(yields + empty + looks < 1000, "{yields} yields, {empty} empty polls, {looks} looks");
+    // Others have the cores too: it may take until there is a wait with nobody else on this one.
+    let polls = |_| answered(*cpus.last().unwrap(), 10).1 > 30;
+    assert!(cpus.len() == 1 || (0..5000).any(polls));
+}
+
 /// A command that may not set a ring up.
 fn without_ring(arguments: &[&str]) -> Command {
     let mut command = Command::new(example("without_ring"));
