@@ -13,7 +13,7 @@ use fulmar_server::{Calls, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger, Operation};
 use fulmar_tests::http::Client;
 use fulmar_tests::loops::{LISTENER, client, has_ring};
-use fulmar_tests::process::{Ended, Process, Serve, eventually, example, fulmar};
+use fulmar_tests::process::{Ended, PATIENCE, Process, Serve, eventually, example, fulmar};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 
@@ -383,8 +383,13 @@ fn a_proxy_that_gives_its_ring_up_says_so_while_it_runs() {
     let process =
         Process::start(&mut with_failing_ring(&["proxy", "-f", config.to_str().unwrap()]));
     eventually("it listens", || UnixStream::connect(&desk).is_ok());
+    let connect = |place| {
+        let stream = UnixStream::connect(place).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    };
     let told = |place, question: &str| {
-        let mut stream = UnixStream::connect(place).unwrap();
+        let mut stream = connect(place);
         stream.write_all(question.as_bytes()).unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
@@ -397,7 +402,7 @@ fn a_proxy_that_gives_its_ring_up_says_so_while_it_runs() {
         assert!(figures.contains(&sample), "{figures}");
     };
     says("ring");
-    ask_at_once(&process, || UnixStream::connect(&door).unwrap());
+    ask_at_once(&process, || connect(&door));
     says("epoll");
     process.signal(Signal::TERM);
     process.wait();
