@@ -7,6 +7,7 @@ mod browser;
 mod cli;
 mod counters;
 mod explained;
+mod interrupted;
 mod killed;
 mod logs;
 mod process;

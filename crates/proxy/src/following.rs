@@ -16,6 +16,15 @@ use crate::live::Live;
 /// Servers, by backend and place in it.
 pub(crate) type Followers = HashMap<(usize, usize), Vec<(BackendId, usize)>>;
 
+/// What operators want of those whom a server follows, directly or through others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inherited {
+    /// One of them takes no new sessions.
+    pub is_drained: bool,
+    /// One of them is taken out.
+    pub is_maintenance: bool,
+}
+
 /// Who follows whom.
 pub(crate) fn followers(config: &Config) -> Followers {
     let mut followers = Followers::new();
@@ -45,6 +54,19 @@ impl Live {
             format!("{}/{}", backend.config.name, backend.servers[server.0].config.name)
         };
         self.backends[backend.0].servers[server].config.follows.map(name).unwrap_or_default()
+    }
+
+    /// What operators want of those whom a server follows.
+    pub fn inherited(&self, backend: BackendId, server: usize) -> Inherited {
+        let mut inherited = Inherited::default();
+        let mut at = (backend, server);
+        while let Some((backend, server)) = self.backends[at.0.0].servers[at.1].config.follows {
+            at = (backend, server.0);
+            let admin = self.backends[backend.0].group.members()[server.0].admin();
+            inherited.is_drained |= admin == Admin::Drain;
+            inherited.is_maintenance |= admin == Admin::Maintenance;
+        }
+        inherited
     }
 
     /// Has the followers of a server follow it, and theirs.

@@ -44,6 +44,7 @@ pub use checks::{
     CheckPlace, CheckState, CheckStatus, Checks, Finding, LastCheck, Mailbox, Observation,
 };
 pub use clock::Clock;
+pub use following::Inherited;
 pub use fulmar_engine::Stop;
 
 pub use counters::{Counter, Counters, Rate, Timing, sum};

@@ -30,7 +30,7 @@ backend b
     )
 }
 
-/// Name, state, and whom it follows. What is in maintenance through another is down here.
+/// Name, state, and whom it follows.
 fn states(folder: &Path) -> Vec<String> {
     let shown = talk(folder, "admin", &["show stat -1 4 -1\n"]);
     let mut lines = shown.lines().filter(|line| !line.is_empty());
@@ -39,8 +39,10 @@ fn states(folder: &Path) -> Vec<String> {
     let [backend, server, status, tracked] = ["pxname", "svname", "status", "tracked"].map(of);
     let state = |line: &str| {
         let row: Vec<&str> = line.split(',').collect();
-        let status = if row[status].contains("(via") { "DOWN" } else { row[status] };
-        let status = status.split(' ').next().unwrap();
+        let status = match row[status] {
+            through if through.contains("(via") => through,
+            counted => counted.split(' ').next().unwrap(),
+        };
         format!("{}/{} {status} {}", row[backend], row[server], row[tracked])
     };
     lines.map(state).collect()
@@ -60,6 +62,11 @@ fn who_follows_another_is_as_that_one_is() {
         "set server a/s2 state maint",
         "set server a/s2 state ready",
         "set server b/s1 state ready",
+        "set server a/s1 state drain",
+        "set server a/s2 state maint",
+        "set server a/s2 state drain",
+        "set server a/s1 state ready",
+        "set server a/s2 state ready",
         "set server a/s1 state maint",
         "set server a/s1 health down",
         "set server a/s2 health up",
@@ -67,12 +74,23 @@ fn who_follows_another_is_as_that_one_is() {
     ] {
         let [our, their] = both.map(|folder| {
             let told = talk(folder, "admin", &[&format!("{command}\n")]);
-            (if command.is_empty() { String::new() } else { told }, states(folder))
+            let admins = talk(folder, "admin", &["show servers state\n"]);
+            let admins =
+                admins.lines().filter_map(|line| line.split(' ').nth(6)).map(str::to_owned);
+            let admins: Vec<String> = admins.collect();
+            (if command.is_empty() { String::new() } else { told }, states(folder), admins)
         });
         assert_eq!(our, their, "{command}");
         seen.extend(our.1);
     }
-    for state in ["a/s4 DOWN a/s2", "a/s4 UP a/s2", "b/s2 DOWN b/s1", "b/s2 UP b/s1"] {
+    for state in [
+        "a/s4 DOWN a/s2",
+        "a/s4 UP a/s2",
+        "a/s4 DRAIN a/s2",
+        "a/s4 MAINT (via a/s2) a/s2",
+        "b/s2 MAINT (via b/s1) b/s1",
+        "b/s2 UP b/s1",
+    ] {
         assert!(seen.iter().any(|it| it == state), "{state} in {seen:?}");
     }
 }

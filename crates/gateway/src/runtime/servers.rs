@@ -298,7 +298,8 @@ fn write_state(call: &Call<'_>, it: Place<'_>, out: &mut String) {
         Some(address) => (address.ip().to_string(), address.port()),
         None => ("-".to_owned(), 0),
     };
-    // 0: down, 2: up, 3: keeps what it has. 1: maintenance, 4: the configuration's, 8: drained.
+    // 0: down, 2: up, 3: keeps what it has. 1: maintenance, 2: through another, 4: the
+    // configuration's, 8: drained, 16: through another.
     let health = match (member.admin(), member.health()) {
         (Admin::Maintenance, _) | (_, Health::Down) => 0,
         (_, Health::Stopping) => 3,
@@ -309,7 +310,11 @@ fn write_state(call: &Call<'_>, it: Place<'_>, out: &mut String) {
         Admin::Drain => 8,
         Admin::Maintenance => 1,
     };
-    let admin = decided + if config.disabled { 4 } else { 0 };
+    let inherited = call.world.live.inherited(it.id, it.at);
+    let admin = decided
+        + if config.disabled { 4 } else { 0 }
+        + if inherited.is_maintenance { 2 } else { 0 }
+        + if inherited.is_drained { 16 } else { 0 };
     let changed = member.record().changed_since(call.world.process.began);
     let since = call.now.saturating_duration_since(changed).as_secs();
     let state = it.server.check.state();

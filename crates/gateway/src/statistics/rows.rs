@@ -14,7 +14,6 @@ use fulmar_haproxy::model::BindAddress;
 use fulmar_haproxy::{BackendId, Mode};
 use fulmar_proxy::{Live, LiveBackend, LiveFrontend, LiveServer};
 
-use super::columns::Column;
 use super::process::{Moment, Process};
 use super::value::Row;
 
@@ -155,19 +154,12 @@ impl Walk {
     fn server(&self, live: &Live, backend: usize, at: usize, moment: Moment) -> Option<Row> {
         let it = &live.backends[backend];
         let (server, member) = (&it.servers[at], &it.group.members()[at]);
-        let state = State::of(server, member);
+        let state = State::of(live, BackendId(backend), at);
         let wanted = self.wish.wants(SERVERS)
             && self.wish.wants_id(server.config.id)
             && !(self.wish.no_maintenance && state.is_maintenance())
             && (!self.wish.only_up || state.is_up());
-        let row = || {
-            let mut row = server::server_row(it, server, member, &state, moment);
-            if server.config.follows.is_some() {
-                row.text(Column::tracked, &live.leader_name(BackendId(backend), at));
-            }
-            row
-        };
-        wanted.then(row)
+        wanted.then(|| server::server_row(it, server, member, &state, moment))
     }
 
     fn backend(&mut self, at: usize, whole: (&Live, &Process), moment: Moment) -> Option<Row> {

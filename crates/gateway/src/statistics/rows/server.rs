@@ -1,9 +1,9 @@
 //! Rows of servers.
 
 use fulmar_balance::{Admin, Health, Member};
-use fulmar_haproxy::Server;
 use fulmar_haproxy::model::{Mode, ServerAddress};
-use fulmar_proxy::{CheckState, Counter, LiveBackend, LiveServer, Rate};
+use fulmar_haproxy::{BackendId, Server};
+use fulmar_proxy::{CheckState, Counter, Inherited, Live, LiveBackend, LiveServer, Rate};
 
 use super::super::columns::Column;
 use super::super::process::Moment;
@@ -11,30 +11,36 @@ use super::super::value::{Kind, Row};
 use super::{Total, mode_name};
 
 /// What is told of the state of a server.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct State {
     admin: Admin,
+    /// What is wanted of those whom it follows.
+    inherited: Inherited,
     health: Health,
     is_checked: bool,
-    follows: bool,
+    /// Whom it follows, as `backend/server`.
+    leader: Option<String>,
     score: u32,
     limits: (u32, u32), // rise, fall
 }
 
 impl State {
     /// As it is now.
-    pub fn of(server: &LiveServer, member: &Member) -> Self {
+    pub fn of(live: &Live, backend: BackendId, at: usize) -> Self {
+        let it = &live.backends[backend.0];
+        let (server, member) = (&it.servers[at], &it.group.members()[at]);
         let is_checked = server.config.check.is_some() && member.is_checked();
         let score = server.check.state().score;
         let limits = server.config.check.as_ref().map_or((0, 0), |it| (it.rise, it.fall));
         let (admin, health) = (member.admin(), member.health());
-        let follows = server.config.follows.is_some();
-        Self { admin, health, is_checked, follows, score, limits }
+        let inherited = live.inherited(backend, at);
+        let leader = server.config.follows.map(|_| live.leader_name(backend, at));
+        Self { admin, inherited, health, is_checked, leader, score, limits }
     }
 
-    /// An operator has taken it out.
+    /// An operator has taken it out, or one whom it follows.
     pub fn is_maintenance(&self) -> bool {
-        self.admin == Admin::Maintenance
+        self.admin == Admin::Maintenance || self.inherited.is_maintenance
     }
 
     /// It serves, or would.
@@ -46,19 +52,25 @@ impl State {
     pub fn text(&self) -> String {
         let (rise, fall) = self.limits;
         let is_falling = self.is_checked && self.score + 1 < rise + fall;
+        let is_drained = self.admin == Admin::Drain || self.inherited.is_drained;
         let word = match (self.admin, self.health) {
             (Admin::Maintenance, _) => "MAINT",
+            _ if self.inherited.is_maintenance
+                && let Some(leader) = &self.leader =>
+            {
+                return format!("MAINT (via {leader})");
+            }
             (_, Health::Down) if self.is_checked && self.score > 0 => {
                 return format!("DOWN {}/{rise}", self.score);
             }
             (_, Health::Down) => "DOWN",
-            (Admin::Drain, _) => "DRAIN",
+            _ if is_drained => "DRAIN",
             (_, Health::Stopping) => "NOLB",
-            _ if !self.is_checked && !self.follows => "no check",
-            (Admin::Ready, Health::Up) if is_falling && self.score >= rise => {
+            _ if !self.is_checked && self.leader.is_none() => "no check",
+            _ if is_falling && self.score >= rise => {
                 return format!("UP {}/{fall}", self.score + 1 - rise);
             }
-            (Admin::Ready, Health::Up) => "UP",
+            _ => "UP",
         };
         word.to_owned()
     }
@@ -108,6 +120,9 @@ pub(super) fn server_row(
 
 fn put_state(row: &mut Row, member: &Member, state: &State) {
     row.text(Column::status, &state.text());
+    if let Some(leader) = &state.leader {
+        row.text(Column::tracked, leader);
+    }
     row.small(Column::weight, member.weight_now());
     row.small(Column::uweight, member.weight());
     if member.is_starting() {
