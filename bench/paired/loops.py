@@ -102,10 +102,11 @@ def serve_close(connections: int, calls_max: float, context: Context) -> list[Ba
     direct, ring = Serve(context, "--driver", DIRECT), Serve(context, "--driver", RING)
 
     def timed(server: Serve, us: list[float]) -> None:
-        spent = cpu_s(server.pid)
-        report, line = load(context, server.url("/bytes/128"), CLIENT_CORE, "--reconnect", "-c",
-                            str(connections))
-        us.append((cpu_s(server.pid) - spent) * 1e6 / report["requests"])
+        before, spent = ledger(server), cpu_s(server.pid)
+        _, line = load(context, server.url("/bytes/128"), CLIENT_CORE, "--reconnect", "-c",
+                       str(connections))
+        spent = cpu_s(server.pid) - spent
+        us.append(spent * 1e6 / (ledger(server)["requests"] - before["requests"]))
         bar.with_commands(server.process.line, line)
 
     def counted(server: Serve, found: list[float]) -> None:
@@ -251,9 +252,9 @@ SCENARIOS = {
     "ring-serve-64": ("serve over a ring beside direct calls", partial(serve_ring, 64, 0.3)),
     "ring-serve-1000": ("serve over a ring beside direct calls", partial(serve_ring, 1000, 0.1)),
     "ring-serve-close-64": ("a connection for every request, over a ring beside direct calls",
-                            partial(serve_close, 64, 1.0)),
+                            partial(serve_close, 64, 0.5)),
     "ring-serve-close-1000": ("a connection for every request, over a ring beside direct calls",
-                              partial(serve_close, 1000, 1.0)),
+                              partial(serve_close, 1000, 0.5)),
     "ring-load-64": ("load over a ring beside direct calls", partial(load_ring, 64, 0.3)),
     "ring-load-1000": ("load over a ring beside direct calls", partial(load_ring, 1000, 0.1)),
     "spin-one": ("one connection, polling beside sleeping, in three placements", spin_one),

@@ -35,6 +35,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// limits hold within one, too.
     fn accept_from(&mut self, now: Instant, id: ListenerId) {
         let Some(listener) = self.open_listener(id) else { return }; // an event from before
+        listener.prediction.begin();
         let size = if S::REPEATS { listener.expect() } else { 1 };
         let mut arrived = 0;
         while arrived < size && self.open_listener(id).is_some() {

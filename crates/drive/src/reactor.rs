@@ -263,6 +263,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     pub(crate) fn perform(&mut self, now: Instant) {
         self.clock = now;
         self.stats.turns += 1;
+        self.early.begin();
         // First of all: what the engine closes in this turn leaves its place when `act` says so.
         self.accept(now);
         if std::mem::take(&mut self.woken) {
