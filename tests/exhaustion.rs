@@ -131,7 +131,9 @@ fn a_list_of_accepts_without_descriptors_ends_where_they_end() {
         }
         (spent.operation(Operation::accept).calls, came, told)
     };
-    (0..4).for_each(|_| drop(accepts(16, usize::MAX))); // it counts them from then on
+    for _ in 0..4 {
+        accepts(16, usize::MAX); // it counts them from then on
+    }
     if accepts(16, usize::MAX).0 == 0 {
         return; // a kernel before 6.10
     }
