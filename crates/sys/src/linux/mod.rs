@@ -28,7 +28,7 @@ pub(crate) use sockets::{accept_into, socket_of};
 pub use sockets::{
     peer_process, peer_user, send_file, send_file_with_head, set_bind_address_no_port,
     set_defer_accept, set_fast_open, set_interface, set_no_signal, set_segment_size_max,
-    set_user_timeout, silence, tcp_info,
+    set_user_timeout, silence, tcp_info, waiting,
 };
 pub use temporary::{create_unnamed, link_unnamed, rename};
 pub use trace::{
