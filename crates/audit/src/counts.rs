@@ -26,9 +26,11 @@ pub struct Counts {
     /// waiting at the end are in no count, as in `strace -c`.
     pub calls: BTreeMap<String, Tally>,
     /// Operations of io_uring, by the name of the opcode: `recv`. `None` where the kernel does not
-    /// tell; then `ring_why` says so.
+    /// tell; then `ring_why` says so. A result of an operation that repeats itself (multishot) is
+    /// not told with its name: it is entered as `(repeated)`, and was submitted once.
     pub ring: Option<BTreeMap<String, Tally>>,
-    /// Why operations of io_uring were not counted: one sentence. Empty if they were.
+    /// Why operations of io_uring, or only their results, were not counted: one sentence. Empty if
+    /// they were.
     pub ring_why: String,
     /// Clock reads that need no system call (`vdso(7)`). `None` if nobody asked for them, or no
     /// program loaded what counts them.

@@ -23,14 +23,23 @@ pub(crate) struct Kernel {
     calls: PerCpuArray<MapData, [u64; 2]>,
     failures: PerCpuHashMap<MapData, u32, u64>,
     kinds: PerCpuHashMap<MapData, u64, u64>,
-    operations: PerCpuArray<MapData, u64>,
+    operations: PerCpuArray<MapData, [u64; 2]>,
     totals: PerCpuArray<MapData, u64>,
-    /// Why operations of io_uring are not counted. `None` if they are.
-    ring_why: Option<String>,
+    ring: Ring,
     /// Our numbers of processes are not those of the first namespace.
     in_namespace: bool,
     /// Last, so that the programs go first.
     _programs: Ebpf,
+}
+
+/// How much the kernel tells of io_uring.
+enum Ring {
+    /// Which operations, and what came of them.
+    Results,
+    /// Which operations; why not their results.
+    Operations(String),
+    /// Nothing; why.
+    Nothing(String),
 }
 
 /// Whom the program looks for, by number, until it knows their tasks.
@@ -61,8 +70,10 @@ impl Kernel {
         for (program, tracepoint, doing) in TRACEPOINTS {
             attach(&mut programs, program, tracepoint).map_err(|e| refusal(doing, &e))?;
         }
-        let types = types.map_err(|_| "this kernel does not tell its types (BTF)".to_owned());
-        let ring_why = types.and_then(|types| attach_ring(&mut programs, &types)).err();
+        let ring = match &types {
+            Ok(types) => attach_ring(&mut programs, types),
+            Err(_) => Ring::Nothing("this kernel does not tell its types (BTF)".to_owned()),
+        };
         Ok(Self {
             seeds: map(&mut programs, "seeds")?,
             tasks: map(&mut programs, "tasks")?,
@@ -72,7 +83,7 @@ impl Kernel {
             kinds: map(&mut programs, "kinds")?,
             operations: map(&mut programs, "operations")?,
             totals: map(&mut programs, "totals")?,
-            ring_why,
+            ring,
             in_namespace: inode != 0,
             _programs: programs,
         })
@@ -116,9 +127,11 @@ impl Kernel {
     pub(crate) fn snapshot(&self) -> Result<Counts, AuditError> {
         let mut counts = Counts::none(Backend::Ebpf);
         counts.calls = self.calls().map_err(unreadable)?;
-        match &self.ring_why {
-            Some(why) => counts.ring_why.clone_from(why),
-            None => counts.ring = Some(self.operations().map_err(unreadable)?),
+        if !matches!(self.ring, Ring::Nothing(_)) {
+            counts.ring = Some(self.operations().map_err(unreadable)?);
+        }
+        if let Ring::Operations(why) | Ring::Nothing(why) = &self.ring {
+            counts.ring_why.clone_from(why);
         }
         let total = |which| self.totals.get(&which, 0).map(|v| sum(&v)).map_err(unreadable);
         counts.lost = LOST.into_iter().map(total).sum::<Result<u64, _>>()?;
@@ -128,21 +141,10 @@ impl Kernel {
     }
 
     fn calls(&self) -> Result<BTreeMap<String, Tally>, MapError> {
-        let mut calls = BTreeMap::new();
-        for (number, values) in iter::zip(0_u32.., self.calls.iter()) {
-            let values = values?;
-            let [count, bytes] = [0, 1].map(|at| values.iter().map(|v| v[at]).sum());
-            if count > 0 {
-                let name = names::call(number);
-                let bytes = if names::moves_bytes(&name) { bytes } else { 0 };
-                calls.insert(name, Tally { count, bytes, ..Tally::default() });
-            }
-        }
-        for entry in self.failures.iter() {
-            let (key, values) = entry?;
-            let errno = i32::try_from(key & 0xffff).expect("sixteen bits");
-            if let Some(tally) = calls.get_mut(&names::call(key >> 16)) {
-                tally.errors.insert(errno, sum(&values));
+        let mut calls = tallies(&self.calls, names::call, names::moves_bytes)?;
+        for (number, errno, count) in self.failures()? {
+            if let Some(tally) = calls.get_mut(&names::call(number)).filter(|_| number < CALLS) {
+                tally.errors.insert(errno, count);
             }
         }
         for entry in self.kinds.iter() {
@@ -157,14 +159,24 @@ impl Kernel {
     }
 
     fn operations(&self) -> Result<BTreeMap<String, Tally>, MapError> {
-        let mut operations = BTreeMap::new();
-        for (opcode, values) in self.operations.iter().enumerate() {
-            let count = sum(&values?);
-            if count > 0 {
-                operations.insert(names::operation(opcode), Tally { count, ..Tally::default() });
+        let mut operations = tallies(&self.operations, names::operation, names::operates_on_bytes)?;
+        for (number, errno, count) in self.failures()? {
+            let Some(opcode) = number.checked_sub(CALLS) else { continue };
+            if let Some(tally) = operations.get_mut(&names::operation(opcode)) {
+                tally.errors.insert(errno, count);
             }
         }
         Ok(operations)
+    }
+
+    /// Of calls by their numbers, and of operations behind them: the error, and how often.
+    fn failures(&self) -> Result<Vec<(u32, i32, u64)>, MapError> {
+        let each = self.failures.iter().map(|entry| {
+            let (key, values) = entry?;
+            let errno = i32::try_from(key & 0xffff).expect("sixteen bits");
+            Ok((key >> 16, errno, sum(&values)))
+        });
+        each.collect()
     }
 }
 
@@ -193,13 +205,23 @@ fn attach(programs: &mut Ebpf, program: &str, tracepoint: &str) -> Result<(), Pr
     program.attach(tracepoint).map(drop)
 }
 
-fn attach_ring(programs: &mut Ebpf, types: &Btf) -> Result<(), String> {
-    let mut attach = || -> Result<(), ProgramError> {
-        let program: &mut BtfTracePoint = named(programs, "on_submit").try_into()?;
-        program.load("io_uring_submit_req", types)?;
+/// An operation is counted as it is submitted, and its result when it completes. How a kernel tells
+/// of that has changed: the verifier takes the program that fits.
+fn attach_ring(programs: &mut Ebpf, types: &Btf) -> Ring {
+    let mut attach = |program: &str, tracepoint: &str| -> Result<(), ProgramError> {
+        let program: &mut BtfTracePoint = named(programs, program).try_into()?;
+        program.load(tracepoint, types)?;
         program.attach().map(drop)
     };
-    attach().map_err(|e| format!("this kernel does not tell of them: {}", root(&e)))
+    let why = |e: &ProgramError| format!("this kernel does not tell of them: {}", root(e));
+    if let Err(e) = attach("on_submit", "io_uring_submit_req") {
+        return Ring::Nothing(why(&e));
+    }
+    let mut complete = |program| attach(program, "io_uring_complete");
+    match complete("on_complete").or_else(|_| complete("on_complete_by_value")) {
+        Ok(()) => Ring::Results,
+        Err(e) => Ring::Operations(why(&e)),
+    }
 }
 
 fn named<'a>(programs: &'a mut Ebpf, name: &str) -> &'a mut Program {
@@ -209,6 +231,25 @@ fn named<'a>(programs: &'a mut Ebpf, name: &str) -> &'a mut Program {
 fn map<M: TryFrom<Map, Error = MapError>>(programs: &mut Ebpf, name: &str) -> Result<M, Refusal> {
     let map = programs.take_map(name).expect("the object has a map of this name");
     M::try_from(map).map_err(|e| refusal(TABLES, &e))
+}
+
+/// What was counted by number, by name: `struct tally` of the program.
+fn tallies(
+    counted: &PerCpuArray<MapData, [u64; 2]>,
+    name: impl Fn(u32) -> String,
+    moves_bytes: impl Fn(&str) -> bool,
+) -> Result<BTreeMap<String, Tally>, MapError> {
+    let mut tallies = BTreeMap::new();
+    for (number, values) in iter::zip(0_u32.., counted.iter()) {
+        let values = values?;
+        let [count, bytes] = [0, 1].map(|at| values.iter().map(|v| v[at]).sum());
+        if count > 0 {
+            let name = name(number);
+            let bytes = if moves_bytes(&name) { bytes } else { 0 };
+            tallies.insert(name, Tally { count, bytes, ..Tally::default() });
+        }
+    }
+    Ok(tallies)
 }
 
 fn sum(values: &PerCpuValues<u64>) -> u64 {
@@ -253,6 +294,9 @@ const TRACEPOINTS: [(&str, &str, &str); 3] = [
     ("on_end", "sched_process_exit", "tell of ended processes (raw tracepoints)"),
     ("on_return", "sys_exit", "tell of system calls (raw tracepoints)"),
 ];
+
+/// `CALLS` of the program: where operations begin among its failures.
+const CALLS: u32 = 1024;
 
 /// What a kernel cannot do that does not take the object's maps.
 const TABLES: &str = "hold the counter's tables";

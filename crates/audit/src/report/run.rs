@@ -1,5 +1,8 @@
 //! One program under one load.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use super::errno::EAGAIN;
 use super::group::Group;
 use super::unit::Unit;
@@ -64,14 +67,13 @@ impl Run {
         let each = Group::ALL.into_iter().map(|group| (group, group.count(&self.counts)));
         each.filter(|(_, count)| *count > 0).collect()
     }
+}
 
-    /// Calls, the most frequent first.
-    pub(crate) fn by_frequency(&self) -> Vec<(&str, &Tally)> {
-        let mut calls: Vec<_> =
-            self.counts.calls.iter().map(|(name, tally)| (&name[..], tally)).collect();
-        calls.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.count)); // stable: then by name
-        calls
-    }
+/// Calls or operations, the most frequent first.
+pub(crate) fn by_frequency(calls: &BTreeMap<String, Tally>) -> Vec<(&str, &Tally)> {
+    let mut calls: Vec<_> = calls.iter().map(|(name, tally)| (&name[..], tally)).collect();
+    calls.sort_by_key(|(_, tally)| Reverse(tally.count)); // stable: then by name
+    calls
 }
 
 fn quoted(word: &str) -> String {
@@ -139,7 +141,8 @@ pub(crate) mod tests {
             run.command = command.into();
             assert_eq!(run.name(), name);
         }
-        let names: Vec<_> = run.by_frequency().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<_> =
+            by_frequency(&run.counts.calls).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["read", "write", "close", "getpid"]);
         assert_eq!(run.groups().len(), 4);
         assert!((run.share(5) - 0.5).abs() < 1e-9);

@@ -1,7 +1,7 @@
 //! A run for people: the table, and what to do about it.
 
 use super::errno;
-use super::run::{Load, Run};
+use super::run::{Load, Run, by_frequency};
 use super::table::{Table, counted, field, grouped, share, unless_zero, wrapped};
 use super::waste::{Waste, wastes};
 use crate::counts::{Backend, Counts, Tally};
@@ -26,23 +26,30 @@ impl Run {
         text
     }
 
+    /// System calls, and below them what a ring was asked to do.
     fn calls(&self) -> String {
-        let per = self.unit.as_ref().map_or(String::new(), |unit| format!("per {}", unit.noun()));
-        let mut table = Table::new([
-            "system call",
-            &per,
-            "per 10,000",
-            "in total",
-            "EAGAIN",
-            "errors",
-            "bytes",
-        ]);
         let mut all = Tally::default();
-        for (name, tally) in self.by_frequency() {
-            table.row(self.cells(name, tally));
-            all.add(tally);
+        self.counts.calls.values().for_each(|tally| all.add(tally));
+        let calls = by_frequency(&self.counts.calls).into_iter().chain([("all", &all)]);
+        let mut text = self.table("system call", calls);
+        if let Some(ring) = self.counts.ring.as_ref().filter(|ring| !ring.is_empty()) {
+            text.push('\n');
+            text += &self.table("io_uring", by_frequency(ring));
         }
-        table.row(self.cells("all", &all));
+        text
+    }
+
+    fn table<'t>(
+        &self,
+        what: &str,
+        rows: impl IntoIterator<Item = (&'t str, &'t Tally)>,
+    ) -> String {
+        let per = self.unit.as_ref().map_or(String::new(), |unit| format!("per {}", unit.noun()));
+        let mut table =
+            Table::new([what, &per, "per 10,000", "in total", "EAGAIN", "errors", "bytes"]);
+        for (name, tally) in rows {
+            table.row(self.cells(name, tally));
+        }
         table.text()
     }
 
@@ -74,7 +81,10 @@ impl Run {
         let list = |parts: Vec<String>| parts.join(", ");
         let groups = self.groups().into_iter().map(|(g, n)| format!("{} {}", g.name(), amount(n)));
         let mut text = field("by group", &(list(groups.collect()) + &each));
-        let errors = list(errors(counts));
+        let ring = counts.ring.iter().flatten();
+        let ring = ring.map(|(name, tally)| (format!("io_uring {name}"), tally));
+        let calls = counts.calls.iter().map(|(name, tally)| (name.clone(), tally));
+        let errors = list(calls.chain(ring).flat_map(|(name, t)| errors(&name, t)).collect());
         text += &field("errors", if errors.is_empty() { "none" } else { &errors });
         let kinds = counts.calls.iter().flat_map(|(name, tally)| {
             tally.kinds.iter().map(move |(kind, n)| format!("{name} {kind} {}", amount(*n)))
@@ -83,12 +93,9 @@ impl Run {
         if !kinds.is_empty() {
             text += &field("by argument", &kinds);
         }
-        if let Some(ring) = counts.ring.as_ref().filter(|ring| !ring.is_empty()) {
-            let each = ring.iter().map(|(name, t)| format!("{name} {}", amount(t.count)));
-            text += &field("io_uring", &list(each.collect()));
-        }
         if !counts.ring_why.is_empty() {
-            text += &field("io_uring", &format!("not counted: {}", counts.ring_why));
+            let what = if counts.ring.is_some() { "results not" } else { "not" };
+            text += &field("io_uring", &format!("{what} counted: {}", counts.ring_why));
         }
         if let Some(reads) = counts.clock_reads {
             let said = format!("{}{each}, without a system call (vdso)", amount(reads));
@@ -191,15 +198,10 @@ fn counter(counts: &Counts) -> String {
     format!("counted {how}: {processes}, {threads}{took}\n")
 }
 
-/// `recvfrom EAGAIN 12`, by call.
-fn errors(counts: &Counts) -> Vec<String> {
-    let each = counts.calls.iter().flat_map(|(name, tally)| {
-        tally
-            .errors
-            .iter()
-            .map(move |(errno, n)| format!("{name} {} {}", errno::name(*errno), grouped(*n)))
-    });
-    each.collect()
+/// `recvfrom EAGAIN 12`.
+fn errors(name: &str, tally: &Tally) -> Vec<String> {
+    let each = tally.errors.iter();
+    each.map(|(errno, n)| format!("{name} {} {}", errno::name(*errno), grouped(*n))).collect()
 }
 
 const ADVICE_WIDTH: usize = 92;
@@ -223,7 +225,10 @@ mod tests {
         counts.clock_reads = Some(1_893);
         counts.lost = 1;
         counts.elapsed = std::time::Duration::from_millis(1_230);
-        counts.ring = Some([("send".to_owned(), Tally { count: 3, ..Tally::default() })].into());
+        let send =
+            Tally { count: 3, bytes: 90, errors: [(libc::EPIPE, 1)].into(), ..Tally::default() };
+        counts.ring = Some([("send".to_owned(), send)].into());
+        counts.ring_why = "the kernel does not tell".into();
         run.load = Some(Load {
             url: "http://127.0.0.1:80/".into(),
             connections: 64,
@@ -247,10 +252,14 @@ counted in the kernel (ebpf): 1 process, 2 threads, 1.2 s
   accept4              0.0066        66.0        66         2
   all                  2.1959     21959.0    21,959    10,002         1   410,000
 
+  io_uring        per request  per 10,000  in total    errors     bytes
+  send                 0.0003         3.0         3         1        90
+
   by group        wait 0.1893, accept 0.0066, receive 2.0000 per request
-  errors          accept4 EAGAIN 2, recvfrom EAGAIN 10,000, recvfrom ECONNRESET 1
+  errors          accept4 EAGAIN 2, recvfrom EAGAIN 10,000, recvfrom ECONNRESET 1, io_uring send
+                  EPIPE 1
   by argument     epoll_wait timed 0.1893
-  io_uring        send 0.0003
+  io_uring        results not counted: the kernel does not tell
   clock reads     0.1893 per request, without a system call (vdso)
   lost            1 event: the true counts are higher by so much
 
