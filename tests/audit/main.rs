@@ -5,7 +5,9 @@
 mod agreement;
 mod cli;
 mod clock;
+mod faults;
 mod followed;
 mod lost;
 mod object;
 mod refused;
+mod ring;

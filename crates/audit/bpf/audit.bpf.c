@@ -270,6 +270,9 @@ int on_end(void *context)
 #define CODE_SEGMENT 136
 #define USER_CODE_32 0x23
 
+/* What an execve(2) into a 32-bit program is called when it returns, whoever made it. */
+#define NR_EXECVE_32 11
+
 #define NR_RT_SIGRETURN 15
 #define NR_CLONE 56
 #define NR_FORK 57
@@ -370,8 +373,11 @@ int on_return(struct bpf_raw_tracepoint_args *context)
 	read_kernel(&call, sizeof(call), registers + ORIG_AX);
 	read_kernel(&segment, sizeof(segment), registers + CODE_SEGMENT);
 	int native = (u32)segment != USER_CODE_32;
+	if (!native && call == NR_EXECVE_32 && result == 0) {
+		call = NR_EXECVE;
+		native = 1;
+	}
 
-	/* An execve into a 32-bit program has the number that the caller used. */
 	if (state == AWAITS_EXEC && !(is_exec(call) && result == 0))
 		return 0;
 	if (state != SEEN)
@@ -379,7 +385,7 @@ int on_return(struct bpf_raw_tracepoint_args *context)
 	/* The child comes out of the call that made it, too: one call, and it was the parent's. */
 	if (state == BORN && makes_tasks(call) && result == 0)
 		return 0;
-	if (native || (is_exec(call) && result == 0))
+	if (native)
 		count_call(registers, call, result);
 	else
 		count_total(FOREIGN);

@@ -11,9 +11,9 @@ use fulmar_sys as sys;
 use crate::clock::Clock;
 use crate::counts::Counts;
 use crate::error::{AuditError, Refusal};
-use crate::kernel::Kernel;
+use crate::kernel::{Extent, Kernel};
 use crate::tracer::Tracer;
-use crate::watch::{Watch, children};
+use crate::watch::Watch;
 
 /// Counts what a program asks of the kernel, with all threads and processes that come of it.
 ///
@@ -151,7 +151,11 @@ impl Counter {
     /// # Errors
     /// `Wait` if the system sends none.
     pub fn signal(&self, signal: i32) -> Result<(), AuditError> {
-        let ours = if self.is_ours { children(std::process::id()) } else { Vec::new() };
+        let ours = match &self.backend {
+            _ if !self.is_ours => Vec::new(),
+            Counting::Kernel(watch) => watch.children()?,
+            Counting::Trace(tracer) => tracer.children(),
+        };
         for target in ours.into_iter().filter_map(sys::Target::process) {
             match sys::send_signal(target, signal) {
                 Err(e) if e.raw_os_error() != Some(sys::errno::ESRCH) => {
@@ -178,13 +182,13 @@ impl Counter {
 }
 
 fn choose(method: Method) -> Result<(Option<Kernel>, Option<Refusal>), AuditError> {
-    match method {
-        Method::Trace => Ok((None, Some(Refusal::Asked))),
-        Method::Kernel => Ok((Some(Kernel::load().map_err(AuditError::Refused)?), None)),
-        Method::Best => Ok(match Kernel::load() {
-            Ok(kernel) => (Some(kernel), None),
-            Err(refusal) => (None, Some(refusal)),
-        }),
+    if method == Method::Trace {
+        return Ok((None, Some(Refusal::Asked)));
+    }
+    match Kernel::load(Extent::default()) {
+        Ok(kernel) => Ok((Some(kernel), None)),
+        Err(refusal) if method == Method::Kernel => Err(AuditError::Refused(refusal)),
+        Err(refusal) => Ok((None, Some(refusal))),
     }
 }
 

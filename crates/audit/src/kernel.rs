@@ -32,6 +32,15 @@ pub(crate) struct Kernel {
     _programs: Ebpf,
 }
 
+/// How much is to be counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// Tasks that are followed at a time; more are told as lost.
+    pub(crate) tasks_max: u32,
+    /// Operations of io_uring too. Reading the kernel's types for them takes the longest.
+    pub(crate) rings: bool,
+}
+
 /// How much the kernel tells of io_uring.
 enum Ring {
     /// Which operations, and what came of them.
@@ -51,17 +60,27 @@ pub(crate) enum Seed {
     Parent(u32),
 }
 
+impl Default for Extent {
+    fn default() -> Self {
+        Self { tasks_max: TASKS_MAX, rings: true }
+    }
+}
+
 impl Kernel {
     /// Loads and attaches: from here on every system call on the machine passes by the counter,
     /// which counts nobody's before it is told of a seed.
-    pub(crate) fn load() -> Result<Self, Refusal> {
+    pub(crate) fn load(extent: Extent) -> Result<Self, Refusal> {
         if !cfg!(target_arch = "x86_64") {
             return Err(Refusal::Machine);
         }
-        let types = Btf::from_sys_fs();
+        let types = match extent.rings {
+            true => Btf::from_sys_fs().map_err(|_| "this kernel does not tell its types (BTF)"),
+            false => Err("nobody asked"),
+        };
         let (device, inode) = namespace();
         let mut programs = EbpfLoader::new()
             .btf(types.as_ref().ok())
+            .map_max_entries("tasks", extent.tasks_max)
             .override_global("namespace_dev", &device, true)
             .override_global("namespace_ino", &inode, true)
             .load(OBJECT)
@@ -72,7 +91,7 @@ impl Kernel {
         }
         let ring = match &types {
             Ok(types) => attach_ring(&mut programs, types),
-            Err(_) => Ring::Nothing("this kernel does not tell its types (BTF)".to_owned()),
+            Err(why) => Ring::Nothing((*why).to_owned()),
         };
         Ok(Self {
             seeds: map(&mut programs, "seeds")?,
@@ -135,6 +154,7 @@ impl Kernel {
         }
         let total = |which| self.totals.get(&which, 0).map(|v| sum(&v)).map_err(unreadable);
         counts.lost = LOST.into_iter().map(total).sum::<Result<u64, _>>()?;
+        counts.foreign = total(FOREIGN)?;
         counts.threads = total(THREADS)?;
         counts.processes = total(PROCESSES)?;
         Ok(counts)
@@ -270,8 +290,20 @@ fn refusal(what: &'static str, error: &(dyn Error + 'static)) -> Refusal {
     let number = root.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
     match number {
         Some(fulmar_sys::errno::EPERM) => Refusal::Privileges,
-        _ => Refusal::Kernel { what, why: root.to_string() },
+        _ => Refusal::Kernel { what, why: told(error) },
     }
+}
+
+/// What was tried and what the system said, on one line: of a program that was refused, the
+/// verifier says much more.
+fn told(mut error: &(dyn Error + 'static)) -> String {
+    let line = |error: &dyn Error| error.to_string().lines().next().unwrap_or_default().to_owned();
+    let mut text = line(error);
+    while let Some(source) = error.source() {
+        error = source;
+        text += &format!(": {}", line(error));
+    }
+    text
 }
 
 /// What lies at the bottom of an error: what the system said.
@@ -295,6 +327,9 @@ const TRACEPOINTS: [(&str, &str, &str); 3] = [
     ("on_return", "sys_exit", "tell of system calls (raw tracepoints)"),
 ];
 
+/// Room in `tasks`, which is made when the counter is loaded: a megabyte.
+const TASKS_MAX: u32 = 32_768;
+
 /// `CALLS` of the program: where operations begin among its failures.
 const CALLS: u32 = 1024;
 
@@ -305,7 +340,8 @@ const TABLES: &str = "hold the counter's tables";
 const AWAITS_EXEC: u32 = 0;
 
 /// `enum total` of the program.
-const LOST: [u32; 4] = [0, 1, 2, 3];
+const LOST: [u32; 4] = [0, 1, 2, FOREIGN];
+const FOREIGN: u32 = 3;
 const THREADS: u32 = 4;
 const PROCESSES: u32 = 5;
 

@@ -7,6 +7,7 @@
 mod counter;
 
 mod clock;
+mod cost;
 mod counts;
 mod error;
 mod kernel;
@@ -19,6 +20,7 @@ mod watch;
 pub mod report;
 
 pub use clock::Clock;
+pub use cost::Cost;
 pub use counter::{Counter, End, Method, Stopper};
 pub use counts::{Backend, Counts, Phase, Tally};
 pub use error::{AuditError, Refusal};

@@ -13,6 +13,7 @@ use std::fs;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fulmar_sys as sys;
@@ -65,7 +66,9 @@ pub(crate) fn start(
     book: Arc<Mutex<Book>>,
     ended: Arc<sys::Wakeup>,
 ) -> Result<Tracing, AuditError> {
-    let pid = sys::spawn_traced(command).map_err(|cause| unstartable(command, cause))?.id();
+    may_trace()?;
+    let mut child = sys::spawn_traced(command).map_err(|cause| unstartable(command, cause))?;
+    let pid = child.id();
     let prepare = || {
         await_stop(|state| matches!(state, TracedState::Signal(_)))?;
         sys::release_thread(pid, sys::signals::SIGSTOP)?;
@@ -75,7 +78,10 @@ pub(crate) fn start(
         sys::send_signal(target, sys::signals::SIGCONT)?;
         sys::resume(pid, 0)
     };
-    prepare().map_err(|cause| AuditError::Process { pid, cause })?;
+    prepare().map_err(|cause| {
+        let _ = child.kill().and_then(|()| child.wait()); // it stands, and would for ever
+        AuditError::Process { pid, cause }
+    })?;
     locked(&book).enter(names::execve(), &[0; 6], 0);
     let mut tracing = Tracing::new(Subject::Command { pid, status: None }, book, ended);
     tracing.meet(pid);
@@ -90,6 +96,7 @@ pub(crate) fn join(
     book: Arc<Mutex<Book>>,
     ended: Arc<sys::Wakeup>,
 ) -> Result<Tracing, AuditError> {
+    may_trace()?;
     let mut tracing = Tracing::new(Subject::Joined { pid }, book, ended);
     match tracing.seize(pid) {
         Ok(true) => {}
@@ -107,6 +114,14 @@ pub(crate) fn join(
     Ok(tracing)
 }
 
+/// Asks of ourselves what only a tracer is told: `ESRCH` (`ptrace(2)`), unless nobody may ask.
+fn may_trace() -> Result<(), AuditError> {
+    match sys::event_thread(std::process::id()) {
+        Err(e) if e.raw_os_error() != Some(sys::errno::ESRCH) => Err(AuditError::Untraceable(e)),
+        _ => Ok(()),
+    }
+}
+
 impl Tracing {
     fn new(subject: Subject, book: Arc<Mutex<Book>>, ended: Arc<sys::Wakeup>) -> Self {
         Self { subject, threads: HashMap::new(), seized: HashSet::new(), book, ended }
@@ -119,9 +134,12 @@ impl Tracing {
         }
     }
 
-    /// Until nobody is left.
-    pub(crate) fn run(&mut self) {
+    /// Until nobody is left, or we are to `leave`.
+    pub(crate) fn run(&mut self, leave: &AtomicBool) {
         let end = loop {
+            if leave.load(Ordering::Acquire) {
+                return;
+            }
             match sys::wait_traced() {
                 Ok(Some(traced)) => self.go_on(traced),
                 Ok(None) => break Ok(self.end()),
@@ -221,7 +239,8 @@ impl Tracing {
                     Thread::Calls(number, arguments) => {
                         locked(&self.book).enter(*number, arguments, result);
                     }
-                    Thread::CallsForeign | Thread::Runs => locked(&self.book).lost += 1,
+                    Thread::CallsForeign => locked(&self.book).enter_foreign(),
+                    Thread::Runs => locked(&self.book).lost += 1,
                 }
                 *doing = Thread::Runs;
             }

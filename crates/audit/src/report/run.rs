@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::errno::EAGAIN;
 use super::group::Group;
 use super::unit::Unit;
+use crate::cost::Cost;
 use crate::counts::{Counts, Tally};
 
 /// One program under one load: what every report is made of.
@@ -19,6 +20,8 @@ pub struct Run {
     pub counts: Counts,
     /// The load that it was under, if we made it. Not kept in records.
     pub load: Option<Load>,
+    /// What counting cost, if that was measured. Not kept in records.
+    pub cost: Option<Cost>,
 }
 
 /// What a load brought.
@@ -117,6 +120,7 @@ pub(crate) mod tests {
             unit: Unit::new("request", requests),
             counts: counts(calls),
             load: None,
+            cost: None,
         }
     }
 

@@ -1,9 +1,12 @@
 //! A run for people: the table, and what to do about it.
 
+use std::time::Duration;
+
 use super::errno;
 use super::run::{Load, Run, by_frequency};
 use super::table::{Table, counted, field, grouped, share, unless_zero, wrapped};
 use super::waste::{Waste, wastes};
+use crate::cost::Cost;
 use crate::counts::{Backend, Counts, Tally};
 
 impl Run {
@@ -14,6 +17,7 @@ impl Run {
             text += &load.sentences();
         }
         text += &counter(&self.counts);
+        text += &self.cost();
         text.push('\n');
         text += &self.calls();
         text.push('\n');
@@ -24,6 +28,24 @@ impl Run {
         }
         text += &self.advice();
         text
+    }
+
+    /// What counting cost, if that was measured.
+    fn cost(&self) -> String {
+        let Some(Cost { call, other_call }) = self.cost else { return String::new() };
+        let each = match &self.unit {
+            Some(unit) => {
+                let us = unit.share(self.counts.total()) * call.as_secs_f64() * 1e6;
+                format!(", {us:.2} us per {}", unit.noun())
+            }
+            None => String::new(),
+        };
+        let ns = |time: Duration| grouped(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        let mut text = format!("counting costs about {} ns for each call{each}", ns(call));
+        if !other_call.is_zero() {
+            text += &format!("; {} ns for each of other programs", ns(other_call));
+        }
+        text + "\n"
     }
 
     /// System calls, and below them what a ring was asked to do.
@@ -103,7 +125,12 @@ impl Run {
         }
         if counts.lost > 0 {
             let lost = counted(counts.lost, "event");
-            text += &field("lost", &format!("{lost}: the true counts are higher by so much"));
+            let foreign = match counts.foreign {
+                0 => String::new(),
+                foreign => format!("; {} of a 32-bit program", counted(foreign, "call")),
+            };
+            let lost = format!("{lost}: the true counts are higher by so much{foreign}");
+            text += &field("lost", &lost);
         }
         text
     }
@@ -223,12 +250,14 @@ mod tests {
         counts.calls.get_mut("epoll_wait").unwrap().kinds = [("timed".to_owned(), 1_893)].into();
         (counts.processes, counts.threads) = (1, 2);
         counts.clock_reads = Some(1_893);
-        counts.lost = 1;
-        counts.elapsed = std::time::Duration::from_millis(1_230);
+        (counts.lost, counts.foreign) = (3, 2);
+        counts.elapsed = Duration::from_millis(1_230);
         let send =
             Tally { count: 3, bytes: 90, errors: [(libc::EPIPE, 1)].into(), ..Tally::default() };
         counts.ring = Some([("send".to_owned(), send)].into());
         counts.ring_why = "the kernel does not tell".into();
+        let nanos = Duration::from_nanos;
+        run.cost = Some(Cost { call: nanos(105), other_call: nanos(20) });
         run.load = Some(Load {
             url: "http://127.0.0.1:80/".into(),
             connections: 64,
@@ -245,6 +274,7 @@ server --port 1
 errors of the load: timeout: 1,000
 1 answer said that it failed (status 400 and above)
 counted in the kernel (ebpf): 1 process, 2 threads, 1.2 s
+counting costs about 105 ns for each call, 0.23 us per request; 20 ns for each of other programs
 
   system call     per request  per 10,000  in total    EAGAIN    errors     bytes
   recvfrom             2.0000     20000.0    20,000    10,000         1   410,000
@@ -261,7 +291,7 @@ counted in the kernel (ebpf): 1 process, 2 threads, 1.2 s
   by argument     epoll_wait timed 0.1893
   io_uring        results not counted: the kernel does not tell
   clock reads     0.1893 per request, without a system call (vdso)
-  lost            1 event: the true counts are higher by so much
+  lost            3 events: the true counts are higher by so much; 2 calls of a 32-bit program
 
   could be saved
   eagain-reads      1.0000 per request
@@ -277,6 +307,8 @@ counted in the kernel (ebpf): 1 process, 2 threads, 1.2 s
         run.unit = None;
         run.counts.backend = Backend::Ptrace;
         run.counts.ring_why = "the kernel does not tell".into();
+        let call = Duration::from_micros(4);
+        run.cost = Some(Cost { call, other_call: Duration::ZERO });
         let tally = run.counts.calls["read"].clone();
         run.counts.by_phase = Some([(Phase::Body, [("read".to_owned(), tally)].into())].into());
         assert_eq!(
@@ -284,6 +316,7 @@ counted in the kernel (ebpf): 1 process, 2 threads, 1.2 s
             "\
 server --port 1
 counted by tracing (ptrace): 0 processes, 0 threads
+counting costs about 4,000 ns for each call
 
   system call     in total
   read               3,000

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fulmar_audit::Counts;
+use fulmar_audit::Cost;
 use fulmar_audit::report::{Load, Run, Unit};
 use fulmar_load::{Options, Report, Until};
 use fulmar_sys as sys;
@@ -38,20 +38,22 @@ impl Bell {
 
 /// Starts a program, counts, and ends it.
 pub(crate) fn run(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Run, Failure> {
-    let (command, counts, load) = match &subject.load {
+    let run = match &subject.load {
         Some(options) => under_load(subject, options, asked, bell)?,
         None => by_itself(subject, asked, bell)?,
     };
-    let requests = load.as_ref().map(|load| load.requests);
-    let unit = asked.per.map(|per| Unit::of(per, &counts, requests)).transpose();
-    let unit = unit.map_err(|error| Failure::new(&command, error))?;
-    Ok(Run { command, unit, counts, load })
+    let requests = run.load.as_ref().map(|load| load.requests);
+    let unit = match asked.per.map(|per| Unit::of(per, &run.counts, requests)).transpose() {
+        Ok(unit) => unit,
+        Err(_) if bell.has_rung() => None, // too early to have any
+        Err(error) => return Err(Failure::new(&run.command, error)),
+    };
+    let cost = Cost::measure(run.counts.backend); // now that nobody counts
+    Ok(Run { unit, cost, ..run })
 }
 
-type Counted = (String, Counts, Option<Load>);
-
 /// All that it does until it ends, or the time has come.
-fn by_itself(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Counted, Failure> {
+fn by_itself(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Run, Failure> {
     let mut program = Program::new(&subject.who, asked)?;
     let end = asked.at_most.map(|at_most| sys::now() + at_most);
     while !program.wait(TICK)? {
@@ -60,11 +62,11 @@ fn by_itself(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Counted, F
         }
     }
     let counts = program.snapshot()?;
-    let (command, status) = (program.command.clone(), program.status());
+    let (status, run) = (program.status(), program.run(counts, None));
     program.stop()?;
     match status.filter(|status| !status.success() && !bell.has_rung()) {
-        Some(status) => Err(Failure::new(command, format!("it failed: {status}"))),
-        None => Ok((command, counts, None)),
+        Some(status) => Err(Failure::new(run.command, format!("it failed: {status}"))),
+        None => Ok(run),
     }
 }
 
@@ -74,7 +76,7 @@ fn under_load(
     options: &Options,
     asked: &Asked,
     bell: &Bell,
-) -> Result<Counted, Failure> {
+) -> Result<Run, Failure> {
     let doors = Door::all(options)?;
     let starts = matches!(subject.who, Who::Command(_));
     if let Some(door) = doors.iter().find(|door| starts && door.is_open()) {
@@ -94,9 +96,9 @@ fn under_load(
         let why = "no request was answered";
         return Err(Failure::new(&program.command, why));
     }
-    let command = program.command.clone();
+    let run = program.run(counts, Some(brought(&report, warm_up)));
     program.stop()?;
-    Ok((command, counts, Some(brought(&report, warm_up))))
+    Ok(run)
 }
 
 /// Waits until it listens everywhere.
@@ -165,7 +167,7 @@ fn load(
         }
     }
     let report = running.finish();
-    if let Some(how) = program.ending() {
+    if let Some(how) = program.ending().filter(|_| !bell.has_rung()) {
         let why = format!("it ended while it was under load: {how}");
         return Err(Failure::new(&program.command, why));
     }

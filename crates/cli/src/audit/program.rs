@@ -5,7 +5,7 @@ use std::io;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use fulmar_audit::report::Run;
+use fulmar_audit::report::{Load, Run};
 use fulmar_audit::{AuditError, Clock, Counter, Counts, End, Refusal};
 use signal_hook::consts::{SIGKILL, SIGTERM};
 
@@ -19,6 +19,8 @@ pub(crate) struct Program {
     /// For people.
     pub(crate) command: String,
     is_ours: bool,
+    /// How long an orderly end may take.
+    stop_timeout: Duration,
     end: Option<End>,
 }
 
@@ -37,7 +39,8 @@ impl Program {
                 "counting by tracing, which slows the program down and changes no count: {why}"
             ));
         }
-        Ok(Self { counter, command, is_ours: matches!(who, Who::Command(_)), end: None })
+        let is_ours = matches!(who, Who::Command(_));
+        Ok(Self { counter, command, is_ours, stop_timeout: asked.stop_timeout, end: None })
     }
 
     /// Waits for its end, for at most `timeout`. True if it has ended.
@@ -84,13 +87,23 @@ impl Program {
         Some(self.status().map_or_else(|| "it is gone".to_owned(), |status| status.to_string()))
     }
 
+    /// What is to be told of it; what it is divided by is not known here.
+    pub(crate) fn run(&self, counts: Counts, load: Option<Load>) -> Run {
+        let command = self.command.clone();
+        Run { command, unit: None, counts, load, cost: None }
+    }
+
     /// Ends it, if it is ours: first it is asked to.
     pub(crate) fn stop(mut self) -> Result<(), Failure> {
         if !self.is_ours || self.end.is_some() {
             return Ok(());
         }
         self.counter.signal(SIGTERM).map_err(failure)?;
-        if self.wait(TERM_TIME)? || self.kill()? {
+        if self.wait(self.stop_timeout)? {
+            return Ok(());
+        }
+        complain(&format!("{}: it does not end by SIGTERM, and is killed", self.command));
+        if self.kill()? {
             return Ok(());
         }
         Err(Failure::new(&self.command, "it can neither be ended nor killed"))
@@ -154,8 +167,6 @@ const SETTLE_LOOK: Duration = Duration::from_millis(20);
 const SETTLE_LOOKS: u32 = 3;
 /// Two seconds; then the program has a clock of its own.
 const SETTLE_LOOKS_MAX: u32 = 100;
-/// As long as an orderly end may take.
-const TERM_TIME: Duration = Duration::from_secs(5);
 const KILL_TIME: Duration = Duration::from_secs(1);
 /// Each generation that is killed may leave another.
 const KILLS_MAX: u32 = 10;
