@@ -9,5 +9,7 @@ mod faults;
 mod followed;
 mod lost;
 mod object;
+mod phases;
 mod refused;
 mod ring;
+mod timeline;

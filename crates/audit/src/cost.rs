@@ -43,7 +43,7 @@ impl Cost {
 
 fn in_the_kernel() -> Option<Cost> {
     let bare = fastest_round();
-    let mut kernel = Kernel::load(Extent { rings: false, ..Extent::default() }).ok()?;
+    let mut kernel = Kernel::load(None, Extent { rings: false, ..Extent::default() }).ok()?;
     let beside = fastest_round();
     kernel.plant(Seed::Process(std::process::id())).ok()?;
     let under = fastest_round();

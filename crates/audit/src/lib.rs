@@ -6,13 +6,20 @@
 
 mod counter;
 
+mod arguments;
 mod clock;
 mod cost;
 mod counts;
 mod error;
+mod event;
+mod feed;
 mod kernel;
 mod kinds;
 mod names;
+mod phases;
+mod records;
+mod teller;
+mod timeline;
 mod tracer;
 mod tracing;
 mod watch;
@@ -21,6 +28,7 @@ pub mod report;
 
 pub use clock::Clock;
 pub use cost::Cost;
-pub use counter::{Counter, End, Method, Stopper};
+pub use counter::{Counter, End, Method, Scope, Stopper};
 pub use counts::{Backend, Counts, Phase, Tally};
 pub use error::{AuditError, Refusal};
+pub use timeline::{TimedCall, Timeline};

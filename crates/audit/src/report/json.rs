@@ -12,6 +12,7 @@ use super::unit::Unit;
 use super::waste::wastes;
 use crate::cost::Cost;
 use crate::counts::Tally;
+use crate::timeline::{TimedCall, Timeline};
 
 /// Everything that an audit found.
 #[derive(Clone, Debug, Serialize)]
@@ -68,6 +69,42 @@ struct Figures {
     waste: Vec<Saved>,
     /// What the load brought; `null` without one.
     load: Option<Answers>,
+    /// What was called, one after the other, if it was asked for.
+    timeline: Option<Sequence>,
+}
+
+/// A timeline.
+#[derive(Clone, Debug, Serialize)]
+struct Sequence {
+    /// Requests that were made meanwhile; `null` without a load.
+    requests: Option<u64>,
+    /// In the order in which they began.
+    calls: Vec<Called>,
+    /// Calls that followed, for which there was no room.
+    left_out: u64,
+    /// Events that were lost.
+    lost: u64,
+}
+
+/// A call of a timeline.
+#[derive(Clone, Debug, Serialize)]
+struct Called {
+    /// Since the first return; `null` if it began before anybody looked.
+    at_us: Option<f64>,
+    /// How long it took; `null` as above.
+    took_us: Option<f64>,
+    /// Who called.
+    process: u32,
+    /// Which of its threads.
+    thread: u32,
+    /// Its name.
+    call: String,
+    /// What it was given.
+    arguments: String,
+    /// What it returned; -1 if it failed.
+    result: i64,
+    /// Why it failed; `null` if it did not.
+    error: Option<String>,
 }
 
 /// What counts were divided by.
@@ -233,6 +270,7 @@ impl Figures {
                 refused: load.refused,
                 warm_up: load.warm_up,
             }),
+            timeline: run.timeline.as_ref().map(Sequence::new),
         }
     }
 }
@@ -258,6 +296,32 @@ impl Price {
             call_ns: round(call.as_secs_f64() * 1e9),
             other_call_ns: round(other_call.as_secs_f64() * 1e9),
             per_unit_us: run.unit.as_ref().map(|unit| round(of_unit(unit))),
+        }
+    }
+}
+
+impl Sequence {
+    fn new(timeline: &Timeline) -> Self {
+        let Timeline { requests, calls, left_out, lost } = timeline;
+        let calls = calls.iter().map(Called::new).collect();
+        Self { requests: *requests, calls, left_out: *left_out, lost: *lost }
+    }
+}
+
+impl Called {
+    #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+    fn new(call: &TimedCall) -> Self {
+        let micros = |nanos: i64| nanos as f64 / 1e3;
+        let error = call.error().map(|errno| errno::name(errno).into_owned());
+        Self {
+            at_us: call.at_ns.map(micros),
+            took_us: call.took_ns.map(micros),
+            process: call.process,
+            thread: call.thread,
+            call: call.name.clone(),
+            arguments: call.arguments.clone(),
+            result: if error.is_some() { -1 } else { call.result },
+            error,
         }
     }
 }
@@ -313,6 +377,11 @@ mod tests {
         });
         let nanos = std::time::Duration::from_nanos;
         this.cost = Some(Cost { call: nanos(100), other_call: nanos(20) });
+        let arguments = "7".to_owned();
+        let (at_ns, took_ns, name) = (Some(-1_500), None, "close".to_owned());
+        let (process, thread, result) = (1, 2, -i64::from(libc::EBADF));
+        let call = TimedCall { at_ns, took_ns, process, thread, name, arguments, result };
+        this.timeline = Some(Timeline { calls: vec![call], ..Timeline::default() });
         let exceeded = Budget::parse("all = 1.5").unwrap().exceeded(&this);
         let comparison = Comparison::new(&other, &this).unwrap();
         let json = this.json(Some(&comparison), Some(&exceeded));
@@ -334,6 +403,7 @@ mod tests {
             "ring",
             "ring_unknown",
             "threads",
+            "timeline",
             "unit",
             "waste",
         ];
@@ -353,6 +423,14 @@ mod tests {
         );
         let cost = serde_json::json!({"call_ns": 100.0, "other_call_ns": 20.0, "per_unit_us": 0.2});
         assert_eq!(value["cost"], cost);
+        assert_eq!(keys(&value["timeline"]), ["calls", "left_out", "lost", "requests"]);
+        let call = &value["timeline"]["calls"][0];
+        assert_eq!(
+            keys(call),
+            ["arguments", "at_us", "call", "error", "process", "result", "thread", "took_us"]
+        );
+        assert_eq!((&call["at_us"], &call["took_us"]), (&(-1.5).into(), &Value::Null));
+        assert_eq!((&call["result"], &call["error"]), (&(-1).into(), &"EBADF".into()));
         assert_eq!(value["calls"]["read"]["errors"]["EAGAIN"], 1_000);
         assert_eq!(value["all"]["per_unit"], 2.0);
         assert_eq!(value["difference"]["read"]["change"], -1.0);
@@ -365,9 +443,8 @@ mod tests {
         let mut run = run(1, &[("read", 2)]);
         run.unit = None;
         let value = serde_json::from_str::<Value>(&run.json(None, None)).unwrap();
-        for key in
-            ["unit", "ring", "clock_reads", "phases", "load", "cost", "compared_with", "exceeded"]
-        {
+        let keys = ["unit", "ring", "clock_reads", "phases", "load", "cost", "timeline"];
+        for key in [&keys[..], &["compared_with", "exceeded"]].concat() {
             assert_eq!(value[key], Value::Null, "{key}");
         }
         assert_eq!(value["calls"]["read"]["per_unit"], Value::Null);

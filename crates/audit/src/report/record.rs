@@ -181,7 +181,7 @@ impl Draft {
             ..Counts::none(backend)
         };
         let command = self.command.ok_or(RecordError::Missing("command"))?;
-        Ok(Run { command, unit: self.unit, counts, load: None, cost: None })
+        Ok(Run { command, unit: self.unit, counts, load: None, cost: None, timeline: None })
     }
 }
 

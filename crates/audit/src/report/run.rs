@@ -8,6 +8,7 @@ use super::group::Group;
 use super::unit::Unit;
 use crate::cost::Cost;
 use crate::counts::{Counts, Tally};
+use crate::timeline::Timeline;
 
 /// One program under one load: what every report is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Run {
     pub load: Option<Load>,
     /// What counting cost, if that was measured. Not kept in records.
     pub cost: Option<Cost>,
+    /// What it called, one after the other, if that was asked for. Not kept in records.
+    pub timeline: Option<Timeline>,
 }
 
 /// What a load brought.
@@ -121,6 +124,7 @@ pub(crate) mod tests {
             counts: counts(calls),
             load: None,
             cost: None,
+            timeline: None,
         }
     }
 

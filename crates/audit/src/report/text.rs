@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::errno;
 use super::run::{Load, Run, by_frequency};
+use super::sequence;
 use super::table::{Table, counted, field, grouped, share, unless_zero, wrapped};
 use super::waste::{Waste, wastes};
 use crate::cost::Cost;
@@ -27,6 +28,10 @@ impl Run {
             text += &phases;
         }
         text += &self.advice();
+        if let Some(timeline) = &self.timeline {
+            text.push('\n');
+            text += &sequence::text(timeline);
+        }
         text
     }
 
@@ -129,8 +134,9 @@ impl Run {
                 0 => String::new(),
                 foreign => format!("; {} of a 32-bit program", counted(foreign, "call")),
             };
-            let lost = format!("{lost}: the true counts are higher by so much{foreign}");
-            text += &field("lost", &lost);
+            let what = if counts.by_phase.is_some() { ", or those of phases," } else { "" };
+            let said = format!("{lost}: the true counts{what} are higher by so much{foreign}");
+            text += &field("lost", &said);
         }
         text
     }
@@ -138,21 +144,33 @@ impl Run {
     /// Calls by what the program was doing.
     fn phases(&self) -> Option<String> {
         let phases = self.counts.by_phase.as_ref()?;
-        let mut table = Table::new(["while", "all", "its calls"]);
         let shown = |count: u64| match &self.unit {
             Some(unit) => share(unit.share(count)),
             None => grouped(count),
         };
+        let per = match &self.unit {
+            Some(unit) => format!("per {}", unit.noun()),
+            None => "in total".to_owned(),
+        };
+        let mut text = row("while", &per, "its calls");
         for (phase, calls) in phases {
             let mut sorted: Vec<_> =
                 calls.iter().map(|(name, tally)| (name, tally.count)).collect();
-            sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-            let list: Vec<_> =
-                sorted.iter().map(|(n, count)| format!("{n} {}", shown(*count))).collect();
-            let all = sorted.iter().map(|(_, count)| count).sum();
-            table.row([phase.name().to_owned(), shown(all), list.join(", ")]);
+            sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count)); // stable: then by name
+            let sum = |calls: &[(&String, u64)]| shown(calls.iter().map(|(_, count)| count).sum());
+            let (most, rest) = sorted.split_at(sorted.len().min(PHASE_CALLS));
+            let mut list: Vec<_> =
+                most.iter().map(|(n, count)| format!("{n} {}", shown(*count))).collect();
+            if !rest.is_empty() {
+                list.push(format!("{} others {}", rest.len(), sum(rest)));
+            }
+            let all = sum(&sorted);
+            for (at, line) in wrapped(&list.join(", "), PHASE_WIDTH).iter().enumerate() {
+                let (name, all) = if at == 0 { (phase.name(), &all[..]) } else { ("", "") };
+                text += &row(name, all, line);
+            }
         }
-        Some(table.text())
+        Some(text)
     }
 
     /// What is wasted, and what to do instead.
@@ -231,7 +249,16 @@ fn errors(name: &str, tally: &Tally) -> Vec<String> {
     each.map(|(errno, n)| format!("{name} {} {}", errno::name(*errno), grouped(*n))).collect()
 }
 
+/// A phase, how often, and what.
+fn row(name: &str, all: &str, calls: &str) -> String {
+    format!("  {name:<14}  {all:>11}  {calls}\n")
+}
+
 const ADVICE_WIDTH: usize = 92;
+/// As many calls of a phase are named: there are more only where a program starts and ends.
+const PHASE_CALLS: usize = 12;
+/// What a line has room for behind a phase.
+const PHASE_WIDTH: usize = 65;
 
 #[cfg(test)]
 mod tests {
@@ -310,7 +337,9 @@ counting costs about 105 ns for each call, 0.23 us per request; 20 ns for each o
         let call = Duration::from_micros(4);
         run.cost = Some(Cost { call, other_call: Duration::ZERO });
         let tally = run.counts.calls["read"].clone();
-        run.counts.by_phase = Some([(Phase::Body, [("read".to_owned(), tally)].into())].into());
+        let many = (0..14).map(|at| (format!("call{at:02}"), tally.clone())).collect();
+        let body = [("read".to_owned(), tally)].into();
+        run.counts.by_phase = Some([(Phase::Body, body), (Phase::Other, many)].into());
         assert_eq!(
             run.text(),
             "\
@@ -327,8 +356,11 @@ counting costs about 4,000 ns for each call
   errors          none
   io_uring        not counted: the kernel does not tell
 
-  while                all   its calls
-  body               3,000  read 3,000
+  while              in total  its calls
+  body                  3,000  read 3,000
+  other                42,000  call00 3,000, call01 3,000, call02 3,000, call03 3,000, call04
+                               3,000, call05 3,000, call06 3,000, call07 3,000, call08 3,000,
+                               call09 3,000, call10 3,000, call11 3,000, 2 others 6,000
 
   could be saved
   watch-churn       400, going by the number of calls

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fulmar_audit::Cost;
 use fulmar_audit::report::{Load, Run, Unit};
+use fulmar_audit::{Counts, Timeline};
 use fulmar_load::{Options, Report, Until};
 use fulmar_sys as sys;
 
@@ -38,22 +39,30 @@ impl Bell {
 
 /// Starts a program, counts, and ends it.
 pub(crate) fn run(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Run, Failure> {
-    let run = match &subject.load {
+    let Counted { command, counts, load, timeline } = match &subject.load {
         Some(options) => under_load(subject, options, asked, bell)?,
         None => by_itself(subject, asked, bell)?,
     };
-    let requests = run.load.as_ref().map(|load| load.requests);
-    let unit = match asked.per.map(|per| Unit::of(per, &run.counts, requests)).transpose() {
+    let requests = load.as_ref().map(|load| load.requests);
+    let unit = match asked.per.map(|per| Unit::of(per, &counts, requests)).transpose() {
         Ok(unit) => unit,
         Err(_) if bell.has_rung() => None, // too early to have any
-        Err(error) => return Err(Failure::new(&run.command, error)),
+        Err(error) => return Err(Failure::new(&command, error)),
     };
-    let cost = Cost::measure(run.counts.backend); // now that nobody counts
-    Ok(Run { unit, cost, ..run })
+    let cost = Cost::measure(counts.backend); // now that nobody counts
+    Ok(Run { command, unit, counts, load, cost, timeline })
+}
+
+/// What was found of a program.
+struct Counted {
+    command: String,
+    counts: Counts,
+    load: Option<Load>,
+    timeline: Option<Timeline>,
 }
 
 /// All that it does until it ends, or the time has come.
-fn by_itself(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Run, Failure> {
+fn by_itself(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Counted, Failure> {
     let mut program = Program::new(&subject.who, asked)?;
     let end = asked.at_most.map(|at_most| sys::now() + at_most);
     while !program.wait(TICK)? {
@@ -62,11 +71,15 @@ fn by_itself(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Run, Failu
         }
     }
     let counts = program.snapshot()?;
-    let (status, run) = (program.status(), program.run(counts, None));
+    let mut timeline = program.timeline()?;
+    if let Some(timeline) = &mut timeline {
+        timeline.truncate(usize::try_from(asked.timeline).unwrap_or(usize::MAX));
+    }
+    let (command, status) = (program.command.clone(), program.status());
     program.stop()?;
     match status.filter(|status| !status.success() && !bell.has_rung()) {
-        Some(status) => Err(Failure::new(run.command, format!("it failed: {status}"))),
-        None => Ok(run),
+        Some(status) => Err(Failure::new(command, format!("it failed: {status}"))),
+        None => Ok(Counted { command, counts, load: None, timeline }),
     }
 }
 
@@ -76,7 +89,7 @@ fn under_load(
     options: &Options,
     asked: &Asked,
     bell: &Bell,
-) -> Result<Run, Failure> {
+) -> Result<Counted, Failure> {
     let doors = Door::all(options)?;
     let starts = matches!(subject.who, Who::Command(_));
     if let Some(door) = doors.iter().find(|door| starts && door.is_open()) {
@@ -96,9 +109,29 @@ fn under_load(
         let why = "no request was answered";
         return Err(Failure::new(&program.command, why));
     }
-    let run = program.run(counts, Some(brought(&report, warm_up)));
+    let timeline = match asked.timeline {
+        1.. if !bell.has_rung() => timeline(&mut program, &options, asked.timeline, bell)?,
+        _ => None,
+    };
+    let command = program.command.clone();
     program.stop()?;
-    Ok(run)
+    Ok(Counted { command, counts, load: Some(brought(&report, warm_up)), timeline })
+}
+
+/// What some requests more make it do, one after the other on one connection.
+fn timeline(
+    program: &mut Program,
+    options: &Options,
+    requests: u64,
+    bell: &Bell,
+) -> Result<Option<Timeline>, Failure> {
+    let until = Until::Requests(requests);
+    let options = Options { until, connections: 1, threads: 1, ..options.clone() };
+    program.record()?;
+    let report = load(program, &options, None, bell)?;
+    program.settled()?;
+    let timeline = program.timeline()?;
+    Ok(timeline.map(|timeline| Timeline { requests: Some(report.requests), ..timeline }))
 }
 
 /// Waits until it listens everywhere.
