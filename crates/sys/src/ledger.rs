@@ -110,6 +110,8 @@ names!(
     pidfd_open,
     wait4,
     ptrace,
+    tgkill,
+    rt_sigaction,
 );
 
 names!(

@@ -50,8 +50,8 @@ pub use sockets::{
 };
 pub use temporary::{create_unnamed, link_unnamed, rename};
 pub use trace::{
-    call_stop, event_thread, interrupt_thread, leave_stopped, release_thread, resume, seize,
-    spawn_traced, wait_traced,
+    call_stop, event_thread, interrupt_thread, interrupt_wait, leave_stopped, release_thread,
+    resume, seize, spawn_traced, wait_traced,
 };
 pub use wake::Wakeup;
 pub use watched::{adopt_orphans, open_process, reap, thread_number};
