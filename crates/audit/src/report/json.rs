@@ -357,6 +357,10 @@ mod tests {
     use crate::report::run::Load;
     use crate::report::run::tests::{fail, run};
 
+    /// Of each of two programs.
+    const FIGURES: &str = "all backend calls clock_reads command cost elapsed_s foreign groups load \
+                           lost phases processes ring ring_unknown threads timeline unit waste";
+
     fn keys(value: &Value) -> Vec<&str> {
         value.as_object().unwrap().keys().map(String::as_str).collect()
     }
@@ -386,27 +390,7 @@ mod tests {
         let comparison = Comparison::new(&other, &this).unwrap();
         let json = this.json(Some(&comparison), Some(&exceeded));
         let value: Value = serde_json::from_str(&json).unwrap();
-        let figures = [
-            "all",
-            "backend",
-            "calls",
-            "clock_reads",
-            "command",
-            "cost",
-            "elapsed_s",
-            "foreign",
-            "groups",
-            "load",
-            "lost",
-            "phases",
-            "processes",
-            "ring",
-            "ring_unknown",
-            "threads",
-            "timeline",
-            "unit",
-            "waste",
-        ];
+        let figures = FIGURES.split(' ').collect::<Vec<_>>();
         let mut whole =
             [&figures[..], &["compared_with", "difference", "exceeded", "format"]].concat();
         whole.sort_unstable();
