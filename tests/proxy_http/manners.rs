@@ -42,6 +42,23 @@ fn a_chunked_request_goes_through() {
     assert!(table.origins[0].requests[0].head.contains("Transfer-Encoding: chunked\r\n"));
 }
 
+/// Who comes past more or fewer proxies is the same client: all of the field was hashed.
+#[test]
+fn a_field_leads_to_a_server_by_the_first_of_its_values() {
+    let named = |name: &'static str| Scripted::new(move |_: &Heard| ok(name.as_bytes()));
+    let origins = ["a", "b", "c", "d", "e", "f", "g"].map(named).into();
+    let mut table = table("", "  balance hdr(x)", origins);
+    let mut ask = |fields: &str| {
+        let got = table.ask(format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
+        got.chars().last().expect("a name")
+    };
+    let alone = ask("X: 1.1.1.1\r\n");
+    for more in ["X: 1.1.1.1, 2.2.2.2\r\n", "X: 1.1.1.1 ,3.3.3.3\r\n", "X:\r\nX: 1.1.1.1\r\n"] {
+        assert_eq!(ask(more), alone, "{more}");
+    }
+    assert_ne!(ask("X: \"1.1.1.1,2\"\r\n"), alone); // in quotes a comma is none
+}
+
 /// A client of HTTP/1.0 does not know chunks, and its connection ends (RFC 9112 §6.1).
 #[test]
 fn an_old_client_gets_a_body_that_ends_with_the_connection() {

@@ -8,7 +8,7 @@ use fulmar_balance::{Next, Placement, Wants};
 use fulmar_engine::Exchange as Asked;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::Algorithm;
-use fulmar_rules::{Sample, path_and_query_of};
+use fulmar_rules::{Sample, parts, path_and_query_of};
 
 use crate::balancing::hasher;
 use crate::counters::{Counter, Counters};
@@ -186,7 +186,7 @@ impl Requests<'_> {
             }
             Algorithm::UrlParameter(name) => hash(parameter(target, name.as_bytes())?),
             Algorithm::Field { name, domain_only } => {
-                let value = exchange.request.fields.as_headers().get(name)?;
+                let value = first_of(exchange.request.fields.as_headers().get_all(name))?;
                 hash(if *domain_only { domain_part(value) } else { value })
             }
             _ => None,
@@ -238,3 +238,8 @@ fn parameter<'a>(target: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let pairs = target[start..].split(|b| *b == b'&');
     pairs.filter_map(|pair| pair.strip_prefix(name)?.strip_prefix(b"=")).next()
 }
+/// The first value of a list in a field that may be there several times.
+fn first_of<'a>(mut fields: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
+    fields.find_map(|field| parts(field, b",").next().filter(|value| !value.is_empty()))
+}
+
