@@ -59,6 +59,18 @@ fn a_field_leads_to_a_server_by_the_first_of_its_values() {
     assert_ne!(ask("X: \"1.1.1.1,2\"\r\n"), alone); // in quotes a comma is none
 }
 
+/// What browsers send for what somebody has typed; it was refused.
+#[test]
+fn a_query_goes_through_as_it_is() {
+    let mut table = table("", "", vec![Scripted::new(|_: &Heard| ok(b""))]);
+    for target in ["/a?d=50%", "/?u=%u0041&%", "/?p=C:\\x", "http://h?\\%2", "/%41?%41\\%"] {
+        let got = table.ask(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        assert!(got.starts_with("HTTP/1.1 200"), "{target}: {got}");
+        let heard = table.origins[0].requests.pop().expect("a request");
+        assert!(heard.head.starts_with(&format!("GET {target} HTTP/1.1\r\n")), "{}", heard.head);
+    }
+}
+
 /// A client of HTTP/1.0 does not know chunks, and its connection ends (RFC 9112 §6.1).
 #[test]
 fn an_old_client_gets_a_body_that_ends_with_the_connection() {
