@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use fulmar_tests::relay::{Table, is_whole};
+use fulmar_tests::relay::{Table, configured, is_whole};
 use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
 
 fn table(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
@@ -69,6 +69,19 @@ fn a_query_goes_through_as_it_is() {
         let heard = table.origins[0].requests.pop().expect("a request");
         assert!(heard.head.starts_with(&format!("GET {target} HTTP/1.1\r\n")), "{}", heard.head);
     }
+}
+
+/// A rule that makes its backend's name led to each of them, for this reckoning alone.
+#[test]
+fn a_backend_that_does_not_say_is_full_with_a_tenth_of_what_leads_to_it_by_name() {
+    let text = "global\n maxconn 3000\ndefaults\n mode http\n timeout connect 1s\n timeout client 1s\n \
+                timeout server 1s\nfrontend one\n bind 127.0.0.1:0\n maxconn 2000\n \
+                use_backend %[str(made)]\n use_backend named if TRUE\n default_backend usual\n\
+                frontend two\n bind 127.0.0.1:0\n default_backend usual\n\
+                backend made\nbackend named\nbackend usual\nbackend says\n fullconn 7\n";
+    let (_, live, ..) = configured(text);
+    let full: Vec<_> = live.backends.iter().map(|it| it.connections_full).collect();
+    assert_eq!(full, [1, 200, 500, 7]);
 }
 
 /// A client of HTTP/1.0 does not know chunks, and its connection ends (RFC 9112 §6.1).
