@@ -50,9 +50,9 @@ impl Http {
             Errand::Serve(backend, server) => {
                 let mut requests = Requests { servers, desk, shared };
                 while let Some((asked, server)) = requests.next(backend, server) {
-                    match clients.get_mut(asked.socket) {
-                        Some(client) => requests.admit(now, asked, client, server),
-                        None => requests.shared.live.backends[backend].group.leave(server),
+                    let client = clients.get_mut(asked.socket);
+                    if !client.is_some_and(|it| requests.admit(now, asked, it, server)) {
+                        requests.shared.live.backends[backend].group.leave(server);
                     }
                     clients.touch(now, asked.socket, &mut requests);
                 }

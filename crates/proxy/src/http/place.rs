@@ -120,11 +120,17 @@ impl Requests<'_> {
         self.answer(now, asked, (connection, session), 503, Ended(b's', b'Q'));
     }
 
-    /// Somebody who has waited has a place now.
-    pub(super) fn admit(&mut self, now: Instant, asked: Asked, client: Client<'_>, server: usize) {
+    /// Somebody who has waited has a place now; false if nobody is there to take it.
+    pub(super) fn admit(
+        &mut self,
+        now: Instant,
+        asked: Asked,
+        client: Client<'_>,
+        server: usize,
+    ) -> bool {
         let (connection, session) = client;
-        let Some(exchange) = of(session, asked.stream) else { return };
-        let Some(BackendId(backend)) = exchange.backend else { return };
+        let Some(exchange) = of(session, asked.stream) else { return false };
+        let Some(BackendId(backend)) = exchange.backend else { return false };
         let live = &self.shared.live.backends[backend];
         if let Some(wants) = exchange.leave_line(self.shared) {
             live.served(wants).fetch_add(1, Ordering::Relaxed);
@@ -135,6 +141,7 @@ impl Requests<'_> {
         self.placed(backend, server);
         self.desk.ask(Errand::Timer(asked.socket, None));
         self.carry(now, asked, (connection, session));
+        true
     }
 
     /// Whose turn it is, at one server or at any.
@@ -232,14 +239,14 @@ fn counters<'a>(
     [Some(&backend.counters), server].into_iter().flatten().map(move |all| &all[thread])
 }
 
+/// The first value of a list in a field that may be there several times.
+fn first_of<'a>(mut fields: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
+    fields.find_map(|field| parts(field, b",").next().filter(|value| !value.is_empty()))
+}
+
 /// The first value of a parameter of the query.
 fn parameter<'a>(target: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let start = target.iter().position(|b| *b == b'?')? + 1;
     let pairs = target[start..].split(|b| *b == b'&');
     pairs.filter_map(|pair| pair.strip_prefix(name)?.strip_prefix(b"=")).next()
 }
-/// The first value of a list in a field that may be there several times.
-fn first_of<'a>(mut fields: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
-    fields.find_map(|field| parts(field, b",").next().filter(|value| !value.is_empty()))
-}
-
