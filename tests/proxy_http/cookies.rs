@@ -58,7 +58,7 @@ impl Came {
         let cookies = |head: &str, name: &str| -> Vec<String> {
             let fields = head.lines().filter_map(|line| line.split_once(": "));
             let named = fields.filter(|(known, _)| known.eq_ignore_ascii_case(name));
-            named.map(|(_, value)| undated(value)).collect()
+            named.map(|(_, value)| undated(value.trim_end())).collect()
         };
         Self {
             set: cookies(got, "set-cookie"),
@@ -132,6 +132,46 @@ fn a_servers_own_cookie_is_changed() {
     compare("cookie C rewrite", &asked[..4]);
     compare("cookie C prefix", &asked);
     compare("cookie C", &asked[..4]);
+}
+
+/// Two of one name had the value of the first, and a semicolon at the end kept ours in the request.
+#[test]
+fn every_pair_is_changed_by_itself_and_the_others_stay() {
+    let asked = [
+        ("C=A~one; C=A~two", ""),
+        ("C=A~own; other=1;", ""),
+        ("a=1;  C=B~own;;b=2", ""),
+        ("a=1\r\nCookie: C=x~y", ""),
+        ("C=x~one; C=A~two", ""),
+        ("C=A~", ""),
+    ];
+    compare("cookie C prefix", &asked);
+    let asked = [
+        ("C=A; a=1;", ""),
+        ("a=1; C=A;", ""),
+        ("a=1;C=A;b=2", ""),
+        ("C=A; C=A", ""),
+        ("C=;C=A", ""),
+    ];
+    compare("cookie C insert indirect", &asked);
+    compare("cookie C insert", &asked);
+}
+
+/// As HAProxy, which is not strict with what clients and servers write.
+#[test]
+fn blanks_commas_quotes_and_attributes_are_seen() {
+    let asked = [
+        ("C = A", "Set-Cookie: C =own; path=/\r\n"),
+        ("a=1; C = A ; c=3", "Set-Cookie: C= own ; path=/\r\n"),
+        ("a=1,C=A", "Set-Cookie: C=\"o;w\"; path=/\r\n"),
+        ("C=A; $Path=/; a=2", "Set-Cookie: C\r\n"),
+        ("a=\"x; C=A\"", "Set-Cookie: a=1; C=x\r\n"),
+        ("C=\"A\"", ""),
+        ("C", ""),
+    ];
+    compare("cookie C insert indirect", &asked);
+    compare("cookie C rewrite", &asked);
+    compare("cookie C prefix", &asked);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use fulmar_tests::relay::{Table, is_whole};
+use fulmar_tests::relay::{Table, configured, is_whole};
 use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
 
 fn table(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
@@ -40,6 +40,48 @@ fn a_chunked_request_goes_through() {
     );
     assert!(got.contains("abc") && got.contains("de"), "{got}");
     assert!(table.origins[0].requests[0].head.contains("Transfer-Encoding: chunked\r\n"));
+}
+
+/// Who comes past more or fewer proxies is the same client: all of the field was hashed.
+#[test]
+fn a_field_leads_to_a_server_by_the_first_of_its_values() {
+    let named = |name: &'static str| Scripted::new(move |_: &Heard| ok(name.as_bytes()));
+    let origins = ["a", "b", "c", "d", "e", "f", "g"].map(named).into();
+    let mut table = table("", "  balance hdr(x)", origins);
+    let mut ask = |fields: &str| {
+        let got = table.ask(format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n"));
+        got.chars().last().expect("a name")
+    };
+    let alone = ask("X: 1.1.1.1\r\n");
+    for more in ["X: 1.1.1.1, 2.2.2.2\r\n", "X: 1.1.1.1 ,3.3.3.3\r\n", "X:\r\nX: 1.1.1.1\r\n"] {
+        assert_eq!(ask(more), alone, "{more}");
+    }
+    assert_ne!(ask("X: \"1.1.1.1,2\"\r\n"), alone); // in quotes a comma is none
+}
+
+/// What browsers send for what somebody has typed; it was refused.
+#[test]
+fn a_query_goes_through_as_it_is() {
+    let mut table = table("", "", vec![Scripted::new(|_: &Heard| ok(b""))]);
+    for target in ["/a?d=50%", "/?u=%u0041&%", "/?p=C:\\x", "http://h?\\%2", "/%41?%41\\%"] {
+        let got = table.ask(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        assert!(got.starts_with("HTTP/1.1 200"), "{target}: {got}");
+        let heard = table.origins[0].requests.pop().expect("a request");
+        assert!(heard.head.starts_with(&format!("GET {target} HTTP/1.1\r\n")), "{}", heard.head);
+    }
+}
+
+/// A rule that makes its backend's name led to each of them, for this reckoning alone.
+#[test]
+fn a_backend_that_does_not_say_is_full_with_a_tenth_of_what_leads_to_it_by_name() {
+    let text = "global\n maxconn 3000\ndefaults\n mode http\n timeout connect 1s\n timeout client 1s\n \
+                timeout server 1s\nfrontend one\n bind 127.0.0.1:0\n maxconn 2000\n \
+                use_backend %[str(made)]\n use_backend named if TRUE\n default_backend usual\n\
+                frontend two\n bind 127.0.0.1:0\n default_backend usual\n\
+                backend made\nbackend named\nbackend usual\nbackend says\n fullconn 7\n";
+    let (_, live, ..) = configured(text);
+    let full: Vec<_> = live.backends.iter().map(|it| it.connections_full).collect();
+    assert_eq!(full, [1, 200, 500, 7]);
 }
 
 /// A client of HTTP/1.0 does not know chunks, and its connection ends (RFC 9112 §6.1).

@@ -3,12 +3,14 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use fulmar_sys as sys;
 use fulmar_tests::gateway::{command, end};
 use fulmar_tests::origins::free_address;
 use fulmar_tests::process::{PATIENCE, Process, eventually, peer};
@@ -25,8 +27,10 @@ enum Do {
     Hear(usize),
     /// Is gone, whatever else comes.
     Leave,
+    /// Is gone with a reset, after a while.
+    Reset,
 }
-use Do::{Fin, Hear, Leave, Say};
+use Do::{Fin, Hear, Leave, Reset, Say};
 
 /// A frontend, a backend, and who is at both ends. After what it does each end listens for a
 /// while, and then leaves.
@@ -79,6 +83,11 @@ const CASES: &[Case] = &[
     Case { name: "a server has much to say when its client has left", front: &["log-format %f/%s/%ts"], client: &[Say(b"hi")], server: &[Hear(usize::MAX), Say(&[b'x'; 4_000_000]), Fin], ..PLAIN },
     Case { name: "a server stays when its client has left", back: &["timeout server 300ms"], client: &[Say(b"hi"), Hear(2)], server: &[Hear(2), Say(b"yo"), Hear(usize::MAX), Say(b"bye")], ..PLAIN },
     Case { name: "a client has a last word when its server has left", client: &[Say(b"hi"), Hear(usize::MAX), Say(b"bye")], server: &[Hear(2), Say(b"yo"), Leave], ..PLAIN },
+    // A reset of the client is one for the server, which would take a torn stream for all of it.
+    Case { name: "a client resets", client: &[Say(b"hi"), Reset], server: &[Hear(2)], ..PLAIN },
+    Case { name: "a client resets in an answer", client: &[Say(b"hi"), Hear(2), Reset], server: &[Hear(2), Say(b"yo")], ..PLAIN },
+    Case { name: "a client resets after the server's end", client: &[Say(b"hi"), Hear(2), Reset], ..PLAIN },
+    Case { name: "a server resets", client: &[Say(b"hi")], server: &[Hear(2), Say(b"yo"), Reset], ..PLAIN },
     // Rules on answers.
     Case { name: "every answer is refused", back: &["tcp-response content reject"], client: &[Say(b"hi")], server: &[Say(b"yo")], ..PLAIN },
     Case { name: "an answer is refused", back: &["tcp-response inspect-delay 10s", EVIL], server: &[Say(b"EV"), Say(b"IL")], ..PLAIN },
@@ -173,8 +182,15 @@ fn echo() -> SocketAddr {
     address
 }
 
-/// What was heard on a connection, and whether it ended.
-type Heard = (String, bool);
+/// What was heard on a connection, and how it ended.
+type Heard = (String, Ended);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    No,
+    Yes,
+    Torn,
+}
 
 /// What there is to know of a case.
 #[derive(Debug, PartialEq, Eq)]
@@ -182,6 +198,22 @@ struct Seen {
     client: Heard,
     server: Option<Heard>,
     lines: Vec<String>,
+}
+
+impl Case {
+    /// True if how a connection ends is to be alike, and not only that it does.
+    fn tears(&self) -> bool {
+        [self.client, self.server].iter().any(|script| matches!(script, [.., Reset]))
+    }
+}
+
+impl Seen {
+    /// As if all ends were in order.
+    fn untorn(&self) -> (&str, bool, Option<(&str, bool)>, &[String]) {
+        let of = |heard: &'_ Heard| heard.1 != Ended::No;
+        let server = self.server.as_ref().map(|it| (&*it.0, of(it)));
+        (&self.client.0, of(&self.client), server, &self.lines)
+    }
 }
 
 #[test]
@@ -194,7 +226,12 @@ fn mode_tcp_is_as_haproxy_has_it() {
     let ours = all(ours, &folder.path().join("ours.cfg"));
     let theirs = all(theirs, &folder.path().join("theirs.cfg"));
     let pairs = CASES.iter().zip(ours.into_iter().zip(theirs));
-    let differ: Vec<_> = pairs.filter(|(_, (ours, theirs))| ours != theirs).collect();
+    let differs = |case: &Case, ours: &Seen, theirs: &Seen| match case.tears() {
+        true => ours != theirs,
+        false => ours.untorn() != theirs.untorn(),
+    };
+    let differ: Vec<_> =
+        pairs.filter(|(case, (ours, theirs))| differs(case, ours, theirs)).collect();
     let shown = differ.iter().map(|(case, (ours, theirs))| {
         format!("{}:\n  ours     {ours:?}\n  HAProxy's {theirs:?}\n", case.name)
     });
@@ -289,15 +326,21 @@ fn play(mut stream: &TcpStream, script: &[Do], listens: Duration) -> Heard {
                     }
                 }
             }
-            Leave => return (String::from_utf8_lossy(&heard).into_owned(), false),
+            Leave => return (String::from_utf8_lossy(&heard).into_owned(), Ended::No),
+            Reset => {
+                thread::park_timeout(LISTENS / 3); // until what was said has passed
+                sys::reset_on_close(stream.as_fd()).expect("a socket");
+                return (String::from_utf8_lossy(&heard).into_owned(), Ended::No);
+            }
         }
     }
     stream.set_read_timeout(Some(listens)).expect("a timeout");
     let ended = loop {
         match stream.read(&mut block) {
-            Ok(0) => break true,
+            Ok(0) => break Ended::Yes,
             Ok(n) => heard.extend_from_slice(&block[..n]),
-            Err(error) => break error.kind() != ErrorKind::WouldBlock,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break Ended::No,
+            Err(_) => break Ended::Torn,
         }
     };
     (String::from_utf8_lossy(&heard).into_owned(), ended)

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use fulmar_balance::{Next, Placement, Queue, Wants};
 use fulmar_haproxy::{Backend, BackendId, Mode, Server};
-use fulmar_proxy::{BindId, Live, Proxy, Stop, Wake};
+use fulmar_proxy::{BindId, Counter, Live, Proxy, Stop, Wake};
 use fulmar_sys as sys;
 use fulmar_tests::http::Client;
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop};
@@ -108,6 +108,36 @@ fn share(mode: Mode, places: u32) {
 fn threads_of_mode_http_share_places() {
     share(Mode::Http, 1);
     share(Mode::Http, 3);
+}
+
+/// Each thread kept as many as all of them may.
+#[test]
+fn threads_share_what_they_may_keep_idle() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let keeps =
+        Server { idle_max: Some(1), ..server("s1", listener.local_addr().expect("it is bound")) };
+    let live = live(relay::backend([keeps]), THREADS);
+    thread::spawn(move || {
+        let mut open = Vec::new();
+        for stream in listener.incoming() {
+            let stream = stream.expect("a connection");
+            let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            assert!(lines.any(|line| line.is_empty()), "a request");
+            (&stream).write_all(b"HTTP/1.1 204 No Content\r\n\r\n").expect("room");
+            open.push(stream);
+        }
+    });
+    let mut idle = Vec::new();
+    for thread in 0..THREADS {
+        let (mut driver, address) = start(&live, thread);
+        let mut client = Client::connect(address);
+        client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        let counters = &live.backends[0].servers[0].counters[thread];
+        driver.turn_until(|_| counters.get(Counter::SessionsTotal) == 1);
+        driver.turn_until(|_| counters.get(Counter::Sessions) == 0);
+        idle.push(counters.get(Counter::IdleConnections));
+    }
+    assert_eq!(idle, [1, 0]);
 }
 
 #[test]

@@ -99,6 +99,7 @@ impl World {
                     wire.ended = true;
                 }),
                 Action::Close { socket } => self.wire(socket, |wire| wire.closed = true),
+                Action::Reset { .. } => {}  // a close follows
                 Action::Splice { .. } => {} // there are no pipes: all comes as input
                 action => panic!("nobody expects {action:?}"),
             }

@@ -382,6 +382,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                     let _ = sys::silence(socket.fd.as_fd());
                 }
             }
+            Action::Reset { socket } => {
+                if let Some(socket) = self.sockets.get_mut(socket) {
+                    // Where nothing helps, the peer hears of an end.
+                    let _ = sys::reset_on_close(socket.fd.as_fd());
+                }
+            }
             Action::Close { socket } => {
                 if let Some(socket) = self.sockets.remove(socket) {
                     self.pipes_to_sweep = true;

@@ -97,6 +97,11 @@ pub enum Action {
         /// This socket.
         socket: SocketId,
     },
+    /// Its peer is to hear of a reset, and what waits in the kernel is lost: a `Close` follows.
+    Reset {
+        /// This socket.
+        socket: SocketId,
+    },
     /// Close it.
     Close {
         /// This socket.

@@ -481,6 +481,14 @@ impl<C: Connection, T> Links<C, T> {
         }
     }
 
+    /// As [`Links::cut`], and the peer hears that not all was said.
+    pub fn reset(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
+        if self.slots.get(socket).is_some() {
+            self.desk.actions.push_back(Action::Reset { socket });
+            self.cut(now, socket, on);
+        }
+    }
+
     /// Closes up to `max` connections on which nothing has happened for a while, and looks at no
     /// more than a bounded number: room for others, whenever it is asked for. Their peers have to
     /// expect that (RFC 9112 §9.5). How many there were.

@@ -33,7 +33,7 @@ pub(crate) fn config(
     for (n, draft) in with_servers.enumerate() {
         finisher.backends.insert(draft.name.clone(), (BackendId(n), draft.mode, draft.kind));
     }
-    let ids = numbers(&proxies);
+    let ids = numbers(&proxies, globals.model.stats_sockets.is_empty());
     let leaders = crate::following::leaders(&proxies, finisher.found);
     let mut config = Config::default();
     for (draft, id) in proxies.into_iter().zip(ids) {
@@ -55,10 +55,12 @@ pub(crate) fn config(
     config
 }
 
-/// A number for each proxy: its own, or the first from 2 that nobody has.
-fn numbers(proxies: &[Draft]) -> Vec<u32> {
+/// A number for each proxy: its own, or the first that nobody has. The first of all belongs to what
+/// speaks at the runtime sockets, where there are some.
+fn numbers(proxies: &[Draft], no_sockets: bool) -> Vec<u32> {
     let said: Vec<u32> = proxies.iter().filter_map(|draft| draft.id).collect();
-    let mut free = (FIRST_ID..).filter(|id| !said.contains(id));
+    let first = if no_sockets { 1 } else { 2 };
+    let mut free = (first..).filter(|id| !said.contains(id));
     proxies.iter().map(|draft| draft.id.or_else(|| free.next()).unwrap_or(0)).collect()
 }
 
@@ -407,6 +409,3 @@ fn stats(draft: &Draft) -> Option<Arc<crate::model::StatsPage>> {
     }
     Some(Arc::new(page))
 }
-
-/// The first number of a proxy; lower ones have always been something else's.
-const FIRST_ID: u32 = 2;

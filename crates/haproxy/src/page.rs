@@ -18,7 +18,7 @@ pub fn keywords_page() -> String {
     for keyword in sorted(keywords::GLOBAL) {
         line(&mut page, &[&code(keyword), keyword.about]);
     }
-    accepted(&mut page, keywords::ACCEPTED_GLOBAL);
+    accepted(&mut page, keywords::accepted("global"));
     unsupported(&mut page, keywords::UNSUPPORTED_GLOBAL);
 
     page.push_str("\n## defaults, frontend, listen, backend\n\n");
@@ -28,7 +28,7 @@ pub fn keywords_page() -> String {
     for keyword in sorted(keywords::PROXY) {
         proxy_line(&mut page, keyword);
     }
-    accepted(&mut page, keywords::ACCEPTED_PROXY);
+    accepted(&mut page, keywords::accepted("defaults"));
     unsupported(&mut page, keywords::UNSUPPORTED_PROXY);
 
     page.push_str("\n## bind\n\n| parameter | what it does |\n|---|---|\n");
@@ -81,14 +81,13 @@ fn parameters<T>(
 ) {
     let rows = tables.iter().flat_map(|rows| rows.iter());
     rows.for_each(|row| line(page, &[&code(row), row.about]));
-    let names: Vec<&'static str> = accepted_names.iter().map(|(name, _)| *name).collect();
-    accepted(page, &names);
+    accepted(page, accepted_names.iter().map(|(name, _)| *name));
     let missing: Vec<Unsupported> = missing.iter().map(|(missing, _)| *missing).collect();
     unsupported(page, &missing);
 }
 
-fn accepted(page: &mut String, names: &[&str]) {
-    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+fn accepted(page: &mut String, names: impl Iterator<Item = &'static str>) {
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     let names = names.join(", ");
     wrapped(page, &format!("Accepted, and without meaning here: {names}."));
 }

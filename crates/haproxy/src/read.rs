@@ -9,7 +9,7 @@ use fulmar_rules::{Fault, Word, Words};
 
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::draft::{Draft, Globals, Kind};
-use crate::keywords::{self, UserlistDraft, accepted};
+use crate::keywords::{self, UserlistDraft, accepted, read_accepted};
 use crate::line::{Line, Said, Spot};
 use crate::load::{Environment, Options};
 use crate::machine::{Machine, host_name};
@@ -293,7 +293,7 @@ impl<'a> Reader<'a> {
         let (said, words) = prefix(words);
         let tables = keywords::GLOBAL;
         let Some((row, len)) = table::find(tables, words) else {
-            return self.unknown(tables, "global", keywords::UNSUPPORTED_GLOBAL, words);
+            return self.unknown(tables, "global", keywords::UNSUPPORTED_GLOBAL, spot, words);
         };
         may_be_negated(said, row.name, row.sections, words)?;
         self.run(row.read, globals, row.name, said, spot, &words[len..])
@@ -303,7 +303,13 @@ impl<'a> Reader<'a> {
         let (said, words) = prefix(words);
         let tables = keywords::PROXY;
         let Some((row, len)) = table::find(tables, words) else {
-            return self.unknown(tables, draft.kind.name(), keywords::UNSUPPORTED_PROXY, words);
+            return self.unknown(
+                tables,
+                draft.kind.name(),
+                keywords::UNSUPPORTED_PROXY,
+                spot,
+                words,
+            );
         };
         may_be_negated(said, row.name, row.sections, words)?;
         if !self.belongs(row, draft, spot, words)? {
@@ -329,7 +335,7 @@ impl<'a> Reader<'a> {
             Some((row, len)) => {
                 self.run(row.read, draft, row.name, Said::Plain, spot, &words[len..])
             }
-            None => self.unknown(&[rows], section, &[], words),
+            None => self.unknown(&[rows], section, &[], spot, words),
         }
     }
 
@@ -408,10 +414,11 @@ impl<'a> Reader<'a> {
         tables: &[&'static [Keyword<T>]],
         section: &str,
         unsupported: &'static [Unsupported],
+        spot: &Spot,
         words: &[Word],
     ) -> Result<(), Fault> {
-        if table::find_name(accepted(section), words).is_some() {
-            return Ok(());
+        if let Some(read) = read_accepted(section, words, end_of(&spot.text)) {
+            return read;
         }
         let known = tables.iter().flat_map(|table| table.iter()).map(|row| row.name);
         let known = known.chain(accepted(section));

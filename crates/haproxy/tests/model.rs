@@ -62,11 +62,23 @@ fn a_frontend_leads_to_its_backend() {
     let Config { frontends, backends, .. } = config(&text);
     let to = frontends[0].default_backend.expect("a backend");
     assert_eq!(backends[to.0].name, "b");
-    assert_eq!((frontends[0].id, backends[0].id, backends[1].id), (2, 3, 4));
+    assert_eq!((frontends[0].id, backends[0].id, backends[1].id), (1, 2, 3));
     assert_eq!(frontends[0].timeouts.client, Some(Duration::from_secs(2)));
     assert_eq!(backends[1].timeouts.server, Some(Duration::from_secs(3)));
     assert_eq!(backends[1].retries, 3);
     assert_eq!((frontends[0].mode, backends[1].mode), (Mode::Http, Mode::Http));
+}
+
+/// As with HAProxy: what speaks at a runtime socket has the first number.
+#[test]
+fn numbers_begin_behind_the_sockets() {
+    let rest = "frontend web\n bind *:80\n default_backend b\nbackend b\n id 9\n";
+    let numbers = |global: &str| {
+        let Config { frontends, backends, .. } = config(&format!("{global}{DEFAULTS}{rest}"));
+        (frontends[0].id, backends[0].id)
+    };
+    assert_eq!(numbers(""), (1, 9));
+    assert_eq!(numbers("global\n stats socket /run/fulmar.sock\n"), (2, 9));
 }
 
 #[test]

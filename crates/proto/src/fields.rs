@@ -149,6 +149,11 @@ impl HeaderBuf {
         self.hops = false;
     }
 
+    /// How many bytes of memory it has for names and values.
+    pub fn capacity(&self) -> usize {
+        self.block.capacity()
+    }
+
     /// The fields, to be sent or read.
     pub fn as_headers(&self) -> Headers<'_> {
         let origin = if self.hops { Origin::Built } else { Origin::Wire };

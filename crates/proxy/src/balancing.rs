@@ -34,13 +34,11 @@ pub fn hasher(backend: &Backend) -> Hasher {
 }
 
 /// The servers of a backend as they are at the start.
-pub(crate) fn group(config: &Config, id: BackendId, threads: usize) -> Group {
-    let backend = &config.backends[id.0];
-    let full = backend.full_connections.unwrap_or_else(|| full_connections(config, id));
+pub(crate) fn group(backend: &Backend, connections_full: usize, threads: usize) -> Group {
     let policy = Policy {
         threads,
         all_backups: backend.all_backups,
-        connections_full: u32::try_from(full).unwrap_or(u32::MAX),
+        connections_full: u32::try_from(connections_full).unwrap_or(u32::MAX),
     };
     Group::new(policy, backend.servers.iter().map(|server| settings(server)))
 }
@@ -86,18 +84,19 @@ fn settings(server: &Server) -> Settings {
     }
 }
 
-/// `fullconn` of a backend that does not say: a tenth of what the frontends that lead to it admit.
-fn full_connections(config: &Config, id: BackendId) -> usize {
+/// `fullconn` of a backend; where it does not say, a tenth of what the frontends admit that lead to
+/// it by its name, and one at least.
+pub(crate) fn connections_full(config: &Config, id: BackendId) -> usize {
     let leads = |frontend: &Frontend| {
-        let rules = frontend.use_backends.iter();
+        let mut rules = frontend.use_backends.iter();
         frontend.default_backend == Some(id)
-            || rules.into_iter().any(|rule| match &rule.target {
-                Target::Backend(target) => *target == id,
-                Target::Named(_) => true,
-            })
+            || rules.any(|rule| matches!(rule.target, Target::Backend(target) if target == id))
     };
     let admits = |frontend: &Frontend| frontend.connections_max.or(config.global.connections_max);
-    let frontends = config.frontends.iter().filter(|frontend| leads(frontend));
-    let all: usize = frontends.filter_map(|frontend| admits(frontend)).sum();
-    all.div_ceil(10)
+    let reckoned = || {
+        let frontends = config.frontends.iter().filter(|frontend| leads(frontend));
+        let all: usize = frontends.filter_map(|frontend| admits(frontend)).sum();
+        all.div_ceil(10).max(1)
+    };
+    config.backends[id.0].full_connections.unwrap_or_else(reckoned)
 }

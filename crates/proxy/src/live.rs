@@ -96,6 +96,9 @@ pub struct LiveBackend {
     pub counters: Box<[Counters]>,
     /// The state of its servers.
     pub group: Group,
+    /// From so many sessions on its servers have all of their places: `fullconn`, as it was at the
+    /// start.
+    pub connections_full: usize,
     /// How many have waited for a place at any server, and were given one.
     pub(crate) served: AtomicU64,
     /// As many as there are in the configuration, in its order.
@@ -290,13 +293,15 @@ impl LiveBackend {
     }
 
     fn new(config: &Config, id: BackendId, clocks: &[Arc<Clock>]) -> Self {
-        let group = balancing::group(config, id, clocks.len());
+        let connections_full = balancing::connections_full(config, id);
         let config = &config.backends[id.0];
+        let group = balancing::group(config, connections_full, clocks.len());
         let servers = config.servers.iter();
         Self {
             config: Arc::clone(config),
             counters: counters(clocks),
             group,
+            connections_full,
             served: AtomicU64::new(0),
             servers: servers.map(|it| LiveServer::new(it, clocks)).collect(),
             malformed: LastMalformed::default(),

@@ -41,6 +41,7 @@ pub mod exchange;
 pub mod http;
 pub mod tcp;
 
+mod parts;
 mod target;
 
 pub use condition::{Acl, Acls, Condition};
@@ -50,6 +51,7 @@ pub use expression::Expression;
 pub use format::Format;
 pub use head::{RequestHead, ResponseHead};
 pub use lists::{List, Lists};
+pub use parts::{part_len, parts};
 pub use reply::Reply;
 pub use sample::{Sample, Type};
 pub use subject::Subject;

@@ -138,6 +138,7 @@ impl<A: Engine, B: Engine> Sim<A, B> {
             Action::Splice { socket } => self.half(side, socket, |half| half.splicing = true),
             Action::Accept { .. }
             | Action::Silence { .. }
+            | Action::Reset { .. }
             | Action::Unlisten { .. }
             | Action::Resolve { .. }
             | Action::Abandon { .. } => {}

@@ -53,9 +53,9 @@ pub use poll::{PollEntry, PollSet, poll, poll_now};
 pub use process::{CpuTimes, Descriptors, duplicate, process_cpu, sched_yield};
 pub use socket::{
     Connect, TcpInfo, UNNAMED, VECTOR_LEN_MAX, accept, bind, close, connect, listen, local_address,
-    recv, send, send_vectored, set_keep_alive, set_keep_alive_count, set_keep_alive_idle,
-    set_keep_alive_interval, set_nodelay, set_reuse_address, set_reuse_port, set_v6_only,
-    shutdown_write, socket_error, tcp_socket, udp_socket,
+    recv, reset_on_close, send, send_vectored, set_keep_alive, set_keep_alive_count,
+    set_keep_alive_idle, set_keep_alive_interval, set_nodelay, set_reuse_address, set_reuse_port,
+    set_v6_only, shutdown_write, socket_error, tcp_socket, udp_socket,
 };
 pub use traced::{CallStop, Traced, TracedState};
 pub use unix::{

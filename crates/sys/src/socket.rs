@@ -203,6 +203,15 @@ pub fn set_keep_alive_count(fd: BorrowedFd<'_>, probes: u8) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, probes.into())
 }
 
+/// `SO_LINGER` with no time at all: what is closed next is reset, and what waits in the kernel to
+/// be sent is lost.
+///
+/// # Errors
+/// As the manual page says.
+pub fn reset_on_close(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &libc::linger { l_onoff: 1, l_linger: 0 })
+}
+
 pub(crate) fn switch_on(
     fd: BorrowedFd<'_>,
     level: libc::c_int,
@@ -217,9 +226,19 @@ pub(crate) fn set_int(
     option: libc::c_int,
     value: libc::c_int,
 ) -> io::Result<()> {
-    // SAFETY: `value` is a live int; the call reads `INT_LEN` bytes of it.
+    set(fd, level, option, &value)
+}
+
+fn set<T>(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    let len = len_of::<T>();
+    // SAFETY: `value` is alive, and the call reads its `len` bytes.
     let result = unsafe {
-        libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), INT_LEN)
+        libc::setsockopt(fd.as_raw_fd(), level, option, std::ptr::from_ref(value).cast(), len)
     };
     syscall!(setsockopt, result).map(drop)
 }

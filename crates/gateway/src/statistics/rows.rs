@@ -100,8 +100,7 @@ pub struct Walk {
     wish: Wish,
     proxies: Vec<Listed>,
     at: usize,
-    item: usize,                  // of the proxy: frontend, listeners, servers, backend
-    connections_full: Vec<usize>, // of each backend, once one was asked for
+    item: usize, // of the proxy: frontend, listeners, servers, backend
 }
 
 impl Walk {
@@ -109,7 +108,7 @@ impl Walk {
     pub fn new(live: &Live, wish: Wish) -> Self {
         let mut proxies = proxies(live);
         proxies.retain(|it| wish.wants_proxy(it.name(live), it.id));
-        Self { wish, proxies, at: 0, item: 0, connections_full: Vec::new() }
+        Self { wish, proxies, at: 0, item: 0 }
     }
 
     /// The next row.
@@ -129,7 +128,7 @@ impl Walk {
                 proxy.backend.and_then(|at| self.server(live, at, item - listeners - 1, moment))
             } else {
                 (self.at, self.item) = (self.at + 1, 0);
-                proxy.backend.and_then(|at| self.backend(at, (live, process), moment))
+                proxy.backend.and_then(|at| self.backend(&live.backends[at], moment))
             };
             if row.is_some() {
                 return row;
@@ -162,15 +161,9 @@ impl Walk {
         wanted.then(|| server::server_row(it, server, member, &state, moment))
     }
 
-    fn backend(&mut self, at: usize, whole: (&Live, &Process), moment: Moment) -> Option<Row> {
-        let (live, process) = whole;
-        if !self.wish.wants(BACKENDS) || !self.wish.wants_id(0) {
-            return None;
-        }
-        if self.connections_full.is_empty() {
-            self.connections_full = backend::connections_full(live, process);
-        }
-        Some(backend::backend_row(&live.backends[at], self.connections_full[at], moment))
+    fn backend(&self, it: &LiveBackend, moment: Moment) -> Option<Row> {
+        let wanted = self.wish.wants(BACKENDS) && self.wish.wants_id(0);
+        wanted.then(|| backend::backend_row(it, moment))
     }
 }
 

@@ -1,117 +1,167 @@
 //! Keywords of HAProxy's without a row: those that are accepted and change nothing here, and those
 //! that are not supported.
 
-use crate::table::Unsupported;
+use fulmar_rules::{Fault, Word, Words};
 
-/// Keywords of a section that are accepted, with whatever follows them.
+use self::Follows::{Anything, AtLeast, Nothing, Time, Word as One};
+use crate::table::{self, Unsupported};
+use crate::values::{Unit, duration};
+
+/// A keyword that is accepted, and what has to follow it.
+pub(crate) type Accepted = (&'static str, Follows);
+
+/// What follows a keyword that is accepted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Follows {
+    Nothing,
+    /// One word.
+    Word,
+    /// One word, which is a time.
+    Time,
+    /// So many words, or more.
+    AtLeast(usize),
+    /// Whatever there is.
+    Anything,
+}
+
+/// Keywords of a section that are accepted.
 pub(crate) fn accepted(section: &str) -> impl Iterator<Item = &'static str> + Clone {
-    let names = match section {
+    rows(section).iter().map(|(name, _)| *name)
+}
+
+fn rows(section: &str) -> &'static [Accepted] {
+    match section {
         "global" => ACCEPTED_GLOBAL,
         "defaults" | "frontend" | "backend" | "listen" => ACCEPTED_PROXY,
         _ => &[],
-    };
-    names.iter().copied()
+    }
+}
+
+/// Reads a line with one of them, which is so long; `None`: it has none.
+pub(crate) fn read_accepted(section: &str, words: &[Word], end: u32) -> Option<Result<(), Fault>> {
+    let (name, len) = table::find_name(accepted(section), words)?;
+    let (_, follows) = rows(section).iter().find(|(other, _)| *other == name)?;
+    Some(follows.read(&mut Words::new(&words[len..], end)))
+}
+
+impl Follows {
+    /// Looks at the words behind a keyword.
+    fn read(self, words: &mut Words<'_>) -> Result<(), Fault> {
+        match self {
+            Self::Nothing => {}
+            Self::Word => _ = words.expect("a word")?,
+            Self::Time => _ = duration(words.expect("a time")?, "it", Unit::Millis)?,
+            Self::AtLeast(count) => {
+                for _ in 0..count {
+                    words.expect("a word")?;
+                }
+                _ = words.rest();
+            }
+            Self::Anything => _ = words.rest(),
+        }
+        words.end()
+    }
 }
 
 /// In `global`: what they tune is not there, or tunes itself.
-pub(crate) const ACCEPTED_GLOBAL: &[&str] = &[
-    "busy-polling",
-    "close-spread-time",
-    "cpu-map",
-    "debug",
-    "expose-experimental-directives",
-    "external-check",
-    "grace",
-    "h1-accept-payload-with-any-method",
-    "insecure-fork-wanted",
-    "insecure-setuid-wanted",
-    "issuers-chain-path",
-    "maxsslconn",
-    "mworker-max-reloads",
-    "no-memory-trimming",
-    "noepoll",
-    "nogetaddrinfo",
-    "nopoll",
-    "noreuseport",
-    "numa-cpu-mapping",
-    "pp2-never-send-local",
-    "profiling.memory",
-    "profiling.tasks",
-    "quiet",
-    "set-dumpable",
-    "ssl-load-extra-del-ext",
-    "ssl-load-extra-files",
-    "ssl-mode-async",
-    "ssl-skip-self-issued-ca",
-    "thread-group",
-    "thread-groups",
-    "tune.buffers.limit",
-    "tune.buffers.reserve",
-    "tune.chksize",
-    "tune.comp.maxlevel",
-    "tune.fail-alloc",
-    "tune.fd.edge-triggered",
-    "tune.h2.header-table-size",
-    "tune.h2.initial-window-size",
-    "tune.h2.max-concurrent-streams",
-    "tune.h2.max-frame-size",
-    "tune.http.cookielen",
-    "tune.http.logurilen",
-    "tune.idle-pool.shared",
-    "tune.idletimer",
-    "tune.listener.multi-queue",
-    "tune.lua.forced-yield",
-    "tune.lua.maxmem",
-    "tune.lua.service-timeout",
-    "tune.lua.session-timeout",
-    "tune.lua.task-timeout",
-    "tune.maxpollevents",
-    "tune.maxrewrite",
-    "tune.pattern.cache-size",
-    "tune.peers.max-updates-at-once",
-    "tune.pipesize",
-    "tune.pool-high-fd-ratio",
-    "tune.pool-low-fd-ratio",
-    "tune.rcvbuf.client",
-    "tune.rcvbuf.server",
-    "tune.recv_enough",
-    "tune.runqueue-depth",
-    "tune.sched.low-latency",
-    "tune.sndbuf.client",
-    "tune.sndbuf.server",
-    "tune.ssl.cachesize",
-    "tune.ssl.capture-buffer-size",
-    "tune.ssl.capture-cipherlist-size",
-    "tune.ssl.default-dh-param",
-    "tune.ssl.force-private-cache",
-    "tune.ssl.hard-maxrecord",
-    "tune.ssl.keylog",
-    "tune.ssl.maxrecord",
-    "tune.ssl.ssl-ctx-cache-size",
-    "tune.vars.check-max-size",
-    "tune.vars.global-max-size",
-    "tune.vars.proc-max-size",
-    "tune.vars.reqres-max-size",
-    "tune.vars.sess-max-size",
-    "tune.vars.txn-max-size",
-    "tune.zlib.memlevel",
-    "tune.zlib.windowsize",
-    "zero-warning",
+const ACCEPTED_GLOBAL: &[Accepted] = &[
+    ("busy-polling", Nothing),
+    ("close-spread-time", Time),
+    ("cpu-map", AtLeast(2)),
+    ("debug", Nothing),
+    ("expose-experimental-directives", Anything),
+    ("external-check", Nothing),
+    ("grace", Time),
+    ("h1-accept-payload-with-any-method", Nothing),
+    ("insecure-fork-wanted", Nothing),
+    ("insecure-setuid-wanted", Nothing),
+    ("issuers-chain-path", One),
+    ("maxsslconn", One),
+    ("mworker-max-reloads", Anything),
+    ("no-memory-trimming", Nothing),
+    ("noepoll", Nothing),
+    ("nogetaddrinfo", Nothing),
+    ("nopoll", Nothing),
+    ("noreuseport", Nothing),
+    ("numa-cpu-mapping", Anything),
+    ("pp2-never-send-local", Nothing),
+    ("profiling.memory", Anything),
+    ("profiling.tasks", One),
+    ("quiet", Nothing),
+    ("set-dumpable", Nothing),
+    ("ssl-load-extra-del-ext", Anything),
+    ("ssl-load-extra-files", AtLeast(1)),
+    ("ssl-mode-async", Anything),
+    ("ssl-skip-self-issued-ca", Anything),
+    ("thread-group", One),
+    ("thread-groups", One),
+    ("tune.buffers.limit", One),
+    ("tune.buffers.reserve", One),
+    ("tune.chksize", Anything),
+    ("tune.comp.maxlevel", One),
+    ("tune.fail-alloc", Anything),
+    ("tune.fd.edge-triggered", One),
+    ("tune.h2.header-table-size", One),
+    ("tune.h2.initial-window-size", Anything),
+    ("tune.h2.max-concurrent-streams", Anything),
+    ("tune.h2.max-frame-size", One),
+    ("tune.http.cookielen", One),
+    ("tune.http.logurilen", One),
+    ("tune.idle-pool.shared", One),
+    ("tune.idletimer", One),
+    ("tune.listener.multi-queue", One),
+    ("tune.lua.forced-yield", Anything),
+    ("tune.lua.maxmem", AtLeast(1)),
+    ("tune.lua.service-timeout", AtLeast(1)),
+    ("tune.lua.session-timeout", AtLeast(1)),
+    ("tune.lua.task-timeout", AtLeast(1)),
+    ("tune.maxpollevents", One),
+    ("tune.maxrewrite", One),
+    ("tune.pattern.cache-size", AtLeast(1)),
+    ("tune.peers.max-updates-at-once", One),
+    ("tune.pipesize", One),
+    ("tune.pool-high-fd-ratio", One),
+    ("tune.pool-low-fd-ratio", One),
+    ("tune.rcvbuf.client", One),
+    ("tune.rcvbuf.server", One),
+    ("tune.recv_enough", One),
+    ("tune.runqueue-depth", One),
+    ("tune.sched.low-latency", One),
+    ("tune.sndbuf.client", One),
+    ("tune.sndbuf.server", One),
+    ("tune.ssl.cachesize", One),
+    ("tune.ssl.capture-buffer-size", One),
+    ("tune.ssl.capture-cipherlist-size", One),
+    ("tune.ssl.default-dh-param", One),
+    ("tune.ssl.force-private-cache", Nothing),
+    ("tune.ssl.hard-maxrecord", One),
+    ("tune.ssl.keylog", One),
+    ("tune.ssl.maxrecord", One),
+    ("tune.ssl.ssl-ctx-cache-size", One),
+    ("tune.vars.check-max-size", Anything),
+    ("tune.vars.global-max-size", Anything),
+    ("tune.vars.proc-max-size", Anything),
+    ("tune.vars.reqres-max-size", Anything),
+    ("tune.vars.sess-max-size", Anything),
+    ("tune.vars.txn-max-size", Anything),
+    ("tune.zlib.memlevel", One),
+    ("tune.zlib.windowsize", One),
+    ("zero-warning", Nothing),
 ];
 
 /// In proxies: what they ask for is always so here, or means nothing.
-pub(crate) const ACCEPTED_PROXY: &[&str] = &[
-    "bind-process",
-    "option disable-h2-upgrade",
-    "option h1-case-adjust-bogus-client",
-    "option h1-case-adjust-bogus-server",
-    "option http-no-delay",
-    "option http-pretend-keepalive",
-    "option http-use-htx",
-    "option idle-close-on-response",
-    "option nolinger",
-    "option tcp-smart-accept",
-    "option tcp-smart-connect",
+const ACCEPTED_PROXY: &[Accepted] = &[
+    ("bind-process", Anything),
+    ("option disable-h2-upgrade", Nothing),
+    ("option h1-case-adjust-bogus-client", Nothing),
+    ("option h1-case-adjust-bogus-server", Nothing),
+    ("option http-no-delay", Nothing),
+    ("option http-pretend-keepalive", Nothing),
+    ("option http-use-htx", Nothing),
+    ("option idle-close-on-response", Nothing),
+    ("option nolinger", Nothing),
+    ("option tcp-smart-accept", Nothing),
+    ("option tcp-smart-connect", Nothing),
 ];
 
 /// In `global`.

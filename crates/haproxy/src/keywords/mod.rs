@@ -25,9 +25,7 @@ use crate::draft::{Draft, Globals};
 use crate::table::Keyword;
 
 pub(crate) use errors::HTTP_ERRORS;
-pub(crate) use known::{
-    ACCEPTED_GLOBAL, ACCEPTED_PROXY, UNSUPPORTED_GLOBAL, UNSUPPORTED_PROXY, accepted,
-};
+pub(crate) use known::{UNSUPPORTED_GLOBAL, UNSUPPORTED_PROXY, accepted, read_accepted};
 pub(crate) use listening::backlog_of;
 pub(crate) use serving::{interface, source_address};
 pub(crate) use states::{source as state_source, within as state_path};

@@ -9,10 +9,12 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use fulmar_haproxy::model::{CookieInsert, CookieMode, ServerAddress};
+use smallvec::SmallVec;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::http::cacheable::is_cacheable;
 use crate::http::exchange::{Ended, Exchange};
+use crate::http::pairs::{self, Change, Pair};
 use crate::live::LiveBackend;
 
 /// What is known of a client's coming back.
@@ -51,38 +53,70 @@ pub(super) fn read(
     }
 }
 
+/// Asks of every pair with our name, one after the other, and takes out of the request what its
+/// server is not to see.
 fn look_up(exchange: &mut Exchange, known: &CookieInsert, backend: &LiveBackend, now: u64) -> u8 {
     let name = known.name.as_bytes();
-    let Some(value) = sent(exchange, name) else { return b'N' };
-    let mark = if known.how == CookieMode::Prefix { b'~' } else { b'|' };
-    let (key, rest) = match value.iter().position(|byte| *byte == mark) {
-        Some(at) => (&value[..at], Some(&value[at + 1..])),
-        None => (&value[..], None),
-    };
-    if known.how == CookieMode::Insert {
-        exchange.comes_back.dates = rest.map_or_else(Dates::default, Dates::read);
+    let mut fields = std::mem::take(&mut exchange.request.fields);
+    let mut found = b'N';
+    let revised = fields.as_headers().get_all("cookie").map(|field| {
+        pairs::revise(field, name, |value| {
+            let letter = look_at(exchange, known, backend, value, now);
+            if found == b'N' || !matches!(letter, b'I' | b'U') {
+                found = letter; // what leads nowhere changes nothing
+            }
+            left_of(known, value)
+        })
+    });
+    let revised: SmallVec<[_; 2]> = revised.collect();
+    if revised.iter().any(Option::is_some) {
+        let mut revised = revised.into_iter();
+        let rewritten = fields.rewrite("cookie", |_| revised.next().flatten());
+        rewritten.expect("parts of a value that was received");
+        fields.retain(|name, value| !(name.eq_ignore_ascii_case(b"cookie") && value.is_empty()));
     }
-    let found = match exchange.comes_back.dates.outdated(known, now) {
+    exchange.request.fields = fields;
+    found
+}
+
+/// One value that the client has sent: its letter.
+fn look_at(
+    exchange: &mut Exchange,
+    known: &CookieInsert,
+    backend: &LiveBackend,
+    value: &[u8],
+    now: u64,
+) -> u8 {
+    let (key, rest) = divided(known, value);
+    if let Some(rest) = rest.filter(|_| known.how == CookieMode::Insert) {
+        exchange.comes_back.dates = Dates::read(rest);
+    }
+    match exchange.comes_back.dates.outdated(known, now) {
         Some(mark) => {
             exchange.comes_back.dates = Dates::default();
             mark
         }
         None if exchange.comes_back.ignored || exchange.bound.is_some() => b'U',
         None => lead(exchange, known, backend, key),
-    };
-    match (known.how, rest) {
-        (CookieMode::Prefix, Some(rest)) => rewrite(exchange, name, Some(rest)),
-        (CookieMode::Insert, _) if known.indirect => rewrite(exchange, name, None),
-        _ => {}
     }
-    found
 }
 
-/// The value that the client has sent.
-fn sent(exchange: &Exchange, name: &[u8]) -> Option<Vec<u8>> {
-    let fields = exchange.request.fields.as_headers().get_all("cookie");
-    let pairs = fields.flat_map(|field| field.split(|byte| *byte == b';'));
-    pairs.filter_map(|pair| value_in(pair.trim_ascii(), name)).next().map(<[u8]>::to_vec)
+/// Whose it is, and what stands behind that.
+fn divided<'a>(known: &CookieInsert, value: &'a [u8]) -> (&'a [u8], Option<&'a [u8]>) {
+    let mark = if known.how == CookieMode::Prefix { b'~' } else { b'|' };
+    match value.iter().position(|byte| *byte == mark) {
+        Some(at) => (&value[..at], Some(&value[at + 1..])),
+        None => (value, None),
+    }
+}
+
+/// What the server sees of a value.
+fn left_of<'a>(known: &CookieInsert, value: &'a [u8]) -> Change<'a> {
+    match (known.how, divided(known, value)) {
+        (CookieMode::Prefix, (_, Some(rest))) => Change::Value(rest),
+        (CookieMode::Insert, _) if known.indirect => Change::Removed,
+        _ => Change::Value(value),
+    }
 }
 
 /// The exchange goes to the server with this value, if it is there.
@@ -125,39 +159,9 @@ fn dynamic(key: &str, address: SocketAddr) -> String {
     format!("{:016x}", xxh64(&bytes, 0))
 }
 
-/// The value, if the pair is of this name.
-fn value_in<'a>(pair: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    pair.strip_prefix(name)?.strip_prefix(b"=")
-}
-
-/// Another value for a cookie of the request, or none: then the server does not see it.
-fn rewrite(exchange: &mut Exchange, name: &[u8], value: Option<&[u8]>) {
-    let fields = &mut exchange.request.fields;
-    let change = |field: &[u8]| {
-        let pairs = field.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-        let mut text = Vec::with_capacity(field.len());
-        for pair in pairs {
-            let own = value_in(pair, name).is_some();
-            if own && value.is_none() {
-                continue;
-            }
-            if !text.is_empty() {
-                text.extend_from_slice(b"; ");
-            }
-            match value.filter(|_| own) {
-                Some(value) => {
-                    text.extend_from_slice(name);
-                    text.push(b'=');
-                    text.extend_from_slice(value);
-                }
-                None => text.extend_from_slice(pair),
-            }
-        }
-        Some(text)
-    };
-    if fields.rewrite("cookie", change).is_ok() {
-        fields.retain(|name, value| !(name.eq_ignore_ascii_case(b"cookie") && value.is_empty()));
-    }
+/// The pair that a `Set-Cookie` begins with, if it is of this name.
+fn set<'a>(field: &'a [u8], name: &[u8]) -> Option<Pair<'a>> {
+    Some(Pair::first(field)).filter(|pair| pair.name == name && pair.value.is_some())
 }
 
 /// What the client is told: the response's fields are changed.
@@ -168,7 +172,7 @@ fn rewrite(exchange: &mut Exchange, name: &[u8], value: Option<&[u8]>) {
 pub(super) fn write(exchange: &mut Exchange, known: &CookieInsert, there: &LiveBackend, now: u64) {
     let Some(at) = exchange.server.filter(|_| known.how != CookieMode::Passive) else { return };
     let name = known.name.as_bytes();
-    let own = |value: &[u8]| value_in(value, name).is_some();
+    let own = |value: &[u8]| set(value, name).is_some();
     let is_set = exchange.response.fields.as_headers().get_all("set-cookie").any(own);
     let Ended(asked, told) = &mut exchange.cookie_marks;
     *told = if is_set { b'P' } else { b'N' };
@@ -182,7 +186,7 @@ pub(super) fn write(exchange: &mut Exchange, known: &CookieInsert, there: &LiveB
             let keeps = known.how == CookieMode::Prefix;
             let fields = &mut exchange.response.fields;
             let changed = fields.rewrite("set-cookie", |old| {
-                own(old).then(|| replaced(old, name, value.as_bytes(), keeps))
+                set(old, name).map(|pair| replaced(pair, value.as_bytes(), keeps))
             });
             if changed.is_ok() {
                 exchange.cookie_marks.1 = b'R';
@@ -193,16 +197,15 @@ pub(super) fn write(exchange: &mut Exchange, known: &CookieInsert, there: &LiveB
 }
 
 /// `name=old; attributes` with another value, or with one in front of it.
-fn replaced(old: &[u8], name: &[u8], value: &[u8], keeps: bool) -> Vec<u8> {
-    let start = name.len() + 1;
-    let end = old.iter().position(|byte| *byte == b';').unwrap_or(old.len());
-    let mut text = old[..start].to_vec();
-    text.extend_from_slice(value);
-    if keeps {
-        text.push(b'~');
-        text.extend_from_slice(&old[start..end]);
+fn replaced(pair: Pair<'_>, value: &[u8], keeps: bool) -> Vec<u8> {
+    let mut value = value.to_vec();
+    if let Some(old) = pair.value.filter(|_| keeps) {
+        value.push(b'~');
+        value.extend_from_slice(old);
     }
-    text.extend_from_slice(&old[end..]);
+    let mut text = Vec::new();
+    pair.write(&value, &mut text);
+    text.extend_from_slice(pair.rest);
     text
 }
 
@@ -218,7 +221,7 @@ fn insert(
     }
     if is_set {
         let foreign = |name: &[u8], value: &[u8]| {
-            let is_own = value_in(value, known.name.as_bytes()).is_some();
+            let is_own = set(value, known.name.as_bytes()).is_some();
             !(is_own && name.eq_ignore_ascii_case(b"set-cookie"))
         };
         exchange.response.fields.retain(foreign);

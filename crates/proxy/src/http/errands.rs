@@ -50,9 +50,9 @@ impl Http {
             Errand::Serve(backend, server) => {
                 let mut requests = Requests { servers, desk, shared };
                 while let Some((asked, server)) = requests.next(backend, server) {
-                    match clients.get_mut(asked.socket) {
-                        Some(client) => requests.admit(now, asked, client, server),
-                        None => requests.shared.live.backends[backend].group.leave(server),
+                    let client = clients.get_mut(asked.socket);
+                    if !client.is_some_and(|it| requests.admit(now, asked, it, server)) {
+                        requests.shared.live.backends[backend].group.leave(server);
                     }
                     clients.touch(now, asked.socket, &mut requests);
                 }
@@ -112,16 +112,18 @@ impl Http {
         let (backend, server) = seat.place();
         let live = &shared.live.backends[backend];
         let (config, member) = (&live.servers[server].config, &live.group.members()[server]);
-        let counters = &live.servers[server].counters[shared.thread];
+        let counters = &live.servers[server].counters;
+        let idle =
+            || counters.iter().map(|of_thread| of_thread.get(Counter::IdleConnections)).sum();
         let used_up = config.reuse_max.is_some_and(|max| seat.uses > max);
-        let full = config.idle_max.is_some_and(|max| self.desk.pool.idle(seat.shelf) >= max);
+        let full = config.idle_max.is_some_and(|max| max as u64 <= idle());
         let shed = seat.sheds != member.sheds() || seat.moved != member.moved();
         let ends = used_up || shed || shared.ending || (full && !seat.is_private());
         if ends {
             connection.close_after();
         } else if connection.vacancy() > 0 && !seat.is_private() {
             self.desk.pool.park(seat.shelf, at, seat.is_proven());
-            counters.add(Counter::IdleConnections, 1);
+            counters[shared.thread].add(Counter::IdleConnections, 1);
         }
         let usual = self.desk.servers[backend][server].timeouts;
         self.servers.set_timeouts(socket, usual);

@@ -396,6 +396,9 @@ impl Exchange {
     /// True if its memory is not worth keeping.
     pub(super) fn is_large(&self) -> bool {
         self.request.target.capacity() > KEPT_SIZE_MAX
+            || self.start_line.capacity() > KEPT_SIZE_MAX
+            || self.request.fields.capacity() > KEPT_FIELDS_SIZE_MAX
+            || self.response.fields.capacity() > KEPT_FIELDS_SIZE_MAX
             || self.body.replay.capacity() > KEPT_SIZE_MAX
             || self.body.waiting.capacity() > KEPT_LEN_MAX
     }
@@ -420,12 +423,34 @@ const REPLAY_SIZE_MAX: usize = 16 * 1024;
 const PIECE_SIZE_JOINED: usize = 4 * 1024;
 /// Most targets and bodies of requests are shorter than this.
 const KEPT_SIZE_MAX: usize = 2 * 1024;
+/// Fields of most messages are shorter, though browsers have long cookies.
+const KEPT_FIELDS_SIZE_MAX: usize = 8 * 1024;
 /// Pieces of bodies that wait.
 const KEPT_LEN_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A thread kept 256 of them after a burst of long heads: 8 MB.
+    #[test]
+    fn long_fields_are_not_kept_for_exchanges_to_come() {
+        let (short, long) = ([b'x'; 2_000], [b'x'; 30_000]);
+        let fill: [fn(&mut Exchange, &[u8]); 3] = [
+            |it, text| it.request.fields.push("a", text).unwrap(),
+            |it, text| it.response.fields.push("a", text).unwrap(),
+            |it, text| it.start_line.extend_from_slice(text),
+        ];
+        for fill in fill {
+            let mut exchange = Exchange::default();
+            fill(&mut exchange, &short);
+            exchange.clear();
+            assert!(!exchange.is_large());
+            fill(&mut exchange, &long);
+            exchange.clear();
+            assert!(exchange.is_large());
+        }
+    }
 
     /// A thread kept a thousand of them after a burst of forms: 16 MB.
     #[test]

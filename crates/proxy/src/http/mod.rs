@@ -40,6 +40,7 @@ mod requests;
 
 mod cacheable;
 mod cookie;
+mod pairs;
 mod ready;
 mod route;
 mod rules;

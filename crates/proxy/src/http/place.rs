@@ -8,7 +8,7 @@ use fulmar_balance::{Next, Placement, Wants};
 use fulmar_engine::Exchange as Asked;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::Algorithm;
-use fulmar_rules::{Sample, path_and_query_of};
+use fulmar_rules::{Sample, parts, path_and_query_of};
 
 use crate::balancing::hasher;
 use crate::counters::{Counter, Counters};
@@ -120,11 +120,17 @@ impl Requests<'_> {
         self.answer(now, asked, (connection, session), 503, Ended(b's', b'Q'));
     }
 
-    /// Somebody who has waited has a place now.
-    pub(super) fn admit(&mut self, now: Instant, asked: Asked, client: Client<'_>, server: usize) {
+    /// Somebody who has waited has a place now; false if nobody is there to take it.
+    pub(super) fn admit(
+        &mut self,
+        now: Instant,
+        asked: Asked,
+        client: Client<'_>,
+        server: usize,
+    ) -> bool {
         let (connection, session) = client;
-        let Some(exchange) = of(session, asked.stream) else { return };
-        let Some(BackendId(backend)) = exchange.backend else { return };
+        let Some(exchange) = of(session, asked.stream) else { return false };
+        let Some(BackendId(backend)) = exchange.backend else { return false };
         let live = &self.shared.live.backends[backend];
         if let Some(wants) = exchange.leave_line(self.shared) {
             live.served(wants).fetch_add(1, Ordering::Relaxed);
@@ -135,6 +141,7 @@ impl Requests<'_> {
         self.placed(backend, server);
         self.desk.ask(Errand::Timer(asked.socket, None));
         self.carry(now, asked, (connection, session));
+        true
     }
 
     /// Whose turn it is, at one server or at any.
@@ -186,7 +193,7 @@ impl Requests<'_> {
             }
             Algorithm::UrlParameter(name) => hash(parameter(target, name.as_bytes())?),
             Algorithm::Field { name, domain_only } => {
-                let value = exchange.request.fields.as_headers().get(name)?;
+                let value = first_of(exchange.request.fields.as_headers().get_all(name))?;
                 hash(if *domain_only { domain_part(value) } else { value })
             }
             _ => None,
@@ -230,6 +237,11 @@ fn counters<'a>(
     };
     let thread = shared.thread;
     [Some(&backend.counters), server].into_iter().flatten().map(move |all| &all[thread])
+}
+
+/// The first value of a list in a field that may be there several times.
+fn first_of<'a>(mut fields: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
+    fields.find_map(|field| parts(field, b",").next().filter(|value| !value.is_empty()))
 }
 
 /// The first value of a parameter of the query.

@@ -20,7 +20,6 @@ struct Shelf {
     fresh: Chain,
     /// Used more than once: they are kept open by their server.
     proven: Chain,
-    idle: u32,
     /// Connections that belong to it, idle or not.
     links: u32,
 }
@@ -63,16 +62,13 @@ impl Pool {
         let shelf = &mut self.shelves[shelf as usize];
         let chain = if proven { &mut shelf.proven } else { &mut shelf.fresh };
         self.links.push_front(chain, link);
-        shelf.idle += 1;
     }
 
     /// It is idle no more, for whatever reason; false if it was not.
     pub(super) fn unpark(&mut self, shelf: u32, link: u32, proven: bool) -> bool {
         let shelf = &mut self.shelves[shelf as usize];
         let chain = if proven { &mut shelf.proven } else { &mut shelf.fresh };
-        let was = self.links.remove(chain, link);
-        shelf.idle -= u32::from(was);
-        was
+        self.links.remove(chain, link)
     }
 
     /// The connection that was used last, of those that are wanted.
@@ -84,11 +80,6 @@ impl Pool {
             Wanted::FreshFirst => fresh.first().or_else(|| proven.first()),
             Wanted::ProvenFirst => proven.first().or_else(|| fresh.first()),
         }
-    }
-
-    /// How many are idle.
-    pub(super) fn idle(&self, shelf: u32) -> usize {
-        self.shelves[shelf as usize].idle as usize
     }
 }
 
@@ -109,11 +100,9 @@ mod tests {
         assert_eq!(found(&pool, Wanted::Proven), Some(3));
         assert_eq!(found(&pool, Wanted::FreshFirst), Some(2));
         assert_eq!(found(&pool, Wanted::ProvenFirst), Some(3));
-        assert_eq!((pool.idle(shelf), pool.idle(other)), (3, 1));
         assert!(pool.unpark(shelf, 3, true) && !pool.unpark(shelf, 3, true));
         assert!(pool.unpark(shelf, 2, false));
         assert_eq!(found(&pool, Wanted::Proven), None);
         assert_eq!(found(&pool, Wanted::ProvenFirst), Some(1));
-        assert_eq!(pool.idle(shelf), 1);
     }
 }

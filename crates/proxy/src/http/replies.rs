@@ -54,9 +54,8 @@ impl Replies<'_> {
             return self.desk.ask(Errand::Close(socket));
         }
         let Some((client, session)) = self.clients.get_mut(asked.socket) else { return };
-        let Some(mut exchange) = session.exchange.take_if(|it| it.stream == asked.stream) else {
-            return;
-        };
+        let Some(Stage::Waiting(up)) = of(session, asked.stream).map(|it| it.stage) else { return };
+        let Some(mut exchange) = session.exchange.take() else { return };
         exchange.times.answered = Some(now);
         exchange.status = head.status;
         if credentials::challenges_connection(head) {
@@ -78,7 +77,6 @@ impl Replies<'_> {
             seat.client = None;
             return self.desk.ask(Errand::Close(socket));
         }
-        let Stage::Waiting(up) = exchange.stage else { return };
         exchange.stage = Stage::Answering(up);
         let before = client.queued();
         if pass_on(client, &exchange, head, len).is_err() {

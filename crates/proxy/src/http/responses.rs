@@ -131,9 +131,12 @@ fn judge(
         Verdict::Auth(_) | Verdict::Service(_) | Verdict::WaitForBody { .. } => return Fate::On,
         _ => (Reply::error_page(500), denied),
     };
-    if ended == denied {
-        let everybody = tally::all(shared, session, exchange);
-        everybody.for_each(|counters| counters.add(Counter::DeniedResponses, 1));
+    let counter = match verdict {
+        Verdict::Failed(_) => Some(Counter::RewriteErrors),
+        _ => (ended == denied).then_some(Counter::DeniedResponses),
+    };
+    if let Some(counter) = counter {
+        tally::all(shared, session, exchange).for_each(|counters| counters.add(counter, 1));
     }
     exchange.has_response = false;
     match answer::render(now, shared, session, exchange, &reply) {

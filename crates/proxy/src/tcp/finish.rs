@@ -120,11 +120,12 @@ impl Tcp {
         session.end(Ending { by, when: When::Data });
         let other = if way == Way::Client { session.server } else { session.client };
         let Some(other) = other else { return };
-        match end {
-            End::TimedOut(_) | End::Cut => {
-                let (side, mut across) = self.side_of(way.other());
-                side.cut(now, other, &mut across);
-            }
+        let (side, mut across) = self.side_of(way.other());
+        let speaks = side.get_mut(other).is_some_and(|(connection, _)| !connection.is_ended());
+        match (end, way) {
+            (End::TimedOut(_) | End::Cut, _) => side.cut(now, other, &mut across),
+            // An end would tell the server that it has all.
+            (_, Way::Client) if speaks => side.reset(now, other, &mut across),
             _ => self.dismiss(now, way.other(), other),
         }
     }

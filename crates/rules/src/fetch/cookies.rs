@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use super::fields::parts;
 use super::{Each, Fetch, Take, Which};
 use crate::args::{Args, Kind, Takes};
 use crate::number::leading_int;
+use crate::parts::parts;
 use crate::sample::{Sample, Type};
 use crate::subject::Subject;
 use crate::when::Phase;

@@ -8,6 +8,7 @@ use fulmar_proto::Headers;
 use super::{Each, Fetch, Take, Which};
 use crate::args::{Args, Kind, Takes};
 use crate::number::leading_int;
+use crate::parts::parts;
 use crate::sample::{Sample, Type};
 use crate::subject::Subject;
 use crate::when::Phase;
@@ -194,35 +195,6 @@ impl<'a> Fields<'a> {
         text.extend_from_slice(b"\r\n");
         Sample::Binary(text.into())
     }
-}
-
-/// What stands between delimiters; in quotes there are none (RFC 9110 §5.6.1 and §5.6.4).
-pub(super) fn parts<'a>(
-    line: &'a [u8],
-    delimiters: &'static [u8],
-) -> impl Iterator<Item = &'a [u8]> {
-    let mut left = Some(line);
-    std::iter::from_fn(move || {
-        let line = left?;
-        let end = part_len(line, delimiters);
-        left = (end < line.len()).then(|| &line[end + 1..]);
-        Some(line[..end].trim_ascii())
-    })
-}
-
-fn part_len(line: &[u8], delimiters: &[u8]) -> usize {
-    let mut quoted = false;
-    let mut escaped = false;
-    for (at, byte) in line.iter().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            _ if !quoted && delimiters.contains(byte) => return at,
-            _ => {}
-        }
-    }
-    line.len()
 }
 
 fn list_items<'a>(

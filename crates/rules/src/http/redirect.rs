@@ -15,7 +15,7 @@ pub struct Redirect {
     pub status: u16,
     /// Without the query of the request.
     pub drop_query: bool,
-    /// A path that ends without a slash gets one (`drop_query` only).
+    /// A location that ends without a slash gets one.
     pub append_slash: bool,
     /// An empty location makes no redirection.
     pub ignore_empty: bool,
@@ -73,7 +73,8 @@ impl Redirect {
         location.extend_from_slice(path);
         if !self.drop_query {
             location.extend_from_slice(query);
-        } else if self.append_slash && !path.ends_with(b"/") {
+        }
+        if self.append_slash && !location.ends_with(b"/") {
             location.push(b'/');
         }
     }

@@ -1,19 +1,17 @@
 //! Rows of backends.
 
-use std::collections::BTreeSet;
-
 use fulmar_balance::{Health, Member};
-use fulmar_haproxy::model::{Algorithm, Mode, Target};
-use fulmar_proxy::{Counter, Live, LiveBackend, Rate};
+use fulmar_haproxy::model::{Algorithm, Mode};
+use fulmar_proxy::{Counter, LiveBackend, Rate};
 
 use super::super::columns::Column;
-use super::super::process::{Moment, Process};
+use super::super::process::Moment;
 use super::super::value::{Kind, Row};
 use super::total::{ANSWERS, REQUESTS};
 use super::{Http1, Total, mode_name};
 
 /// The row `BACKEND`.
-pub(super) fn backend_row(it: &LiveBackend, connections_full: usize, moment: Moment) -> Row {
+pub(super) fn backend_row(it: &LiveBackend, moment: Moment) -> Row {
     let config = &*it.config;
     let total = Total(&it.counters);
     let mut row = Row::new(Kind::Backend, (&config.name, "BACKEND"), (config.id, 0));
@@ -21,7 +19,7 @@ pub(super) fn backend_row(it: &LiveBackend, connections_full: usize, moment: Mom
     row.small(Column::qmax, total.peak(Counter::Queued));
     row.small(Column::scur, total.get(Counter::Sessions));
     row.small(Column::smax, total.peak(Counter::Sessions));
-    row.small(Column::slim, connections_full);
+    row.small(Column::slim, it.connections_full);
     total.put(&mut row, TRAFFIC);
     row.small(Column::rate, total.rate(Rate::Sessions, moment));
     row.small(Column::rate_max, total.rate_max(Rate::Sessions));
@@ -91,24 +89,6 @@ fn put_changes(row: &mut Row, it: &LiveBackend, moment: Moment) {
     if let Some(least) = members.iter().map(down_for).min() {
         row.small(Column::downtime, least);
     }
-}
-
-/// Of each backend `fullconn`, or a tenth of what may come in by the frontends that lead there.
-pub(super) fn connections_full(live: &Live, process: &Process) -> Vec<usize> {
-    let mut sums = vec![0; live.backends.len()];
-    for frontend in &live.frontends {
-        let fixed = frontend.config.use_backends.iter().filter_map(|rule| match &rule.target {
-            Target::Backend(id) => Some(id.0),
-            Target::Named(_) => None,
-        });
-        let usual = frontend.config.default_backend.map(|id| id.0);
-        let most = frontend.connections_max.get().unwrap_or_else(|| process.connections_max());
-        for backend in fixed.chain(usual).collect::<BTreeSet<_>>() {
-            sums[backend] += most;
-        }
-    }
-    let said = live.backends.iter().map(|it| it.config.full_connections);
-    said.zip(sums).map(|(said, sum)| said.unwrap_or_else(|| sum.div_ceil(10).max(1))).collect()
 }
 
 fn algorithm_name(algorithm: &Algorithm) -> &'static str {

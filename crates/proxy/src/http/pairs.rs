@@ -1,0 +1,162 @@
+//! The pairs of a `Cookie` field, and the one that a `Set-Cookie` field begins with, as HAProxy
+//! reads them: blanks round `=` are nothing, a comma separates as a semicolon does, and neither
+//! does in quotes.
+//!
+//! Pure: a field's value goes in, and the one that takes its place comes out.
+
+use fulmar_rules::part_len;
+
+/// What stands between two separators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pair<'a> {
+    /// Without blanks; all of it where there is no `=`.
+    pub(super) name: &'a [u8],
+    /// Without blanks; `None`: there is no `=`.
+    pub(super) value: Option<&'a [u8]>,
+    /// The pair as it stands, with its blanks.
+    whole: &'a [u8],
+    /// From the separator on.
+    pub(super) rest: &'a [u8],
+}
+
+impl<'a> Pair<'a> {
+    /// The first one.
+    pub(super) fn first(text: &'a [u8]) -> Self {
+        let equals = text.iter().position(|byte| *byte == b'=' || SEPARATORS.contains(byte));
+        let (name, value, end) = match equals {
+            Some(at) if text[at] == b'=' => {
+                let end = at + 1 + part_len(&text[at + 1..], SEPARATORS);
+                (&text[..at], Some(text[at + 1..end].trim_ascii()), end)
+            }
+            other => {
+                let end = other.unwrap_or(text.len());
+                (&text[..end], None, end)
+            }
+        };
+        Self { name: name.trim_ascii(), value, whole: &text[..end], rest: &text[end..] }
+    }
+
+    /// Adds it to a field with another value; the blanks behind it stay.
+    pub(super) fn write(&self, value: &[u8], text: &mut Vec<u8>) {
+        text.extend_from_slice(self.name);
+        text.push(b'=');
+        text.extend_from_slice(value);
+        text.extend_from_slice(&self.whole[self.whole.trim_ascii_end().len()..]);
+    }
+}
+
+/// What is to become of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change<'a> {
+    /// It stays as it is.
+    Nothing,
+    /// It has this value from now on.
+    Value(&'a [u8]),
+    /// It goes, and with it its attributes (`$Path`), which follow it.
+    Removed,
+}
+
+/// Asks of every value of this name what is to become of it. `None`: nothing has changed. What is
+/// left may be empty.
+pub(super) fn revise<'a>(
+    field: &'a [u8],
+    name: &[u8],
+    mut change: impl FnMut(&'a [u8]) -> Change<'a>,
+) -> Option<Vec<u8>> {
+    let mut text = Vec::with_capacity(field.len());
+    let mut separator = None;
+    let (mut rest, mut removed) = (field, false);
+    loop {
+        let pair = Pair::first(rest);
+        let is_attribute = pair.name.starts_with(b"$");
+        let change = match pair.value {
+            _ if is_attribute && removed => Change::Removed,
+            Some(value) if pair.name == name && !is_attribute => change(value),
+            _ => Change::Nothing,
+        };
+        if change == Change::Removed {
+            removed = true;
+        } else {
+            append(&mut text, separator, std::mem::take(&mut removed), pair, change);
+        }
+        let Some((next, tail)) = pair.rest.split_first() else { break };
+        (separator, rest) = (Some(*next), tail);
+    }
+    let text = text.trim_ascii();
+    (text != field).then(|| text.to_vec())
+}
+
+/// Adds a pair; `removed`: those between the last one and this are gone, and so are their blanks.
+fn append(
+    text: &mut Vec<u8>,
+    separator: Option<u8>,
+    removed: bool,
+    pair: Pair<'_>,
+    change: Change<'_>,
+) {
+    if removed {
+        text.truncate(text.trim_ascii_end().len());
+    }
+    match separator {
+        Some(_) if removed && text.is_empty() => {}
+        Some(mark) if removed => text.extend_from_slice(&[mark, b' ']),
+        separator => text.extend(separator),
+    }
+    let start = if removed { 0 } else { pair.whole.len() - pair.whole.trim_ascii_start().len() };
+    text.extend_from_slice(&pair.whole[..start]);
+    match change {
+        Change::Value(value) => pair.write(value, text),
+        _ => text.extend_from_slice(pair.whole.trim_ascii_start()),
+    }
+}
+
+/// What pairs stand between.
+const SEPARATORS: &[u8] = b";,";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn revised<'a>(field: &'a str, change: impl FnMut(&'a [u8]) -> Change<'a>) -> String {
+        let text = revise(field.as_bytes(), b"S", change);
+        text.map_or_else(|| "-".into(), |text| String::from_utf8(text).unwrap())
+    }
+
+    /// What HAProxy 2.6 leaves of them.
+    #[test]
+    fn a_pair_is_taken_out_and_the_others_stay_as_they_are() {
+        for (field, left) in [
+            ("", "-"),
+            ("a=1", "-"),
+            ("AS=1;;  b = \"x; S=1\";", "-"),
+            ("S", "-"),
+            ("S=1", ""),
+            (";S=1", ""),
+            ("S=1; a=1;", "a=1;"),
+            ("a=1;S=1;b=2", "a=1; b=2"),
+            ("a=1; S = 1 ; c=3", "a=1; c=3"),
+            ("a=1,S=1", "a=1"),
+            ("a=1 ;S=1,b=2;;c", "a=1, b=2;;c"),
+            ("S=1; $Path=/; a=2; $Path=/x", "a=2; $Path=/x"),
+            ("a=1; S=\"x;\\\";\"; S=2;b", "a=1; b"),
+        ] {
+            assert_eq!(revised(field, |_| Change::Removed), left, "{field}");
+        }
+    }
+
+    #[test]
+    fn every_pair_has_a_change_of_its_own() {
+        let cut = |value: &'static [u8]| Change::Value(&value[1..]);
+        assert_eq!(revised("S=xa;  S = yb ;c", cut), "S=a;  S=b ;c");
+        assert_eq!(revised("S=x", cut), "S=");
+        assert_eq!(revised("S=x ;", cut), "S= ;");
+    }
+
+    #[test]
+    fn the_first_pair_has_its_rest() {
+        let pair = Pair::first(b" S =a b; path=/");
+        assert_eq!((pair.name, pair.value), (&b"S"[..], Some(&b"a b"[..])));
+        assert_eq!(pair.rest, b"; path=/");
+        assert_eq!(Pair::first(b"S;x=1").value, None);
+    }
+}
