@@ -23,6 +23,8 @@ use crate::platform::{MORE, NO_SIGNAL};
 pub struct Ring {
     ring: IoUring,
     fault: Option<io::Error>,
+    /// The list that is made, or was done last.
+    entries: Vec<Entry>,
     /// Lists until it fails by arrangement.
     lists_left: Option<u32>,
 }
@@ -47,7 +49,8 @@ impl Ring {
         let built = IoUring::builder().setup_submit_all().setup_clamp().build(len);
         let result = if built.is_ok() { 0 } else { -1 };
         syscall!(io_uring_setup, result)?;
-        let mut ring = Self { ring: built?, fault: None, lists_left: None };
+        let entries = Vec::with_capacity(RING_LEN_MAX);
+        let mut ring = Self { ring: built?, fault: None, entries, lists_left: None };
         ring.try_out()?;
         Ok(ring)
     }
@@ -197,14 +200,13 @@ impl Ring {
         if self.fault.is_some() {
             return;
         }
-        let mut queue = self.ring.submission();
-        for (at, entry) in entries.enumerate() {
-            // SAFETY: what the entry points to is borrowed by the caller until this returns, and
-            // no entry is still worked on then.
-            let pushed = unsafe { queue.push(&entry.user_data(at as u64)) };
-            pushed.expect("lists are no longer than the ring");
-        }
-        drop(queue);
+        self.entries.clear();
+        // Callers' code, which may panic: nothing of this list is in the queue yet.
+        self.entries.extend((0..).zip(entries).map(|(at, entry)| entry.user_data(at)));
+        // SAFETY: what the entries point to is borrowed by the caller until this returns, and
+        // nothing below unwinds before none of them is worked on any more.
+        let pushed = unsafe { self.ring.submission().push_multiple(&self.entries) };
+        pushed.expect("lists are no longer than the ring");
         while !self.ring.submission().is_empty() && self.fault.is_none() {
             let entered = self.ring.submit();
             let _ = syscall!(io_uring_enter, if entered.is_ok() { 0 } else { -1 });
@@ -375,6 +377,28 @@ mod tests {
         let mut all = Vec::new();
         far.read_to_end(&mut all).unwrap();
         assert_eq!(all.len(), sent);
+    }
+
+    #[test]
+    fn a_list_that_its_caller_did_not_finish_is_never_done() {
+        let mut ring = Ring::new().unwrap();
+        let (mut near, far) = pair();
+        near.write_all(b"nobody's").unwrap();
+        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let mut block = BytesMut::with_capacity(1024);
+            let entry = |number: &u32| match number {
+                0 => (far.as_fd(), 512),
+                _ => panic!("the caller's own fault"),
+            };
+            ring.receive(&mut [0, 1], 512, &mut block, entry, |_, _| {});
+        }));
+        unwound.unwrap_err();
+        let mut list = [Ok(0)];
+        ring.send(&mut list, |_| (near.as_fd(), b"later", false), |it, n| *it = n);
+        assert!(matches!(list, [Ok(5)]), "{list:?}");
+        let mut text = [0; 16];
+        let n = (&far).read(&mut text).expect("nobody has received it into memory that is gone");
+        assert_eq!(&text[..n], b"nobody'slater");
     }
 
     #[test]
