@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, Engine, ListenerId, SocketId};
 use fulmar_proto::{Abilities, Block, Signals};
+use fulmar_sys::errno::{EMFILE, ENFILE};
 use fulmar_sys::{self as sys, PollEntry, Ring};
 
 use crate::changes::{Change, Changes};
@@ -418,6 +419,17 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 }
             }
         }
+    }
+
+    /// Descriptors have run out, but some wait for the end of the turn to be closed: they are now.
+    /// True if that may help.
+    pub(crate) fn makes_room(&mut self, error: &io::Error) -> bool {
+        let ran_out = matches!(error.raw_os_error(), Some(EMFILE | ENFILE));
+        let helps = ran_out && !self.closing.is_empty();
+        if helps {
+            self.executor.close(&mut self.closing);
+        }
+        helps
     }
 
     pub(crate) fn admit(&mut self, socket: Socket) {
