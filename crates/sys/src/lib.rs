@@ -1,7 +1,7 @@
-//! One function per system call, and nothing else: the only unsafe code, the only place that counts.
+//! A function for each system call, and nothing else: the only unsafe code, the only place that counts.
 //!
-//! Every function makes exactly the call it is named for and enters it in the [`Ledger`] of its
-//! thread. Nothing here knows HTTP, an engine or a policy.
+//! Every function makes the call that its first line names, and says so where there are others; all
+//! are entered in the [`Ledger`] of their thread. Nothing here knows HTTP, an engine or a policy.
 //!
 //! What is the same everywhere stands in the modules of this folder. What is not stands in a
 //! folder of its system, `linux` or `bsd` (FreeBSD, NetBSD, macOS), under the same names: one of
@@ -50,7 +50,7 @@ pub use platform::{
     wait_traced,
 };
 pub use poll::{PollEntry, PollSet, poll, poll_now};
-pub use process::{CpuTimes, Descriptors, duplicate, process_cpu, sched_yield};
+pub use process::{CpuTimes, Descriptors, block_pipe_signal, duplicate, process_cpu, sched_yield};
 pub use socket::{
     Connect, TcpInfo, UNNAMED, VECTOR_LEN_MAX, accept, bind, close, connect, listen, local_address,
     recv, send, send_vectored, set_keep_alive, set_keep_alive_count, set_keep_alive_idle,
