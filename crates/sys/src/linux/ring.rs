@@ -5,7 +5,8 @@
 //! try it again. So nothing is on its way between two calls: memory and descriptors are lent for
 //! as long as a function runs, as to any other system call. That is checked after every call. A
 //! kernel that does otherwise is asked to give back what it has, and the ring is not used again:
-//! what was not done is told as `Interrupted`, and can be done by a call of its own.
+//! what was not done is told as `Interrupted`, and can be done by a call of its own. A close has no
+//! such flag, and needs none: that of a socket never waits.
 
 use std::fmt;
 use std::io;
@@ -171,7 +172,8 @@ impl Ring {
         }
     }
 
-    /// `close(2)` for all of them. Errors are no news that anybody could act on. What is left in
+    /// `close(2)` for all of them, which are sockets: a file's may have to wait, which ends the use
+    /// of the ring as described above. Errors are no news that anybody could act on. What is left in
     /// the list after a [`fault`](Self::fault) is open.
     pub fn close(&mut self, fds: &mut Vec<OwnedFd>) {
         while !fds.is_empty() && self.fault.is_none() {
