@@ -41,7 +41,7 @@ fn tcp<R>(running: &Running<R>, at: usize) -> SocketAddr {
 /// Rust's may not ignore it.
 #[test]
 fn no_thread_of_a_host_hears_of_closed_pipes() {
-    let blocked = || {
+    let blocked = || -> io::Result<u64> {
         let status = fs::read_to_string("/proc/thread-self/status")?;
         let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
         Ok(mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).expect("a mask"))
