@@ -17,30 +17,20 @@
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <curl/curl.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "counted.h"
+#include "multi.h"
 
 enum {
-    EVENTS_MAX = 1024,
     WORDS_MAX = 32,
-    OPENING_MAX = 256, /* less than any listen queue */
     WARM_UP = 64,
     BLOCK_SIZE = 16 * 1024,
     BACKLOG = 4096,
     STEP_MS = 100, /* while connections are opened */
 };
-
-static const int64_t NEVER = INT64_MAX;
 
 struct words {
     const char *words[WORDS_MAX];
@@ -56,9 +46,7 @@ struct options {
 
 struct bench {
     struct options options;
-    CURLM *multi;
-    int epoll, running;
-    int64_t deadline_ns; /* of libcurl's timer; 0 is due */
+    struct loop loop;
     long asked, started; /* idle transfers */
     int64_t received;    /* bytes of bodies */
     int listener, port;
@@ -70,11 +58,6 @@ struct bench {
 struct spent {
     int64_t wait_ns, handle_ns;
 };
-
-static void fail(const char *what) {
-    fprintf(stderr, "hiper: %s: %s\n", what, strerror(errno));
-    exit(1);
-}
 
 /* The callbacks. */
 
@@ -90,60 +73,16 @@ static int handle_connected(void *user, char *ip, char *local_ip, int port, int 
     return CURL_PREREQFUNC_OK;
 }
 
-static int handle_timer(CURLM *multi, long timeout_ms, void *user) {
-    (void)multi;
-    struct bench *bench = user;
-    if (timeout_ms < 0) bench->deadline_ns = NEVER;
-    else bench->deadline_ns = timeout_ms == 0 ? 0 : now_ns() + timeout_ms * 1000000;
-    return 0;
-}
-
-static int handle_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known) {
-    (void)easy;
-    struct bench *bench = user;
-    struct epoll_event event = {.data.fd = fd};
-    if (what & CURL_POLL_IN) event.events |= EPOLLIN;
-    if (what & CURL_POLL_OUT) event.events |= EPOLLOUT;
-    int operation = known != NULL ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
-    if (what == CURL_POLL_REMOVE) operation = EPOLL_CTL_DEL;
-    if (what == CURL_POLL_REMOVE) event.events = 0;
-    if (epoll_ctl(bench->epoll, operation, fd, &event) != 0) fail("epoll_ctl");
-    if (operation == EPOLL_CTL_ADD) curl_multi_assign(bench->multi, fd, bench);
-    return 0;
-}
-
 /* The loop. */
-
-static int wait_ms(const struct bench *bench, int most_ms) {
-    if (bench->deadline_ns == NEVER) return most_ms;
-    int64_t left_ns = bench->deadline_ns == 0 ? 0 : bench->deadline_ns - now_ns();
-    int64_t left_ms = left_ns > 0 ? (left_ns + 999999) / 1000000 : 0;
-    return most_ms >= 0 && left_ms > most_ms ? most_ms : (int)left_ms;
-}
-
-static void act(struct bench *bench, int fd, int mask) {
-    if (curl_multi_socket_action(bench->multi, fd, mask, &bench->running) != CURLM_OK)
-        fail("curl_multi_socket_action");
-}
-
-static void handle_due(struct bench *bench) {
-    if (bench->deadline_ns == NEVER) return;
-    if (bench->deadline_ns != 0 && now_ns() < bench->deadline_ns) return;
-    bench->deadline_ns = NEVER; /* libcurl says when it wants the next */
-    act(bench, CURL_SOCKET_TIMEOUT, 0);
-}
 
 static void handle_messages(struct bench *bench) {
     CURLMsg *message;
     int left;
-    while ((message = curl_multi_info_read(bench->multi, &left)) != NULL) {
+    while ((message = curl_multi_info_read(bench->loop.multi, &left)) != NULL) {
         CURL *easy = message->easy_handle;
         if (message->msg != CURLMSG_DONE) continue;
-        if (message->data.result != CURLE_OK) {
-            fprintf(stderr, "hiper: %s\n", curl_easy_strerror(message->data.result));
-            exit(1);
-        }
-        curl_multi_remove_handle(bench->multi, easy);
+        if (message->data.result != CURLE_OK) fail(curl_easy_strerror(message->data.result));
+        curl_multi_remove_handle(bench->loop.multi, easy);
         curl_easy_cleanup(easy);
     }
 }
@@ -151,25 +90,21 @@ static void handle_messages(struct bench *bench) {
 /* One wait of at most so long (-1: as libcurl wants), and all that is ready. */
 static struct spent turn(struct bench *bench, int most_ms) {
     static struct epoll_event events[EVENTS_MAX];
+    struct loop *loop = &bench->loop;
     int64_t begin = now_ns(), ready;
+    int count;
     if (bench->options.is_socket) {
-        int count = epoll_wait(bench->epoll, events, EVENTS_MAX, wait_ms(bench, most_ms));
+        count = epoll_wait(loop->epoll, events, EVENTS_MAX, wait_ms(loop, most_ms));
         ready = now_ns();
-        for (int i = 0; i < count; i++) {
-            unsigned seen = events[i].events;
-            act(bench, events[i].data.fd,
-                ((seen & EPOLLIN) ? CURL_CSELECT_IN : 0) |
-                    ((seen & EPOLLOUT) ? CURL_CSELECT_OUT : 0) |
-                    ((seen & (EPOLLERR | EPOLLHUP)) ? CURL_CSELECT_ERR : 0));
-        }
-        handle_due(bench);
+        for (int i = 0; i < count; i++) act(loop, &events[i]);
+        handle_due(loop);
     } else {
-        int count;
-        if (curl_multi_poll(bench->multi, NULL, 0, most_ms < 0 ? 1000 : most_ms, &count) != CURLM_OK)
-            fail("curl_multi_poll");
+        CURLMcode waited =
+            curl_multi_poll(loop->multi, NULL, 0, most_ms < 0 ? 1000 : most_ms, &count);
         ready = now_ns();
-        if (curl_multi_perform(bench->multi, &bench->running) != CURLM_OK)
-            fail("curl_multi_perform");
+        if (waited != CURLM_OK) fail("curl_multi_poll failed");
+        if (curl_multi_perform(loop->multi, &loop->running) != CURLM_OK)
+            fail("curl_multi_perform failed");
     }
     handle_messages(bench);
     return (struct spent){ready - begin, now_ns() - ready};
@@ -182,10 +117,10 @@ static void listen_here(struct bench *bench) {
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
     bench->listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (bench->listener < 0) fail("socket");
-    if (bind(bench->listener, (struct sockaddr *)&address, size) != 0) fail("bind");
-    if (listen(bench->listener, BACKLOG) != 0) fail("listen");
-    if (getsockname(bench->listener, (struct sockaddr *)&address, &size) != 0) fail("getsockname");
+    if (bench->listener < 0) fail_call("socket");
+    if (bind(bench->listener, (struct sockaddr *)&address, size) != 0) fail_call("bind");
+    if (listen(bench->listener, BACKLOG) != 0) fail_call("listen");
+    if (getsockname(bench->listener, (struct sockaddr *)&address, &size) != 0) fail_call("getsockname");
     bench->port = ntohs(address.sin_port);
 }
 
@@ -193,7 +128,7 @@ static void listen_here(struct bench *bench) {
 static void put(int fd, const char *bytes, size_t size) {
     while (size > 0) {
         ssize_t sent = write(fd, bytes, size);
-        if (sent <= 0) fail("write");
+        if (sent <= 0) fail_call("write");
         bytes += sent;
         size -= (size_t)sent;
     }
@@ -208,14 +143,14 @@ static void accept_all(struct bench *bench) {
         put(fd, head, sizeof head - 1);
         bench->ends[bench->end_count++] = fd;
     }
-    if (errno != EAGAIN) fail("accept4");
+    if (errno != EAGAIN) fail_call("accept4");
 }
 
 /* Ends an answer. A request that was not read would make it a reset (tcp(7)). */
 static void close_end(struct bench *bench) {
     char request[1024];
     int fd = bench->ends[--bench->end_count];
-    if (read(fd, request, sizeof request) <= 0) fail("read");
+    if (read(fd, request, sizeof request) <= 0) fail_call("read");
     close(fd);
 }
 
@@ -223,7 +158,7 @@ static void close_end(struct bench *bench) {
 
 static void start(struct bench *bench, const char *url, bool is_idle) {
     CURL *easy = curl_easy_init();
-    if (easy == NULL) fail("curl_easy_init");
+    if (easy == NULL) fail("curl_easy_init failed");
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_PROXY, "");
     curl_easy_setopt(easy, CURLOPT_URL, url);
@@ -233,7 +168,8 @@ static void start(struct bench *bench, const char *url, bool is_idle) {
         curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, handle_connected);
         curl_easy_setopt(easy, CURLOPT_PREREQDATA, bench);
     }
-    if (curl_multi_add_handle(bench->multi, easy) != CURLM_OK) fail("curl_multi_add_handle");
+    if (curl_multi_add_handle(bench->loop.multi, easy) != CURLM_OK)
+        fail("curl_multi_add_handle failed");
 }
 
 static void open_idle(struct bench *bench) {
@@ -330,7 +266,7 @@ static void by_alive(struct bench *bench) {
         long alive = atol(levels->words[level]), turns = 0;
         double sum_ns = 0, max_ns = 0;
         while (bench->end_count > alive) close_end(bench);
-        while (bench->running > alive) turn(bench, STEP_MS);
+        while (bench->loop.running > alive) turn(bench, STEP_MS);
         deliver(bench, alive, 1, &(long){0});
         for (long lap = 0; lap < bench->options.laps; lap++) {
             struct spent one = deliver(bench, alive, 1, &turns);
@@ -366,7 +302,7 @@ static bool set_option(struct options *options, const char *name, char *value) {
 }
 
 int main(int count, char **words) {
-    struct bench bench = {.options = {.seconds = 1, .laps = 50}, .deadline_ns = NEVER};
+    struct bench bench = {.options = {.seconds = 1, .laps = 50}};
     for (int i = 1; i < count; i += 2)
         if (i + 1 == count || !set_option(&bench.options, words[i], words[i + 1])) {
             fprintf(stderr, "hiper: %s: unknown, or without its value\n", words[i]);
@@ -379,16 +315,10 @@ int main(int count, char **words) {
         return 2;
     }
     curl_global_init(CURL_GLOBAL_ALL);
-    bench.multi = curl_multi_init();
-    bench.epoll = epoll_create1(EPOLL_CLOEXEC);
+    open_loop(&bench.loop);
+    if (options->is_socket) hear(&bench.loop);
     bench.ends = calloc((size_t)(is_alive ? atol(options->alive.words[0]) : 1), sizeof *bench.ends);
-    if (bench.multi == NULL || bench.epoll < 0 || bench.ends == NULL) fail("preparing");
-    if (options->is_socket) {
-        curl_multi_setopt(bench.multi, CURLMOPT_SOCKETFUNCTION, handle_socket);
-        curl_multi_setopt(bench.multi, CURLMOPT_SOCKETDATA, &bench);
-        curl_multi_setopt(bench.multi, CURLMOPT_TIMERFUNCTION, handle_timer);
-        curl_multi_setopt(bench.multi, CURLMOPT_TIMERDATA, &bench);
-    }
+    if (bench.ends == NULL) fail("no memory");
     listen_here(&bench);
     if (is_alive) by_alive(&bench);
     else among_idle(&bench);

@@ -17,26 +17,18 @@
  * environment are ignored.
  */
 #define _GNU_SOURCE
-#include <curl/curl.h>
 #include <malloc.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "counted.h"
+#include "multi.h"
 
 enum {
     DESCRIPTORS_MAX = 65536,
-    EVENTS_MAX = 1024,
     URLS_MAX = 16,
-    OPENING_MAX = 256, /* less than any listen queue */
     ERRORS_MAX = 100,
 };
 
-static const int64_t NEVER = INT64_MAX;
 static const char *const proxies[] = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy",
                                       "ALL_PROXY"};
 
@@ -55,9 +47,7 @@ struct options {
 
 struct bench {
     struct options options;
-    CURLM *multi;
-    int epoll;
-    int64_t deadline_ns;              /* of libcurl's timer; 0 is due */
+    struct loop loop;
     unsigned events[DESCRIPTORS_MAX]; /* what epoll watches, where descriptors stay in it */
     bool *has_answered;               /* by client */
     long started, asked, answered;    /* clients that did so at least once */
@@ -72,11 +62,6 @@ struct reading {
     long rss_bytes, requests, bytes, errors, turns, allocations, clock_reads, eagain;
     long calls[CALLS];
 };
-
-static void fail(const char *what) {
-    fprintf(stderr, "libcurl: %s\n", what);
-    exit(1);
-}
 
 /* What libcurl takes from the allocator, through curl_global_init_mem(3). */
 
@@ -162,43 +147,13 @@ static int handle_connected(void *user, char *ip, char *local_ip, int port, int 
     return CURL_PREREQFUNC_OK;
 }
 
-static int handle_timer(CURLM *multi, long timeout_ms, void *user) {
-    (void)multi;
-    struct bench *bench = user;
-    if (timeout_ms < 0) bench->deadline_ns = NEVER;
-    else bench->deadline_ns = timeout_ms == 0 ? 0 : now_ns() + timeout_ms * 1000000;
-    return 0;
-}
-
-static void watch(struct bench *bench, int operation, int fd, unsigned events) {
-    struct epoll_event event = {.events = events, .data.fd = fd};
-    if (epoll_ctl(bench->epoll, operation, fd, &event) != 0) fail("epoll_ctl failed");
-}
-
-static unsigned events_of(int what) {
-    return ((what & CURL_POLL_IN) ? EPOLLIN : 0) | ((what & CURL_POLL_OUT) ? EPOLLOUT : 0);
-}
-
-/* As libcurl's own example for epoll does it. */
-static int handle_socket(CURL *easy, curl_socket_t fd, int what, void *user, void *known) {
-    (void)easy;
-    struct bench *bench = user;
-    if (what == CURL_POLL_REMOVE) {
-        watch(bench, EPOLL_CTL_DEL, fd, 0);
-        return 0;
-    }
-    watch(bench, known != NULL ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, events_of(what));
-    if (known == NULL) curl_multi_assign(bench->multi, fd, bench);
-    return 0;
-}
-
 /* Between two transfers the descriptor stays as it is: an idle connection is not readable. */
 static int handle_socket_best(CURL *easy, curl_socket_t fd, int what, void *user, void *known) {
     (void)easy, (void)known;
     struct bench *bench = user;
     unsigned wanted = events_of(what), watched = bench->events[fd];
     if (what == CURL_POLL_REMOVE || wanted == watched) return 0;
-    watch(bench, watched != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, wanted);
+    watch(&bench->loop, watched != 0 ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, wanted);
     bench->events[fd] = wanted;
     return 0;
 }
@@ -233,7 +188,7 @@ static void start_client(struct bench *bench, long client) {
         set(easy, CURLOPT_CLOSESOCKETFUNCTION, (void *)handle_close);
         set(easy, CURLOPT_CLOSESOCKETDATA, bench);
     }
-    if (curl_multi_add_handle(bench->multi, easy) != CURLM_OK) fail("curl_multi_add_handle failed");
+    if (curl_multi_add_handle(bench->loop.multi, easy) != CURLM_OK) fail("curl_multi_add_handle failed");
 }
 
 static void start_clients(struct bench *bench) {
@@ -252,7 +207,7 @@ static void handle_done(struct bench *bench, CURL *easy, CURLcode result) {
         fprintf(stderr, "libcurl: %s, status %ld\n", curl_easy_strerror(result), status);
         if (++bench->errors == ERRORS_MAX) fail("too many errors");
     }
-    curl_multi_remove_handle(bench->multi, easy);
+    curl_multi_remove_handle(bench->loop.multi, easy);
     if (!bench->has_answered[client]) {
         bench->has_answered[client] = true;
         bench->answered++;
@@ -263,50 +218,28 @@ static void handle_done(struct bench *bench, CURL *easy, CURLcode result) {
         return;
     }
     set(easy, CURLOPT_URL, url_of(&bench->options, client));
-    if (curl_multi_add_handle(bench->multi, easy) != CURLM_OK) fail("curl_multi_add_handle failed");
+    if (curl_multi_add_handle(bench->loop.multi, easy) != CURLM_OK) fail("curl_multi_add_handle failed");
 }
 
 static void handle_messages(struct bench *bench) {
     CURLMsg *message;
     int left;
-    while ((message = curl_multi_info_read(bench->multi, &left)) != NULL)
+    while ((message = curl_multi_info_read(bench->loop.multi, &left)) != NULL)
         if (message->msg == CURLMSG_DONE)
             handle_done(bench, message->easy_handle, message->data.result);
 }
 
 /* The loop. */
 
-static int wait_ms(const struct bench *bench) {
-    if (bench->deadline_ns == NEVER) return -1;
-    int64_t left_ns = bench->deadline_ns == 0 ? 0 : bench->deadline_ns - now_ns();
-    return left_ns > 0 ? (int)((left_ns + 999999) / 1000000) : 0;
-}
-
-static bool is_due(const struct bench *bench) {
-    if (bench->deadline_ns == 0 || bench->deadline_ns == NEVER) return bench->deadline_ns == 0;
-    return now_ns() >= bench->deadline_ns;
-}
-
-static void act(struct bench *bench, int fd, unsigned events) {
-    int mask = ((events & EPOLLIN) ? CURL_CSELECT_IN : 0) |
-               ((events & EPOLLOUT) ? CURL_CSELECT_OUT : 0) |
-               ((events & (EPOLLERR | EPOLLHUP)) ? CURL_CSELECT_ERR : 0);
-    int running;
-    if (curl_multi_socket_action(bench->multi, fd, mask, &running) != CURLM_OK)
-        fail("curl_multi_socket_action failed");
-}
-
 /* One wait, what is ready, and the transfers that follow: they leave in the same turn. */
 static void turn(struct bench *bench) {
     static struct epoll_event events[EVENTS_MAX];
-    int count = epoll_wait(bench->epoll, events, EVENTS_MAX, wait_ms(bench));
+    struct loop *loop = &bench->loop;
+    int count = epoll_wait(loop->epoll, events, EVENTS_MAX, wait_ms(loop, -1));
     bench->turns++;
-    for (int i = 0; i < count; i++) act(bench, events[i].data.fd, events[i].events);
+    for (int i = 0; i < count; i++) act(loop, &events[i]);
     handle_messages(bench);
-    if (!is_due(bench)) return;
-    bench->deadline_ns = NEVER; /* libcurl says when it wants the next */
-    act(bench, CURL_SOCKET_TIMEOUT, 0);
-    handle_messages(bench);
+    if (handle_due(loop)) handle_messages(bench);
 }
 
 static struct reading open_all(struct bench *bench) {
@@ -337,16 +270,13 @@ static struct bench *new_bench(const struct options *options) {
                          counted_calloc);
     bench->options = *options;
     bench->has_answered = has_answered;
-    bench->deadline_ns = NEVER;
-    bench->multi = curl_multi_init();
-    bench->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (bench->multi == NULL || bench->epoll < 0) fail("curl_multi_init or epoll_create1 failed");
-    curl_multi_setopt(bench->multi, CURLMOPT_SOCKETFUNCTION,
-                      options->is_best ? handle_socket_best : handle_socket);
-    curl_multi_setopt(bench->multi, CURLMOPT_SOCKETDATA, bench);
-    curl_multi_setopt(bench->multi, CURLMOPT_TIMERFUNCTION, handle_timer);
-    curl_multi_setopt(bench->multi, CURLMOPT_TIMERDATA, bench);
-    curl_multi_setopt(bench->multi, CURLMOPT_MAXCONNECTS, options->clients);
+    open_loop(&bench->loop);
+    hear(&bench->loop);
+    if (options->is_best) {
+        curl_multi_setopt(bench->loop.multi, CURLMOPT_SOCKETFUNCTION, handle_socket_best);
+        curl_multi_setopt(bench->loop.multi, CURLMOPT_SOCKETDATA, bench);
+    }
+    curl_multi_setopt(bench->loop.multi, CURLMOPT_MAXCONNECTS, options->clients);
     return bench;
 }
 

@@ -8,4 +8,6 @@ mod clock;
 mod followed;
 mod lost;
 mod object;
+mod phases;
 mod refused;
+mod timeline;

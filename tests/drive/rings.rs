@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use fulmar_server::{Calls, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger, Operation};
 use fulmar_tests::http::Client;
 use fulmar_tests::loops::{LISTENER, client, has_ring};
-use fulmar_tests::process::{Ended, Process, Serve, example, fulmar};
+use fulmar_tests::process::{Ended, PATIENCE, Process, Serve, eventually, example, fulmar};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 
@@ -36,11 +37,21 @@ fn served(options: LoopOptions, clients: usize) -> (Reactor<Engine, Epoll>, Vec<
         while reactor.engine.application().requests() <= number {
             reactor.turn().unwrap();
         }
-        answer_len = stream.read(&mut answer).unwrap(); // it has left in one piece
+        answer_len = next_of(&mut stream, &mut answer); // it has left in one piece
         stream
     });
     let clients = clients.collect();
     (reactor, clients, answer_len)
+}
+
+/// What has come, though other tests interrupt threads with signals.
+fn next_of(stream: &mut impl Read, into: &mut [u8]) -> usize {
+    loop {
+        match stream.read(into) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            result => return result.unwrap(),
+        }
+    }
 }
 
 /// What it costs to answer all clients at once, in so many turns.
@@ -157,11 +168,95 @@ fn what_comes_while_polling_is_found_without_a_sleep() {
     drop(clients);
 }
 
+/// Nothing is polled for in waits that have been long.
+#[test]
+fn who_is_idle_does_not_poll() {
+    let options = LoopOptions { driver: Driver::Epoll, spin: Spin::Auto };
+    let (mut server, _client, _) = served(options, 1);
+    // It takes one to know, and may still rest in the first.
+    (0..2).for_each(|_| server.turn_within(Duration::from_millis(20)).unwrap());
+    let before = Ledger::here();
+    (0..5).for_each(|_| server.turn_within(Duration::from_millis(2)).unwrap());
+    let made = Ledger::here() - before;
+    assert_eq!((made.count(Call::epoll_wait).calls, made.total()), (5, 5), "{made:?}");
+}
+
+/// What it takes to answer so many requests, which come one after the other from a thread on `cpu`.
+fn answered(
+    server: &mut Reactor<Engine, Epoll>,
+    (client, answer_len): (&mut TcpStream, usize),
+    cpu: usize,
+    count: u64,
+) -> Ledger {
+    let before = Ledger::here();
+    let until = server.engine.application().requests() + count;
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            sys::run_on_cpus(&[cpu]).unwrap();
+            let mut answer = vec![0; answer_len];
+            for _ in 0..count {
+                client.write_all(REQUEST).unwrap();
+                client.read_exact(&mut answer).unwrap();
+            }
+        });
+        while server.engine.application().requests() < until {
+            server.turn().unwrap();
+        }
+    });
+    Ledger::here() - before
+}
+
+/// Where both ends share a core, polling only takes it away from the other one.
+#[test]
+fn who_shares_the_core_with_its_peer_sleeps_and_polls_again_once_it_has_its_own() {
+    let cpus = sys::allowed_cpus().unwrap();
+    sys::run_on_cpus(&cpus[..1]).unwrap();
+    let options = LoopOptions {
+        driver: Driver::Epoll,
+        spin: Spin::Within(Duration::from_millis(1)), // or the client's sleeps are too long for it
+    };
+    let (mut server, mut clients, answer_len) = served(options, 1);
+    let mut answered = |cpu, count| {
+        let made = answered(&mut server, (&mut clients[0], answer_len), cpu, count);
+        let of = |call| made.count(call).calls;
+        (of(Call::sched_yield), of(Call::epoll_wait_empty), of(Call::getrusage))
+    };
+    answered(cpus[0], 500); // it takes some to know
+    let (yields, empty, looks) = answered(cpus[0], 2000);
+    assert!(yields + empty + looks < 1000, "{yields} yields, {empty} empty polls, {looks} looks");
+    // Others have the cores too: it may take until there is a wait with nobody else on this one.
+    let polls = |_| answered(*cpus.last().unwrap(), 10).1 > 30;
+    assert!(cpus.len() == 1 || (0..5000).any(polls));
+}
+
 /// A command that may not set a ring up.
 fn without_ring(arguments: &[&str]) -> Command {
     let mut command = Command::new(example("without_ring"));
     command.arg(fulmar()).args(arguments);
     command
+}
+
+/// A command whose ring fails once more than two operations are to be done at once.
+fn with_failing_ring(arguments: &[&str]) -> Command {
+    let mut command = Command::new(example("without_ring"));
+    command.args(["--beyond", "2"]).arg(fulmar()).args(arguments).args(["--driver", "ring:1"]);
+    command
+}
+
+/// Has three connections ask while the process cannot answer.
+fn ask_at_once<S: Read + Write>(process: &Process, connect: impl Fn() -> S) {
+    let mut answer = [0; 4096];
+    let mut streams = [connect(), connect(), connect()];
+    for stream in &mut streams {
+        stream.write_all(REQUEST).unwrap();
+        assert!(next_of(stream, &mut answer) > 0);
+    }
+    process.pause();
+    streams.iter_mut().for_each(|stream| stream.write_all(REQUEST).unwrap());
+    process.signal(Signal::CONT);
+    for stream in &mut streams {
+        assert!(next_of(stream, &mut answer) > 0);
+    }
 }
 
 fn end_of(command: &mut Command) -> Ended {
@@ -253,6 +348,80 @@ fn reports_say_what_ran() {
 }
 
 #[test]
+fn a_server_that_gives_its_ring_up_says_so_while_it_runs() {
+    if !has_ring() {
+        return;
+    }
+    let tree = Tree::new();
+    tree.file("bytes/128", "inside");
+    let root = tree.root();
+    let serve = ["serve", root.to_str().unwrap(), "--listen", "127.0.0.1:0", "--ledger"];
+    let mut command = with_failing_ring(&serve);
+    let mut serve = Serve::start_command(command.args(["--metrics", "127.0.0.1:0"]), true);
+    let line = serve.process.wait_stdout("metrics on ");
+    let figures = line.trim().strip_prefix("metrics on http://").unwrap();
+    let figures = figures.strip_suffix("/metrics").unwrap().parse().unwrap();
+    let loops = || {
+        let text = Client::connect(figures).get("/metrics").body;
+        let text = String::from_utf8(text).unwrap();
+        text.lines().find(|line| line.starts_with("fulmar_loops{")).unwrap().to_owned()
+    };
+    assert_eq!(loops(), "fulmar_loops{driver=\"ring\",spin=\"off\"} 1");
+    ask_at_once(&serve.process, || client(serve.address));
+    assert_eq!(loops(), "fulmar_loops{driver=\"epoll\",spin=\"off\"} 1");
+    let url = serve.url("/bytes/128");
+    let ended = end_of(&mut with_failing_ring(&["load", "--json", "-n", "400", "-c", "16", &url]));
+    assert!(ended.stdout.contains("\"driver\":\"epoll\""), "{ended:?}");
+    assert!(ended.stderr.contains("gave io_uring up"), "{ended:?}");
+    let ended = serve.end(Signal::TERM);
+    assert!(ended.stdout.contains("driver epoll,"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("gave io_uring up"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_proxy_that_gives_its_ring_up_says_so_while_it_runs() {
+    if !has_ring() {
+        return;
+    }
+    let tree = Tree::new();
+    let (door, desk) = (tree.root().join("door"), tree.root().join("desk"));
+    let text = format!(
+        "global\n  nbthread 1\n  stats socket {}\ndefaults\n  mode http\n  timeout client 5s\nfrontend fe\n  \
+         bind {}\n  http-request use-service prometheus-exporter if {{ path /metrics }}\n  \
+         http-request return status 200\n",
+        desk.display(),
+        door.display()
+    );
+    let config = tree.file("proxy.cfg", &text);
+    let process =
+        Process::start(&mut with_failing_ring(&["proxy", "-f", config.to_str().unwrap()]));
+    eventually("it listens", || UnixStream::connect(&desk).is_ok());
+    let connect = |place| {
+        let stream = UnixStream::connect(place).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    };
+    let told = |place, question: &str| {
+        let mut stream = connect(place);
+        stream.write_all(question.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    let says = |driver| {
+        let (info, figures) = (told(&desk, "show info\n"), told(&door, FIGURES));
+        assert!(info.contains(&format!("\nDriver: {driver}\n")), "{info}");
+        let sample = format!("fulmar_loops{{driver=\"{driver}\",spin=\"off\"}} 1\n");
+        assert!(figures.contains(&sample), "{figures}");
+    };
+    says("ring");
+    ask_at_once(&process, || connect(&door));
+    says("epoll");
+    process.signal(Signal::TERM);
+    process.wait();
+}
+
+#[test]
 fn the_environment_chooses_where_no_flag_does() {
     if !has_ring() {
         return;
@@ -273,5 +442,6 @@ fn the_environment_chooses_where_no_flag_does() {
     assert!(wrong.stderr.contains("FULMAR_DRIVER: `uring` is no driver"), "{}", wrong.stderr);
 }
 
+const FIGURES: &str = "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
 const LAST_REQUEST: &[u8] = b"GET /bytes/128 HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
 const REQUEST: &[u8] = b"GET /bytes/128 HTTP/1.1\r\nHost: test\r\n\r\n";

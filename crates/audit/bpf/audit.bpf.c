@@ -10,6 +10,9 @@
  * structure, so it is loaded only where the kernel has BTF, which says where the field is. Results
  * are left out: what tells of a completion does not always tell of which operation.
  *
+ * Where somebody wants each call and not only their number, each return also fills an event in a ring
+ * buffer, and one more program notes when a call began.
+ *
  * Programs on tracepoints run with preemption disabled, so a CPU's own entry needs no atomic step.
  * Built by ./build; the object is kept, so that building fulmar takes no clang.
  */
@@ -18,6 +21,7 @@
 typedef __u8 u8;
 typedef __u32 u32;
 typedef __u64 u64;
+typedef __s64 s64;
 
 #define SECTION(name) __attribute__((section(name), used))
 #define HELPER(name) (*name)
@@ -36,11 +40,20 @@ static long HELPER(read_kernel)(void *to, u32 size, const void *from) =
 	(void *)BPF_FUNC_probe_read_kernel;
 static long HELPER(read_user)(void *to, u32 size, const void *from) =
 	(void *)BPF_FUNC_probe_read_user;
+static long HELPER(read_user_string)(void *to, u32 size, const void *from) =
+	(void *)BPF_FUNC_probe_read_user_str;
+static u64 HELPER(now)(void) = (void *)BPF_FUNC_ktime_get_ns;
+static void *HELPER(ring_reserve)(void *ring, u64 size, u64 flags) =
+	(void *)BPF_FUNC_ringbuf_reserve;
+static void HELPER(ring_submit)(void *event, u64 flags) = (void *)BPF_FUNC_ringbuf_submit;
 
 /* The pid namespace of whoever reads the counts, whose numbers are in `seeds`. 0, 0 for the first
  * namespace, which has a number for every process. */
 const volatile u64 namespace_dev = 0;
 const volatile u64 namespace_ino = 0;
+
+/* Not 0 if each call is wanted. */
+const volatile u32 events_wanted = 0;
 
 /* What is known of a task. */
 enum state {
@@ -68,6 +81,7 @@ enum total {
 	FOREIGN,       /* calls of 32-bit programs and x32, whose numbers mean something else */
 	THREADS,       /* tasks that were ever seen */
 	PROCESSES,     /* processes that were ever seen */
+	LOST_EVENTS,   /* no room in `events`: a call is counted, and not told */
 	TOTALS,
 };
 
@@ -152,6 +166,50 @@ struct {
 	TYPE(value, u64);
 	NUMBER(max_entries, TOTALS);
 } totals SECTION(".maps");
+
+/* Some of what a call was given, or gave, lies in the memory of the program. */
+enum look {
+	NOWHERE,
+	DATA,	 /* an argument points to as many bytes as the result says */
+	VECTOR,	 /* to an array of iovec; the first of them is looked at */
+	MESSAGE, /* to a msghdr, which points to such an array */
+	PATH,	 /* to a string */
+};
+
+struct {
+	NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	TYPE(key, u32);	  /* the number of the call */
+	TYPE(value, u32); /* enum look | the argument << 8 */
+	NUMBER(max_entries, CALLS);
+} looks SECTION(".maps");
+
+#define MEMORY 64
+
+/* A call that returned. */
+struct event {
+	u64 start; /* ns of CLOCK_MONOTONIC; 0 if it began before anybody looked */
+	u64 end;
+	u32 process; /* as user space knows them */
+	u32 thread;
+	u32 call;
+	u32 size; /* so many bytes of `memory` are there */
+	s64 result;
+	u64 arguments[6];
+	u8 memory[MEMORY];
+};
+
+struct {
+	NUMBER(type, BPF_MAP_TYPE_RINGBUF);
+	NUMBER(max_entries, 4096); /* user space makes it larger if events are wanted */
+} events SECTION(".maps");
+
+/* When the call that a watched task is in began. */
+struct {
+	NUMBER(type, BPF_MAP_TYPE_HASH);
+	TYPE(key, u64); /* as in `tasks` */
+	TYPE(value, u64);
+	NUMBER(max_entries, 32768);
+} starts SECTION(".maps");
 
 static void count_total(u32 which)
 {
@@ -256,6 +314,8 @@ int on_end(void *context)
 		leave_process();
 	if (state)
 		map_delete(&tasks, &task);
+	if (events_wanted)
+		map_delete(&starts, &task);
 	/* Its number may be somebody else's soon. */
 	struct bpf_pidns_info names = known_as();
 	u64 key = seed_of_process(names.tgid);
@@ -331,6 +391,69 @@ static void count_kind(const char *registers, u32 call)
 	count_key(&kinds, &key, LOST_KINDS);
 }
 
+/* What an iovec, or the first of several, says: where, and how many bytes. */
+static u64 first_of(u64 vector, u64 *size)
+{
+	u64 first[2] = {0, 0};
+	read_user(first, sizeof(first), (const void *)vector);
+	if (first[1] < *size)
+		*size = first[1];
+	return first[0];
+}
+
+#define MSGHDR_IOV 16
+
+/* Of the program's memory, as much as there is room for. */
+static void look(struct event *event, const char *registers, long result)
+{
+	u32 call = event->call;
+	u32 *where = map_lookup(&looks, &call);
+	if (!where || *where == NOWHERE)
+		return;
+	u32 shape = *where & 0xff;
+	u64 address = argument(registers, *where >> 8 & 0xff);
+	if (shape == PATH) {
+		long size = read_user_string(event->memory, MEMORY, (const void *)address);
+		event->size = size > 0 ? size - 1 : 0; /* without its end */
+		return;
+	}
+	if (result <= 0)
+		return;
+	u64 size = result;
+	if (shape == MESSAGE)
+		read_user(&address, sizeof(address), (const void *)(address + MSGHDR_IOV));
+	if (shape != DATA)
+		address = first_of(address, &size);
+	if (size > MEMORY)
+		size = MEMORY;
+	if (!read_user(event->memory, size, (const void *)address))
+		event->size = size;
+}
+
+static void tell_call(const char *registers, u32 call, long result)
+{
+	u64 task = current_task();
+	struct bpf_pidns_info names = known_as();
+	u64 *start = map_lookup(&starts, &task);
+	struct event *event = ring_reserve(&events, sizeof(*event), 0);
+	if (!event) {
+		count_total(LOST_EVENTS);
+		return;
+	}
+	event->start = start ? *start : 0;
+	event->end = now();
+	event->process = names.tgid;
+	event->thread = names.pid;
+	event->call = call;
+	event->size = 0;
+	event->result = result;
+	for (u32 which = 0; which < 6; which++)
+		event->arguments[which] = argument(registers, which);
+	look(event, registers, result);
+	/* Whoever reads them looks again by itself: waking it would cost more than the rest. */
+	ring_submit(event, BPF_RB_NO_WAKEUP);
+}
+
 static void count_call(const char *registers, u32 call, long result)
 {
 	/* Returning from a signal restores the registers, also the one with the number of the
@@ -351,6 +474,20 @@ static void count_call(const char *registers, u32 call, long result)
 	if (result < 0 && result >= -ERRNO_MAX)
 		count_key(&failures, &failure, LOST_FAILURES);
 	count_kind(registers, call);
+	if (events_wanted)
+		tell_call(registers, call, result);
+}
+
+/* raw_tp: struct pt_regs *registers, long number */
+SECTION("raw_tp/sys_enter")
+int on_enter(void *context)
+{
+	(void)context;
+	u64 task = current_task(), start = now();
+	/* Without room it is not known when the call began, which is told as such. */
+	if (map_lookup(&tasks, &task))
+		map_update(&starts, &task, &start, BPF_ANY);
+	return 0;
 }
 
 /* raw_tp: struct pt_regs *registers, long result */

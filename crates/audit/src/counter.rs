@@ -11,7 +11,9 @@ use fulmar_sys as sys;
 use crate::clock::Clock;
 use crate::counts::Counts;
 use crate::error::{AuditError, Refusal};
+use crate::feed::Feed;
 use crate::kernel::Kernel;
+use crate::timeline::Timeline;
 use crate::tracer::Tracer;
 use crate::watch::{Watch, children};
 
@@ -56,6 +58,27 @@ pub enum Method {
     Trace,
 }
 
+/// What a counter is to find out, beside how often each call is made, and by whom.
+///
+/// Phases and timelines are made of each call, which costs more than counting them; what is told
+/// of calls is taken by [`Counter::wait`] and [`Counter::snapshot`], so one of them is to be called
+/// ten times a second or more, or some is lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Who is to count.
+    pub method: Method,
+    /// Calls by the part of a connection's life that they belong to: [`Counts::by_phase`].
+    pub phases: bool,
+    /// Calls one after the other: [`Counter::timeline`].
+    pub timeline: bool,
+}
+
+impl From<Method> for Scope {
+    fn from(method: Method) -> Self {
+        Self { method, ..Self::default() }
+    }
+}
+
 /// Why there is nothing left to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -76,9 +99,10 @@ impl Counter {
     ///
     /// # Errors
     /// `Command` if it cannot be started, `Refused` if the method allows the kernel only.
-    pub fn start(mut command: Command, method: Method) -> Result<Self, AuditError> {
+    pub fn start(mut command: Command, scope: impl Into<Scope>) -> Result<Self, AuditError> {
+        let scope = scope.into();
         sys::adopt_orphans().map_err(AuditError::Wait)?;
-        let (kernel, refused) = choose(method)?;
+        let (kernel, refused) = scope.choose()?;
         let began = sys::now();
         let (backend, pid) = match kernel {
             Some(kernel) => {
@@ -86,7 +110,7 @@ impl Counter {
                 (Counting::Kernel(watch.into()), pid)
             }
             None => {
-                let (tracer, pid) = Tracer::start(command)?;
+                let (tracer, pid) = Tracer::start(command, scope.feed())?;
                 (Counting::Trace(tracer), pid)
             }
         };
@@ -98,12 +122,13 @@ impl Counter {
     /// # Errors
     /// `Gone` if there is none, `Process` if it cannot be watched, `Refused` if the method allows
     /// the kernel only.
-    pub fn join(pid: u32, method: Method) -> Result<Self, AuditError> {
-        let (kernel, refused) = choose(method)?;
+    pub fn join(pid: u32, scope: impl Into<Scope>) -> Result<Self, AuditError> {
+        let scope = scope.into();
+        let (kernel, refused) = scope.choose()?;
         let began = sys::now();
         let backend = match kernel {
             Some(kernel) => Counting::Kernel(Watch::join(kernel, pid)?.into()),
-            None => Counting::Trace(Tracer::join(pid)?),
+            None => Counting::Trace(Tracer::join(pid, scope.feed())?),
         };
         Ok(Self { backend, pid, is_ours: false, began, refused, clock: None })
     }
@@ -132,6 +157,30 @@ impl Counter {
         counts.clock_reads = self.clock.as_ref().and_then(Clock::reads);
         counts.elapsed = sys::now().saturating_duration_since(self.began);
         Ok(counts)
+    }
+
+    /// Begins the timeline anew: what was called so far is forgotten. It begins by itself when
+    /// counting does.
+    ///
+    /// # Errors
+    /// `Read` if the kernel does not hand out what was lost.
+    pub fn record(&self) -> Result<(), AuditError> {
+        match &self.backend {
+            Counting::Kernel(watch) => watch.record()?,
+            Counting::Trace(tracer) => tracer.record(),
+        }
+        Ok(())
+    }
+
+    /// The timeline so far. `None` if nobody asked for one.
+    ///
+    /// # Errors
+    /// `Read` as above.
+    pub fn timeline(&self) -> Result<Option<Timeline>, AuditError> {
+        match &self.backend {
+            Counting::Kernel(watch) => watch.timeline(),
+            Counting::Trace(tracer) => Ok(tracer.timeline()),
+        }
     }
 
     /// Waits until there is nothing left to count, for at most `timeout`: `None` after that.
@@ -177,14 +226,22 @@ impl Counter {
     }
 }
 
-fn choose(method: Method) -> Result<(Option<Kernel>, Option<Refusal>), AuditError> {
-    match method {
-        Method::Trace => Ok((None, Some(Refusal::Asked))),
-        Method::Kernel => Ok((Some(Kernel::load().map_err(AuditError::Refused)?), None)),
-        Method::Best => Ok(match Kernel::load() {
-            Ok(kernel) => (Some(kernel), None),
-            Err(refusal) => (None, Some(refusal)),
-        }),
+impl Scope {
+    fn feed(self) -> Option<Feed> {
+        Feed::new(self.phases, self.timeline)
+    }
+
+    fn choose(self) -> Result<(Option<Kernel>, Option<Refusal>), AuditError> {
+        match self.method {
+            Method::Trace => Ok((None, Some(Refusal::Asked))),
+            Method::Kernel => {
+                Ok((Some(Kernel::load(self.feed()).map_err(AuditError::Refused)?), None))
+            }
+            Method::Best => Ok(match Kernel::load(self.feed()) {
+                Ok(kernel) => (Some(kernel), None),
+                Err(refusal) => (None, Some(refusal)),
+            }),
+        }
     }
 }
 

@@ -193,16 +193,18 @@ impl Backend {
     }
 }
 
-/// What a server was doing for a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What a program was doing for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Phase {
     /// Until the connection was there: `accept4` and what it takes to prepare its socket.
     Accept,
+    /// The same for a connection that it begins: `socket`, `connect`.
+    Connect,
     /// The handshake of TLS.
     Tls,
-    /// From the first byte of a request until the first of its answer.
+    /// From the first byte of a request until an answer has begun.
     Head,
-    /// From there until the next request.
+    /// What follows a head, until the next request.
     Body,
     /// The end of the connection.
     Close,
@@ -212,13 +214,14 @@ pub enum Phase {
 
 impl Phase {
     /// In the order of a connection's life.
-    pub const ALL: [Self; 6] =
-        [Self::Accept, Self::Tls, Self::Head, Self::Body, Self::Close, Self::Other];
+    pub const ALL: [Self; 7] =
+        [Self::Accept, Self::Connect, Self::Tls, Self::Head, Self::Body, Self::Close, Self::Other];
 
     /// Its name in reports and records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Accept => "accept",
+            Self::Connect => "connect",
             Self::Tls => "tls",
             Self::Head => "head",
             Self::Body => "body",

@@ -7,12 +7,17 @@ use std::error::Error;
 use std::os::unix::fs::MetadataExt;
 use std::{fs, io, iter};
 
-use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuHashMap, PerCpuValues};
+use aya::maps::{
+    Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf,
+};
 use aya::programs::{BtfTracePoint, Program, ProgramError, RawTracePoint};
 use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
 
 use crate::counts::{Backend, Counts, Tally};
 use crate::error::{AuditError, Refusal};
+use crate::event::{self, Event};
+use crate::feed::Feed;
+use crate::timeline::Timeline;
 use crate::{kinds, names};
 
 /// The loaded programs and their maps. They count until this is dropped.
@@ -25,12 +30,22 @@ pub(crate) struct Kernel {
     kinds: PerCpuHashMap<MapData, u64, u64>,
     operations: PerCpuArray<MapData, u64>,
     totals: PerCpuArray<MapData, u64>,
+    /// Each call, if somebody wants it.
+    told: Option<Told>,
     /// Why operations of io_uring are not counted. `None` if they are.
     ring_why: Option<String>,
     /// Our numbers of processes are not those of the first namespace.
     in_namespace: bool,
     /// Last, so that the programs go first.
     _programs: Ebpf,
+}
+
+/// Calls one by one, and what is made of them.
+struct Told {
+    events: RingBuf<MapData>,
+    feed: Feed,
+    /// Events that were lost before the timeline began.
+    lost_before: u64,
 }
 
 /// Whom the program looks for, by number, until it knows their tasks.
@@ -44,23 +59,30 @@ pub(crate) enum Seed {
 
 impl Kernel {
     /// Loads and attaches: from here on every system call on the machine passes by the counter,
-    /// which counts nobody's before it is told of a seed.
-    pub(crate) fn load() -> Result<Self, Refusal> {
+    /// which counts nobody's before it is told of a seed. A feed is told of each call.
+    pub(crate) fn load(feed: Option<Feed>) -> Result<Self, Refusal> {
         if !cfg!(target_arch = "x86_64") {
             return Err(Refusal::Machine);
         }
         let types = Btf::from_sys_fs();
         let (device, inode) = namespace();
+        let wanted = u32::from(feed.is_some());
+        let sizes = if wanted > 0 { (EVENTS_SIZE, STARTS_MAX) } else { (EVENTS_SIZE_MIN, 1) };
         let mut programs = EbpfLoader::new()
             .btf(types.as_ref().ok())
             .override_global("namespace_dev", &device, true)
             .override_global("namespace_ino", &inode, true)
+            .override_global("events_wanted", &wanted, true)
+            .map_max_entries("events", sizes.0)
+            .map_max_entries("starts", sizes.1)
             .load(OBJECT)
             .map_err(|e| refusal(TABLES, &e))?;
         ask(&mut programs).map_err(|e| refusal(TABLES, &e))?;
-        for (program, tracepoint, doing) in TRACEPOINTS {
+        let starts = feed.iter().map(|_| &STARTS);
+        for (program, tracepoint, doing) in starts.chain(&TRACEPOINTS) {
             attach(&mut programs, program, tracepoint).map_err(|e| refusal(doing, &e))?;
         }
+        let told = feed.map(|feed| Told::new(&mut programs, feed)).transpose()?;
         let types = types.map_err(|_| "this kernel does not tell its types (BTF)".to_owned());
         let ring_why = types.and_then(|types| attach_ring(&mut programs, &types)).err();
         Ok(Self {
@@ -72,6 +94,7 @@ impl Kernel {
             kinds: map(&mut programs, "kinds")?,
             operations: map(&mut programs, "operations")?,
             totals: map(&mut programs, "totals")?,
+            told,
             ring_why,
             in_namespace: inode != 0,
             _programs: programs,
@@ -112,18 +135,51 @@ impl Kernel {
         Ok(false)
     }
 
+    /// Takes what was told of calls, so that there is room for others. True if that is wanted.
+    pub(crate) fn drain(&mut self) -> bool {
+        self.told.as_mut().map(Told::drain).is_some()
+    }
+
+    /// Begins the timeline anew.
+    pub(crate) fn record(&mut self) -> Result<(), AuditError> {
+        let lost = self.total(LOST_EVENTS)?;
+        if let Some(told) = &mut self.told {
+            told.drain();
+            told.feed.record();
+            told.lost_before = lost;
+        }
+        Ok(())
+    }
+
+    /// The timeline so far, if one was asked for.
+    pub(crate) fn timeline(&mut self) -> Result<Option<Timeline>, AuditError> {
+        let lost = self.total(LOST_EVENTS)?;
+        Ok(self.told.as_mut().and_then(|told| {
+            told.drain();
+            told.feed.timeline(lost - told.lost_before)
+        }))
+    }
+
+    fn total(&self, which: u32) -> Result<u64, AuditError> {
+        self.totals.get(&which, 0).map(|values| sum(&values)).map_err(unreadable)
+    }
+
     /// What was counted so far. The time is the caller's to tell.
-    pub(crate) fn snapshot(&self) -> Result<Counts, AuditError> {
+    pub(crate) fn snapshot(&mut self) -> Result<Counts, AuditError> {
+        self.drain();
         let mut counts = Counts::none(Backend::Ebpf);
         counts.calls = self.calls().map_err(unreadable)?;
         match &self.ring_why {
             Some(why) => counts.ring_why.clone_from(why),
             None => counts.ring = Some(self.operations().map_err(unreadable)?),
         }
-        let total = |which| self.totals.get(&which, 0).map(|v| sum(&v)).map_err(unreadable);
-        counts.lost = LOST.into_iter().map(total).sum::<Result<u64, _>>()?;
-        counts.threads = total(THREADS)?;
-        counts.processes = total(PROCESSES)?;
+        counts.lost = LOST.into_iter().map(|which| self.total(which)).sum::<Result<u64, _>>()?;
+        counts.threads = self.total(THREADS)?;
+        counts.processes = self.total(PROCESSES)?;
+        if let Some(Told { feed, .. }) = &self.told {
+            counts.by_phase = feed.by_phase();
+            counts.lost += feed.lost(self.total(LOST_EVENTS)?);
+        }
         Ok(counts)
     }
 
@@ -168,6 +224,19 @@ impl Kernel {
     }
 }
 
+impl Told {
+    fn new(programs: &mut Ebpf, feed: Feed) -> Result<Self, Refusal> {
+        Ok(Self { events: map(programs, "events")?, feed, lost_before: 0 })
+    }
+
+    fn drain(&mut self) {
+        for _ in 0..DRAINED_MAX {
+            let Some(bytes) = self.events.next() else { break };
+            self.feed.enter(Event::read(&bytes).expect("the program writes whole events"));
+        }
+    }
+}
+
 impl Seed {
     /// As in `enum seed` of the program.
     fn key(self) -> u64 {
@@ -178,13 +247,16 @@ impl Seed {
     }
 }
 
-/// Of which calls an argument is looked at.
+/// Of which calls an argument is looked at, and what it points to.
 fn ask(programs: &mut Ebpf) -> Result<(), MapError> {
     let map = programs.map_mut("questions").expect("the object has a map of this name");
     let mut questions: Array<&mut MapData, u32> = map.try_into()?;
     kinds::QUESTIONS
         .iter()
-        .try_for_each(|(call, question)| questions.set(*call as u32, question.packed(), 0))
+        .try_for_each(|(call, question)| questions.set(*call as u32, question.packed(), 0))?;
+    let map = programs.map_mut("looks").expect("the object has a map of this name");
+    let mut looks: Array<&mut MapData, u32> = map.try_into()?;
+    event::LOOKS.iter().try_for_each(|(call, look)| looks.set(*call as u32, look.packed(), 0))
 }
 
 fn attach(programs: &mut Ebpf, program: &str, tracepoint: &str) -> Result<(), ProgramError> {
@@ -254,6 +326,10 @@ const TRACEPOINTS: [(&str, &str, &str); 3] = [
     ("on_return", "sys_exit", "tell of system calls (raw tracepoints)"),
 ];
 
+/// Only where each call is wanted.
+const STARTS: (&str, &str, &str) =
+    ("on_enter", "sys_enter", "tell of system calls that begin (raw tracepoints)");
+
 /// What a kernel cannot do that does not take the object's maps.
 const TABLES: &str = "hold the counter's tables";
 
@@ -264,6 +340,16 @@ const AWAITS_EXEC: u32 = 0;
 const LOST: [u32; 4] = [0, 1, 2, 3];
 const THREADS: u32 = 4;
 const PROCESSES: u32 = 5;
+const LOST_EVENTS: u32 = 6;
+
+/// Some 200,000 calls, all of a busy program's in a tenth of a second. A power of two.
+const EVENTS_SIZE: u32 = 1 << 25;
+/// The least that there is.
+const EVENTS_SIZE_MIN: u32 = 4096;
+/// More than there is room for; a program that calls faster than that is taken leaves us time.
+const DRAINED_MAX: usize = 1 << 18;
+/// As many as `tasks` of the program holds.
+const STARTS_MAX: u32 = 32_768;
 
 /// `PROC_PID_INIT_INO` of the kernel: the inode of the pid namespace that holds all others.
 const FIRST_NAMESPACE: u64 = 0xefff_fffc;

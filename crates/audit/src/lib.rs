@@ -6,12 +6,19 @@
 
 mod counter;
 
+mod arguments;
 mod clock;
 mod counts;
 mod error;
+mod event;
+mod feed;
 mod kernel;
 mod kinds;
 mod names;
+mod phases;
+mod records;
+mod teller;
+mod timeline;
 mod tracer;
 mod tracing;
 mod watch;
@@ -19,6 +26,7 @@ mod watch;
 pub mod report;
 
 pub use clock::Clock;
-pub use counter::{Counter, End, Method, Stopper};
+pub use counter::{Counter, End, Method, Scope, Stopper};
 pub use counts::{Backend, Counts, Phase, Tally};
 pub use error::{AuditError, Refusal};
+pub use timeline::{TimedCall, Timeline};

@@ -17,6 +17,8 @@ use fulmar_sys as sys;
 use crate::counter::{End, Stopper};
 use crate::counts::{Backend, Counts, Tally};
 use crate::error::AuditError;
+use crate::feed::Feed;
+use crate::timeline::Timeline;
 use crate::tracing::{self, Tracing};
 use crate::watch::locked;
 use crate::{kinds, names};
@@ -38,10 +40,13 @@ pub(crate) struct Book {
     pub(crate) processes: u64,
     /// There is nothing left to trace, or no tracing any more.
     pub(crate) end: Option<Result<End, io::ErrorKind>>,
+    /// Each call, if somebody wants it.
+    pub(crate) feed: Option<Feed>,
 }
 
-#[derive(Default)]
-struct Entry {
+/// What is added up of a call.
+#[derive(Debug, Default)]
+pub(crate) struct Entry {
     count: u64,
     bytes: u64,
     errors: HashMap<i32, u64>,
@@ -50,23 +55,28 @@ struct Entry {
 
 impl Tracer {
     /// Starts the command, traced; its process number.
-    pub(crate) fn start(mut command: Command) -> Result<(Self, u32), AuditError> {
-        Self::begin(move |book, ended| tracing::start(&mut command, book, ended))
+    pub(crate) fn start(
+        mut command: Command,
+        feed: Option<Feed>,
+    ) -> Result<(Self, u32), AuditError> {
+        Self::begin(feed, move |book, ended| tracing::start(&mut command, book, ended))
     }
 
     /// Traces a running process and its descendants.
-    pub(crate) fn join(pid: u32) -> Result<Self, AuditError> {
-        Self::begin(move |book, ended| tracing::join(pid, book, ended)).map(|(tracer, _)| tracer)
+    pub(crate) fn join(pid: u32, feed: Option<Feed>) -> Result<Self, AuditError> {
+        let begun = Self::begin(feed, move |book, ended| tracing::join(pid, book, ended));
+        begun.map(|(tracer, _)| tracer)
     }
 
     fn begin(
+        feed: Option<Feed>,
         begin: impl FnOnce(Arc<Mutex<Book>>, Arc<sys::Wakeup>) -> Result<Tracing, AuditError>
         + Send
         + 'static,
     ) -> Result<(Self, u32), AuditError> {
         let wakeup = || sys::Wakeup::new().map(Arc::new).map_err(AuditError::Wait);
-        let (book, ended, stop) = (Arc::default(), wakeup()?, wakeup()?);
-        let tracer = Self { book, ended, stop };
+        let book = Arc::new(Mutex::new(Book { feed, ..Book::default() }));
+        let tracer = Self { book, ended: wakeup()?, stop: wakeup()? };
         let (book, ended) = (Arc::clone(&tracer.book), Arc::clone(&tracer.ended));
         let (tell, begun) = mpsc::channel();
         let body = move || match begin(book, ended) {
@@ -92,7 +102,23 @@ impl Tracer {
         counts.lost = book.lost;
         counts.threads = book.threads;
         counts.processes = book.processes;
+        if let Some(feed) = &book.feed {
+            counts.by_phase = feed.by_phase();
+            counts.lost += feed.lost(0);
+        }
         counts
+    }
+
+    /// As [`Counter::record`](crate::Counter::record).
+    pub(crate) fn record(&self) {
+        if let Some(feed) = &mut locked(&self.book).feed {
+            feed.record();
+        }
+    }
+
+    /// As [`Counter::timeline`](crate::Counter::timeline). Nothing is lost by tracing.
+    pub(crate) fn timeline(&self) -> Option<Timeline> {
+        locked(&self.book).feed.as_ref()?.timeline(0)
     }
 
     pub(crate) fn stopper(&self) -> Stopper {
@@ -128,23 +154,29 @@ impl Book {
     /// A call returned.
     pub(crate) fn enter(&mut self, number: u32, arguments: &[u64; 6], result: i64) {
         let entry = self.calls.entry(number).or_default();
-        entry.count += 1;
+        entry.enter(number, result);
         if let Some(kind) = kinds::kind(number, arguments) {
             *entry.kinds.entry(kind).or_default() += 1;
-        }
-        match result {
-            ..0 if names::is_signal_return(number) => {}
-            ERROR_MIN..0 => {
-                let errno = i32::try_from(-result).expect("up to 4095");
-                *entry.errors.entry(errno).or_default() += 1;
-            }
-            _ => entry.bytes = entry.bytes.wrapping_add(result.unsigned_abs()),
         }
     }
 }
 
 impl Entry {
-    fn tally(&self, number: u32) -> (String, Tally) {
+    /// One more, with this result.
+    pub(crate) fn enter(&mut self, number: u32, result: i64) {
+        self.count += 1;
+        match result {
+            ..0 if names::is_signal_return(number) => {}
+            ERROR_MIN..0 => {
+                let errno = i32::try_from(-result).expect("up to 4095");
+                *self.errors.entry(errno).or_default() += 1;
+            }
+            _ => self.bytes = self.bytes.wrapping_add(result.unsigned_abs()),
+        }
+    }
+
+    /// The name of the call, and the sum.
+    pub(crate) fn tally(&self, number: u32) -> (String, Tally) {
         let name = names::call(number);
         let bytes = if names::moves_bytes(&name) { self.bytes } else { 0 };
         let errors = self.errors.iter().map(|(errno, count)| (*errno, *count)).collect();

@@ -21,6 +21,7 @@ use sys::{CallStop, Traced, TracedState};
 use crate::counter::End;
 use crate::error::AuditError;
 use crate::names;
+use crate::teller::Teller;
 use crate::tracer::Book;
 use crate::watch::{children_of_thread, locked, threads, unstartable, unwatchable};
 
@@ -32,6 +33,8 @@ pub(crate) struct Tracing {
     /// before is looked for then.
     seized: HashSet<u32>,
     book: Arc<Mutex<Book>>,
+    /// What is told of calls one by one. `None` if nobody wants it.
+    teller: Option<Teller>,
     /// Woken once the end is in the book.
     ended: Arc<sys::Wakeup>,
 }
@@ -49,8 +52,8 @@ enum Subject {
 enum Thread {
     /// Its own business.
     Runs,
-    /// A system call: its number and its arguments.
-    Calls(u32, [u64; 6]),
+    /// A system call: its number, its arguments, and when it began if anybody wants that.
+    Calls(u32, [u64; 6], Option<u64>),
     /// A call whose number means something else (a 32-bit program's, x32).
     CallsForeign,
 }
@@ -76,8 +79,8 @@ pub(crate) fn start(
         sys::resume(pid, 0)
     };
     prepare().map_err(|cause| AuditError::Process { pid, cause })?;
-    locked(&book).enter(names::execve(), &[0; 6], 0);
     let mut tracing = Tracing::new(Subject::Command { pid, status: None }, book, ended);
+    tracing.enter(pid, names::execve(), &[0; 6], None, 0);
     tracing.meet(pid);
     locked(&tracing.book).processes += 1;
     Ok(tracing)
@@ -109,7 +112,9 @@ pub(crate) fn join(
 
 impl Tracing {
     fn new(subject: Subject, book: Arc<Mutex<Book>>, ended: Arc<sys::Wakeup>) -> Self {
-        Self { subject, threads: HashMap::new(), seized: HashSet::new(), book, ended }
+        let teller = locked(&book).feed.as_ref().map(|_| Teller::default());
+        let (threads, seized) = (HashMap::new(), HashSet::new());
+        Self { subject, threads, seized, book, teller, ended }
     }
 
     /// The process that tracing began with.
@@ -210,24 +215,38 @@ impl Tracing {
     }
 
     fn call(&mut self, thread: u32) -> io::Result<()> {
-        let doing = self.threads.entry(thread).or_insert(Thread::Runs);
         match sys::call_stop(thread)? {
             Some(CallStop::Enter { number, arguments, native }) => {
                 let known = u32::try_from(number).ok().filter(|number| *number < CALLS && native);
-                *doing = known.map_or(Thread::CallsForeign, |n| Thread::Calls(n, arguments));
+                let start = self.teller.as_ref().map(Teller::now);
+                let calls = |number| Thread::Calls(number, arguments, start);
+                self.threads.insert(thread, known.map_or(Thread::CallsForeign, calls));
             }
-            Some(CallStop::Return { result }) => {
-                match doing {
-                    Thread::Calls(number, arguments) => {
-                        locked(&self.book).enter(*number, arguments, result);
-                    }
-                    Thread::CallsForeign | Thread::Runs => locked(&self.book).lost += 1,
+            Some(CallStop::Return { result }) => match self.threads.insert(thread, Thread::Runs) {
+                Some(Thread::Calls(number, arguments, start)) => {
+                    self.enter(thread, number, &arguments, start, result);
                 }
-                *doing = Thread::Runs;
-            }
+                Some(Thread::CallsForeign | Thread::Runs) | None => locked(&self.book).lost += 1,
+            },
             None => {}
         }
         Ok(())
+    }
+
+    /// A call returned.
+    fn enter(
+        &mut self,
+        thread: u32,
+        number: u32,
+        arguments: &[u64; 6],
+        start: Option<u64>,
+        result: i64,
+    ) {
+        let mut book = locked(&self.book);
+        book.enter(number, arguments, result);
+        if let (Some(teller), Some(feed)) = (&mut self.teller, &mut book.feed) {
+            feed.enter(teller.event(thread, number, arguments, start, result));
+        }
     }
 
     /// Of several threads, the one that becomes another program takes the number of the first.

@@ -16,6 +16,7 @@ use crate::counter::{End, Stopper};
 use crate::counts::Counts;
 use crate::error::AuditError;
 use crate::kernel::{Kernel, Seed};
+use crate::timeline::Timeline;
 
 /// Processes that the kernel watches for us.
 pub(crate) struct Watch {
@@ -71,6 +72,16 @@ impl Watch {
         locked(&self.kernel).snapshot()
     }
 
+    /// As [`Counter::record`](crate::Counter::record).
+    pub(crate) fn record(&self) -> Result<(), AuditError> {
+        locked(&self.kernel).record()
+    }
+
+    /// As [`Counter::timeline`](crate::Counter::timeline).
+    pub(crate) fn timeline(&self) -> Result<Option<Timeline>, AuditError> {
+        locked(&self.kernel).timeline()
+    }
+
     pub(crate) fn stopper(&self) -> Stopper {
         Stopper(Arc::clone(&self.stop))
     }
@@ -115,6 +126,9 @@ impl Watch {
         let mut left = until.map(|until| until.saturating_duration_since(sys::now()));
         if processes.is_empty() {
             left = Some(left.map_or(LOOK_AGAIN, |left| left.min(LOOK_AGAIN)));
+        }
+        if locked(&self.kernel).drain() {
+            left = Some(left.map_or(DRAIN_AGAIN, |left| left.min(DRAIN_AGAIN)));
         }
         let watched = processes.iter().map(AsFd::as_fd);
         let all = std::iter::once(self.stop.as_fd()).chain(watched);
@@ -207,3 +221,5 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// How soon is looked again for tasks that nobody tells us of: another process has adopted them.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// How soon is looked again for what the kernel tells of calls: before there is no room for more.
+const DRAIN_AGAIN: Duration = Duration::from_millis(20);

@@ -124,10 +124,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let bar = bar(&options);
     let on_fault = complaints(&arguments, &bar);
     let running = fulmar_fetch::start(options, on_fault).map_err(failure)?;
-    loops::tell(running.driven());
+    let began = running.driven().clone();
+    loops::tell(&began);
     watch(&running, &news, &bar);
     let report = running.finish().map_err(failure)?;
     bar.finish_and_clear();
+    loops::tell_loss(&began, std::iter::once(&report.driven));
     report.trouble.iter().for_each(|trouble| complain(trouble));
     print(&arguments, &report)?;
     Ok(match &report {

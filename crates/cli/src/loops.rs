@@ -45,12 +45,10 @@ pub(crate) fn absence(driven: &Driven) -> Option<String> {
     Some(format!("running on epoll, there is no io_uring: {why}"))
 }
 
-/// Why a thread that began with a ring has ended without one.
-pub(crate) fn loss<'d>(
-    began: &Driven,
-    mut ended: impl Iterator<Item = &'d Driven>,
-) -> Option<String> {
-    let lost = ended.find(|ended| ended.driver != began.driver)?;
-    let why = lost.without_ring.as_deref().unwrap_or("unknown");
-    Some(format!("a thread gave io_uring up and went on with epoll: {why}"))
+/// Says why a thread that began with a ring has ended without one, if one has.
+pub(crate) fn tell_loss<'d>(began: &Driven, mut ended: impl Iterator<Item = &'d Driven>) {
+    if let Some(lost) = ended.find(|ended| ended.driver != began.driver) {
+        let why = lost.without_ring.as_deref().unwrap_or("unknown");
+        complain(&format!("a thread gave io_uring up and went on with epoll: {why}"));
+    }
 }

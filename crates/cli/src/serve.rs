@@ -47,9 +47,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     loops::tell(&began);
     let outcomes = running.join().map_err(failure)?;
     drop(shown);
-    if let Some(text) = loops::loss(&began, outcomes.iter().map(|outcome| &outcome.driven)) {
-        complain(&text);
-    }
+    loops::tell_loss(&began, outcomes.iter().map(|outcome| &outcome.driven));
     report::print(&arguments, &outcomes)?;
     Ok(match interrupts.try_recv() {
         Ok(Interrupt::Interrupt) => ExitCode::from(INTERRUPTED),
@@ -102,7 +100,7 @@ fn host(
     let files = files(arguments)?;
     let fields = fields::of(&arguments.answers.headers)?;
     let tells_ids = arguments.answers.request_ids;
-    let (log, metrics) = (log.cloned(), metrics.cloned());
+    let (log, metrics, shown) = (log.cloned(), metrics.cloned(), metrics.cloned());
     let host = Host::new(move |_| {
         let mut calls = Calls::new(Files::open(&files)?, sys::now(), sys::wall_clock)
             .with_fields(fields.clone());
@@ -123,6 +121,12 @@ fn host(
         None => host,
     };
     let host = host.loop_options(arguments.loops.options()?);
+    let host = match shown {
+        None => host,
+        Some(metrics) => host.on_driven(move |worker, driven| {
+            metrics.set_loop(worker.number, driven.driver, driven.spin.to_string());
+        }),
+    };
     Ok(host.threads(arguments.threads.into()).limits(limits).at_end(|calls| {
         fulmar_server::Application::finish(calls, sys::now());
         calls.requests()

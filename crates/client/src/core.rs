@@ -269,16 +269,21 @@ impl<A: Application> Core<A> {
     /// Bytes of the body have arrived.
     fn data(&mut self, now: Instant, id: TransferId, bytes: Bytes) {
         let Some(transfer) = self.state.transfers.get_mut(id.0) else { return };
-        transfer.received += bytes.len() as u64;
+        let len = bytes.len() as u64;
+        transfer.received += len;
         transfer.since = now;
         if let BodyUse::Ignore(_) = transfer.body {
             return;
         }
-        if let Some(place) = transfer.extra.as_mut().and_then(|extra| extra.file.as_mut()) {
-            place.offset += bytes.len() as u64;
-            place.len = place.len.saturating_sub(bytes.len() as u64);
+        if let Some(extra) = transfer.extra.as_deref_mut() {
+            if let Some(place) = &mut extra.file {
+                place.offset += len;
+                place.len = place.len.saturating_sub(len);
+            }
+            if extra.pace.is_some() {
+                self.state.pace(now, id, len);
+            }
         }
-        self.state.pace(now, id, bytes.len() as u64);
         self.deliver(now, id, bytes);
     }
 
@@ -492,7 +497,7 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
             }
             proto::Event::Data { stream, bytes } => {
                 connection.release(stream, bytes.len());
-                match self.state.transfers.get(id.0).filter(|_| self.state.on(socket, id)) {
+                match self.state.standing(socket, id) {
                     Some(transfer) if transfer.is_bored(bytes.len()) => {
                         // From now on nothing on this connection is about it.
                         seat.owners.pop();
@@ -559,7 +564,7 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
         for id in behind.into_iter().rev() {
             self.bereave(now, id, &seat, Loss::new(End::Closed), false);
         }
-        if let Some(id) = first.filter(|id| self.state.on(socket, *id)) {
+        if let Some(id) = first.filter(|id| self.state.standing(socket, *id).is_some()) {
             self.bereave(now, id, &seat, Loss::new(end), true);
         }
         self.state.commands.push_back(Command::Gone(Box::new(seat), socket, End::Closed));

@@ -152,10 +152,10 @@ impl State {
         Some(transfer)
     }
 
-    /// True if the transfer stands on this connection: it may be over, or have gone on elsewhere.
-    pub(crate) fn on(&self, socket: SocketId, id: TransferId) -> bool {
+    /// The transfer, if it stands on this connection: it may be over, or have gone on elsewhere.
+    pub(crate) fn standing(&self, socket: SocketId, id: TransferId) -> Option<&Transfer> {
         let transfer = self.transfers.get(id.0);
-        transfer.is_some_and(|transfer| transfer.is_active() && transfer.socket == socket)
+        transfer.filter(|transfer| transfer.is_active() && transfer.socket == socket)
     }
 
     /// The transfer that waits longest at an origin.

@@ -36,7 +36,6 @@ pub(crate) struct Transfer {
     pub(crate) stream: StreamId,
     /// When the stage began, or last made progress.
     pub(crate) since: Instant,
-    /// When it got its connection.
     /// The wheel's entry comes due at most so long after any moment.
     pub(crate) armed: Span,
     pub(crate) marks: Marks,

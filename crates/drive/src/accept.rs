@@ -19,6 +19,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// again. One that does not is due in the next turn.
     pub(crate) fn accept(&mut self, now: Instant) {
         self.wake_listeners(now);
+        if self.arrivals.is_empty() {
+            return;
+        }
         let told = self.arrivals.len();
         for at in 0..told {
             let id = self.arrivals[at];

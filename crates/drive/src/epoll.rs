@@ -10,7 +10,7 @@ use fulmar_sys::errno::{ENOSYS, EPERM};
 use fulmar_sys::{self as sys, EpollEvent, Events};
 
 use crate::selector::{Interest, Ready, Selector, Tag, Tail, Until, Waiter};
-use crate::spin::{Habit, Polled, Spin};
+use crate::spin::{Habit, Plan, Polled, Spin};
 
 /// Edge-triggered epoll for connections, level-triggered for listeners and foreign descriptors.
 #[derive(Debug)]
@@ -67,40 +67,62 @@ impl Epoll {
         }
     }
 
-    /// As [`Epoll::wait_for`], and sleeps only if nothing comes while it polls. Who is busy enough
-    /// that something is there at once does not even look at the clock.
-    fn wait_polling(&mut self, mut habit: Habit, timeout: Option<Duration>) -> io::Result<usize> {
-        let budget = habit.budget();
-        let mut n = match budget {
-            Some(_) => self.look()?,
-            None => 0,
-        };
-        let (mut waited, mut polled) = (Duration::ZERO, Polled::Found);
-        if n == 0 {
-            let start = sys::now();
-            if let Some(budget) = budget {
-                n = self.poll_for(start, budget.min(timeout.unwrap_or(budget)))?;
-            }
-            waited = sys::now().saturating_duration_since(start);
-            if n == 0 {
-                polled = budget.map_or(Polled::No, |_| Polled::InVain(waited));
-                n = self.wait_for(timeout.map(|timeout| timeout.saturating_sub(waited)))?;
-                waited = sys::now().saturating_duration_since(start);
-            }
-        }
-        habit.learn(waited, polled);
-        self.habit = Some(habit);
+    /// As [`Epoll::wait_for`], and remembers how long it took.
+    fn wait_measured(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        let start = sys::now();
+        let n = self.wait_for(timeout)?;
+        let end = sys::now();
+        self.learn(end, end.saturating_duration_since(start), Polled::No);
         Ok(n)
     }
 
-    /// Polls until something is ready, or for so long.
-    fn poll_for(&mut self, start: Instant, budget: Duration) -> io::Result<usize> {
+    /// As [`Epoll::wait_for`], and sleeps only if nothing comes while it polls. Who is busy enough
+    /// that something is there at once does not even look at the clock.
+    fn wait_polling(
+        &mut self,
+        now: Instant,
+        budget: Duration,
+        watched: bool,
+        timeout: Option<Duration>,
+    ) -> io::Result<usize> {
+        let mut n = self.look()?;
+        if n > 0 {
+            self.learn(now, Duration::ZERO, Polled::No);
+            return Ok(n);
+        }
+        let switches = watched.then(|| sys::thread_switches().ok());
+        let start = sys::now();
+        let mut end;
+        (n, end) = self.poll_until(start + budget.min(timeout.unwrap_or(budget)))?;
+        let time = end.saturating_duration_since(start);
+        let polled = match switches {
+            _ if n == 0 || time > budget => Polled::InVain(time),
+            Some(before) if before != sys::thread_switches().ok() => Polled::Ceded,
+            _ => Polled::Found,
+        };
+        if n == 0 {
+            n = self.wait_for(timeout.map(|timeout| timeout.saturating_sub(time)))?;
+            end = sys::now();
+        }
+        self.learn(end, end.saturating_duration_since(start), polled);
+        Ok(n)
+    }
+
+    /// Polls until something is ready, but not beyond `limit`; when it ended.
+    fn poll_until(&mut self, limit: Instant) -> io::Result<(usize, Instant)> {
         loop {
             sys::sched_yield(); // or whoever shares this core has to wait for us
             let n = self.look()?;
-            if n > 0 || sys::now().saturating_duration_since(start) >= budget {
-                return Ok(n);
+            let now = sys::now();
+            if n > 0 || now >= limit {
+                return Ok((n, now));
             }
+        }
+    }
+
+    fn learn(&mut self, now: Instant, waited: Duration, polled: Polled) {
+        if let Some(habit) = &mut self.habit {
+            habit.learn(now, waited, polled);
         }
     }
 }
@@ -108,9 +130,14 @@ impl Epoll {
 impl Waiter for Epoll {
     fn wait(&mut self, now: Instant, until: Until) -> io::Result<usize> {
         let timeout = until.timeout(now, self.deadline);
-        match self.habit {
-            Some(habit) if timeout != Some(Duration::ZERO) => self.wait_polling(habit, timeout),
-            _ => self.wait_for(timeout),
+        let plan = match &mut self.habit {
+            Some(habit) if timeout != Some(Duration::ZERO) => habit.plan(now),
+            _ => Plan::Rest,
+        };
+        match plan {
+            Plan::Rest => self.wait_for(timeout),
+            Plan::Sleep => self.wait_measured(timeout),
+            Plan::Poll { budget, watched } => self.wait_polling(now, budget, watched, timeout),
         }
     }
 

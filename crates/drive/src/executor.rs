@@ -44,6 +44,11 @@ impl Op {
         Self { start, is_last, ..Self::receive(socket, len) }
     }
 
+    /// No more than this is wanted, and tried.
+    fn want(&mut self, len: usize) {
+        (self.len, self.tried) = (len, len);
+    }
+
     /// How many bytes there were.
     pub(crate) fn outcome(self) -> io::Result<usize> {
         usize::try_from(self.result).map_err(|_| {
@@ -102,13 +107,8 @@ impl Executor {
         block: &mut BytesMut,
         throttle: &mut Option<Box<Throttle>>,
     ) {
-        for op in &mut *ops {
-            op.len = share.min(op.len);
-        }
+        ops.iter_mut().for_each(|op| op.want(share.min(op.len)));
         let ops = throttled(ops, Way::Receive, throttle);
-        for op in &mut *ops {
-            op.len = op.tried; // a portion that is full is followed by another
-        }
         match self.ring(ops.len()) {
             Some(ring) => {
                 let entry = |op: &Op| (sockets.fd(op.socket), op.len);
@@ -151,7 +151,11 @@ impl Executor {
     }
 
     /// Closes all of them.
+    #[inline]
     pub(crate) fn close(&mut self, fds: &mut Vec<OwnedFd>) {
+        if fds.is_empty() {
+            return; // as in most turns
+        }
         if let Some(ring) = self.ring(fds.len()) {
             ring.close(fds);
             self.check();
@@ -180,21 +184,20 @@ impl Executor {
 
 /// The operations that are tried at all, cut to their portions; those that are not stand behind
 /// them, and have their answer.
+#[inline]
 fn throttled<'a>(
     ops: &'a mut [Op],
     way: Way,
     throttle: &mut Option<Box<Throttle>>,
 ) -> &'a mut [Op] {
-    for op in &mut *ops {
-        op.tried = op.len;
-    }
     if throttle.is_none() {
         return ops;
     }
     for op in &mut *ops {
-        match portion(throttle, way, op.len) {
-            Ok(tried) => op.tried = tried,
-            Err(_) => op.refuse(),
+        match (portion(throttle, way, op.len), way) {
+            (Ok(tried), Way::Receive) => op.want(tried), // if it is full, another follows
+            (Ok(tried), Way::Send) => op.tried = tried,
+            (Err(_), _) => op.refuse(),
         }
     }
     ops.sort_by_key(|op| op.refused);

@@ -42,7 +42,9 @@ impl Quiet {
     }
 
     /// When to look again; not at all once those that have waited longest are gone, and all others.
+    #[inline]
     pub(crate) fn poll_timeout(&mut self, all: &Sockets) -> Option<Instant> {
+        self.look_at?; // most turns have none
         let is_quiet = |id| all.get(id).is_some_and(|socket| socket.known == Known::Quiet);
         while self.sockets.pop_front_if(|(_, id)| !is_quiet(*id)).is_some() {}
         if self.sockets.is_empty() {
@@ -55,7 +57,14 @@ impl Quiet {
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Has the selector told what is new, unless its whole life took place in this turn or nobody
     /// waits for it yet.
+    #[inline]
     pub(crate) fn watch_fresh(&mut self, now: Instant) {
+        if !self.fresh.is_empty() || self.quiet.look_at.is_some() {
+            self.watch_some(now); // not in most turns
+        }
+    }
+
+    fn watch_some(&mut self, now: Instant) {
         let mut failed = false;
         while let Some(id) = self.fresh.pop() {
             let Some(socket) = self.sockets.get_mut(id) else { continue };

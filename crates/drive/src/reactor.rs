@@ -298,8 +298,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
         self.act(now);
         self.sending.append(&mut self.later);
-        self.flush(now);
-        self.act(now); // what sending led to; what it wants sent waits for the next turn
+        if self.flush(now) {
+            self.act(now); // what sending led to; what it wants sent waits for the next turn
+        }
         self.executor.close(&mut self.closing);
         self.watch_fresh(now);
         if std::mem::take(&mut self.pipes_to_sweep) {

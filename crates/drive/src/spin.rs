@@ -1,10 +1,15 @@
 //! Whether it pays to poll for a while before sleeping.
 //!
 //! A thread that sleeps takes some 50 us until it runs again: longer than a request takes. So who
-//! is about to be needed polls instead. It does so only while waits have been that short of late,
-//! and gives its core away after each poll to whoever else wants it.
+//! is about to be needed polls instead, and gives its core away after each poll to whoever else
+//! wants it.
+//!
+//! It pays if what is waited for comes while the core is ours. On a core that is shared with whom
+//! we wait for it comes once the core is given away, and a sleep does that for less. So it is
+//! looked at from time to time who had the core; and after polls that did not pay there are
+//! rests, the longer the more of them there were.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Polling before sleeping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,26 +23,48 @@ pub enum Spin {
     Within(Duration),
 }
 
+/// How the next wait begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// It sleeps, and nobody asks for how long.
+    Rest,
+    /// It sleeps.
+    Sleep,
+    /// It polls for at most so long.
+    Poll {
+        /// As long as that.
+        budget: Duration,
+        /// Whether the core was given away meanwhile is looked at.
+        watched: bool,
+    },
+}
+
 /// What came of polling in a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Polled {
-    /// It was not tried.
+    /// There was none, or no need of it.
     No,
-    /// Something was ready before the wait had to sleep.
+    /// Something was ready in time.
     Found,
-    /// Nothing was, for so long.
+    /// The same, but somebody else had had the core meanwhile.
+    Ceded,
+    /// Nothing was ready in time; it took so long.
     InVain(Duration),
 }
 
-/// How long waits have been of late, and what follows from it.
+/// How long waits have been of late, what came of polling, and what follows from it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Habit {
     spin: Spin,
     budget_ns: u64,
     mean_ns: u64,
-    waits: u32,
     /// What may be polled in vain: a share of all time.
     allowance_ns: u64,
+    /// Grows with each poll that did not pay, and shrinks with each that did: for so many times as
+    /// long as the next one that does not pay, there is a rest.
+    doubt: u32,
+    rests_until: Option<Instant>,
+    polls: u32,
 }
 
 impl Habit {
@@ -48,37 +75,54 @@ impl Habit {
             Spin::Auto => AUTO_NS,
             Spin::Within(time) => nanos(time),
         };
-        let mean_ns = 0; // the first waits are given a chance
-        Some(Self { spin, budget_ns, mean_ns, waits: 0, allowance_ns: ALLOWANCE_MAX * budget_ns })
+        Some(Self {
+            spin,
+            budget_ns,
+            mean_ns: 0, // the first waits are given a chance
+            allowance_ns: ALLOWANCE_MAX * budget_ns,
+            doubt: 0,
+            rests_until: None,
+            polls: 0,
+        })
     }
 
     pub(crate) fn spin(self) -> Spin {
         self.spin
     }
 
-    /// For how long the next wait begins with polling.
-    pub(crate) fn budget(&mut self) -> Option<Duration> {
-        self.waits = self.waits.wrapping_add(1);
-        // Sleeping itself makes waits longer than they would be: without trials it would never end.
-        let is_trial =
-            self.mean_ns <= TRIAL_TIMES * self.budget_ns && self.waits.is_multiple_of(TRIAL_EVERY);
-        let pays = self.mean_ns <= self.budget_ns || is_trial;
-        (pays && self.allowance_ns >= self.budget_ns)
-            .then_some(Duration::from_nanos(self.budget_ns))
+    /// How the next wait begins.
+    pub(crate) fn plan(&mut self, now: Instant) -> Plan {
+        if self.rests_until.is_some_and(|until| now < until) {
+            return Plan::Rest;
+        }
+        if self.mean_ns > MEAN_TIMES * self.budget_ns || self.allowance_ns < self.budget_ns {
+            return Plan::Sleep;
+        }
+        self.polls = self.polls.wrapping_add(1);
+        let watched = self.doubt > 0 || self.polls.is_multiple_of(WATCH_EVERY);
+        Plan::Poll { budget: Duration::from_nanos(self.budget_ns), watched }
     }
 
-    /// A wait has taken so long.
-    pub(crate) fn learn(&mut self, waited: Duration, polled: Polled) {
-        let waited = nanos(waited);
-        let counted = waited.min(LONGEST_TIMES * self.budget_ns);
-        self.mean_ns = match polled {
-            // Waits were that long because of the sleep in them.
-            Polled::Found if self.mean_ns > self.budget_ns => counted,
-            _ => (self.mean_ns * 7 + counted) / 8,
-        };
-        let saved = self.allowance_ns.saturating_add(waited / IDLE_SHARE);
-        let spent = if let Polled::InVain(time) = polled { nanos(time) } else { 0 };
-        self.allowance_ns = saved.saturating_sub(spent).min(ALLOWANCE_MAX * self.budget_ns);
+    /// A wait that took so long has ended `now`.
+    pub(crate) fn learn(&mut self, now: Instant, waited: Duration, polled: Polled) {
+        let waited_ns = nanos(waited);
+        let counted = waited_ns.min(LONGEST_TIMES * self.budget_ns);
+        self.mean_ns = (self.mean_ns * 7 + counted) / 8;
+        let in_vain = if let Polled::InVain(time) = polled { nanos(time) } else { 0 };
+        let saved = self.allowance_ns.saturating_add(waited_ns / IDLE_SHARE);
+        self.allowance_ns = saved.saturating_sub(in_vain).min(ALLOWANCE_MAX * self.budget_ns);
+        match polled {
+            Polled::No => {}
+            Polled::Found => self.doubt /= 2,
+            Polled::Ceded => self.rest(now, waited),
+            Polled::InVain(time) => self.rest(now, time),
+        }
+    }
+
+    /// Polling for `time` did not pay.
+    fn rest(&mut self, now: Instant, time: Duration) {
+        self.rests_until = now.checked_add(time.saturating_mul(self.doubt));
+        self.doubt = (self.doubt * 2).clamp(1, DOUBT_MAX);
     }
 }
 
@@ -89,16 +133,20 @@ fn nanos(time: Duration) -> u64 {
 
 /// About as long as one sleep and the way back from it.
 const AUTO_NS: u64 = 50_000;
-/// Mean waits up to so many budgets are given a chance.
-const TRIAL_TIMES: u64 = 8;
-/// One wait in so many is a trial while the mean forbids polling.
-const TRIAL_EVERY: u32 = 16;
+/// Mean waits up to so many budgets are given a chance: a sleep makes them longer than they would
+/// be.
+const MEAN_TIMES: u64 = 8;
 /// A single long wait weighs no more than so many budgets.
 const LONGEST_TIMES: u64 = 128;
 /// One part in so many of all time may be polled in vain: 5 %.
 const IDLE_SHARE: u64 = 20;
 /// Of what was not polled in vain, so many budgets are kept for later.
 const ALLOWANCE_MAX: u64 = 16;
+/// Less than 1 % of all time goes into polls that never pay. Who is alone on the core again, or
+/// needed sooner, finds out after a few milliseconds.
+const DOUBT_MAX: u32 = 128;
+/// Without doubt it is looked at once in so many polls who had the core: it takes two calls.
+const WATCH_EVERY: u32 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -108,67 +156,163 @@ mod tests {
         Duration::from_micros(time)
     }
 
-    /// How many of `waits` waits begin with polling, if something comes `after` each.
-    fn polled(habit: &mut Habit, waits: u32, after: Duration) -> u32 {
-        let mut polled = 0;
-        for _ in 0..waits {
-            let came = match habit.budget() {
-                Some(budget) if after <= budget => Polled::Found,
-                Some(budget) => Polled::InVain(budget),
-                None => Polled::No,
-            };
-            polled += u32::from(came != Polled::No);
-            habit.learn(after, came);
+    /// What is waited for.
+    #[derive(Clone, Copy)]
+    enum World {
+        /// It comes from elsewhere, so long after the beginning of a wait; a sleep adds this.
+        OwnCore { after: Duration, wake: Duration },
+        /// It comes from this core, once that is given away for so long.
+        OneCore { after: Duration },
+        /// The same, and yielding does not give it away.
+        OtherGroup { after: Duration },
+    }
+
+    #[derive(Debug, Default, PartialEq, Eq)]
+    struct Seen {
+        polls: u32,
+        watched: u32,
+        lost: Duration, // by polling in vain, or while somebody else had the core
+        time: Duration,
+    }
+
+    struct Life {
+        habit: Habit,
+        now: Instant,
+    }
+
+    impl Life {
+        fn new(spin: Spin) -> Self {
+            Self { habit: Habit::new(spin).unwrap(), now: fulmar_sys::now() }
         }
-        polled
+
+        fn waits(&mut self, count: u32, world: World) -> Seen {
+            let mut seen = Seen::default();
+            for _ in 0..count {
+                let waited = self.wait(world, &mut seen);
+                self.now += waited;
+                seen.time += waited;
+            }
+            seen
+        }
+
+        fn wait(&mut self, world: World, seen: &mut Seen) -> Duration {
+            let (waited, polled) = match (self.habit.plan(self.now), world) {
+                (Plan::Rest, _) => return sleep(world),
+                (Plan::Sleep, _) => (sleep(world), Polled::No),
+                (Plan::Poll { budget, watched }, _) => {
+                    seen.polls += 1;
+                    seen.watched += u32::from(watched);
+                    match world {
+                        World::OwnCore { after, .. } if after <= budget => (after, Polled::Found),
+                        World::OneCore { after } if after <= budget && watched => {
+                            (after, Polled::Ceded)
+                        }
+                        World::OneCore { after } if after <= budget => (after, Polled::Found),
+                        World::OneCore { after } => (after, Polled::InVain(after)),
+                        World::OwnCore { .. } | World::OtherGroup { .. } => {
+                            (budget + sleep(world), Polled::InVain(budget))
+                        }
+                    }
+                }
+            };
+            seen.lost += match polled {
+                Polled::Ceded => waited,
+                Polled::InVain(time) => time,
+                Polled::No | Polled::Found => Duration::ZERO,
+            };
+            self.habit.learn(self.now + waited, waited, polled);
+            waited
+        }
+    }
+
+    fn sleep(world: World) -> Duration {
+        match world {
+            World::OwnCore { after, wake } => after + wake,
+            World::OneCore { after } | World::OtherGroup { after } => after,
+        }
+    }
+
+    fn own(after: u64) -> World {
+        World::OwnCore { after: us(after), wake: us(50) }
     }
 
     #[test]
     fn short_waits_are_polled_for_and_long_ones_slept_through() {
-        let mut habit = Habit::new(Spin::Auto).unwrap();
-        assert_eq!(polled(&mut habit, 1000, us(10)), 1000);
-        polled(&mut habit, 100, us(5_000)); // it takes a few to unlearn
-        assert_eq!(polled(&mut habit, 1000, us(5_000)), 0);
+        let mut life = Life::new(Spin::Auto);
+        let seen = life.waits(1600, own(10));
+        assert_eq!((seen.polls, seen.watched), (1600, 100));
+        life.waits(100, own(5_000)); // it takes a few to unlearn
+        assert_eq!(life.waits(1000, own(5_000)).polls, 0);
         assert_eq!(Habit::new(Spin::Off).map(|_| ()), None);
     }
 
-    /// Each wait takes 100 us because of the sleep in it; awake, it would be 10.
     #[test]
     fn waits_that_sleeping_has_made_long_become_short_again() {
-        let mut habit = Habit::new(Spin::Auto).unwrap();
-        polled(&mut habit, 200, us(150));
-        let mut spun = 0;
-        for _ in 0..400 {
-            match habit.budget() {
-                Some(_) => {
-                    spun += 1;
-                    habit.learn(us(10), Polled::Found);
-                }
-                None => habit.learn(us(150), Polled::No),
+        let mut life = Life::new(Spin::Auto);
+        life.waits(1000, own(150));
+        life.waits(200, own(10));
+        assert_eq!(life.waits(1000, own(10)).polls, 1000);
+    }
+
+    /// One of a hundred waits is long, and does not keep the others from being polled for.
+    #[test]
+    fn a_long_wait_now_and_then_is_forgiven() {
+        let mut life = Life::new(Spin::Auto);
+        let mut polls = 0;
+        for _ in 0..100 {
+            life.waits(1, own(70));
+            polls += life.waits(99, own(10)).polls;
+        }
+        assert!(polls > 9_800, "{polls}");
+    }
+
+    /// Both for who yields, and for who cannot: the other has its core in a group of its own.
+    #[test]
+    fn on_a_core_that_is_shared_there_are_few_trials() {
+        for after in [3, 10, 49, 60, 200] {
+            for world in
+                [World::OneCore { after: us(after) }, World::OtherGroup { after: us(after) }]
+            {
+                let mut life = Life::new(Spin::Auto);
+                life.waits(3_000, world); // it takes some to learn
+                let seen = life.waits(100_000, world);
+                assert!(seen.lost < seen.time / 100, "{after}: {seen:?}");
+                let yields = !matches!(world, World::OtherGroup { .. });
+                assert!(!yields || seen.polls < 1_000, "{after}: {seen:?}");
             }
         }
-        assert!(spun > 200, "{spun} of 400");
+    }
+
+    #[test]
+    fn who_has_the_core_alone_again_notices_it_soon() {
+        let mut life = Life::new(Spin::Auto);
+        life.waits(10_000, World::OneCore { after: us(10) });
+        life.waits(100, own(10)); // 6 ms, as they sleep
+        assert_eq!(life.waits(1000, own(10)).polls, 1000);
+        // Something that runs for once, however long, is forgotten at once.
+        life.waits(1, World::OneCore { after: us(3_000) });
+        life.waits(40, own(10));
+        assert_eq!(life.waits(1000, own(10)).polls, 1000);
     }
 
     #[test]
     fn what_is_polled_in_vain_is_a_twentieth_of_all_time() {
         for after in [us(51), us(60), us(200), us(390), us(2_000), us(1_000_000)] {
-            let mut habit = Habit::new(Spin::Auto).unwrap();
-            let waits = 100_000;
-            let in_vain = us(50) * polled(&mut habit, waits, after);
-            assert!(
-                in_vain <= after * waits / 20 + us(50) * 16,
-                "{in_vain:?} of {waits} {after:?}"
-            );
+            let mut life = Life::new(Spin::Auto);
+            let seen = life.waits(100_000, World::OwnCore { after, wake: Duration::ZERO });
+            assert!(seen.lost <= seen.time / 20 + us(50) * 16, "{after:?}: {seen:?}");
         }
     }
 
     #[test]
     fn any_budget_will_do() {
         for budget in [Duration::ZERO, us(1), Duration::MAX] {
-            let mut habit = Habit::new(Spin::Within(budget)).unwrap();
-            polled(&mut habit, 1000, us(10));
-            polled(&mut habit, 1000, Duration::MAX);
+            let mut life = Life::new(Spin::Within(budget));
+            life.waits(1000, own(10));
+            for polled in [Polled::InVain(Duration::MAX), Polled::Ceded, Polled::Ceded] {
+                life.habit.learn(life.now, Duration::MAX, polled);
+            }
+            life.waits(1000, own(10));
         }
     }
 }

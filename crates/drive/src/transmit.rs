@@ -14,11 +14,18 @@ use crate::steps::{Outcome, send_steps};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Looks at the transmit of every socket on the list and sends it. Short ones are copied side
-    /// by side and leave as one list, long ones and files by calls of their own.
-    pub(crate) fn flush(&mut self, now: Instant) {
-        if self.sending.is_empty() && self.loads.is_empty() {
-            return;
+    /// by side and leave as one list, long ones and files by calls of their own. True if there was
+    /// something: it may have led to more.
+    #[inline]
+    pub(crate) fn flush(&mut self, now: Instant) -> bool {
+        let some = !self.sending.is_empty() || !self.loads.is_empty();
+        if some {
+            self.flush_some(now); // not in every turn
         }
+        some
+    }
+
+    fn flush_some(&mut self, now: Instant) {
         if E::STAMPS_SENDS {
             self.stamp();
         }

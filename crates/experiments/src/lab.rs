@@ -19,7 +19,11 @@ pub(crate) use children::{Child, find};
 pub(crate) use compiler::Peer;
 pub(crate) use cores::Cores;
 pub(crate) use counting::{Call, Count, Counted, count, cpu_us};
-pub(crate) use programs::{Serve, free_port};
+pub(crate) use programs::{Serve, free_port, nginx, nginx_temporary};
+
+/// Whatever takes longer hangs. A machine that is busy with other things may take twenty times as
+/// long as one that is not, on which no process takes a minute.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What a run is asked to do.
 #[derive(Clone, Debug)]

@@ -213,6 +213,24 @@ impl Outcome {
     }
 }
 
+impl Table {
+    /// A row's name where no head of a column says what it is: `51 connections`.
+    pub(crate) fn place(&self, row: &Row) -> String {
+        match row.at {
+            Some(_) => format!("{} {}", row.name, self.row_name),
+            None => row.name.clone(),
+        }
+    }
+
+    /// True if a figure in it is of this run: those of documents alone say nothing.
+    pub(crate) fn has_measured(&self) -> bool {
+        let is_new = |(column, cell): (&Column, &Cell)| {
+            column.whose != Whose::Document && cell.value().is_some()
+        };
+        self.rows.iter().any(|row| self.columns.iter().zip(&row.cells).any(is_new))
+    }
+}
+
 impl Cell {
     /// Of the figures of all rounds; without any, `why` there is none.
     pub fn of(rounds: &[f64], why: &str) -> Self {

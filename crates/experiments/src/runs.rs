@@ -11,7 +11,7 @@ mod urls;
 use crate::Error;
 use crate::lab::{Call, Count, Counted, Lab, Options, Stopper};
 use crate::machine;
-use crate::report::{Outcome, Report};
+use crate::report::{Outcome, Report, Table};
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,10 @@ pub fn run(
         match (experiment.run)(&lab, &mut outcome) {
             Ok(()) => {}
             Err(Error::Stopped) => break,
-            Err(error) => outcome.failure = Some(error.to_string()),
+            Err(error) => {
+                outcome.tables.retain(Table::has_measured);
+                outcome.failure = Some(error.to_string());
+            }
         }
         if cfg!(debug_assertions) {
             outcome.missing.push(UNOPTIMISED.to_owned());

@@ -9,6 +9,7 @@ mod hyper;
 mod near;
 
 use std::error::Error;
+use std::time::Duration;
 
 use fulmar_sys::Ledger;
 use serde_json::{Map, Value};
@@ -40,3 +41,10 @@ fn calls_since(before: &Ledger, after: &Ledger) -> (Map<String, Value>, u64) {
     }
     (calls, eagain)
 }
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// Transfers on their way to a connection: less than any listen queue.
+const OPENING_MAX: usize = 256;

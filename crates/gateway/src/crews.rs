@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fulmar_drive::{LoopOptions, Waker};
 use fulmar_engine::ListenerId;
-use fulmar_host::{Crew, Worker};
+use fulmar_host::{Crew, Driven, Worker};
 use fulmar_proxy::{Checks, Live, Proxy, Wake};
 use fulmar_sys as sys;
 
@@ -64,6 +64,10 @@ impl Crew for Proxies {
 
     fn set_waker(&self, _: &mut Proxy, worker: &Worker, waker: Waker) {
         self.roll.enter(&self.live, worker.number, waker);
+    }
+
+    fn hear_driven(&self, worker: &Worker, driven: &Driven) {
+        self.process.set_driven(worker.number, driven.clone());
     }
 
     fn is_done(&self, engine: &Proxy, _: &Worker) -> bool {

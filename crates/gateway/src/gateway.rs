@@ -169,9 +169,7 @@ impl Gateway {
     /// # Errors
     /// A thread could not start: then none has, and the process before this one goes on.
     pub fn start(self) -> Result<Running<()>, Error> {
-        let running = self.bound.start()?;
-        self.process.set_driven(running.driven().clone());
-        Ok(running)
+        Ok(self.bound.start()?)
     }
 }
 

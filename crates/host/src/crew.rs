@@ -2,7 +2,7 @@
 
 use std::io;
 
-use fulmar_drive::{Driver, LoopOptions, Waker};
+use fulmar_drive::{Driven, Driver, LoopOptions, Waker};
 use fulmar_engine::{Engine, ListenerId};
 
 use crate::worker::Worker;
@@ -33,6 +33,9 @@ pub trait Crew: Send + Sync + 'static {
 
     /// This wakes it.
     fn set_waker(&self, _engine: &mut Self::Engine, _worker: &Worker, _waker: Waker) {}
+
+    /// What its loop runs on: told before it begins, and again should it give its ring up.
+    fn hear_driven(&self, _worker: &Worker, _driven: &Driven) {}
 
     /// True once its thread may end: after [`Worker::stop`] was set and what had to be done is.
     fn is_done(&self, engine: &Self::Engine, worker: &Worker) -> bool;

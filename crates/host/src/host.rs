@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fulmar_drive::{LoopOptions, Waker};
+use fulmar_drive::{Driven, LoopOptions, Waker};
 use fulmar_engine::ListenerId;
 use fulmar_server::{Application, Calls, Handler, Layers, Limits, ServerEngine};
 use fulmar_sys as sys;
@@ -22,6 +22,7 @@ use crate::worker::Worker;
 pub struct Host<A: Application, R = ()> {
     make: Make<A>,
     at_end: AtEnd<A, R>,
+    on_driven: OnDriven,
     listens: Vec<Listen>,
     threads: usize,
     limits: Limits,
@@ -31,6 +32,7 @@ pub struct Host<A: Application, R = ()> {
 }
 
 pub(crate) type Make<A> = Arc<dyn Fn(&Worker) -> io::Result<A> + Send + Sync>;
+type OnDriven = Arc<dyn Fn(&Worker, &Driven) + Send + Sync>;
 pub(crate) type AtEnd<A, R> = Arc<dyn Fn(&mut A) -> R + Send + Sync>;
 
 impl<A: Application + 'static> Host<A> {
@@ -39,6 +41,7 @@ impl<A: Application + 'static> Host<A> {
         Self {
             make: Arc::new(make),
             at_end: Arc::new(|_| ()),
+            on_driven: Arc::new(|_, _| ()),
             listens: Vec::new(),
             threads: 1,
             limits: Limits::default(),
@@ -83,6 +86,13 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
         Self { loop_options, ..self }
     }
 
+    /// Calls `on_driven` in each thread with what its loop runs on: before it begins, and again
+    /// should it give its ring up.
+    #[must_use]
+    pub fn on_driven(self, on_driven: impl Fn(&Worker, &Driven) + Send + Sync + 'static) -> Self {
+        Self { on_driven: Arc::new(on_driven), ..self }
+    }
+
     /// Calls `at_end` in each thread after its last connection: what it returns is in that thread's
     /// [`crate::Outcome`].
     #[must_use]
@@ -93,6 +103,7 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
         Host {
             make: self.make,
             at_end: Arc::new(at_end),
+            on_driven: self.on_driven,
             listens: self.listens,
             threads: self.threads,
             limits: self.limits,
@@ -139,6 +150,7 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
         let servers = Servers {
             make: self.make,
             at_end: self.at_end,
+            on_driven: self.on_driven,
             layers: self.listens.iter().map(|listen| listen.layers.clone()).collect(),
             limits: self.limits,
             loop_options: self.loop_options,
@@ -157,6 +169,7 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
 struct Servers<A: Application, R> {
     make: Make<A>,
     at_end: AtEnd<A, R>,
+    on_driven: OnDriven,
     layers: Vec<Option<Layers>>,
     limits: Limits,
     loop_options: LoopOptions,
@@ -181,6 +194,10 @@ impl<A: Application + 'static, R: Send + 'static> Crew for Servers<A, R> {
 
     fn set_waker(&self, engine: &mut ServerEngine<A>, _: &Worker, waker: Waker) {
         engine.mailbox().set_waker(waker.into());
+    }
+
+    fn hear_driven(&self, worker: &Worker, driven: &Driven) {
+        (self.on_driven)(worker, driven);
     }
 
     fn is_done(&self, engine: &ServerEngine<A>, _: &Worker) -> bool {

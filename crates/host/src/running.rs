@@ -46,7 +46,8 @@ impl<R> Running<R> {
         &self.addresses
     }
 
-    /// What the loops of the first crew run on.
+    /// What the loops of the first crew began to run on; who wants to know it later takes
+    /// [`crate::Host::on_driven`].
     pub fn driven(&self) -> &Driven {
         &self.driven
     }

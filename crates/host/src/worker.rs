@@ -78,8 +78,10 @@ impl<C: Crew> Seat<C> {
         }
         let waker = reactor.waker()?;
         crew.set_waker(&mut reactor.engine, &worker, waker.clone());
+        let mut driven = reactor.driven();
+        crew.hear_driven(&worker, &driven);
         // Who waits for it is gone only if the program is: then nobody says that we may begin.
-        let _ = self.built.send(Built { waker, driven: reactor.driven() });
+        let _ = self.built.send(Built { waker, driven: driven.clone() });
         drop(self.built);
         if self.begin.recv().is_err() {
             return Ok(None);
@@ -88,6 +90,10 @@ impl<C: Crew> Seat<C> {
         reactor.with(|_, _| ());
         while !crew.is_done(&reactor.engine, &worker) {
             reactor.turn()?;
+            if reactor.driver() != driven.driver {
+                driven = reactor.driven();
+                crew.hear_driven(&worker, &driven);
+            }
         }
         let report = crew.finish(&mut reactor.engine);
         let usage = Usage {
@@ -96,6 +102,6 @@ impl<C: Crew> Seat<C> {
             ledger: Ledger::here(),
             cpu: sys::thread_cpu()?,
         };
-        Ok(Some(Outcome { report, usage, driven: reactor.driven() }))
+        Ok(Some(Outcome { report, usage, driven }))
     }
 }

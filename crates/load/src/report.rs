@@ -75,6 +75,9 @@ pub struct Report {
     pub operations: BTreeMap<&'static str, Calls>,
     /// Whether the loop polled before it slept: `off`, `auto`, or for how many microseconds.
     pub spin: String,
+    /// The same as it is told to people, and why there was no ring.
+    #[serde(skip)]
+    pub driven: Driven,
 }
 
 /// Connections of a run.
@@ -237,7 +240,9 @@ impl Summary {
         self.turns.empty += outcome.stats.empty;
         self.turns.events += outcome.stats.events;
         self.turns.timeouts += outcome.stats.timeouts;
-        self.driven.clone_from(&outcome.driven);
+        if self.driven.without_ring.is_none() {
+            self.driven.clone_from(&outcome.driven); // all the same, but for who gave its ring up
+        }
         self.ended = self.ended.max(outcome.finish.at());
         self.thread_ns += outcome.finish.at();
     }
@@ -299,6 +304,7 @@ impl Summary {
             operations: operations(total),
             spin: self.driven.spin.to_string(),
             driver: self.driven.driver,
+            driven: self.driven,
             url: self.url,
         }
     }

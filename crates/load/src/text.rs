@@ -53,7 +53,7 @@ impl Report {
             format_args!(
                 "  driven by       {}: {} turns, {:.1} events and {:.2} clock reads per turn, \
                  {:.3} clock reads per request",
-                self.driven(),
+                self.driven,
                 grouped(turns.turns),
                 of(turns.events),
                 of(turns.clock_reads),
@@ -69,13 +69,6 @@ impl Report {
         line(out, format_args!("  {name:<16}{calls:>14}{per:>14.3}{eagain:>10}"));
     }
 
-    fn driven(&self) -> String {
-        match &self.spin[..] {
-            "off" => self.driver.to_owned(),
-            spin => format!("{} (spin {spin})", self.driver),
-        }
-    }
-
     fn write_head(&self, out: &mut String) {
         let asked = self.connections.asked;
         let mut settings = vec![
@@ -86,7 +79,7 @@ impl Report {
         if self.depth > 1 {
             settings.push(format!("{} pipelined", self.depth));
         }
-        settings.push(self.driven());
+        settings.push(self.driven.to_string());
         line(out, format_args!("{}\n{}\n", self.url, settings.join(", ")));
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Nothing is locked, and no addition is one step with its read: nobody else adds.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -89,6 +90,8 @@ impl Counts {
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) threads: u64,
+    /// By what drives them, and whether they poll.
+    pub(crate) loops: BTreeMap<(&'static str, String), u64>,
     pub(crate) ledger: Ledger,
     pub(crate) accepted: u64,
     pub(crate) ended: [u64; REASONS.len()],

@@ -100,7 +100,13 @@ fn write_syscalls(out: &mut impl Write, totals: &Totals) -> fmt::Result {
     let name = "fulmar_syscalls_per_request";
     family(out, name, "gauge", "All system calls since the start, for each request.")?;
     writeln!(out, "{name} {:.6}", ratio(totals.ledger.total(), totals.answered()))?;
-    single(out, "fulmar_threads", "gauge", "Threads that serve.", totals.threads)
+    single(out, "fulmar_threads", "gauge", "Threads that serve.", totals.threads)?;
+    let name = "fulmar_loops";
+    family(out, name, "gauge", "Event loops of these threads, by what drives them.")?;
+    for ((driver, spin), count) in &totals.loops {
+        writeln!(out, "{name}{{driver=\"{driver}\",spin=\"{spin}\"}} {count}")?;
+    }
+    Ok(())
 }
 
 fn single(out: &mut impl Write, name: &str, kind: &str, help: &str, value: u64) -> fmt::Result {

@@ -1,8 +1,9 @@
 //! Figures of a server, for Prometheus.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use fulmar_engine::End;
@@ -18,7 +19,13 @@ use crate::page::Page;
 ///
 /// Printed, it is the text that Prometheus reads: see [`Metrics::page`].
 #[derive(Clone, Debug, Default)]
-pub struct Metrics(Arc<Mutex<Vec<Arc<Counts>>>>);
+pub struct Metrics(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    threads: Mutex<Vec<Arc<Counts>>>,
+    loops: Mutex<BTreeMap<usize, (&'static str, String)>>,
+}
 
 impl Metrics {
     /// Nothing is counted yet.
@@ -30,8 +37,13 @@ impl Metrics {
     /// each thread of a server.
     pub fn observer(&self) -> Recorder {
         let counts = Arc::new(Counts::of_this_thread());
-        self.threads().push(Arc::clone(&counts));
+        lock(&self.0.threads).push(Arc::clone(&counts));
         Recorder(counts)
+    }
+
+    /// What drives the loop of this thread, and whether that polls before it sleeps, from now on.
+    pub fn set_loop(&self, thread: usize, driver: &'static str, spin: String) {
+        lock(&self.0.loops).insert(thread, (driver, spin));
     }
 
     /// A handler that shows them: for a listener of its own, since they are not for everybody.
@@ -41,14 +53,17 @@ impl Metrics {
 
     fn totals(&self) -> Totals {
         let mut totals = Totals::default();
-        self.threads().iter().for_each(|counts| totals.add(counts));
+        lock(&self.0.threads).iter().for_each(|counts| totals.add(counts));
+        for driven in lock(&self.0.loops).values() {
+            *totals.loops.entry(driven.clone()).or_default() += 1;
+        }
         totals
     }
+}
 
-    /// Nothing that may panic is done while the lock is held.
-    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Counts>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Nothing that may panic is done while the lock is held.
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The text format of Prometheus, version 0.0.4.

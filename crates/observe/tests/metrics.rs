@@ -194,6 +194,18 @@ fn threads_and_their_system_calls_are_added_up() {
 }
 
 #[test]
+fn loops_are_told_as_they_run_now() {
+    let metrics = Metrics::new();
+    for thread in 0..3 {
+        metrics.set_loop(thread, "ring", "auto".into());
+    }
+    metrics.set_loop(1, "epoll", "auto".into());
+    let families = parse(&metrics.to_string());
+    assert_eq!(value(&families, "fulmar_loops{driver=\"ring\",spin=\"auto\"}"), 2.0);
+    assert_eq!(value(&families, "fulmar_loops{driver=\"epoll\",spin=\"auto\"}"), 1.0);
+}
+
+#[test]
 fn nothing_yet_is_good_text_too() {
     let families = parse(&Metrics::new().to_string());
     assert_eq!(value(&families, "fulmar_syscalls_per_request"), 0.0);

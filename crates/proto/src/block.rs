@@ -57,7 +57,9 @@ impl Block {
 
     /// Empties it, and has all of it ready for what arrives next.
     pub fn clear(&mut self) -> &mut BytesMut {
-        self.give_back();
+        if self.is_scarce() {
+            self.give_back();
+        }
         self.memory.clear();
         if !self.memory.try_reclaim(self.size) {
             self.replace();
@@ -65,12 +67,10 @@ impl Block {
         &mut self.memory
     }
 
-    /// Of many blocks, those that nobody keeps a share of any more are freed.
+    /// Those that nobody keeps a share of any more are freed.
     fn give_back(&mut self) {
-        if self.is_scarce() {
-            let size = self.size;
-            self.shared.retain_mut(|(memory, _)| !memory.try_reclaim(size));
-        }
+        let size = self.size;
+        self.shared.retain_mut(|(memory, _)| !memory.try_reclaim(size));
     }
 
     /// Somebody keeps a share of it, or there is none yet.
@@ -100,7 +100,9 @@ impl Block {
         if self.memory.capacity() - self.memory.len() < n && !self.memory.try_reclaim(n) {
             let rest = self.split_copy(self.memory.len());
             assert!(rest.len() + n <= self.size, "a block is larger than what is read at a time");
-            self.give_back();
+            if self.is_scarce() {
+                self.give_back();
+            }
             self.replace();
             self.memory.clear();
             self.memory.extend_from_slice(&rest);

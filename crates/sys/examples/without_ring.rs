@@ -2,21 +2,26 @@
 //!
 //! ```sh
 //! without_ring COMMAND [ARGUMENT...]
+//! without_ring --beyond ENTRIES COMMAND [ARGUMENT...]
 //! ```
 //!
 //! A filter of system calls (`seccomp(2)`) answers `io_uring_setup(2)` with `EPERM`, in this process
-//! and in what it becomes; also `epoll_pwait2(2)`, as one that is older than that call.
+//! and in what it becomes. With `--beyond` it answers `io_uring_enter(2)` so, where that is asked
+//! for more entries: a ring begins to work there, and fails later. `epoll_pwait2(2)` is forbidden in
+//! any case, as by filters that are older than that call.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 fn main() -> ExitCode {
-    let mut words = std::env::args_os().skip(1);
+    let mut words = std::env::args_os().skip(1).peekable();
+    let entries = words.next_if(|word| word == "--beyond").and_then(|_| words.next());
+    let entries = entries.map(|entries| entries.to_string_lossy().parse().expect("a number"));
     let Some(program) = words.next() else {
-        eprintln!("without_ring COMMAND [ARGUMENT...]");
+        eprintln!("without_ring [--beyond ENTRIES] COMMAND [ARGUMENT...]");
         return ExitCode::from(2);
     };
-    if let Err(error) = forbid() {
+    if let Err(error) = forbid(entries) {
         eprintln!("no filter of system calls: {error}");
         return ExitCode::FAILURE;
     }
@@ -25,8 +30,12 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn forbid() -> std::io::Result<()> {
-    let setup = u32::try_from(libc::SYS_io_uring_setup).expect("a small number");
+fn forbid(beyond: Option<u32>) -> std::io::Result<()> {
+    let (call, entries_max) = match beyond {
+        None => (libc::SYS_io_uring_setup, None),
+        Some(entries) => (libc::SYS_io_uring_enter, Some(entries)),
+    };
+    let call = u32::try_from(call).expect("a small number");
     let exact = u32::try_from(libc::SYS_epoll_pwait2).expect("a small number");
     let denied = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
     let step = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
@@ -35,22 +44,30 @@ fn forbid() -> std::io::Result<()> {
         jf,
         k,
     };
+    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     let mut steps = [
-        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0), // seccomp_data.nr
-        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, setup, 2, 0),
-        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, exact, 1, 0),
-        step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
+        step(load, NUMBER, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, exact, 3, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call, 0, 3),
+        step(load, SECOND_ARGUMENT, 0, 0), // of io_uring_enter: how many entries
+        step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, entries_max.map_or(0, |n| n + 1), 0, 1),
         step(libc::BPF_RET | libc::BPF_K, denied, 0, 0),
+        step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
     ];
-    let filter = libc::sock_fprog { len: 5, filter: steps.as_mut_ptr() };
+    let filter = libc::sock_fprog { len: 7, filter: steps.as_mut_ptr() };
     // SAFETY: the option takes numbers.
     if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
         return Err(std::io::Error::last_os_error());
     }
     let mode = libc::SECCOMP_MODE_FILTER;
-    // SAFETY: `filter` and its five steps are live; the kernel copies them.
+    // SAFETY: `filter` and its seven steps are live; the kernel copies them.
     match unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const filter) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
     }
 }
+
+/// Where `seccomp_data` has the number of the call.
+const NUMBER: u32 = 0;
+/// And the lower half of its second argument, where the lower half comes first.
+const SECOND_ARGUMENT: u32 = if cfg!(target_endian = "little") { 24 } else { 28 };

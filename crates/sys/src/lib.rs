@@ -47,7 +47,7 @@ pub use platform::{
     send_file, send_file_with_head, set_bind_address_no_port, set_defer_accept, set_fast_open,
     set_interface, set_no_signal, set_pipe_size, set_segment_size_max, set_user_timeout, silence,
     spawn_traced, splice_in, splice_on, splice_out, tcp_info, thread_cpu, thread_number,
-    trim_memory, wait_traced,
+    thread_switches, trim_memory, wait_traced,
 };
 pub use poll::{PollEntry, PollSet, poll, poll_now};
 pub use process::{CpuTimes, Descriptors, block_pipe_signal, duplicate, process_cpu, sched_yield};

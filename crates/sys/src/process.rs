@@ -49,12 +49,16 @@ pub fn sched_yield() {
 }
 
 pub(crate) fn usage(who: libc::c_int) -> io::Result<CpuTimes> {
+    let usage = rusage(who)?;
+    Ok(CpuTimes { user: duration(usage.ru_utime), system: duration(usage.ru_stime) })
+}
+
+pub(crate) fn rusage(who: libc::c_int) -> io::Result<libc::rusage> {
     // SAFETY: rusage is plain data; all-zero is a valid value of it.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is live; the kernel fills it.
     let result = unsafe { libc::getrusage(who, &raw mut usage) };
-    syscall!(getrusage, result)?;
-    Ok(CpuTimes { user: duration(usage.ru_utime), system: duration(usage.ru_stime) })
+    syscall!(getrusage, result).map(|_| usage)
 }
 
 fn duration(time: libc::timeval) -> Duration {

@@ -6,7 +6,7 @@ use std::fmt;
 use super::group::Group;
 use super::run::Run;
 use super::table::{Table, field, share};
-use crate::counts::Counts;
+use crate::counts::{Counts, Phase};
 
 /// Two runs of the same unit.
 #[derive(Clone, Copy, Debug)]
@@ -67,12 +67,13 @@ impl<'r> Comparison<'r> {
         text += &table.text();
         text.push('\n');
         text += &groups.text();
-        let others = self.others();
-        if !others.is_empty() {
-            let mut table = Table::new(["beside", &first, &second, "difference"]);
-            others.iter().for_each(|row| table.row(row.cells()));
-            text.push('\n');
-            text += &table.text();
+        for (heading, rows) in [("beside", self.others()), ("while", self.phases())] {
+            if !rows.is_empty() {
+                let mut table = Table::new([heading, &first, &second, "difference"]);
+                rows.iter().for_each(|row| table.row(row.cells()));
+                text.push('\n');
+                text += &table.text();
+            }
         }
         text
     }
@@ -117,6 +118,19 @@ impl<'r> Comparison<'r> {
             self.row("ring operations", ring),
         ];
         rows.into_iter().filter(Row::has_any).collect()
+    }
+
+    /// By what they were doing, where that is known of both.
+    fn phases(&self) -> Vec<Row> {
+        if [self.first, self.second].iter().any(|run| run.counts.by_phase.is_none()) {
+            return Vec::new();
+        }
+        let count = |counts: &Counts, phase: Phase| {
+            let calls = counts.by_phase.iter().filter_map(|phases| phases.get(&phase)).flatten();
+            calls.map(|(_, tally)| tally.count).sum()
+        };
+        let row = |phase: Phase| self.row(phase.name(), |counts| count(counts, phase));
+        Phase::ALL.into_iter().map(row).filter(Row::has_any).collect()
     }
 
     /// The two commands' names, which are different.
@@ -182,13 +196,17 @@ mod tests {
     /// The table of the commit that fused epoll's events (HAProxy, 2013), as two runs.
     #[test]
     fn a_reference_table_comes_out_again() {
-        let before =
+        let mut before =
             run(10_000, &[("epoll_wait", 60_000), ("recvfrom", 50_004), ("close", 20_005)]);
         let mut after =
             run(10_000, &[("epoll_wait", 50_012), ("recvfrom", 40_013), ("close", 20_005)]);
         after.command = "/usr/sbin/haproxy -f h.cfg".into();
         after.counts.calls.insert("splice".into(), after.counts.calls["close"].clone());
         fail(&mut after.counts, "recvfrom", libc::EAGAIN, 10_013);
+        for run in [&mut before, &mut after] {
+            let calls = run.counts.calls.clone().into_iter().filter(|(name, _)| name == "close");
+            run.counts.by_phase = Some([(Phase::Close, calls.collect())].into());
+        }
         let text = Comparison::new(&before, &after).unwrap().text();
         assert_eq!(
             text,
@@ -213,6 +231,9 @@ server --port 1
 
   beside            server   haproxy  difference
   EAGAIN                 -    1.0013         new
+
+  while             server   haproxy  difference
+  close             2.0005    2.0005        same
 "
         );
     }

@@ -10,6 +10,7 @@ use super::errno;
 use super::run::Run;
 use super::waste::wastes;
 use crate::counts::Tally;
+use crate::timeline::{TimedCall, Timeline};
 
 /// Everything that an audit found.
 #[derive(Clone, Debug, Serialize)]
@@ -62,6 +63,42 @@ struct Figures {
     waste: Vec<Saved>,
     /// What the load brought; `null` without one.
     load: Option<Answers>,
+    /// What was called, one after the other, if it was asked for.
+    timeline: Option<Sequence>,
+}
+
+/// A timeline.
+#[derive(Clone, Debug, Serialize)]
+struct Sequence {
+    /// Requests that were made meanwhile; `null` without a load.
+    requests: Option<u64>,
+    /// In the order in which they began.
+    calls: Vec<Called>,
+    /// Calls that followed, for which there was no room.
+    left_out: u64,
+    /// Events that were lost.
+    lost: u64,
+}
+
+/// A call of a timeline.
+#[derive(Clone, Debug, Serialize)]
+struct Called {
+    /// Since the first return; `null` if it began before anybody looked.
+    at_us: Option<f64>,
+    /// How long it took; `null` as above.
+    took_us: Option<f64>,
+    /// Who called.
+    process: u32,
+    /// Which of its threads.
+    thread: u32,
+    /// Its name.
+    call: String,
+    /// What it was given.
+    arguments: String,
+    /// What it returned; -1 if it failed.
+    result: i64,
+    /// Why it failed; `null` if it did not.
+    error: Option<String>,
 }
 
 /// What counts were divided by.
@@ -214,6 +251,7 @@ impl Figures {
                 refused: load.refused,
                 warm_up: load.warm_up,
             }),
+            timeline: run.timeline.as_ref().map(Sequence::new),
         }
     }
 }
@@ -228,6 +266,32 @@ impl Calls {
             errors: tally.errors.iter().map(named).collect(),
             bytes: tally.bytes,
             kinds: tally.kinds.clone(),
+        }
+    }
+}
+
+impl Sequence {
+    fn new(timeline: &Timeline) -> Self {
+        let Timeline { requests, calls, left_out, lost } = timeline;
+        let calls = calls.iter().map(Called::new).collect();
+        Self { requests: *requests, calls, left_out: *left_out, lost: *lost }
+    }
+}
+
+impl Called {
+    #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+    fn new(call: &TimedCall) -> Self {
+        let micros = |nanos: i64| nanos as f64 / 1e3;
+        let error = call.error().map(|errno| errno::name(errno).into_owned());
+        Self {
+            at_us: call.at_ns.map(micros),
+            took_us: call.took_ns.map(micros),
+            process: call.process,
+            thread: call.thread,
+            call: call.name.clone(),
+            arguments: call.arguments.clone(),
+            result: if error.is_some() { -1 } else { call.result },
+            error,
         }
     }
 }
@@ -281,6 +345,11 @@ mod tests {
             refused: 2,
             warm_up: 100,
         });
+        let arguments = "7".to_owned();
+        let (at_ns, took_ns, name) = (Some(-1_500), None, "close".to_owned());
+        let (process, thread, result) = (1, 2, -i64::from(libc::EBADF));
+        let call = TimedCall { at_ns, took_ns, process, thread, name, arguments, result };
+        this.timeline = Some(Timeline { calls: vec![call], ..Timeline::default() });
         let exceeded = Budget::parse("all = 1.5").unwrap().exceeded(&this);
         let comparison = Comparison::new(&other, &this).unwrap();
         let json = this.json(Some(&comparison), Some(&exceeded));
@@ -300,6 +369,7 @@ mod tests {
             "ring",
             "ring_unknown",
             "threads",
+            "timeline",
             "unit",
             "waste",
         ];
@@ -317,6 +387,14 @@ mod tests {
             keys(&value["load"]),
             ["connections", "errors", "refused", "requests", "url", "warm_up"]
         );
+        assert_eq!(keys(&value["timeline"]), ["calls", "left_out", "lost", "requests"]);
+        let call = &value["timeline"]["calls"][0];
+        assert_eq!(
+            keys(call),
+            ["arguments", "at_us", "call", "error", "process", "result", "thread", "took_us"]
+        );
+        assert_eq!((&call["at_us"], &call["took_us"]), (&(-1.5).into(), &Value::Null));
+        assert_eq!((&call["result"], &call["error"]), (&(-1).into(), &"EBADF".into()));
         assert_eq!(value["calls"]["read"]["errors"]["EAGAIN"], 1_000);
         assert_eq!(value["all"]["per_unit"], 2.0);
         assert_eq!(value["difference"]["read"]["change"], -1.0);
@@ -329,7 +407,8 @@ mod tests {
         let mut run = run(1, &[("read", 2)]);
         run.unit = None;
         let value = serde_json::from_str::<Value>(&run.json(None, None)).unwrap();
-        for key in ["unit", "ring", "clock_reads", "phases", "load", "compared_with", "exceeded"] {
+        let keys = ["unit", "ring", "clock_reads", "phases", "load", "timeline"];
+        for key in [&keys[..], &["compared_with", "exceeded"]].concat() {
             assert_eq!(value[key], Value::Null, "{key}");
         }
         assert_eq!(value["calls"]["read"]["per_unit"], Value::Null);

@@ -17,6 +17,7 @@ mod budget;
 mod compare;
 mod json;
 mod record;
+mod sequence;
 mod table;
 mod text;
 

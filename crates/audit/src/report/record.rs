@@ -176,7 +176,7 @@ impl Draft {
             ..Counts::none(backend)
         };
         let command = self.command.ok_or(RecordError::Missing("command"))?;
-        Ok(Run { command, unit: self.unit, counts, load: None })
+        Ok(Run { command, unit: self.unit, counts, load: None, timeline: None })
     }
 }
 

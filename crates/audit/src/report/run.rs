@@ -4,6 +4,7 @@ use super::errno::EAGAIN;
 use super::group::Group;
 use super::unit::Unit;
 use crate::counts::{Counts, Tally};
+use crate::timeline::Timeline;
 
 /// One program under one load: what every report is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub struct Run {
     pub counts: Counts,
     /// The load that it was under, if we made it. Not kept in records.
     pub load: Option<Load>,
+    /// What it called, one after the other, if that was asked for. Not kept in records.
+    pub timeline: Option<Timeline>,
 }
 
 /// What a load brought.
@@ -115,6 +118,7 @@ pub(crate) mod tests {
             unit: Unit::new("request", requests),
             counts: counts(calls),
             load: None,
+            timeline: None,
         }
     }
 

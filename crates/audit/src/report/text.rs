@@ -2,6 +2,7 @@
 
 use super::errno;
 use super::run::{Load, Run};
+use super::sequence;
 use super::table::{Table, counted, field, grouped, share, unless_zero, wrapped};
 use super::waste::{Waste, wastes};
 use crate::counts::{Backend, Counts, Tally};
@@ -23,6 +24,10 @@ impl Run {
             text += &phases;
         }
         text += &self.advice();
+        if let Some(timeline) = &self.timeline {
+            text.push('\n');
+            text += &sequence::text(timeline);
+        }
         text
     }
 
@@ -96,7 +101,9 @@ impl Run {
         }
         if counts.lost > 0 {
             let lost = counted(counts.lost, "event");
-            text += &field("lost", &format!("{lost}: the true counts are higher by so much"));
+            let what = if counts.by_phase.is_some() { ", or those of phases," } else { "" };
+            let said = format!("{lost}: the true counts{what} are higher by so much");
+            text += &field("lost", &said);
         }
         text
     }
@@ -104,21 +111,33 @@ impl Run {
     /// Calls by what the program was doing.
     fn phases(&self) -> Option<String> {
         let phases = self.counts.by_phase.as_ref()?;
-        let mut table = Table::new(["while", "all", "its calls"]);
         let shown = |count: u64| match &self.unit {
             Some(unit) => share(unit.share(count)),
             None => grouped(count),
         };
+        let per = match &self.unit {
+            Some(unit) => format!("per {}", unit.noun()),
+            None => "in total".to_owned(),
+        };
+        let mut text = row("while", &per, "its calls");
         for (phase, calls) in phases {
             let mut sorted: Vec<_> =
                 calls.iter().map(|(name, tally)| (name, tally.count)).collect();
-            sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-            let list: Vec<_> =
-                sorted.iter().map(|(n, count)| format!("{n} {}", shown(*count))).collect();
-            let all = sorted.iter().map(|(_, count)| count).sum();
-            table.row([phase.name().to_owned(), shown(all), list.join(", ")]);
+            sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count)); // stable: then by name
+            let sum = |calls: &[(&String, u64)]| shown(calls.iter().map(|(_, count)| count).sum());
+            let (most, rest) = sorted.split_at(sorted.len().min(PHASE_CALLS));
+            let mut list: Vec<_> =
+                most.iter().map(|(n, count)| format!("{n} {}", shown(*count))).collect();
+            if !rest.is_empty() {
+                list.push(format!("{} others {}", rest.len(), sum(rest)));
+            }
+            let all = sum(&sorted);
+            for (at, line) in wrapped(&list.join(", "), PHASE_WIDTH).iter().enumerate() {
+                let (name, all) = if at == 0 { (phase.name(), &all[..]) } else { ("", "") };
+                text += &row(name, all, line);
+            }
         }
-        Some(table.text())
+        Some(text)
     }
 
     /// What is wasted, and what to do instead.
@@ -202,7 +221,16 @@ fn errors(counts: &Counts) -> Vec<String> {
     each.collect()
 }
 
+/// A phase, how often, and what.
+fn row(name: &str, all: &str, calls: &str) -> String {
+    format!("  {name:<14}  {all:>11}  {calls}\n")
+}
+
 const ADVICE_WIDTH: usize = 92;
+/// As many calls of a phase are named: there are more only where a program starts and ends.
+const PHASE_CALLS: usize = 12;
+/// What a line has room for behind a phase.
+const PHASE_WIDTH: usize = 65;
 
 #[cfg(test)]
 mod tests {
@@ -269,7 +297,9 @@ counted in the kernel (ebpf): 1 process, 2 threads, 1.2 s
         run.counts.backend = Backend::Ptrace;
         run.counts.ring_why = "the kernel does not tell".into();
         let tally = run.counts.calls["read"].clone();
-        run.counts.by_phase = Some([(Phase::Body, [("read".to_owned(), tally)].into())].into());
+        let many = (0..14).map(|at| (format!("call{at:02}"), tally.clone())).collect();
+        let body = [("read".to_owned(), tally)].into();
+        run.counts.by_phase = Some([(Phase::Body, body), (Phase::Other, many)].into());
         assert_eq!(
             run.text(),
             "\
@@ -285,8 +315,11 @@ counted by tracing (ptrace): 0 processes, 0 threads
   errors          none
   io_uring        not counted: the kernel does not tell
 
-  while                all   its calls
-  body               3,000  read 3,000
+  while              in total  its calls
+  body                  3,000  read 3,000
+  other                42,000  call00 3,000, call01 3,000, call02 3,000, call03 3,000, call04
+                               3,000, call05 3,000, call06 3,000, call07 3,000, call08 3,000,
+                               call09 3,000, call10 3,000, call11 3,000, 2 others 6,000
 
   could be saved
   watch-churn       400, going by the number of calls

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use fulmar_audit::Method;
 use fulmar_audit::report::Per;
+use fulmar_audit::{Method, Scope};
 use fulmar_load::{Options, Until};
 
 use crate::durations;
@@ -80,6 +80,19 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "pid")]
     clock: bool,
 
+    /// Tell calls apart by what the program was doing for a connection: accept, connect, TLS, head,
+    /// body, close
+    #[arg(long)]
+    phases: bool,
+
+    /// Show calls one after the other: with a load, those of N requests more on one connection
+    /// (1), without one the first N (100)
+    #[arg(
+        long, value_name = "N", num_args = 0..=1, require_equals = true, conflicts_with = "compare",
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
+    timeline: Option<Option<u64>>,
+
     /// Print one JSON object instead of the table
     #[arg(long)]
     pub(crate) json: bool,
@@ -105,13 +118,15 @@ pub(crate) struct Asked {
     pub(crate) other: Option<Subject>,
     /// A record to compare with.
     pub(crate) kept: Option<PathBuf>,
-    pub(crate) method: Method,
     /// Clock reads are counted too.
     pub(crate) clock: bool,
     pub(crate) per: Option<Per>,
     pub(crate) warm_up: u64,
     pub(crate) start_timeout: Duration,
     pub(crate) at_most: Option<Duration>,
+    pub(crate) scope: Scope,
+    /// How long the timeline is: requests with a load, calls without. 0 if there is none.
+    pub(crate) timeline: u64,
 }
 
 /// A program, and what it is to be put through.
@@ -157,17 +172,25 @@ impl Arguments {
                 None => None,
             },
             kept,
-            method: match self.counter {
-                Counter::Best => Method::Best,
-                Counter::Ebpf => Method::Kernel,
-                Counter::Ptrace => Method::Trace,
-            },
             clock: self.clock,
             per,
             warm_up: self.warm_up,
             start_timeout: self.start_timeout,
             at_most: self.at_most,
+            scope: self.scope(),
+            timeline: self.timeline.map_or(0, |length| {
+                length.unwrap_or(if self.load.is_empty() { TIMELINE_CALLS } else { 1 })
+            }),
         })
+    }
+
+    fn scope(&self) -> Scope {
+        let method = match self.counter {
+            Counter::Best => Method::Best,
+            Counter::Ebpf => Method::Kernel,
+            Counter::Ptrace => Method::Trace,
+        };
+        Scope { method, phases: self.phases, timeline: self.timeline.is_some() }
     }
 
     /// The command, and a second one behind another `--` if it was asked for.
@@ -207,6 +230,8 @@ impl Arguments {
 const REQUESTS: u64 = 10_000;
 /// Enough that what is done once has been done.
 const WARM_UP: u64 = 1_000;
+/// What fits a few screens.
+const TIMELINE_CALLS: u64 = 100;
 const HELP: &str = "\
 Exit status: 0 when it was counted, and the budget holds; 1 if the budget is exceeded; 2 if the
 command line, a budget or a record is wrong; 3 if it could not be counted; 130 after SIGINT or

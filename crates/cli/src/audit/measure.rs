@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fulmar_audit::Counts;
 use fulmar_audit::report::{Load, Run, Unit};
+use fulmar_audit::{Counts, Timeline};
 use fulmar_load::{Options, Report, Until};
 use fulmar_sys as sys;
 
@@ -38,17 +38,23 @@ impl Bell {
 
 /// Starts a program, counts, and ends it.
 pub(crate) fn run(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Run, Failure> {
-    let (command, counts, load) = match &subject.load {
+    let Counted { command, counts, load, timeline } = match &subject.load {
         Some(options) => under_load(subject, options, asked, bell)?,
         None => by_itself(subject, asked, bell)?,
     };
     let requests = load.as_ref().map(|load| load.requests);
     let unit = asked.per.map(|per| Unit::of(per, &counts, requests)).transpose();
     let unit = unit.map_err(|error| Failure::new(&command, error))?;
-    Ok(Run { command, unit, counts, load })
+    Ok(Run { command, unit, counts, load, timeline })
 }
 
-type Counted = (String, Counts, Option<Load>);
+/// What was found of a program.
+struct Counted {
+    command: String,
+    counts: Counts,
+    load: Option<Load>,
+    timeline: Option<Timeline>,
+}
 
 /// All that it does until it ends, or the time has come.
 fn by_itself(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Counted, Failure> {
@@ -60,11 +66,15 @@ fn by_itself(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Counted, F
         }
     }
     let counts = program.snapshot()?;
+    let mut timeline = program.timeline()?;
+    if let Some(timeline) = &mut timeline {
+        timeline.truncate(usize::try_from(asked.timeline).unwrap_or(usize::MAX));
+    }
     let (command, status) = (program.command.clone(), program.status());
     program.stop()?;
     match status.filter(|status| !status.success() && !bell.has_rung()) {
         Some(status) => Err(Failure::new(command, format!("it failed: {status}"))),
-        None => Ok((command, counts, None)),
+        None => Ok(Counted { command, counts, load: None, timeline }),
     }
 }
 
@@ -94,9 +104,29 @@ fn under_load(
         let why = "no request was answered";
         return Err(Failure::new(&program.command, why));
     }
+    let timeline = match asked.timeline {
+        1.. if !bell.has_rung() => timeline(&mut program, &options, asked.timeline, bell)?,
+        _ => None,
+    };
     let command = program.command.clone();
     program.stop()?;
-    Ok((command, counts, Some(brought(&report, warm_up))))
+    Ok(Counted { command, counts, load: Some(brought(&report, warm_up)), timeline })
+}
+
+/// What some requests more make it do, one after the other on one connection.
+fn timeline(
+    program: &mut Program,
+    options: &Options,
+    requests: u64,
+    bell: &Bell,
+) -> Result<Option<Timeline>, Failure> {
+    let until = Until::Requests(requests);
+    let options = Options { until, connections: 1, threads: 1, ..options.clone() };
+    program.record()?;
+    let report = load(program, &options, None, bell)?;
+    program.settled()?;
+    let timeline = program.timeline()?;
+    Ok(timeline.map(|timeline| Timeline { requests: Some(report.requests), ..timeline }))
 }
 
 /// Waits until it listens everywhere.

@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use fulmar_audit::report::Run;
-use fulmar_audit::{AuditError, Clock, Counter, Counts, End, Refusal};
+use fulmar_audit::{AuditError, Clock, Counter, Counts, End, Refusal, Timeline};
 use signal_hook::consts::{SIGKILL, SIGTERM};
 
 use super::arguments::{Asked, Who};
@@ -29,7 +29,7 @@ impl Program {
         let (counter, command) = match who {
             Who::Command(words) => (start(words, asked)?, line(words)),
             Who::Process(pid) => {
-                (Counter::join(*pid, asked.method).map_err(failure)?, command_of(*pid))
+                (Counter::join(*pid, asked.scope).map_err(failure)?, command_of(*pid))
             }
         };
         if let Some(why) = counter.refused().filter(|why| **why != Refusal::Asked) {
@@ -51,6 +51,16 @@ impl Program {
     /// What was counted so far.
     pub(crate) fn snapshot(&self) -> Result<Counts, Failure> {
         self.counter.snapshot().map_err(failure)
+    }
+
+    /// Begins the timeline anew.
+    pub(crate) fn record(&self) -> Result<(), Failure> {
+        self.counter.record().map_err(failure)
+    }
+
+    /// What was called since then, if that was asked for.
+    pub(crate) fn timeline(&self) -> Result<Option<Timeline>, Failure> {
+        self.counter.timeline().map_err(failure)
     }
 
     /// What was counted when nothing more happens: a connection that was closed is closed by the
@@ -122,7 +132,7 @@ fn start(words: &[OsString], asked: &Asked) -> Result<Counter, Failure> {
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::from(io::stderr()));
     let clock = asked.clock.then(|| Clock::prepare(&mut command));
     let clock = clock.transpose().map_err(failure)?;
-    let counter = Counter::start(command, asked.method).map_err(failure)?;
+    let counter = Counter::start(command, asked.scope).map_err(failure)?;
     Ok(match clock {
         Some(clock) => counter.with_clock(clock),
         None => counter,

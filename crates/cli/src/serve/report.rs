@@ -18,7 +18,9 @@ pub(super) fn print(arguments: &Arguments, outcomes: &[Outcome<u64>]) -> Result<
         return Ok(());
     }
     let stats = usage.stats;
-    let driven = outcomes.first().map(|outcome| outcome.driven.to_string()).unwrap_or_default();
+    // All the same, but for who gave its ring up.
+    let outcome = outcomes.iter().min_by_key(|outcome| outcome.driven.without_ring.is_none());
+    let driven = outcome.map(|outcome| outcome.driven.to_string()).unwrap_or_default();
     let text = format!(
         "{requests} requests on {} connections; driver {driven}, {} turns, {} events\n{}",
         stats.accepted,

@@ -224,7 +224,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
 
 const SYSTEM_DIRS: &[&str] = &["/usr/sbin", "/usr/local/sbin", "/sbin"];
 /// How long a program may take until it listens: a machine may be busy.
-const START_TIMEOUT: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long one may take to end, before it is killed.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(5);

@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
-use super::{Lab, find};
+use super::{Lab, PATIENCE, find};
 use crate::Error;
 
 /// A program around a library.
@@ -25,10 +24,7 @@ impl Peer {
     /// libcurl among many transfers.
     pub(crate) const HIPER: Self = Self {
         name: "hiper",
-        sources: &[
-            ("hiper.c", include_str!("../../../../bench/peers/hiper.c")),
-            ("counted.h", include_str!("../../../../bench/peers/counted.h")),
-        ],
+        sources: &[("hiper.c", include_str!("../../../../bench/peers/hiper.c")), MULTI, COUNTED],
         links_to: "curl",
         package: "libcurl4-openssl-dev",
     };
@@ -38,7 +34,8 @@ impl Peer {
         name: "libcurl",
         sources: &[
             ("libcurl.c", include_str!("../../../../bench/peers/libcurl.c")),
-            ("counted.h", include_str!("../../../../bench/peers/counted.h")),
+            MULTI,
+            COUNTED,
         ],
         ..Self::HIPER
     };
@@ -67,7 +64,7 @@ impl Peer {
         let mut command = Command::new(compiler);
         command.args(["-O2", "-std=c11", "-o"]).arg(&program);
         command.arg(lab.path().join(self.sources[0].0)).arg(format!("-l{}", self.links_to));
-        match lab.client(command)?.output(COMPILE_TIMEOUT) {
+        match lab.client(command)?.output(PATIENCE) {
             Ok(_) => Ok(Ok(program)),
             Err(Error::Stopped) => Err(Error::Stopped),
             Err(_) => Ok(Err(format!(
@@ -78,4 +75,7 @@ impl Peer {
     }
 }
 
-const COMPILE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The loop that programs around libcurl have in common.
+const MULTI: (&str, &str) = ("multi.h", include_str!("../../../../bench/peers/multi.h"));
+/// What stands before functions of the C library.
+const COUNTED: (&str, &str) = ("counted.h", include_str!("../../../../bench/peers/counted.h"));

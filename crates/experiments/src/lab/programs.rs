@@ -1,6 +1,7 @@
 //! Servers that take part in several experiments.
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
 use std::process::Command;
 
 use super::{Child, Lab};
@@ -35,6 +36,21 @@ fn greeted(text: &str, count: usize) -> Option<Vec<String>> {
     let found = lines.split("http://").skip(1).filter_map(|rest| rest.split(['/', '\n']).next());
     let found: Vec<_> = found.map(str::to_owned).collect();
     (found.len() >= count).then_some(found)
+}
+
+/// nginx with this configuration; what it writes is in `home`.
+pub(crate) fn nginx(program: &Path, home: &Path, conf: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.arg("-e").arg(home.join("nginx.log"));
+    command.arg("-p").arg(home).arg("-c").arg(conf);
+    command
+}
+
+/// Lines of an `http` block: nothing is written to directories of the system.
+pub(crate) fn nginx_temporary(home: &Path) -> String {
+    let home = home.display();
+    let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].iter();
+    kinds.map(|kind| format!("    {kind}_temp_path {home}/{kind};\n")).collect()
 }
 
 /// A port of loopback that nobody listens on now, for programs that cannot choose one.

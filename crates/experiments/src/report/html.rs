@@ -70,7 +70,8 @@ fn put_laggards(report: &Report, out: &mut String) {
                 continue;
             }
             let each = rows.iter().map(|(row, verdict)| {
-                format!("{} <em>{}</em>", escape(&row.name), escape(&verdict.text()))
+                let (place, text) = (escape(&table.place(row)), escape(&verdict.text()));
+                format!("<span>{place} <em class=\"{}\">{text}</em></span>", kind(verdict))
             });
             items += &format!(
                 "<li><a href=\"#{}\">{}: {}</a> – {}</li>\n",
@@ -187,12 +188,7 @@ fn put_row(table: &Table, row: &Row, verdicts: bool, out: &mut String) {
     }
     if verdicts {
         let verdict = table.verdict(row);
-        let kind = match verdict {
-            Verdict::Open => "open",
-            Verdict::Ahead(_) => "ahead",
-            Verdict::Level(_) => "level",
-            Verdict::Behind(..) => "behind",
-        };
+        let kind = kind(&verdict);
         let text = escape(&verdict.text());
         *out += &match text.is_empty() {
             true => "<td class=\"verdict\"></td>".to_owned(),
@@ -202,6 +198,15 @@ fn put_row(table: &Table, row: &Row, verdicts: bool, out: &mut String) {
         };
     }
     out.push_str("</tr>\n");
+}
+
+fn kind(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Open => "open",
+        Verdict::Ahead(_) => "ahead",
+        Verdict::Level(_) => "level",
+        Verdict::Behind(..) => "behind",
+    }
 }
 
 fn put_machine(report: &Report, out: &mut String) {

@@ -6,11 +6,10 @@
 mod proxies;
 
 use std::process::Command;
-use std::time::Duration;
 
 use super::sides::interleave;
 use crate::Error;
-use crate::lab::{Counted, Lab, Serve, count, cpu_us};
+use crate::lab::{Counted, Lab, PATIENCE, Serve, count, cpu_us};
 use crate::report::{Better, Cell, Column, Outcome, Plot, Row, Table, grouped};
 use proxies::{Mode, Proxy, Side};
 
@@ -29,14 +28,16 @@ pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
     let mut found = Found { sides, cases, runs: Vec::new() };
     found.runs =
         found.sides.iter().map(|_| found.cases.iter().map(|_| Vec::new()).collect()).collect();
-    interleave(lab, found.sides.len(), |side| one_side(lab, &origin, side, &mut found, outcome))?;
+    let measured = interleave(lab, found.sides.len(), |side| {
+        one_side(lab, &origin, side, &mut found, outcome)
+    });
     if found.runs.iter().flatten().flatten().any(|run| run.counted.is_some()) {
         outcome.tables.push(found.totals());
         (0..found.cases.len()).for_each(|case| outcome.tables.push(found.calls(case)));
         outcome.tables.push(found.waste());
     }
     outcome.tables.push(found.times());
-    Ok(())
+    measured
 }
 
 /// What one run of one proxy brought: processor time of a connection, calls of 10,000.
@@ -97,7 +98,7 @@ fn ask(lab: &Lab, port: u16, clients: u32, requests: u32) -> Result<String, Erro
     command.args(["-c", &clients.min(requests).to_string(), "-n", &requests.to_string()]);
     command.arg(format!("http://127.0.0.1:{port}/bytes/128"));
     let line = lab.line(&command);
-    let text = lab.client(command)?.output(LOAD_TIMEOUT)?;
+    let text = lab.client(command)?.output(PATIENCE)?;
     let report: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     let answered = report["status"]["200"].as_u64().unwrap_or(0);
     match answered == u64::from(requests) {
@@ -244,7 +245,6 @@ const ABOUT: &[&str] = &[
 const CLIENTS: &[u32] = &[1, 64];
 /// Connections before anything is counted: tables and pools have their size then.
 const WARM_UP: u32 = 500;
-const LOAD_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A call, how often it was made, and how often with an error.
 type Then = (&'static str, f64, f64);

@@ -4,14 +4,13 @@
 //! asked poll() ten times about sockets that epoll had just called ready, and the clock 57 times.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::libcurl::{Side, Sides};
 use super::sides::interleave;
 use crate::Error;
-use crate::lab::{Lab, Serve};
+use crate::lab::{Lab, PATIENCE, Serve};
 use crate::report::{Better, Cell, Column, Outcome, Plot, Row, Table, grouped};
 
 pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
@@ -23,7 +22,7 @@ pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
     };
     let empty = || sizes.iter().map(|_| Vec::new()).collect::<Vec<_>>();
     let mut found = Found { runs: sides.all.iter().map(|_| empty()).collect(), sizes, sides };
-    interleave(lab, found.sides.all.len(), |side| {
+    let measured = interleave(lab, found.sides.all.len(), |side| {
         for at in 0..found.sizes.len() {
             let clients = found.sizes[at];
             lab.say(&format!("hyper: {clients} clients, {}", found.sides.all[side].name));
@@ -33,12 +32,10 @@ pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
             }
         }
         Ok(())
-    })?;
-    outcome.tables.push(found.total());
-    outcome.tables.push(found.by_call());
-    outcome.tables.push(found.time());
-    outcome.tables.push(found.clock_reads());
-    Ok(())
+    });
+    let tables = [found.total(), found.by_call(), found.time(), found.clock_reads()];
+    outcome.tables.extend(tables);
+    measured
 }
 
 /// What one process told of its interval.
@@ -58,7 +55,7 @@ fn one(lab: &Lab, side: &Side, clients: u32) -> Result<Option<(Run, String)>, Er
     command.args(["--seconds", &lab.options.interval.as_secs_f64().to_string()]);
     command.args(["--url", &format!("http://{}/bytes/{BODY}", server.addresses[0])]);
     let line = lab.line(&command);
-    let text = lab.client(command)?.output(RUN_TIMEOUT + lab.options.interval * 2)?;
+    let text = lab.client(command)?.output(PATIENCE + lab.options.interval * 2)?;
     server.child.stop()?;
     let run: Run = serde_json::from_str(&text).map_err(Error::unreadable(&line))?;
     match run.requests > 0.0 {
@@ -204,5 +201,3 @@ const DOCUMENT: &[(&str, [f64; 2])] = &[
     ("epoll_wait", [1_305.0, 1_601.0]),
     (CLOCK, [1_562_830.0, 1_567_157.0]),
 ];
-/// Until thousands of clients have had their first answer.
-const RUN_TIMEOUT: Duration = Duration::from_secs(180);

@@ -7,14 +7,13 @@
 mod instructions;
 
 use std::process::Command;
-use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::libcurl::{Side, Sides};
 use super::sides::interleave;
 use crate::Error;
-use crate::lab::{Lab, Serve};
+use crate::lab::{Lab, PATIENCE, Serve};
 use crate::report::{Better, Cell, Column, Outcome, Plot, Row, Table, Whose, grouped};
 
 pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
@@ -25,7 +24,7 @@ pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
         false => lab.options.connections.clone(),
     };
     let mut found = Found::new(sides.len(), &sizes);
-    interleave(lab, sides.len(), |side| {
+    let measured = interleave(lab, sides.len(), |side| {
         for (at, size) in sizes.iter().enumerate() {
             lab.say(&format!("idle: {size} connections, {}", sides[side].name));
             let seconds = lab.options.interval.as_secs_f64().to_string();
@@ -34,14 +33,14 @@ pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
             found.runs[side][at].push(run);
         }
         Ok(())
-    })?;
+    });
     outcome.tables.push(found.events(&sides, 0));
     outcome.tables.push(found.split(&sides));
     outcome.tables.push(found.events(&sides, 1));
-    outcome.tables.push(found.calls(&sides));
-    instructions::measure(lab, &sides, &sizes, outcome)?;
+    outcome.tables.extend([0, 1].map(|phase| found.calls(&sides, phase)));
     outcome.tables.push(found.opening(&sides));
-    Ok(())
+    measured?;
+    instructions::measure(lab, &sides, &sizes, outcome)
 }
 
 /// What one process told.
@@ -72,7 +71,7 @@ fn one(
     let Some(mut command) = side.command(lab, "among") else { return Ok((None, String::new())) };
     let server = Serve::start(lab, &ADDRESSES, &lab.cores.server)?;
     let line = prepare(&mut command, &server, connections, more, lab);
-    let text = lab.client(command)?.output(RUN_TIMEOUT + lab.options.interval * 2)?;
+    let text = lab.client(command)?.output(PATIENCE + lab.options.interval * 2)?;
     server.child.stop()?;
     let run = serde_json::from_str(&text);
     Ok((Some(run.map_err(Error::unreadable(&line))?), line))
@@ -150,8 +149,7 @@ impl Found {
             (phase.wait_us + phase.handle_us) / phase.events
         };
         let mut table = self.table(sides, each);
-        table.title =
-            format!("An event of {}: the wait and the work after it", ["1 byte", "16 KB"][phase]);
+        table.title = format!("An event of {}: the wait and the work after it", EVENTS[phase]);
         if phase == 0 {
             table.columns.insert(0, Column::document("2005: select + multi_perform"));
             table.note = "2005 was another machine (Athlon XP, 2,083 MHz): its curve is what \
@@ -202,14 +200,17 @@ impl Found {
         table
     }
 
-    fn calls(&self, sides: &[Side]) -> Table {
-        let all = |run: &Run| run.phases[0].calls.values().sum::<f64>() / run.phases[0].events;
+    fn calls(&self, sides: &[Side], phase: usize) -> Table {
+        let all = |run: &Run| {
+            let phase = &run.phases[phase];
+            phase.calls.values().sum::<f64>() / phase.events
+        };
         let mut table = self.table(sides, all);
-        table.title = "System calls of an event of 1 byte".to_owned();
+        table.title = format!("System calls of an event of {}", EVENTS[phase]);
         let reads = |side: usize| {
-            let runs = self.runs[side].iter().flatten().flatten();
+            let phases = self.runs[side].iter().flatten().flatten().map(|run| &run.phases[phase]);
             let (mut reads, mut events) = (0.0, 0.0);
-            for phase in runs.flat_map(|run| &run.phases) {
+            for phase in phases {
                 reads += phase.calls.get("recv").copied().unwrap_or(0.0);
                 events += phase.events;
             }
@@ -246,8 +247,9 @@ const ABOUT: &[&str] = &[
 
 /// Connections as in the document, and as many as 20,000 descriptors allow.
 const SIZES: &[u32] = &[1_001, 2_001, 3_001, 5_001, 9_001, 18_000];
-/// Bytes of an event.
+/// Bytes of an event, and as people say it.
 const READS: &str = "1,16384";
+const EVENTS: [&str; 2] = ["1 byte", "16 KB"];
 /// Connections; microseconds of curl_multi_perform(), and of select().
 const DOCUMENT: &[(u32, f64, f64)] = &[
     (1_001, 3_504.0, 951.0),
@@ -259,5 +261,3 @@ const DOCUMENT: &[(u32, f64, f64)] = &[
 /// Beyond it the kernel's search for a port grows steeply.
 const PER_ADDRESS: u32 = 9_000;
 const ADDRESSES: [&str; 2] = ["127.0.0.1", "127.0.0.2"];
-/// Opening 18,000 transfers takes libcurl half a minute on a slow core.
-const RUN_TIMEOUT: Duration = Duration::from_secs(180);

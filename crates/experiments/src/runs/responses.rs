@@ -20,7 +20,7 @@ pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
     let sides = servers::sides(lab, outcome)?;
     let empty = || SCENARIOS.iter().map(|_| Vec::new()).collect::<Vec<_>>();
     let mut found = Found { runs: sides.iter().map(|_| empty()).collect(), sides };
-    interleave(lab, found.sides.len(), |side| {
+    let measured = interleave(lab, found.sides.len(), |side| {
         let Some(server) = Server::start(lab, &found.sides[side])? else { return Ok(()) };
         outcome.command(&server.line);
         for (at, scenario) in SCENARIOS.iter().enumerate() {
@@ -32,13 +32,14 @@ pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
         }
         server.child.stop()?;
         Ok(())
-    })?;
+    });
     if found.runs.iter().flatten().flatten().any(|run| run.counted.is_some()) {
         outcome.tables.push(found.calls());
         (0..SCENARIOS.len()).for_each(|at| outcome.tables.push(found.by_call(at)));
         outcome.tables.push(found.options());
     }
     outcome.tables.push(found.packets());
+    measured?;
     trace::add(lab, &found.sides, outcome)
 }
 

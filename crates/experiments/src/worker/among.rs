@@ -12,8 +12,8 @@ use fulmar_drive::{Epoll, Reactor};
 use fulmar_sys::{self as sys, Ledger};
 use serde_json::{Value, json};
 
-use super::calls_since;
 use super::near::NearEnds;
+use super::{OPENING_MAX, calls_since, micros};
 
 type Driver = Reactor<Client<Bodies>, Epoll>;
 
@@ -258,12 +258,6 @@ fn complain(reactor: &Driver) -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn micros(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
-}
-
-/// On their way to a connection: less than any listen queue.
-const OPENING_MAX: usize = 256;
 /// Events after which tables and buffers have their size.
 const WARM_UP: u32 = 64;
 /// While connections are opened.

@@ -9,7 +9,7 @@ use fulmar_drive::{Epoll, Reactor};
 use fulmar_sys::{self as sys, Ledger};
 use serde_json::{Value, json};
 
-use super::calls_since;
+use super::{OPENING_MAX, calls_since, micros};
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,7 +105,12 @@ impl Snapshot {
 
 pub(crate) fn run(options: &Options) -> Result<Value, Box<dyn Error>> {
     sys::raise_descriptors()?;
-    let config = Config { connections_max: usize::MAX, idle_max: usize::MAX, ..Config::default() };
+    let config = Config {
+        connections_max: usize::MAX,
+        idle_max: usize::MAX,
+        connect_timeout: Some(CONNECT_TIMEOUT),
+        ..Config::default()
+    };
     let client = Client::new(sys::now(), sys::wall_clock(), Clients::default(), config);
     let mut reactor = Reactor::new(client, Epoll::new()?);
     open(&mut reactor, options)?;
@@ -155,9 +160,5 @@ fn turn(reactor: &mut Driver) -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn micros(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
-}
-
-/// On their way to a connection: less than any listen queue.
-const OPENING_MAX: usize = 256;
+/// As long as libcurl waits for a connection: a server may be busy with 8,000 others.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(300);

@@ -1,8 +1,10 @@
 //! What is told of the process: `show info` (HAProxy's management guide, §9.3).
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
+use fulmar_host::Driven;
 use fulmar_proto::PipeCounts;
 use fulmar_proxy::{Counter, Limit, Live, Rate};
 use fulmar_sys::Call;
@@ -186,8 +188,9 @@ fn put_rest(facts: &mut Facts, live: &Live, process: &Process) {
     facts.put(100, "Syscalls", *b"MCP", "System calls since the start", Value::U64(ledger.total()));
     let idle = ledger.count(Call::epoll_wait).calls;
     facts.put(101, "Waits", *b"MCP", "Of these, those that wait for sockets", Value::U64(idle));
-    let driven = process.driven().to_string();
-    facts.put(102, "Driver", *b"POS", "What drives the loops", driven.as_str().into());
+    let driven: BTreeSet<String> = process.driven().iter().map(Driven::to_string).collect();
+    let driven: Vec<String> = driven.into_iter().collect(); // mostly there is one
+    facts.put(102, "Driver", *b"POS", "What drives the loops", driven.join(", ").as_str().into());
     for (at, name, tags, text) in ABSENT {
         facts.number(*at, name, **tags, text, 0);
     }

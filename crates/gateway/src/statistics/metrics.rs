@@ -2,7 +2,7 @@
 
 mod families;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use fulmar_proxy::{Counter, Live};
@@ -135,6 +135,15 @@ fn write_calls(out: &mut String, live: &Live, process: &Process) {
     let name = "fulmar_syscalls_eagain_total";
     head(out, name, "counter", "System calls that had nothing to do");
     line(out, format_args!("{name} {}", ledger.eagain()));
+    let name = "fulmar_loops";
+    head(out, name, "gauge", "Event loops that serve, by what drives them");
+    let mut loops: BTreeMap<_, u64> = BTreeMap::new();
+    for driven in process.driven() {
+        *loops.entry((driven.driver, driven.spin.to_string())).or_default() += 1;
+    }
+    for ((driver, spin), count) in loops {
+        line(out, format_args!("{name}{{driver=\"{driver}\",spin=\"{spin}\"}} {count}"));
+    }
     let name = "fulmar_syscalls_per_request";
     let requests = frontends(live, Counter::Requests).max(1);
     head(out, name, "gauge", "All system calls since the start, for each request");

@@ -1,6 +1,7 @@
 //! What is told of the process as a whole.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use fulmar_host::{Driven, Stopper};
@@ -24,7 +25,7 @@ pub struct Process {
     logs: Option<Logs>,
     stopper: Option<Stopper>,
     ledgers: Mutex<Vec<ThreadLedger>>,
-    driven: OnceLock<Driven>,
+    driven: Mutex<BTreeMap<usize, Driven>>, // by the numbers of threads
 }
 
 /// A moment, by both clocks that statistics go by.
@@ -57,7 +58,7 @@ impl Process {
             logs: None,
             stopper: None,
             ledgers: Mutex::default(),
-            driven: OnceLock::new(),
+            driven: Mutex::default(),
         }
     }
 
@@ -79,14 +80,18 @@ impl Process {
         ledgers.iter().fold(Ledger::ZERO, |sum, ledger| sum + ledger.read())
     }
 
-    /// The threads have begun, and their loops run on this.
-    pub(crate) fn set_driven(&self, driven: Driven) {
-        let _ = self.driven.set(driven); // they begin once
+    /// The loop of this serving thread runs on that from now on.
+    pub(crate) fn set_driven(&self, thread: usize, driven: Driven) {
+        self.loops().insert(thread, driven);
     }
 
-    /// What the loops of the serving threads run on, once they have begun.
-    pub fn driven(&self) -> Driven {
-        self.driven.get().cloned().unwrap_or_default()
+    /// What the loop of each serving thread runs on, once they have begun.
+    pub fn driven(&self) -> Vec<Driven> {
+        self.loops().values().cloned().collect()
+    }
+
+    fn loops(&self) -> MutexGuard<'_, BTreeMap<usize, Driven>> {
+        self.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// True once a soft stop has begun.

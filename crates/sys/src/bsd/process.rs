@@ -23,6 +23,14 @@ pub fn run_on_cpus(_: &[usize]) -> io::Result<()> {
     Err(unsupported("the processors of a thread"))
 }
 
+/// Linux's `getrusage(2)` of a thread.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn thread_switches() -> io::Result<u64> {
+    Err(unsupported("how often a thread was interrupted"))
+}
+
 /// `getrlimit(2)` and `setrlimit(2)`: raises the soft limit on descriptors to the hard one.
 ///
 /// # Errors

@@ -12,34 +12,35 @@ use crate::ledger::syscall;
 ///
 /// A debugger's breakpoints are changes of code, and are gone too.
 pub fn release_code() {
+    /// Lets go of the segments of a loaded object that are not writable. Nobody unloads it meanwhile:
+    /// the loader keeps its lock until this returns.
+    unsafe extern "C" fn release(
+        object: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        _: *mut c_void,
+    ) -> libc::c_int {
+        // SAFETY: dl_iterate_phdr(3) lends a whole `dl_phdr_info` for this call.
+        let object = unsafe { &*object };
+        if object.dlpi_phdr.is_null() {
+            return 0;
+        }
+        // SAFETY: dl_iterate_phdr(3): an array of so many program headers, which stays.
+        let headers =
+            unsafe { std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()) };
+        for header in headers.iter().filter(|it| it.p_type == libc::PT_LOAD) {
+            let from = usize::try_from(object.dlpi_addr.wrapping_add(header.p_vaddr));
+            if header.p_flags & WRITABLE == 0
+                && let (Ok(from), Ok(len)) = (from, usize::try_from(header.p_memsz))
+            {
+                release_segment(from..from + len);
+            }
+        }
+        0
+    }
+
     // SAFETY: dl_iterate_phdr(3) calls `release`, which has the type that it asks for, and does not
     // use the pointer that is handed on.
     unsafe { libc::dl_iterate_phdr(Some(release), ptr::null_mut()) };
-}
-
-/// Lets go of the segments of a loaded object that are not writable. Nobody unloads it meanwhile:
-/// the loader keeps its lock until this returns.
-unsafe extern "C" fn release(
-    object: *mut libc::dl_phdr_info,
-    _: libc::size_t,
-    _: *mut c_void,
-) -> libc::c_int {
-    // SAFETY: dl_iterate_phdr(3) lends a whole `dl_phdr_info` for this call.
-    let object = unsafe { &*object };
-    if object.dlpi_phdr.is_null() {
-        return 0;
-    }
-    // SAFETY: dl_iterate_phdr(3): an array of so many program headers, which stays.
-    let headers = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()) };
-    for header in headers.iter().filter(|it| it.p_type == libc::PT_LOAD) {
-        let from = usize::try_from(object.dlpi_addr.wrapping_add(header.p_vaddr));
-        if header.p_flags & WRITABLE == 0
-            && let (Ok(from), Ok(len)) = (from, usize::try_from(header.p_memsz))
-        {
-            release_segment(from..from + len);
-        }
-    }
-    0
 }
 
 /// The whole pages of it.

@@ -22,7 +22,7 @@ pub use files::{open_beneath, read_dir, rename_new};
 pub use pipes::{pipe, set_pipe_size, splice_in, splice_on, splice_out};
 pub use process::{
     allow_descriptors, allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus, thread_cpu,
-    trim_memory,
+    thread_switches, trim_memory,
 };
 pub use ring::{RING_LEN_MAX, Ring};
 pub(crate) use sockets::{accept_into, socket_of};

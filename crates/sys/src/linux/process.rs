@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::file;
 use crate::ledger::syscall;
-use crate::process::{CpuTimes, Descriptors, usage};
+use crate::process::{CpuTimes, Descriptors, rusage, usage};
 use crate::socket;
 
 /// `getrusage(2)` of the calling thread.
@@ -14,6 +14,15 @@ use crate::socket;
 /// As the manual page says.
 pub fn thread_cpu() -> io::Result<CpuTimes> {
     usage(libc::RUSAGE_THREAD)
+}
+
+/// `getrusage(2)` of the calling thread: how often somebody else has had its core although it
+/// could have gone on, for instance since it gave the core away by `sched_yield(2)`.
+///
+/// # Errors
+/// As the manual page says.
+pub fn thread_switches() -> io::Result<u64> {
+    Ok(rusage(libc::RUSAGE_THREAD)?.ru_nivcsw.unsigned_abs())
 }
 
 /// `sched_getaffinity(2)`: the processors that the calling thread may run on.

@@ -17,7 +17,8 @@ pub(super) fn draw(table: &Table) -> Option<(String, f64, String)> {
     let (mut out, mut y, mut sentences) = (String::new(), -8.0, Vec::new());
     for row in &table.rows {
         y += 26.0;
-        out += &format!("<text class=\"group\" x=\"0\" y=\"{y}\">{}</text>\n", escape(&row.name));
+        let name = escape(&table.place(row));
+        out += &format!("<text class=\"group\" x=\"0\" y=\"{y}\">{name}</text>\n");
         y += 8.0;
         for (at, (column, cell)) in table.columns.iter().zip(&row.cells).enumerate() {
             let Some(value) = cell.value() else { continue };

@@ -98,29 +98,37 @@ impl Scale {
     }
 }
 
-/// Horizontal lines at 1, 10, 100 ..., with 2 and 5 between where there are few.
+/// Horizontal lines at 1, 2, 3 ... 9, 10, 20 ..., so that the scale is seen; those with a number are
+/// as many as are read easily.
 fn put_grid(frame: &Frame, (low, high): (f64, f64), table: &Table, out: &mut String) {
-    let decades = (high / low).log10();
-    let steps: &[f64] = if decades > 2.2 { &[1.0] } else { &[1.0, 2.0, 5.0] };
-    let right = WIDTH - 8.0;
+    let told: &[f64] = match (high / low).log10() {
+        2.2.. => &[1.0],
+        0.9.. => &[1.0, 2.0, 5.0],
+        _ => &[1.0, 2.0, 3.0, 4.0, 5.0, 7.0],
+    };
+    let (x, right) = (MARGIN_LEFT - 10.0, WIDTH - 8.0);
     let mut power = low.log10().floor();
     while power <= high.log10() {
-        for step in steps {
+        for step in (1_u8..10).map(f64::from) {
             let value = step * 10_f64.powf(power);
             if value < low || value > high {
                 continue;
             }
-            let (y, x) = (frame.y.at(value), MARGIN_LEFT - 10.0);
-            *out += &format!(
-                "<path class=\"grid\" d=\"M{MARGIN_LEFT} {y:.1}H{right}\"/>\
-                 <text class=\"tick end\" x=\"{x}\" y=\"{:.1}\">{}</text>\n",
-                y + 4.0,
-                tick(value),
-            );
+            let (y, is_told) = (frame.y.at(value), told.contains(&step));
+            let class = if is_told { "grid" } else { "grid between" };
+            *out += &format!("<path class=\"{class}\" d=\"M{MARGIN_LEFT} {y:.1}H{right}\"/>\n");
+            if is_told {
+                *out += &format!(
+                    "<text class=\"tick end\" x=\"{x}\" y=\"{:.1}\">{}</text>\n",
+                    y + 4.0,
+                    tick(value)
+                );
+            }
         }
         power += 1.0;
     }
-    *out += &format!("<text class=\"axis\" x=\"0\" y=\"16\">{}</text>\n", escape(&table.unit));
+    let unit = escape(&table.unit);
+    *out += &format!("<text class=\"axis\" x=\"0\" y=\"16\">{unit}, logarithmic</text>\n");
 }
 
 fn tick(value: f64) -> String {
@@ -148,8 +156,9 @@ fn put_ticks(frame: &Frame, lines: &[Line<'_>], axis: &str, out: &mut String) {
         }
     }
     let y = HEIGHT - 6.0;
+    let axis = escape(axis);
     *out +=
-        &format!("<text class=\"axis\" x=\"{MARGIN_LEFT}\" y=\"{y}\">{}</text>\n", escape(axis));
+        &format!("<text class=\"axis\" x=\"{MARGIN_LEFT}\" y=\"{y}\">{axis}, logarithmic</text>\n");
 }
 
 fn put_line(frame: &Frame, line: &Line<'_>, unit: &str, out: &mut String) {

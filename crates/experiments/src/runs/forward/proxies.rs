@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::{DOCUMENT_HTTP, DOCUMENT_TCP, Document};
 use crate::Error;
-use crate::lab::{Child, Lab, find, free_port};
+use crate::lab::{Child, Lab, find, free_port, nginx, nginx_temporary};
 use crate::report::{Column, Outcome};
 
 /// What is forwarded.
@@ -125,10 +125,7 @@ impl Proxy {
             Side::Nginx(Some(program), module) => {
                 with_tcp = module.is_some();
                 write(nginx_conf(tcp, http, origin, lab.path(), module.as_deref()))?;
-                let mut command = Command::new(program);
-                command.arg("-e").arg(lab.path().join("nginx.log"));
-                command.arg("-p").arg(lab.path()).arg("-c").arg(&path);
-                command
+                nginx(program, lab.path(), &path)
             }
             Side::Haproxy(None) | Side::Nginx(None, _) => return Ok(None),
         };
@@ -169,17 +166,13 @@ fn haproxy_cfg(tcp: u16, http: u16, origin: &str) -> String {
 
 /// The same in nginx's words; directories that it would make elsewhere are in `home`.
 fn nginx_conf(tcp: u16, http: u16, origin: &str, home: &Path, stream: Option<&Path>) -> String {
-    let home = home.display();
+    let (paths, home) = (nginx_temporary(home), home.display());
     let load = stream.map_or_else(String::new, |path| format!("load_module {};\n", path.display()));
     let stream = stream.map_or_else(String::new, |_| {
         format!(
             "stream {{ server {{ listen 127.0.0.1:{tcp} backlog=4096; proxy_pass {origin}; }} }}\n"
         )
     });
-    let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .iter()
-        .map(|name| format!("    {name}_temp_path {home}/{name};\n"))
-        .collect();
     format!(
         "{load}daemon off;\nworker_processes 1;\nerror_log {home}/nginx.log crit;\n\
          pid {home}/nginx.pid;\nevents {{ worker_connections 8000; }}\n{stream}\

@@ -8,7 +8,7 @@ use std::process::Command;
 use super::super::libcurl::Side;
 use super::{ADDRESSES, column, prepare};
 use crate::Error;
-use crate::lab::{Lab, Serve, find};
+use crate::lab::{Lab, PATIENCE, Serve, find};
 use crate::report::{Better, Cell, Outcome, Plot, Row, Table, grouped};
 
 /// Adds the table, or says what is missing. The smallest number of connections, and the largest that
@@ -69,7 +69,7 @@ fn per_event(lab: &Lab, valgrind: &Path, side: &Side, size: u32) -> Result<Cell,
         command.arg(format!("--callgrind-out-file={}", out.display()));
         command.arg(plain.get_program()).args(plain.get_args());
         prepare(&mut command, &server, size, &["--events", &events.to_string()], lab);
-        lab.client(command)?.output(super::RUN_TIMEOUT * 2)?;
+        lab.client(command)?.output(PATIENCE)?;
         server.child.stop()?;
         let text = fs::read(&out).map_err(Error::io("callgrind's file"))?;
         counted.push(total(&String::from_utf8_lossy(&text)));
@@ -90,6 +90,6 @@ fn total(text: &str) -> Option<f64> {
 }
 
 /// Two run lengths.
-const EVENTS: [f64; 2] = [100.0, 300.0];
+const EVENTS: [f64; 2] = [50.0, 150.0];
 /// Opening more takes minutes under valgrind.
-const SIZE_MAX: u32 = 5_001;
+const SIZE_MAX: u32 = 3_001;

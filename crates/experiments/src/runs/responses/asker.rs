@@ -88,7 +88,7 @@ fn complete(bytes: &[u8], body_len: usize) -> Option<bool> {
     (body.len() >= body_len).then_some(body.len() == body_len)
 }
 
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {

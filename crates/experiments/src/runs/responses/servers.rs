@@ -1,12 +1,12 @@
 //! The servers that are compared.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Scenario;
 use crate::Error;
-use crate::lab::{Child, Lab, Peer, find, free_port};
+use crate::lab::{Child, Lab, Peer, find, free_port, nginx, nginx_temporary};
 use crate::report::{Column, Outcome};
 
 /// Who may take part; programs that are not here are `None`.
@@ -105,14 +105,11 @@ impl Server {
         Ok(Some(Self { child, line, port, pid }))
     }
 
-    fn nginx(lab: &Lab, program: &PathBuf) -> Result<Self, Error> {
+    fn nginx(lab: &Lab, program: &Path) -> Result<Self, Error> {
         let (port, home) = (free_port()?, lab.path());
         let path = home.join("nginx-responses.conf");
-        fs::write(&path, nginx_conf(port, &home.display().to_string()))
-            .map_err(Error::io("nginx's configuration"))?;
-        let mut command = Command::new(program);
-        command.arg("-e").arg(home.join("nginx.log"));
-        command.arg("-p").arg(home).arg("-c").arg(&path);
+        fs::write(&path, nginx_conf(port, home)).map_err(Error::io("nginx's configuration"))?;
+        let command = nginx(program, home, &path);
         let line = lab.line(&command);
         let mut child = lab.server(command)?;
         child.accepting(port)?;
@@ -122,12 +119,8 @@ impl Server {
 }
 
 /// What makes it fastest: nothing logged, connections kept, files open, head and body joined.
-fn nginx_conf(port: u16, home: &str) -> String {
-    let body = "x".repeat(128);
-    let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .iter()
-        .map(|name| format!("    {name}_temp_path {home}/{name};\n"))
-        .collect();
+fn nginx_conf(port: u16, home: &Path) -> String {
+    let (body, paths, home) = ("x".repeat(128), nginx_temporary(home), home.display());
     format!(
         "daemon off;\nworker_processes 1;\nerror_log {home}/nginx.log crit;\npid {home}/nginx.pid;\n\
          events {{ worker_connections 4000; }}\nhttp {{\n    access_log off;\n    \

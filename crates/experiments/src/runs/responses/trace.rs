@@ -94,7 +94,8 @@ fn call(line: &str) -> Option<Call> {
 
 /// As many responses are traced: the wait that was going on belongs to the first.
 const TRACED: u32 = 3;
-const SEEN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Until what has been traced stands in the file.
+const SEEN_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,86 @@
+//! What becomes of each call that a counter tells of: a place in its connection's life, a line in a
+//! timeline.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::counts::{Phase, Tally};
+use crate::event::Event;
+use crate::phases::Connections;
+use crate::timeline::Timeline;
+use crate::tracer::Entry;
+
+/// Takes the calls in the order in which they returned.
+#[derive(Debug, Default)]
+pub(crate) struct Feed {
+    phases: Option<Phases>,
+    recording: Option<Recording>,
+}
+
+/// Calls by the part of a connection's life that they belong to.
+#[derive(Debug, Default)]
+struct Phases {
+    connections: Connections,
+    calls: HashMap<(Phase, u32), Entry>,
+}
+
+/// Calls one after the other.
+#[derive(Debug, Default)]
+struct Recording {
+    calls: Vec<Event>,
+    /// Those that came when it was full.
+    left_out: u64,
+}
+
+impl Feed {
+    /// For phases, for a timeline, or for both. `None` for neither: then nobody needs the calls.
+    pub(crate) fn new(phases: bool, timeline: bool) -> Option<Self> {
+        (phases || timeline).then(|| Self {
+            phases: phases.then(Phases::default),
+            recording: timeline.then(Recording::default),
+        })
+    }
+
+    /// A call returned.
+    pub(crate) fn enter(&mut self, event: Event) {
+        if let Some(Phases { connections, calls }) = &mut self.phases {
+            let phase = connections.phase(&event);
+            let entry = calls.entry((phase, event.call)).or_default();
+            entry.enter(event.call, event.result);
+        }
+        match &mut self.recording {
+            Some(recording) if recording.calls.len() < RECORDED_MAX => recording.calls.push(event),
+            Some(recording) => recording.left_out += 1,
+            None => {}
+        }
+    }
+
+    /// Forgets the timeline so far.
+    pub(crate) fn record(&mut self) {
+        if let Some(recording) = &mut self.recording {
+            *recording = Recording::default();
+        }
+    }
+
+    /// What was recorded, if that was asked for; so many events never came here.
+    pub(crate) fn timeline(&self, lost: u64) -> Option<Timeline> {
+        let Recording { calls, left_out } = self.recording.as_ref()?;
+        Some(Timeline::of(calls, *left_out, lost))
+    }
+
+    /// Calls by phase and name, if that was asked for.
+    pub(crate) fn by_phase(&self) -> Option<BTreeMap<Phase, BTreeMap<String, Tally>>> {
+        let mut by_phase = BTreeMap::<_, BTreeMap<_, _>>::new();
+        for ((phase, call), entry) in &self.phases.as_ref()?.calls {
+            by_phase.entry(*phase).or_default().extend([entry.tally(*call)]);
+        }
+        Some(by_phase)
+    }
+
+    /// What phases do not tell, when so many events never came here. Nothing if nobody asked.
+    pub(crate) fn lost(&self, events: u64) -> u64 {
+        self.phases.as_ref().map_or(0, |phases| phases.connections.lost + events)
+    }
+}
+
+/// More than anybody reads; some megabytes.
+const RECORDED_MAX: usize = 10_000;

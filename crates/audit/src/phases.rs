@@ -1,0 +1,619 @@
+//! To which part of a connection's life a call belongs: what its socket tells.
+//!
+//! A connection begins with the call that returns its descriptor and ends with the one that closes
+//! it. In between, what is sent and received says where it is: whoever asks (the client, whichever
+//! side we are) sends a handshake or a request, the other side answers, and the next request ends
+//! the answer.
+//!
+//! ```text
+//! Unconnected ─▶ Fresh ─▶ Asked ─▶ Answered ─▶ Closing
+//!                  │        ▲  ▲______│
+//!                  └▶ Handshake ─▶ Secured ─▶ Asked
+//! ```
+//!
+//! Pure: events go in, in the order in which the calls returned.
+
+use std::collections::HashMap;
+
+use syscalls::Sysno;
+
+use crate::counts::Phase;
+use crate::event::{Event, low};
+use crate::records::{Progress, Records, is_alert, is_handshake};
+
+/// The connections of the watched processes.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    known: HashMap<Name, Connection>,
+    /// Connections that there was no room for; their calls are [`Phase::Other`].
+    pub(crate) lost: u64,
+}
+
+/// Process and descriptor.
+type Name = (u32, i32);
+
+#[derive(Debug)]
+struct Connection {
+    /// When the call returned that made it.
+    since: u64,
+    /// The process connected, and so it asks. Otherwise it was connected to.
+    asks: bool,
+    stage: Stage,
+    /// What is sent and received cannot be read.
+    is_encrypted: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// A socket that is not connected yet.
+    Unconnected,
+    /// Nothing was sent or received.
+    Fresh,
+    /// The side that asks has begun a handshake.
+    Handshake(Records),
+    /// The handshake is done, and nothing was asked.
+    Secured,
+    /// A request has begun, and no answer; one that brings a body has a method that does.
+    Asked { body: bool },
+    /// An answer has begun.
+    Answered,
+    /// Nothing more will come.
+    Closing,
+}
+
+/// What a call has to do with descriptors; the numbers are of arguments.
+#[derive(Clone, Copy, Debug)]
+enum Role {
+    /// Returns a connection.
+    Accept,
+    /// Returns a socket.
+    Socket,
+    Connect,
+    /// Makes a socket one that is connected to.
+    Listen,
+    /// Returns a descriptor of something else.
+    Open,
+    /// May move bytes.
+    Receive {
+        flags: Option<u8>,
+    },
+    Send,
+    /// Moves bytes that no program has seen, and so a body.
+    Pour {
+        from: u8,
+        to: u8,
+    },
+    Shutdown,
+    Close,
+    /// Prepares it, or asks about it.
+    Touch(u8),
+}
+
+impl Connections {
+    /// The part of its connection's life that a call belongs to.
+    pub(crate) fn phase(&mut self, event: &Event) -> Phase {
+        let Some(role) = role(event.call) else { return Phase::Other };
+        let name = (event.process, event.descriptor(0));
+        match role {
+            Role::Accept => {
+                if let Some(descriptor) = event.returned_descriptor() {
+                    self.begin((event.process, descriptor), event, false, Stage::Fresh);
+                }
+                Phase::Accept
+            }
+            Role::Socket => self.socket(event),
+            Role::Open => {
+                if let Some(descriptor) = event.returned_descriptor() {
+                    self.known.remove(&(event.process, descriptor));
+                }
+                Phase::Other
+            }
+            Role::Listen => {
+                self.known.remove(&name);
+                Phase::Other
+            }
+            Role::Close => self.close(name, event),
+            Role::Pour { from, to } => {
+                let [from, to] = [from, to].map(|at| (event.process, event.descriptor(at)));
+                let source = self.known.get_mut(&from).map(|known| known.pour(false, event));
+                let sink = self.known.get_mut(&to).map(|known| known.pour(true, event));
+                sink.or(source).unwrap_or(Phase::Other)
+            }
+            Role::Touch(which) => {
+                let known = self.known.get_mut(&(event.process, event.descriptor(which)));
+                known.map_or(Phase::Other, |known| known.touch(event))
+            }
+            Role::Connect | Role::Receive { .. } | Role::Send | Role::Shutdown => {
+                self.known.get_mut(&name).map_or(Phase::Other, |known| known.act(role, event))
+            }
+        }
+    }
+
+    /// A stream's socket may become a connection; any other is none.
+    fn socket(&mut self, event: &Event) -> Phase {
+        let [domain, kind] = [low(event.arguments[0]), low(event.arguments[1]) & TYPE_MASK];
+        let Some(descriptor) = event.returned_descriptor() else { return Phase::Other };
+        let name = (event.process, descriptor);
+        if !DOMAINS.contains(&domain) || kind != libc::SOCK_STREAM {
+            self.known.remove(&name);
+            return Phase::Other;
+        }
+        self.begin(name, event, true, Stage::Unconnected);
+        Phase::Connect
+    }
+
+    fn begin(&mut self, name: Name, event: &Event, asks: bool, stage: Stage) {
+        if self.known.len() >= CONNECTIONS_MAX && !self.known.contains_key(&name) {
+            self.lost += 1;
+            return;
+        }
+        let connection = Connection { since: event.end, asks, stage, is_encrypted: false };
+        self.known.insert(name, connection);
+    }
+
+    fn close(&mut self, name: Name, event: &Event) -> Phase {
+        let Some(known) = self.known.get(&name) else { return Phase::Other };
+        // Another thread may have been given the number while this one was on its way out of the
+        // call that set it free.
+        if event.start.is_none_or(|start| start >= known.since) {
+            self.known.remove(&name);
+        }
+        Phase::Close
+    }
+}
+
+impl Connection {
+    fn act(&mut self, role: Role, event: &Event) -> Phase {
+        match role {
+            Role::Connect => {
+                self.stage = Stage::Fresh;
+                Phase::Connect
+            }
+            Role::Shutdown => self.end(),
+            Role::Receive { flags } => self.receive(flags, event),
+            _ if self.asks => self.request(event),
+            _ => self.answer(event),
+        }
+    }
+
+    fn end(&mut self) -> Phase {
+        self.stage = Stage::Closing;
+        Phase::Close
+    }
+
+    fn receive(&mut self, flags: Option<u8>, event: &Event) -> Phase {
+        let flags = flags.map_or(0, |which| low(event.arguments[usize::from(which)]));
+        if flags & libc::MSG_PEEK != 0 {
+            return match self.stage {
+                Stage::Fresh if is_handshake(&event.memory) => Phase::Tls,
+                _ => self.attempt(!self.asks), // the same bytes are received once more
+            };
+        }
+        match event.result {
+            0 => self.end(),
+            _ if self.asks => self.answer(event),
+            _ => self.request(event),
+        }
+    }
+
+    /// What goes from who asks to who answers.
+    fn request(&mut self, event: &Event) -> Phase {
+        let Some(size) = self.moved(event) else { return self.failed(true, event) };
+        if let Stage::Unconnected | Stage::Fresh = self.stage
+            && is_handshake(&event.memory)
+        {
+            self.stage = Stage::Handshake(Records::default());
+            self.is_encrypted = true;
+        }
+        match &mut self.stage {
+            Stage::Handshake(records) => match records.take(size, &event.memory) {
+                Progress::Handshake => Phase::Tls,
+                Progress::Done => {
+                    self.stage = Stage::Secured;
+                    Phase::Tls
+                }
+                Progress::DoneAndMore => {
+                    self.stage = Stage::Asked { body: false };
+                    Phase::Tls
+                }
+                Progress::Data => self.ask(event),
+            },
+            Stage::Asked { body: true } => Phase::Body,
+            Stage::Asked { body: false } => Phase::Head,
+            Stage::Closing => Phase::Close,
+            Stage::Unconnected | Stage::Fresh | Stage::Secured | Stage::Answered => self.ask(event),
+        }
+    }
+
+    /// A request begins.
+    fn ask(&mut self, event: &Event) -> Phase {
+        let body = !self.is_encrypted && WITH_BODY.iter().any(|m| event.memory.starts_with(m));
+        self.stage = Stage::Asked { body };
+        Phase::Head
+    }
+
+    /// What goes from who answers to who asks.
+    fn answer(&mut self, event: &Event) -> Phase {
+        if self.moved(event).is_none() {
+            return self.failed(false, event);
+        }
+        let begins = !self.is_encrypted && event.memory.starts_with(ANSWER);
+        match self.stage {
+            Stage::Handshake(_) | Stage::Secured => Phase::Tls,
+            Stage::Closing => Phase::Close,
+            Stage::Asked { .. } if begins && event.memory.get(ANSWER.len() + 2) == Some(&b'1') => {
+                Phase::Head // an interim answer (RFC 9110 §15.2): the true one follows
+            }
+            Stage::Answered if !begins => Phase::Body,
+            Stage::Unconnected | Stage::Fresh | Stage::Asked { .. } | Stage::Answered => {
+                self.stage = Stage::Answered;
+                Phase::Head
+            }
+        }
+    }
+
+    /// Bytes from a file or a pipe: they are in the middle of what they belong to.
+    fn pour(&mut self, sends: bool, event: &Event) -> Phase {
+        match self.stage {
+            Stage::Closing => Phase::Close,
+            Stage::Asked { .. } if sends != self.asks && event.result > 0 => {
+                self.stage = Stage::Answered;
+                Phase::Body
+            }
+            _ => Phase::Body,
+        }
+    }
+
+    /// So many bytes; `None` if there were none, or if they say that no more follow.
+    fn moved(&mut self, event: &Event) -> Option<u64> {
+        let size = u64::try_from(event.result).ok().filter(|size| *size > 0)?;
+        if self.is_encrypted && is_alert(&event.memory) {
+            self.stage = Stage::Closing;
+        }
+        Some(size)
+    }
+
+    /// Nothing was there to receive, or no room to send.
+    fn failed(&mut self, request: bool, event: &Event) -> Phase {
+        match event.result {
+            0 => self.attempt(request),
+            negative => match i32::try_from(negative.unsigned_abs()) {
+                Ok(libc::EAGAIN | libc::EINTR | FIRST_RESTART..) => self.attempt(request),
+                _ => self.end(),
+            },
+        }
+    }
+
+    /// It belongs to what would have been received or sent.
+    fn attempt(&self, request: bool) -> Phase {
+        match (self.stage, request) {
+            (Stage::Handshake(_), _) | (Stage::Secured, false) => Phase::Tls,
+            (Stage::Asked { body: true }, true) | (Stage::Answered, false) => Phase::Body,
+            (Stage::Closing, _) => Phase::Close,
+            _ => Phase::Head,
+        }
+    }
+
+    /// What is neither sent nor received belongs to where the connection is.
+    fn touch(&mut self, event: &Event) -> Phase {
+        if event.call == Sysno::setsockopt as u32 && low(event.arguments[1]) == SOL_TLS {
+            // From here on the kernel encrypts, and the program sends and receives plain text.
+            self.is_encrypted = false;
+            if let Stage::Handshake(_) = self.stage {
+                self.stage = Stage::Secured;
+            }
+            return Phase::Tls;
+        }
+        match self.stage {
+            Stage::Unconnected => Phase::Connect,
+            Stage::Fresh if self.asks => Phase::Connect,
+            Stage::Fresh => Phase::Accept,
+            Stage::Handshake(_) | Stage::Secured => Phase::Tls,
+            Stage::Asked { body: false } => Phase::Head,
+            Stage::Asked { body: true } | Stage::Answered => Phase::Body,
+            Stage::Closing => Phase::Close,
+        }
+    }
+}
+
+fn role(call: u32) -> Option<Role> {
+    Some(ROLES.iter().find(|(number, _)| *number as u32 == call)?.1)
+}
+
+const ROLES: &[(Sysno, Role)] = &[
+    (Sysno::recvfrom, Role::Receive { flags: Some(3) }),
+    (Sysno::sendto, Role::Send),
+    (Sysno::read, Role::Receive { flags: None }),
+    (Sysno::write, Role::Send),
+    (Sysno::readv, Role::Receive { flags: None }),
+    (Sysno::writev, Role::Send),
+    (Sysno::recvmsg, Role::Receive { flags: Some(2) }),
+    (Sysno::sendmsg, Role::Send),
+    (Sysno::sendfile, Role::Pour { from: 1, to: 0 }),
+    (Sysno::splice, Role::Pour { from: 0, to: 2 }),
+    (Sysno::accept4, Role::Accept),
+    (Sysno::accept, Role::Accept),
+    (Sysno::close, Role::Close),
+    (Sysno::shutdown, Role::Shutdown),
+    (Sysno::socket, Role::Socket),
+    (Sysno::connect, Role::Connect),
+    (Sysno::listen, Role::Listen),
+    (Sysno::bind, Role::Touch(0)),
+    (Sysno::epoll_ctl, Role::Touch(2)),
+    (Sysno::setsockopt, Role::Touch(0)),
+    (Sysno::getsockopt, Role::Touch(0)),
+    (Sysno::getsockname, Role::Touch(0)),
+    (Sysno::getpeername, Role::Touch(0)),
+    (Sysno::fcntl, Role::Touch(0)),
+    (Sysno::ioctl, Role::Touch(0)),
+    #[cfg(target_arch = "x86_64")]
+    (Sysno::open, Role::Open),
+    (Sysno::openat, Role::Open),
+    (Sysno::openat2, Role::Open),
+    (Sysno::dup, Role::Open),
+    (Sysno::epoll_create1, Role::Open),
+    (Sysno::eventfd2, Role::Open),
+    (Sysno::timerfd_create, Role::Open),
+];
+
+/// What an answer begins with, up to the minor version (RFC 9112 §4).
+const ANSWER: &[u8] = b"HTTP/1.";
+/// Methods of requests that have a body.
+const WITH_BODY: [&[u8]; 3] = [b"POST ", b"PUT ", b"PATCH "];
+/// `socket(2)`: what is beside the type are flags.
+const TYPE_MASK: i32 = 0xf;
+const DOMAINS: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
+/// `<linux/socket.h>`.
+const SOL_TLS: i32 = 282;
+/// From here on an error says that the call is made again after a signal (linux/errno.h).
+const FIRST_RESTART: i32 = 512;
+/// As many as the kernel's own table of tasks holds; some megabytes.
+const CONNECTIONS_MAX: usize = 65_536;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A call of process 1 with these arguments; times pass by themselves.
+    fn call(call: Sysno, arguments: &[u64], result: i64, memory: &[u8]) -> Event {
+        let mut all = [0; 6];
+        all[..arguments.len()].copy_from_slice(arguments);
+        Event {
+            start: None,
+            end: 0,
+            process: 1,
+            thread: 1,
+            call: call as u32,
+            result,
+            arguments: all,
+            memory: memory[..memory.len().min(64)].to_vec(),
+        }
+    }
+
+    fn moves(number: Sysno, bytes: &[u8]) -> Event {
+        call(number, &[7], i64::try_from(bytes.len()).unwrap(), bytes)
+    }
+
+    fn received(bytes: &[u8]) -> Event {
+        moves(Sysno::recvfrom, bytes)
+    }
+
+    fn sent(bytes: &[u8]) -> Event {
+        moves(Sysno::sendto, bytes)
+    }
+
+    fn accepted() -> Event {
+        call(Sysno::accept4, &[3], 7, b"")
+    }
+
+    fn closed() -> Event {
+        call(Sysno::close, &[7], 0, b"")
+    }
+
+    fn fails(number: Sysno, errno: i64) -> Event {
+        call(number, &[7], -errno, b"")
+    }
+
+    fn watched() -> Event {
+        call(Sysno::epoll_ctl, &[4, 1, 7], 0, b"")
+    }
+
+    /// The phases of these calls, by their names.
+    fn phases(events: &[Event]) -> String {
+        let mut connections = Connections::default();
+        let names: Vec<_> = events.iter().map(|event| connections.phase(event).name()).collect();
+        names.join(" ")
+    }
+
+    fn record(kind: u8, length: u8) -> Vec<u8> {
+        let mut bytes = vec![kind, 3, 3, 0, length];
+        bytes.resize(5 + usize::from(length), b'P');
+        bytes
+    }
+
+    const GET: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
+    const OK: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";
+
+    #[test]
+    fn a_server_accepts_answers_and_closes() {
+        let file = call(Sysno::openat, &[0, 0], 8, b"a.txt");
+        let pour = call(Sysno::sendfile, &[7, 8], 4_000, b"");
+        let wait = call(Sysno::epoll_wait, &[4], 1, b"");
+        let end = call(Sysno::recvfrom, &[7], 0, b"");
+        let events = [
+            accepted(),
+            watched(),
+            fails(Sysno::recvfrom, 11),
+            wait,
+            received(GET),
+            file,
+            sent(OK),
+            pour,
+            sent(b"the rest"),
+            fails(Sysno::recvfrom, 11),
+            received(GET),
+            sent(OK),
+            end,
+            closed(),
+            received(GET), // no connection of this name is left
+        ];
+        assert_eq!(
+            phases(&events),
+            "accept accept head other head other head body body head head head close close other"
+        );
+    }
+
+    #[test]
+    fn a_client_connects_asks_and_reads() {
+        let events = [
+            call(Sysno::socket, &[2, 0x801], 7, b""),
+            call(Sysno::setsockopt, &[7, 6, 1], 0, b""),
+            call(Sysno::connect, &[7], -115, b""),
+            watched(),
+            sent(b"POST / HTTP/1.1\r\n\r\n"),
+            received(b"HTTP/1.1 100 Continue\r\n\r\n"),
+            sent(b"a body"),
+            fails(Sysno::recvfrom, 11),
+            received(OK),
+            received(b"more of it"),
+            sent(GET),
+            fails(Sysno::recvfrom, 104),
+            closed(),
+        ];
+        assert_eq!(
+            phases(&events),
+            "connect connect connect connect head head body head head body head close close"
+        );
+    }
+
+    #[test]
+    fn several_answers_to_what_came_in_one_piece_have_a_head_each() {
+        let events = [accepted(), received(GET), sent(OK), sent(b"body"), sent(OK)];
+        assert_eq!(phases(&events), "accept head head body head");
+    }
+
+    #[test]
+    fn what_is_peeked_at_is_received_once_more() {
+        let hello = record(22, 40);
+        let peek = |bytes: &[u8]| call(Sysno::recvfrom, &[7, 0, 64, 2], 1, bytes);
+        let events = [accepted(), peek(b"\x16"), received(&hello), received(&record(23, 40))];
+        assert_eq!(phases(&events), "accept tls tls tls");
+        assert_eq!(phases(&[accepted(), peek(b"G"), received(GET)]), "accept head head");
+    }
+
+    #[test]
+    fn a_handshake_of_tls_1_3() {
+        let second = [record(20, 1), record(23, 53)].concat();
+        let alone = [
+            accepted(),
+            received(&record(22, 200)),
+            sent(&record(22, 100)),
+            received(&second),
+            sent(&record(23, 250)), // tickets
+            received(&record(23, 90)),
+            sent(&record(23, 200)),
+            sent(&record(23, 200)),
+            received(&record(23, 19)),
+            closed(),
+        ];
+        assert_eq!(phases(&alone), "accept tls tls tls tls head head body close close");
+        let together = [second, record(23, 90)].concat();
+        let events =
+            [accepted(), received(&record(22, 200)), received(&together), sent(&record(23, 200))];
+        assert_eq!(phases(&events), "accept tls tls head");
+    }
+
+    #[test]
+    fn a_handshake_of_tls_1_2() {
+        let second = [record(22, 66), record(20, 1), record(22, 40)].concat();
+        let events = [
+            accepted(),
+            received(&record(22, 200)),
+            sent(&record(22, 255)),
+            received(&second),
+            sent(&[record(20, 1), record(22, 40)].concat()),
+            received(&record(23, 90)),
+            sent(&record(23, 200)),
+            sent(&record(21, 26)),
+            closed(),
+        ];
+        assert_eq!(phases(&events), "accept tls tls tls tls head head close close");
+    }
+
+    /// As OpenSSL does: first the five bytes that say how long a record is.
+    #[test]
+    fn a_handshake_in_pieces() {
+        let pieces = |record: Vec<u8>| {
+            let (header, rest) = record.split_at(5);
+            [received(header), received(rest)]
+        };
+        let mut events = vec![accepted()];
+        for record in [record(22, 200), record(20, 1), record(23, 53), record(23, 90)] {
+            events.extend(pieces(record));
+        }
+        assert_eq!(phases(&events), "accept tls tls tls tls tls tls head head");
+    }
+
+    #[test]
+    fn with_tls_in_the_kernel_text_is_plain_again() {
+        let events = [
+            accepted(),
+            received(&record(22, 200)),
+            received(&[record(20, 1), record(23, 53)].concat()),
+            call(Sysno::setsockopt, &[7, 282, 1], 0, b""),
+            received(b"POST / HTTP/1.1"),
+            received(b"body"),
+            sent(OK),
+        ];
+        assert_eq!(phases(&events), "accept tls tls tls head body head");
+    }
+
+    #[test]
+    fn what_is_no_stream_is_no_connection() {
+        let datagram = call(Sysno::socket, &[2, 2], 7, b"");
+        let events = [datagram, call(Sysno::connect, &[7], 0, b""), sent(GET), closed()];
+        assert_eq!(phases(&events), "other other other other");
+        let listens = call(Sysno::listen, &[7, 5], 0, b"");
+        let stream = call(Sysno::socket, &[10, 1], 7, b"");
+        assert_eq!(phases(&[stream, listens, watched()]), "connect other other");
+        let reused = call(Sysno::openat, &[0, 0], 7, b"a");
+        assert_eq!(phases(&[accepted(), reused, received(b"text")]), "accept other other");
+    }
+
+    #[test]
+    fn a_close_that_is_told_late_ends_nobody_else() {
+        let accept = Event { end: 100, ..accepted() };
+        let late = Event { start: Some(90), end: 110, ..closed() };
+        let closed = Event { start: Some(120), end: 130, ..closed() };
+        let events = [accept, late, received(GET), closed, received(GET)];
+        assert_eq!(phases(&events), "accept close head close other");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_called_belongs_to_some_phase(
+            calls in proptest::collection::vec(
+                (0..ROLES.len(), proptest::array::uniform3(0..9_u64), -600..100_i64, any::<[u8; 8]>()),
+                0..60,
+            )
+        ) {
+            let mut connections = Connections::default();
+            for (role, arguments, result, memory) in calls {
+                let call = call(ROLES[role].0, &arguments, result, &memory);
+                prop_assert!(Phase::ALL.contains(&connections.phase(&call)));
+                prop_assert!(connections.known.len() <= 100);
+            }
+        }
+    }
+
+    #[test]
+    fn connections_are_bounded() {
+        let mut connections = Connections::default();
+        for descriptor in 0..i64::try_from(CONNECTIONS_MAX).unwrap() + 5 {
+            connections.phase(&call(Sysno::accept4, &[3], descriptor, b""));
+        }
+        assert_eq!((connections.known.len(), connections.lost), (CONNECTIONS_MAX, 5));
+    }
+}

@@ -1,0 +1,166 @@
+//! `--phases`: each call belongs to one part of a connection's life, and together they are all.
+
+use std::process::Command;
+
+use fulmar_audit::{AuditError, Counter, Method, Refusal, Scope};
+use fulmar_tests::certs::{Certs, Who};
+use fulmar_tests::load::Nginx;
+use fulmar_tests::process::{Process, Serve, eventually, fulmar, peer};
+
+use fulmar_tests::tree::Tree;
+use serde_json::Value;
+
+/// What both counters find; the kernel's where it may.
+fn of_both(audit: impl Fn(&mut Command)) -> [Value; 2] {
+    ["best", "ptrace"].map(|counter| {
+        let mut command = Command::new(fulmar());
+        command.args(["audit", "--json", "--phases", "--counter", counter]);
+        audit(&mut command);
+        let ended = Process::start(&mut command).wait();
+        assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+        let json: Value = serde_json::from_str(&ended.stdout).expect("one object");
+        assert_eq!(json["lost"], 0, "{json}");
+        adds_up(&json);
+        json
+    })
+}
+
+/// 40 requests, one connection each.
+const LOAD: [&str; 7] = ["--reconnect", "-c", "1", "-n", "40", "--warm-up", "3"];
+
+/// Calls, errors and bytes of the phases together are those of all calls.
+fn adds_up(json: &Value) {
+    let phases = json["phases"].as_object().expect("phases were asked for");
+    for (name, all) in json["calls"].as_object().expect("calls") {
+        for what in ["calls", "eagain", "bytes"] {
+            let parts = phases.values().filter_map(|calls| calls[name][what].as_u64());
+            assert_eq!(Some(parts.sum::<u64>()), all[what].as_u64(), "{what} of {name}: {json}");
+        }
+    }
+}
+
+fn count(json: &Value, phase: &str, call: &str) -> u64 {
+    json["phases"][phase][call]["calls"].as_u64().unwrap_or(0)
+}
+
+fn tree() -> Tree {
+    let tree = Tree::new();
+    tree.file("a.txt", "a file\n");
+    tree
+}
+
+#[test]
+fn of_a_server_that_has_a_connection_for_each_request() {
+    let tree = tree();
+    let socket = tree.beside("socket").display().to_string();
+    let found = of_both(|audit| {
+        audit.args(["--load", "http://localhost/a.txt", "--unix-socket", &socket]).args(LOAD);
+        audit.arg("--").arg(fulmar()).arg("serve").arg(tree.root());
+        audit.args(["--driver", "epoll", "--listen", &format!("unix:{socket}")]);
+    });
+    for json in found {
+        assert_eq!(count(&json, "accept", "accept4"), 40, "{json}");
+        let received = &json["phases"]["head"]["recvfrom"];
+        let [calls, eagain] = ["calls", "eagain"].map(|what| received[what].as_u64());
+        assert_eq!(calls.zip(eagain).map(|(calls, eagain)| calls - eagain), Some(40), "{json}");
+        assert_eq!(count(&json, "head", "sendto"), 40, "{json}");
+        assert_eq!(count(&json, "close", "close"), 40, "{json}");
+        assert_eq!(json["phases"]["tls"], Value::Null, "{json}");
+        assert!(count(&json, "other", "epoll_wait") > 0, "{json}");
+    }
+}
+
+#[test]
+fn of_a_server_with_tls() {
+    let (tree, certs) = (tree(), Certs::new());
+    let (cert, key) = certs.files(Who::Server);
+    let tls = ["--tls-cert", cert.to_str().unwrap(), "--tls-key", key.to_str().unwrap()];
+    let serve = Serve::start(&tree.root(), &[&tls[..], &["--driver", "epoll"]].concat());
+    let url = format!("https://{}/a.txt", serve.address);
+    let found = of_both(|audit| {
+        audit.args(["--pid", &serve.process.id().to_string(), "--load", &url, "--insecure"]);
+        audit.args(LOAD);
+    });
+    for json in found {
+        assert_eq!(count(&json, "accept", "accept4"), 40, "{json}");
+        assert!(count(&json, "tls", "recvfrom") >= 80, "two flights: {json}");
+        assert!(count(&json, "tls", "sendto") >= 40, "and one: {json}");
+        assert_eq!(count(&json, "head", "sendto"), 40, "{json}");
+        assert_eq!(count(&json, "close", "close"), 40, "{json}");
+    }
+}
+
+/// Over OpenSSL, with TLS 1.2, whose handshake is one flight longer on both sides.
+#[test]
+fn of_nginx_with_tls() {
+    let certs = Certs::new();
+    let (cert, key) = certs.files(Who::Server);
+    let nginx = Nginx::with(|address, _| {
+        format!(
+            "server {{ listen {address} reuseport ssl; ssl_protocols TLSv1.2; ssl_certificate {}; \
+             ssl_certificate_key {}; location / {{ return 200 text; }} }}",
+            cert.display(),
+            key.display()
+        )
+    });
+    let url = format!("https://{}/", nginx.address);
+    let found = of_both(|audit| {
+        audit.args(["--pid", &nginx.process.id().to_string(), "--load", &url, "--insecure"]);
+        audit.args(LOAD);
+    });
+    for json in found {
+        let succeeded = |phase: &str, call: &str| {
+            let tally = &json["phases"][phase][call];
+            let errors = tally["errors"].as_object().map(|errors| errors.values());
+            let failed: u64 = errors.into_iter().flatten().filter_map(Value::as_u64).sum();
+            tally["calls"].as_u64().unwrap_or(0) - failed
+        };
+        assert_eq!(succeeded("accept", "accept4"), 40, "{json}");
+        assert_eq!((succeeded("tls", "write"), succeeded("head", "write")), (80, 40), "{json}");
+        assert_eq!((succeeded("tls", "read"), succeeded("head", "read")), (80, 40), "{json}");
+        assert_eq!(succeeded("close", "close"), 40, "{json}");
+    }
+}
+
+/// The load's own side of it, which connects.
+#[test]
+fn of_a_client() {
+    let nginx = Nginx::start();
+    let found = of_both(|audit| {
+        audit.args(["--per", "40", "--"]).arg(fulmar()).args(["load", "--driver", "epoll"]);
+        audit.args(&LOAD[..5]).arg(nginx.url());
+    });
+    for json in found {
+        assert_eq!(count(&json, "connect", "socket"), 40, "{json}");
+        assert_eq!(count(&json, "connect", "connect"), 40, "{json}");
+        assert_eq!(count(&json, "head", "sendto"), 40, "{json}");
+        assert_eq!(count(&json, "close", "close"), 40, "{json}");
+    }
+}
+
+/// More calls than there is room for, and nobody who takes them meanwhile.
+#[test]
+fn calls_that_are_lost_are_told() {
+    let scope = Scope { method: Method::Kernel, phases: true, timeline: true };
+    let mut command = peer("dd");
+    command.args(["if=/dev/zero", "of=/dev/null", "bs=1", "count=150000", "status=none"]);
+    let counter = match Counter::start(command, scope) {
+        Ok(counter) => counter,
+        Err(AuditError::Refused(Refusal::Privileges)) => return,
+        Err(error) => panic!("{error}"),
+    };
+    let stat = format!("/proc/{}/stat", counter.pid());
+    let is_dead = || {
+        let stat = std::fs::read_to_string(&stat).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
+    };
+    eventually("it has ended", is_dead);
+    let counts = counter.snapshot().expect("counts");
+    let timeline = counter.timeline().expect("it can be read").expect("it was asked for");
+    assert!(counts.calls["read"].count >= 150_000, "counted all the same: {counts:?}");
+    assert!(counts.lost > 50_000 && timeline.lost == counts.lost, "{counts:?}");
+    let phases = counts.by_phase.iter().flatten().flat_map(|(_, calls)| calls.values());
+    let told: u64 = phases.map(|tally| tally.count).sum();
+    assert_eq!(told + counts.lost, counts.total());
+    assert_eq!((timeline.calls.len(), told), (10_000, timeline.left_out + 10_000));
+}
