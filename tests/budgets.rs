@@ -149,7 +149,8 @@ fn a_short_connection_costs_at_most_six_calls() {
     for call in [Call::accept4, Call::recv, Call::send, Call::close, Call::epoll_wait] {
         assert_eq!(calls(&spent, call), 100, "{}", call.name());
     }
-    assert_eq!(spent.total(), 500);
+    let counts = calls(&spent, Call::getsockopt);
+    assert_eq!((counts, spent.total()), (1, 501), "once in a while it looks how many wait");
 }
 
 #[test]

@@ -6,13 +6,13 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
 
-use fulmar_drive::{Epoll, Reactor};
+use fulmar_drive::{Epoll, ListenOptions, Reactor, Ring, listen};
 use fulmar_engine::{End, Endpoint, Peer};
 use fulmar_server::Limits;
-use fulmar_sys::{self as sys, Call, Ledger};
+use fulmar_sys::{self as sys, Call, Ledger, Operation};
 use fulmar_tests::app;
 use fulmar_tests::fetch::Fetch;
-use fulmar_tests::loops::{Loop, OwnLoop, client};
+use fulmar_tests::loops::{Loop, OwnLoop, client, has_ring};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// The engine hears which error it was, in the same turn, and nothing spins: so it can let others
@@ -123,6 +123,47 @@ fn a_server_without_descriptors_rests_and_recovers() {
     drop(hoard);
 }
 
+/// In a list over a ring, those for whom there are descriptors come in, and the rest is told once.
+fn a_list_of_accepts_without_descriptors_ends_where_they_end() {
+    if !has_ring() {
+        return;
+    }
+    let any = (Ipv4Addr::LOCALHOST, 0).into();
+    let (listener, address) = listen(any, ListenOptions::default()).expect("a port");
+    let mut server =
+        Reactor::new(app::server(Limits::default()), Epoll::new().expect("a descriptor"));
+    server.listen(listener).expect("a listener");
+    server.set_ring(Ring::new().expect("there is one"), 2);
+    let mut accepts = |clients: u64, left: usize| {
+        let accepted = server.stats().accepted;
+        let waiting: Vec<_> = (0..clients).map(|_| client(address)).collect();
+        let spare = TcpListener::bind(any).expect("a port");
+        let mut hoard = if left < usize::MAX { hoard(&spare) } else { Vec::new() };
+        hoard.truncate(hoard.len().saturating_sub(left));
+        let (failures, before) = (server.engine.accept_failures(), Ledger::here());
+        server.turn().expect("a turn");
+        let spent = Ledger::here() - before;
+        let came = server.stats().accepted - accepted;
+        let told = server.engine.accept_failures() - failures;
+        drop(hoard);
+        while server.stats().accepted < accepted + clients {
+            server.turn().expect("a turn");
+        }
+        drop(waiting);
+        while server.engine.connections() > 0 {
+            server.turn().expect("a turn");
+        }
+        (spent.operation(Operation::accept).calls, came, told)
+    };
+    for _ in 0..4 {
+        accepts(16, usize::MAX); // it counts them from then on
+    }
+    if accepts(16, usize::MAX).0 == 0 {
+        return; // a kernel before 6.10
+    }
+    assert_eq!(accepts(10, 4), (10, 4, 1));
+}
+
 #[test]
 fn running_out_of_descriptors_is_told_and_passes() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -130,6 +171,7 @@ fn running_out_of_descriptors_is_told_and_passes() {
     what_is_about_to_be_closed_makes_room_for_who_connects();
     a_body_reaches_its_file_without_a_pipe(dir.path());
     a_server_without_descriptors_rests_and_recovers();
+    a_list_of_accepts_without_descriptors_ends_where_they_end();
 }
 
 /// Takes all descriptors that are left.

@@ -744,6 +744,7 @@ const PURE: &[(&str, &str, &str)] = &[
     ("ring", "fault", "a field"),
     ("ring", "into_fault", "a field"),
     ("ring", "set_lists_max", "a field"),
+    ("ring", "set_accepts_unknown", "a field"),
     ("poll", "new", "fields"),
     ("poll", "reading", "fields"),
     ("poll", "events", "a field"),

@@ -93,6 +93,39 @@ def serve_ring(connections: int, calls_max: float, context: Context) -> list[Bar
     return [bar, calls]
 
 
+def serve_close(connections: int, calls_max: float, context: Context) -> list[Bar]:
+    """The same where each request has a connection of its own: accepts are in the ring, too."""
+    name = f"serve over a ring, 128 B, {connections:,} clients that connect for each request"
+    bar = Bar(f"{name}: CPU per connection", "us", at_most_times(1.02), peer_name="direct calls")
+    calls = Bar(f"{name}, saturated: system calls per connection", "", at_most(calls_max),
+                peer_name="direct calls")
+    direct, ring = Serve(context, "--driver", DIRECT), Serve(context, "--driver", RING)
+
+    def timed(server: Serve, us: list[float]) -> None:
+        before, spent = ledger(server), cpu_s(server.pid)
+        _, line = load(context, server.url("/bytes/128"), CLIENT_CORE, "--reconnect", "-c",
+                       str(connections))
+        spent = cpu_s(server.pid) - spent
+        us.append(spent * 1e6 / (ledger(server)["requests"] - before["requests"]))
+        bar.with_commands(server.process.line, line)
+
+    def counted(server: Serve, found: list[float]) -> None:
+        before = ledger(server)
+        _, line = load(context, server.url("/bytes/128"), BOTH_CORES, "--reconnect", "-t", "2",
+                       "-c", str(connections))
+        made = Calls.between(before, ledger(server))
+        found.append(made.total)
+        calls.note = str(made)
+        calls.with_commands(server.process.line, line)
+
+    interleave(context.rounds, partial(timed, direct, bar.peer), partial(timed, ring, bar.fulmar))
+    interleave(min(context.rounds, 3), partial(counted, direct, calls.peer),
+               partial(counted, ring, calls.fulmar))
+    direct.process.stop()
+    ring.process.stop()
+    return [bar, calls]
+
+
 def load_ring(connections: int, calls_max: float, context: Context) -> list[Bar]:
     """The same of the generator: two workers of nginx have both cores, the generator one."""
     name = f"load over a ring, {connections:,} connections, saturated"
@@ -218,6 +251,10 @@ def pair(connections: int, context: Context) -> list[Bar]:
 SCENARIOS = {
     "ring-serve-64": ("serve over a ring beside direct calls", partial(serve_ring, 64, 0.3)),
     "ring-serve-1000": ("serve over a ring beside direct calls", partial(serve_ring, 1000, 0.1)),
+    "ring-serve-close-64": ("a connection for every request, over a ring beside direct calls",
+                            partial(serve_close, 64, 0.5)),
+    "ring-serve-close-1000": ("a connection for every request, over a ring beside direct calls",
+                              partial(serve_close, 1000, 0.5)),
     "ring-load-64": ("load over a ring beside direct calls", partial(load_ring, 64, 0.3)),
     "ring-load-1000": ("load over a ring beside direct calls", partial(load_ring, 1000, 0.1)),
     "spin-one": ("one connection, polling beside sleeping, in three placements", spin_one),

@@ -6,16 +6,19 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use fulmar_audit::report::Group;
 use fulmar_audit::{AuditError, Backend, Counter, Counts, Method, Refusal};
 use fulmar_tests::curl;
 use fulmar_tests::http::Client;
 use fulmar_tests::load::{Nginx, read_request, refusing};
-use fulmar_tests::process::{Process, Serve, eventually, peer, text};
+use fulmar_tests::process::{Process, Serve, eventually, peer, run, text};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 
@@ -164,6 +167,95 @@ fn with_strace_and_the_ledger_about_fulmar() {
     }
 }
 
+/// The server of the benchmarks, and where it listens.
+fn libmicrohttpd(dir: &Path) -> (Process, SocketAddr) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/peers/libmicrohttpd.c");
+    let program = dir.join("libmicrohttpd");
+    run(peer("cc").arg("-o").args([&program, &source]).arg("-lmicrohttpd"));
+    for name in ["104k", "1m"] {
+        fs::write(dir.join(name), "a file").expect("a file");
+    }
+    let mut server = Process::start(Command::new(program).arg("--site").arg(dir));
+    let port = server.wait_stdout("").trim().parse().expect("a port");
+    (server, (Ipv4Addr::LOCALHOST, port).into())
+}
+
+#[test]
+fn with_strace_about_libmicrohttpd() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (server, address) = libmicrohttpd(dir.path());
+    let mut client = Client::connect(address);
+    client.get("/tiny");
+    let Some(counts) = counted(server.id(), || {
+        (0..REQUESTS).for_each(|_| assert_eq!(client.get("/tiny").status, 200));
+    }) else {
+        return;
+    };
+    assert_eq!(Group::Send.count(&counts), REQUESTS, "{counts:?}");
+    assert!(counts.calls["recvfrom"].count >= REQUESTS, "{counts:?}");
+}
+
+/// What one thread of fulmar's makes of requests of all kinds, by its ledger and in the kernel.
+#[test]
+fn with_the_ledger_call_by_call_and_the_others_are_known() {
+    let tree = Tree::new();
+    tree.file("index.html", "a page\n");
+    tree.file("large", "l".repeat(300_000));
+    let serve = Serve::start(&tree.root(), &["--test-endpoints", "--driver", "epoll"]);
+    let counter = match Counter::join(serve.process.id(), Method::Kernel) {
+        Ok(counter) => counter,
+        Err(AuditError::Refused(Refusal::Privileges)) => return,
+        Err(error) => panic!("{error}"),
+    };
+    let mut client = Client::connect(serve.address);
+    client.get("/");
+    let before = quiet(&counter);
+    let earlier = client.ledger();
+    for at in 0..100 {
+        assert_eq!(client.get("/").status, 200);
+        assert_eq!(client.get(&format!("/{at}")).status, 404);
+        assert_eq!(client.get("/large").body.len(), 300_000);
+        assert_eq!(Client::connect(serve.address).get("/").status, 200);
+    }
+    let later = client.ledger();
+    let counts = quiet(&counter).minus(&before);
+    let ledger = later.since(&earlier);
+    let mut by_ledger = BTreeMap::<&str, u64>::new();
+    for (name, count) in &ledger.0 {
+        *by_ledger.entry(in_the_kernel(name)).or_default() += count;
+    }
+    for (name, tally) in &counts.calls {
+        let entered = by_ledger.remove(in_the_kernel(name)).unwrap_or(0);
+        // The ledger was asked between the receive of the first question and the send of its
+        // answer, and so with the last.
+        let asked = u64::from(["recvfrom", "sendto", "epoll_wait"].contains(&&name[..]));
+        let outside =
+            tally.count.checked_sub(entered).expect("nothing is entered that was not called");
+        let own = match &name[..] {
+            "epoll_wait" | "close" => asked..=asked + 2, // it sleeps again; the last client is gone
+            _ => asked..=asked,
+        };
+        let known = own.contains(&outside) || OUTSIDE.contains(&&name[..]);
+        assert!(known, "{name}: {} calls, {entered} in the ledger", tally.count);
+    }
+    assert!(by_ledger.is_empty(), "never called: {by_ledger:?}");
+    assert!(counts.calls["accept4"].count >= 100 && counts.calls["sendfile"].count >= 100);
+}
+
+/// The kernel's name of what the ledger calls otherwise (docs/ledger.md).
+fn in_the_kernel(name: &str) -> &str {
+    match name {
+        "recv" => "recvfrom",
+        "send" => "sendto",
+        "epoll_wait_empty" => "epoll_wait",
+        "fstat" => "newfstatat",
+        name => name,
+    }
+}
+
+/// What libraries call by themselves, outside of the ledger (docs/ledger.md): the allocator, threads.
+const OUTSIDE: &[&str] = &["brk", "mmap", "munmap", "mremap", "mprotect", "madvise", "futex"];
+
 /// A server that answers the first request when it is told to, and the last one never, so that its
 /// client is there, waiting, before and after.
 struct Gated {
@@ -222,7 +314,7 @@ const SCRIPT: &str = "trap 'x=1' USR1; for i in 1 2 3; do (cd /nowhere); kill -U
                       setsid sh -c 'read line' </dev/null; echo said >/dev/null; exit 3";
 
 fn whole(method: Method) -> Counts {
-    let mut command = std::process::Command::new("/bin/dash");
+    let mut command = Command::new("/bin/dash");
     command.args(["-c", SCRIPT]).env_clear().stderr(std::process::Stdio::null());
     let counter = Counter::start(command, method).expect("it starts");
     let end = counter.wait(Some(fulmar_tests::process::PATIENCE)).expect("it ends");

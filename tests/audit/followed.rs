@@ -153,3 +153,48 @@ fn a_traced_program_is_stopped_and_continued_as_ever() {
     let end = counter.wait(Some(PATIENCE)).expect("no error");
     assert_eq!(end.and_then(code), Some(6));
 }
+
+/// A program that waits for its input, and the input, which ends it.
+fn waiting() -> Process {
+    let mut process = Process::start_with(&mut shell("echo waits; read line"), Stdio::piped());
+    process.wait_stdout("waits");
+    process
+}
+
+/// Who was counted is let go with the counter: for the next one, and to go on as ever.
+#[test]
+fn counters_of_one_process_follow_each_other() {
+    for method in METHODS {
+        let mut process = waiting();
+        for at in 0..3 {
+            let counter = Counter::join(process.id(), method);
+            drop(counter.unwrap_or_else(|e| panic!("{method:?} {at}: {e}")));
+        }
+        process.close_stdin();
+        assert_eq!(process.wait().status.code(), Some(1), "{method:?}: `read` found nothing");
+    }
+}
+
+/// Only one can trace; the kernel counts for as many as ask.
+#[test]
+fn counters_of_one_process_at_the_same_time() {
+    let mut process = waiting();
+    let kernel =
+        [Counter::join(process.id(), Method::Best), Counter::join(process.id(), Method::Best)];
+    let [Ok(one), other] = kernel else { panic!("{kernel:?}") };
+    if one.refused().is_some() {
+        assert!(matches!(other, Err(AuditError::Traced { .. })), "{other:?}");
+        return;
+    }
+    let traced = Counter::join(process.id(), Method::Trace).expect("nobody traces it");
+    let error = Counter::join(process.id(), Method::Trace).expect_err("only one can");
+    let AuditError::Traced { pid, by } = error else { panic!("{error}") };
+    assert_eq!(pid, process.id());
+    assert!(error.to_string().contains(&format!("is traced already, by {by},")), "{error}");
+    process.close_stdin();
+    for counter in [one, other.expect("the kernel does not mind"), traced] {
+        assert_eq!(counter.wait(Some(PATIENCE)).expect("no error"), Some(End::Gone));
+        let counts = counter.snapshot().expect("counts");
+        assert!(counts.calls["read"].count >= 1, "{counts:?}");
+    }
+}

@@ -5,9 +5,11 @@
 mod agreement;
 mod cli;
 mod clock;
+mod faults;
 mod followed;
 mod lost;
 mod object;
 mod phases;
 mod refused;
+mod ring;
 mod timeline;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod accepts;
 mod adopted;
 mod endpoints;
 mod files;

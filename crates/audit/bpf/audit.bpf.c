@@ -6,9 +6,9 @@
  * A task is known by the address of its task_struct: that needs no layout either, holds in every
  * pid namespace, and is inherited at the fork, before the child runs.
  *
- * One more program counts the operations of io_uring, as they are submitted. It does read a kernel
- * structure, so it is loaded only where the kernel has BTF, which says where the field is. Results
- * are left out: what tells of a completion does not always tell of which operation.
+ * Two more programs count the operations of io_uring as they are submitted, and their results. They
+ * do read a kernel structure, so they are loaded only where the kernel has BTF, which says where the
+ * field is.
  *
  * Where somebody wants each call and not only their number, each return also fills an event in a ring
  * buffer, and one more program notes when a call began.
@@ -19,6 +19,7 @@
 #include <linux/bpf.h>
 
 typedef __u8 u8;
+typedef __s32 s32;
 typedef __u32 u32;
 typedef __u64 u64;
 typedef __s64 s64;
@@ -120,13 +121,13 @@ struct {
 struct {
 	NUMBER(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	TYPE(key, u32); /* the opcode, which is one byte */
-	TYPE(value, u64);
+	TYPE(value, struct tally);
 	NUMBER(max_entries, OPERATIONS);
 } operations SECTION(".maps");
 
 struct {
 	NUMBER(type, BPF_MAP_TYPE_PERCPU_HASH);
-	TYPE(key, u32); /* call << 16 | errno */
+	TYPE(key, u32); /* call << 16 | errno; for operations of a ring, (CALLS + opcode) << 16 */
 	TYPE(value, u64);
 	NUMBER(max_entries, 4096);
 } failures SECTION(".maps");
@@ -329,6 +330,9 @@ int on_end(void *context)
 #define CODE_SEGMENT 136
 #define USER_CODE_32 0x23
 
+/* What an execve(2) into a 32-bit program is called when it returns, whoever made it. */
+#define NR_EXECVE_32 11
+
 #define NR_RT_SIGRETURN 15
 #define NR_CLONE 56
 #define NR_FORK 57
@@ -506,8 +510,11 @@ int on_return(struct bpf_raw_tracepoint_args *context)
 	read_kernel(&call, sizeof(call), registers + ORIG_AX);
 	read_kernel(&segment, sizeof(segment), registers + CODE_SEGMENT);
 	int native = (u32)segment != USER_CODE_32;
+	if (!native && call == NR_EXECVE_32 && result == 0) {
+		call = NR_EXECVE;
+		native = 1;
+	}
 
-	/* An execve into a 32-bit program has the number that the caller used. */
 	if (state == AWAITS_EXEC && !(is_exec(call) && result == 0))
 		return 0;
 	if (state != SEEN)
@@ -515,7 +522,7 @@ int on_return(struct bpf_raw_tracepoint_args *context)
 	/* The child comes out of the call that made it, too: one call, and it was the parent's. */
 	if (state == BORN && makes_tasks(call) && result == 0)
 		return 0;
-	if (native || (is_exec(call) && result == 0))
+	if (native)
 		count_call(registers, call, result);
 	else
 		count_total(FOREIGN);
@@ -527,6 +534,19 @@ int on_return(struct bpf_raw_tracepoint_args *context)
 struct io_kiocb {
 	u8 opcode;
 } __attribute__((preserve_access_index));
+
+/* As in <linux/io_uring.h>, for programs and the kernel alike. */
+struct io_uring_cqe {
+	u64 user_data;
+	s32 res;
+	u32 flags;
+};
+
+#define CQE_NOTIFIES (1u << 3) /* of a buffer, not of a result */
+
+/* An opcode that nothing has. An operation that repeats itself (multishot) tells its results without
+ * its request, all but the last. */
+#define OPCODE_UNTOLD 255
 
 /* True in a task of a watched process: also in the kernel threads that work for its ring, which
  * no fork announces. */
@@ -544,9 +564,46 @@ int on_submit(u64 *context)
 		return 0;
 	struct io_kiocb *request = (struct io_kiocb *)context[0];
 	u32 opcode = request->opcode;
-	u64 *count = map_lookup(&operations, &opcode);
-	if (count)
-		*count += 1;
+	struct tally *tally = map_lookup(&operations, &opcode);
+	if (tally)
+		tally->count += 1;
+	return 0;
+}
+
+static void count_result(const struct io_kiocb *request, s32 result, u32 flags)
+{
+	if (!in_watched_process() || flags & CQE_NOTIFIES)
+		return;
+	u8 opcode = OPCODE_UNTOLD;
+	if (request)
+		read_kernel(&opcode, sizeof(opcode), &request->opcode);
+	u32 key = opcode, failure = (CALLS + key) << 16 | -result;
+	struct tally *tally = map_lookup(&operations, &key);
+	if (tally && !request)
+		tally->count += 1;
+	if (tally && result > 0)
+		tally->bytes += result;
+	if (result < 0 && result >= -ERRNO_MAX)
+		count_key(&failures, &failure, LOST_FAILURES);
+}
+
+/* Of the two that follow, the verifier takes the one that fits the kernel. */
+
+/* tp_btf: void *ring, void *request, struct io_uring_cqe *completion */
+SECTION("tp_btf/io_uring_complete")
+int on_complete(u64 *context)
+{
+	struct io_uring_cqe *completion = (struct io_uring_cqe *)context[2];
+	count_result((struct io_kiocb *)context[1], completion->res, completion->flags);
+	return 0;
+}
+
+/* tp_btf, Linux 5.19 and some after it: void *ring, void *request, u64 user_data, int result,
+ * unsigned flags, u64, u64 */
+SECTION("tp_btf/io_uring_complete")
+int on_complete_by_value(u64 *context)
+{
+	count_result((struct io_kiocb *)context[1], context[3], context[4]);
 	return 0;
 }
 

@@ -12,10 +12,10 @@ use crate::clock::Clock;
 use crate::counts::Counts;
 use crate::error::{AuditError, Refusal};
 use crate::feed::Feed;
-use crate::kernel::Kernel;
+use crate::kernel::{Extent, Kernel};
 use crate::timeline::Timeline;
 use crate::tracer::Tracer;
-use crate::watch::{Watch, children};
+use crate::watch::Watch;
 
 /// Counts what a program asks of the kernel, with all threads and processes that come of it.
 ///
@@ -200,7 +200,11 @@ impl Counter {
     /// # Errors
     /// `Wait` if the system sends none.
     pub fn signal(&self, signal: i32) -> Result<(), AuditError> {
-        let ours = if self.is_ours { children(std::process::id()) } else { Vec::new() };
+        let ours = match &self.backend {
+            _ if !self.is_ours => Vec::new(),
+            Counting::Kernel(watch) => watch.children()?,
+            Counting::Trace(tracer) => tracer.children(),
+        };
         for target in ours.into_iter().filter_map(sys::Target::process) {
             match sys::send_signal(target, signal) {
                 Err(e) if e.raw_os_error() != Some(sys::errno::ESRCH) => {
@@ -232,15 +236,13 @@ impl Scope {
     }
 
     fn choose(self) -> Result<(Option<Kernel>, Option<Refusal>), AuditError> {
-        match self.method {
-            Method::Trace => Ok((None, Some(Refusal::Asked))),
-            Method::Kernel => {
-                Ok((Some(Kernel::load(self.feed()).map_err(AuditError::Refused)?), None))
-            }
-            Method::Best => Ok(match Kernel::load(self.feed()) {
-                Ok(kernel) => (Some(kernel), None),
-                Err(refusal) => (None, Some(refusal)),
-            }),
+        if self.method == Method::Trace {
+            return Ok((None, Some(Refusal::Asked)));
+        }
+        match Kernel::load(self.feed(), Extent::default()) {
+            Ok(kernel) => Ok((Some(kernel), None)),
+            Err(refusal) if self.method == Method::Kernel => Err(AuditError::Refused(refusal)),
+            Err(refusal) => Ok((None, Some(refusal))),
         }
     }
 }

@@ -26,15 +26,20 @@ pub struct Counts {
     /// waiting at the end are in no count, as in `strace -c`.
     pub calls: BTreeMap<String, Tally>,
     /// Operations of io_uring, by the name of the opcode: `recv`. `None` where the kernel does not
-    /// tell; then `ring_why` says so.
+    /// tell; then `ring_why` says so. A result of an operation that repeats itself (multishot) is
+    /// not told with its name: it is entered as `(repeated)`, and was submitted once.
     pub ring: Option<BTreeMap<String, Tally>>,
-    /// Why operations of io_uring were not counted: one sentence. Empty if they were.
+    /// Why operations of io_uring, or only their results, were not counted: one sentence. Empty if
+    /// they were.
     pub ring_why: String,
     /// Clock reads that need no system call (`vdso(7)`). `None` if nobody asked for them, or no
     /// program loaded what counts them.
     pub clock_reads: Option<u64>,
     /// What was seen and could not be entered. Counts are exact if this is zero.
     pub lost: u64,
+    /// How many of these were calls of 32-bit programs, and of others whose numbers of calls mean
+    /// something else (x32).
+    pub foreign: u64,
     /// Threads that were ever watched.
     pub threads: u64,
     /// Processes that were ever watched.
@@ -56,6 +61,7 @@ impl Counts {
             ring_why: String::new(),
             clock_reads: None,
             lost: 0,
+            foreign: 0,
             threads: 0,
             processes: 0,
             elapsed: Duration::ZERO,
@@ -93,6 +99,7 @@ impl Counts {
             ring_why: self.ring_why.clone(),
             clock_reads: self.clock_reads.map(|now| now - earlier.clock_reads.unwrap_or(0)),
             lost: self.lost - earlier.lost,
+            foreign: self.foreign - earlier.foreign,
             threads: self.threads,
             processes: self.processes,
             elapsed: self.elapsed.saturating_sub(earlier.elapsed),
@@ -113,6 +120,7 @@ impl Counts {
             *sum.clock_reads.get_or_insert(0) += reads;
         }
         sum.lost += other.lost;
+        sum.foreign += other.foreign;
         sum.threads += other.threads;
         sum.processes += other.processes;
         sum.elapsed += other.elapsed;

@@ -26,8 +26,17 @@ pub enum AuditError {
         /// What the system says.
         cause: io::Error,
     },
+    /// Somebody traces the process already, which only one can.
+    Traced {
+        /// Its number.
+        pid: u32,
+        /// The thread that traces it.
+        by: u32,
+    },
     /// The counter in the kernel cannot be had.
     Refused(Refusal),
+    /// Nobody is traced here either: a filter forbids `ptrace(2)`.
+    Untraceable(io::Error),
     /// The library that counts clock reads cannot be made.
     Clock(io::Error),
     /// The counts cannot be read.
@@ -46,10 +55,19 @@ impl fmt::Display for AuditError {
             Self::Process { pid, cause } => {
                 write!(f, "process {pid} cannot be watched: {cause}")?;
                 if cause.kind() == io::ErrorKind::PermissionDenied {
-                    f.write_str("; root may, or its owner if nobody else traces it")?;
+                    f.write_str("; root may, or its owner")?;
                 }
                 Ok(())
             }
+            Self::Traced { pid, by } => write!(
+                f,
+                "process {pid} is traced already, by {by}, and only one can: end that, or have it \
+                 counted in the kernel"
+            ),
+            Self::Untraceable(cause) => write!(
+                f,
+                "nothing can be traced here: {cause}; does a container's filter forbid ptrace(2)?"
+            ),
             Self::Refused(refusal) => write!(f, "no counter in the kernel: {refusal}"),
             Self::Clock(cause) => write!(f, "clock reads cannot be counted: {cause}"),
             Self::Read(why) => write!(f, "the counts cannot be read: {why}"),

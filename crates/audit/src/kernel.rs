@@ -28,16 +28,34 @@ pub(crate) struct Kernel {
     calls: PerCpuArray<MapData, [u64; 2]>,
     failures: PerCpuHashMap<MapData, u32, u64>,
     kinds: PerCpuHashMap<MapData, u64, u64>,
-    operations: PerCpuArray<MapData, u64>,
+    operations: PerCpuArray<MapData, [u64; 2]>,
     totals: PerCpuArray<MapData, u64>,
     /// Each call, if somebody wants it.
     told: Option<Told>,
-    /// Why operations of io_uring are not counted. `None` if they are.
-    ring_why: Option<String>,
+    ring: Ring,
     /// Our numbers of processes are not those of the first namespace.
     in_namespace: bool,
     /// Last, so that the programs go first.
     _programs: Ebpf,
+}
+
+/// How much is to be counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// Tasks that are followed at a time; more are told as lost.
+    pub(crate) tasks_max: u32,
+    /// Operations of io_uring too. Reading the kernel's types for them takes the longest.
+    pub(crate) rings: bool,
+}
+
+/// How much the kernel tells of io_uring.
+enum Ring {
+    /// Which operations, and what came of them.
+    Results,
+    /// Which operations; why not their results.
+    Operations(String),
+    /// Nothing; why.
+    Nothing(String),
 }
 
 /// Calls one by one, and what is made of them.
@@ -57,19 +75,29 @@ pub(crate) enum Seed {
     Parent(u32),
 }
 
+impl Default for Extent {
+    fn default() -> Self {
+        Self { tasks_max: TASKS_MAX, rings: true }
+    }
+}
+
 impl Kernel {
     /// Loads and attaches: from here on every system call on the machine passes by the counter,
     /// which counts nobody's before it is told of a seed. A feed is told of each call.
-    pub(crate) fn load(feed: Option<Feed>) -> Result<Self, Refusal> {
+    pub(crate) fn load(feed: Option<Feed>, extent: Extent) -> Result<Self, Refusal> {
         if !cfg!(target_arch = "x86_64") {
             return Err(Refusal::Machine);
         }
-        let types = Btf::from_sys_fs();
+        let types = match extent.rings {
+            true => Btf::from_sys_fs().map_err(|_| "this kernel does not tell its types (BTF)"),
+            false => Err("nobody asked"),
+        };
         let (device, inode) = namespace();
         let wanted = u32::from(feed.is_some());
         let sizes = if wanted > 0 { (EVENTS_SIZE, STARTS_MAX) } else { (EVENTS_SIZE_MIN, 1) };
         let mut programs = EbpfLoader::new()
             .btf(types.as_ref().ok())
+            .map_max_entries("tasks", extent.tasks_max)
             .override_global("namespace_dev", &device, true)
             .override_global("namespace_ino", &inode, true)
             .override_global("events_wanted", &wanted, true)
@@ -83,8 +111,10 @@ impl Kernel {
             attach(&mut programs, program, tracepoint).map_err(|e| refusal(doing, &e))?;
         }
         let told = feed.map(|feed| Told::new(&mut programs, feed)).transpose()?;
-        let types = types.map_err(|_| "this kernel does not tell its types (BTF)".to_owned());
-        let ring_why = types.and_then(|types| attach_ring(&mut programs, &types)).err();
+        let ring = match &types {
+            Ok(types) => attach_ring(&mut programs, types),
+            Err(why) => Ring::Nothing((*why).to_owned()),
+        };
         Ok(Self {
             seeds: map(&mut programs, "seeds")?,
             tasks: map(&mut programs, "tasks")?,
@@ -95,7 +125,7 @@ impl Kernel {
             operations: map(&mut programs, "operations")?,
             totals: map(&mut programs, "totals")?,
             told,
-            ring_why,
+            ring,
             in_namespace: inode != 0,
             _programs: programs,
         })
@@ -169,11 +199,14 @@ impl Kernel {
         self.drain();
         let mut counts = Counts::none(Backend::Ebpf);
         counts.calls = self.calls().map_err(unreadable)?;
-        match &self.ring_why {
-            Some(why) => counts.ring_why.clone_from(why),
-            None => counts.ring = Some(self.operations().map_err(unreadable)?),
+        if !matches!(self.ring, Ring::Nothing(_)) {
+            counts.ring = Some(self.operations().map_err(unreadable)?);
+        }
+        if let Ring::Operations(why) | Ring::Nothing(why) = &self.ring {
+            counts.ring_why.clone_from(why);
         }
         counts.lost = LOST.into_iter().map(|which| self.total(which)).sum::<Result<u64, _>>()?;
+        counts.foreign = self.total(FOREIGN)?;
         counts.threads = self.total(THREADS)?;
         counts.processes = self.total(PROCESSES)?;
         if let Some(Told { feed, .. }) = &self.told {
@@ -184,21 +217,10 @@ impl Kernel {
     }
 
     fn calls(&self) -> Result<BTreeMap<String, Tally>, MapError> {
-        let mut calls = BTreeMap::new();
-        for (number, values) in iter::zip(0_u32.., self.calls.iter()) {
-            let values = values?;
-            let [count, bytes] = [0, 1].map(|at| values.iter().map(|v| v[at]).sum());
-            if count > 0 {
-                let name = names::call(number);
-                let bytes = if names::moves_bytes(&name) { bytes } else { 0 };
-                calls.insert(name, Tally { count, bytes, ..Tally::default() });
-            }
-        }
-        for entry in self.failures.iter() {
-            let (key, values) = entry?;
-            let errno = i32::try_from(key & 0xffff).expect("sixteen bits");
-            if let Some(tally) = calls.get_mut(&names::call(key >> 16)) {
-                tally.errors.insert(errno, sum(&values));
+        let mut calls = tallies(&self.calls, names::call, names::moves_bytes)?;
+        for (number, errno, count) in self.failures()? {
+            if let Some(tally) = calls.get_mut(&names::call(number)).filter(|_| number < CALLS) {
+                tally.errors.insert(errno, count);
             }
         }
         for entry in self.kinds.iter() {
@@ -213,14 +235,24 @@ impl Kernel {
     }
 
     fn operations(&self) -> Result<BTreeMap<String, Tally>, MapError> {
-        let mut operations = BTreeMap::new();
-        for (opcode, values) in self.operations.iter().enumerate() {
-            let count = sum(&values?);
-            if count > 0 {
-                operations.insert(names::operation(opcode), Tally { count, ..Tally::default() });
+        let mut operations = tallies(&self.operations, names::operation, names::operates_on_bytes)?;
+        for (number, errno, count) in self.failures()? {
+            let Some(opcode) = number.checked_sub(CALLS) else { continue };
+            if let Some(tally) = operations.get_mut(&names::operation(opcode)) {
+                tally.errors.insert(errno, count);
             }
         }
         Ok(operations)
+    }
+
+    /// Of calls by their numbers, and of operations behind them: the error, and how often.
+    fn failures(&self) -> Result<Vec<(u32, i32, u64)>, MapError> {
+        let each = self.failures.iter().map(|entry| {
+            let (key, values) = entry?;
+            let errno = i32::try_from(key & 0xffff).expect("sixteen bits");
+            Ok((key >> 16, errno, sum(&values)))
+        });
+        each.collect()
     }
 }
 
@@ -265,13 +297,23 @@ fn attach(programs: &mut Ebpf, program: &str, tracepoint: &str) -> Result<(), Pr
     program.attach(tracepoint).map(drop)
 }
 
-fn attach_ring(programs: &mut Ebpf, types: &Btf) -> Result<(), String> {
-    let mut attach = || -> Result<(), ProgramError> {
-        let program: &mut BtfTracePoint = named(programs, "on_submit").try_into()?;
-        program.load("io_uring_submit_req", types)?;
+/// An operation is counted as it is submitted, and its result when it completes. How a kernel tells
+/// of that has changed: the verifier takes the program that fits.
+fn attach_ring(programs: &mut Ebpf, types: &Btf) -> Ring {
+    let mut attach = |program: &str, tracepoint: &str| -> Result<(), ProgramError> {
+        let program: &mut BtfTracePoint = named(programs, program).try_into()?;
+        program.load(tracepoint, types)?;
         program.attach().map(drop)
     };
-    attach().map_err(|e| format!("this kernel does not tell of them: {}", root(&e)))
+    let why = |e: &ProgramError| format!("this kernel does not tell of them: {}", root(e));
+    if let Err(e) = attach("on_submit", "io_uring_submit_req") {
+        return Ring::Nothing(why(&e));
+    }
+    let mut complete = |program| attach(program, "io_uring_complete");
+    match complete("on_complete").or_else(|_| complete("on_complete_by_value")) {
+        Ok(()) => Ring::Results,
+        Err(e) => Ring::Operations(why(&e)),
+    }
 }
 
 fn named<'a>(programs: &'a mut Ebpf, name: &str) -> &'a mut Program {
@@ -281,6 +323,25 @@ fn named<'a>(programs: &'a mut Ebpf, name: &str) -> &'a mut Program {
 fn map<M: TryFrom<Map, Error = MapError>>(programs: &mut Ebpf, name: &str) -> Result<M, Refusal> {
     let map = programs.take_map(name).expect("the object has a map of this name");
     M::try_from(map).map_err(|e| refusal(TABLES, &e))
+}
+
+/// What was counted by number, by name: `struct tally` of the program.
+fn tallies(
+    counted: &PerCpuArray<MapData, [u64; 2]>,
+    name: impl Fn(u32) -> String,
+    moves_bytes: impl Fn(&str) -> bool,
+) -> Result<BTreeMap<String, Tally>, MapError> {
+    let mut tallies = BTreeMap::new();
+    for (number, values) in iter::zip(0_u32.., counted.iter()) {
+        let values = values?;
+        let [count, bytes] = [0, 1].map(|at| values.iter().map(|v| v[at]).sum());
+        if count > 0 {
+            let name = name(number);
+            let bytes = if moves_bytes(&name) { bytes } else { 0 };
+            tallies.insert(name, Tally { count, bytes, ..Tally::default() });
+        }
+    }
+    Ok(tallies)
 }
 
 fn sum(values: &PerCpuValues<u64>) -> u64 {
@@ -301,8 +362,20 @@ fn refusal(what: &'static str, error: &(dyn Error + 'static)) -> Refusal {
     let number = root.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
     match number {
         Some(fulmar_sys::errno::EPERM) => Refusal::Privileges,
-        _ => Refusal::Kernel { what, why: root.to_string() },
+        _ => Refusal::Kernel { what, why: told(error) },
     }
+}
+
+/// What was tried and what the system said, on one line: of a program that was refused, the
+/// verifier says much more.
+fn told(mut error: &(dyn Error + 'static)) -> String {
+    let line = |error: &dyn Error| error.to_string().lines().next().unwrap_or_default().to_owned();
+    let mut text = line(error);
+    while let Some(source) = error.source() {
+        error = source;
+        text += &format!(": {}", line(error));
+    }
+    text
 }
 
 /// What lies at the bottom of an error: what the system said.
@@ -326,6 +399,11 @@ const TRACEPOINTS: [(&str, &str, &str); 3] = [
     ("on_return", "sys_exit", "tell of system calls (raw tracepoints)"),
 ];
 
+/// Room in `tasks`, which is made when the counter is loaded: a megabyte.
+const TASKS_MAX: u32 = 32_768;
+
+/// `CALLS` of the program: where operations begin among its failures.
+const CALLS: u32 = 1024;
 /// Only where each call is wanted.
 const STARTS: (&str, &str, &str) =
     ("on_enter", "sys_enter", "tell of system calls that begin (raw tracepoints)");
@@ -337,7 +415,8 @@ const TABLES: &str = "hold the counter's tables";
 const AWAITS_EXEC: u32 = 0;
 
 /// `enum total` of the program.
-const LOST: [u32; 4] = [0, 1, 2, 3];
+const LOST: [u32; 4] = [0, 1, 2, FOREIGN];
+const FOREIGN: u32 = 3;
 const THREADS: u32 = 4;
 const PROCESSES: u32 = 5;
 const LOST_EVENTS: u32 = 6;

@@ -8,6 +8,7 @@ mod counter;
 
 mod arguments;
 mod clock;
+mod cost;
 mod counts;
 mod error;
 mod event;
@@ -26,6 +27,7 @@ mod watch;
 pub mod report;
 
 pub use clock::Clock;
+pub use cost::Cost;
 pub use counter::{Counter, End, Method, Scope, Stopper};
 pub use counts::{Backend, Counts, Phase, Tally};
 pub use error::{AuditError, Refusal};

@@ -24,9 +24,22 @@ pub(crate) fn moves_bytes(call: &str) -> bool {
 }
 
 /// The name of an operation of io_uring: `IORING_OP_RECV` is `recv`.
-pub(crate) fn operation(opcode: usize) -> String {
-    OPERATIONS.get(opcode).map_or_else(|| format!("operation_{opcode}"), |name| (*name).to_owned())
+pub(crate) fn operation(opcode: u32) -> String {
+    if opcode == OPCODE_UNTOLD {
+        return REPEATED.to_owned();
+    }
+    let known = usize::try_from(opcode).ok().and_then(|at| OPERATIONS.get(at));
+    known.map_or_else(|| format!("operation_{opcode}"), |name| (*name).to_owned())
 }
+
+/// True if the operation's result is a number of bytes that it moved.
+pub(crate) fn operates_on_bytes(operation: &str) -> bool {
+    OPERATIONS_ON_BYTES.contains(&operation)
+}
+
+/// Results of operations that repeat themselves (multishot), of which is not told what they were:
+/// the operation has been counted when it was submitted.
+pub(crate) const REPEATED: &str = "(repeated)";
 
 /// `recvmmsg` and `sendmmsg` are not among them: they tell messages.
 const BYTE_MOVERS: &[&str] = &[
@@ -49,6 +62,28 @@ const BYTE_MOVERS: &[&str] = &[
     "tee",
     "vmsplice",
     "copy_file_range",
+];
+
+/// `OPCODE_UNTOLD` of the program in the kernel.
+const OPCODE_UNTOLD: u32 = 255;
+
+const OPERATIONS_ON_BYTES: &[&str] = &[
+    "readv",
+    "writev",
+    "read_fixed",
+    "write_fixed",
+    "sendmsg",
+    "recvmsg",
+    "read",
+    "write",
+    "send",
+    "recv",
+    "splice",
+    "tee",
+    "send_zc",
+    "sendmsg_zc",
+    "readv_fixed",
+    "writev_fixed",
 ];
 
 /// `enum io_uring_op` of `<linux/io_uring.h>`, in its order, which never changes.
@@ -124,10 +159,10 @@ mod tests {
 
     #[test]
     fn calls_and_operations_have_the_names_of_the_kernel() {
-        assert_eq!(call(u32::try_from(Sysno::epoll_wait as i64).unwrap()), "epoll_wait");
+        assert_eq!(call(Sysno::epoll_pwait as u32), "epoll_pwait");
         assert_eq!(call(1023), "syscall_1023");
         assert_eq!((operation(0), operation(27)), ("nop".into(), "recv".into()));
-        assert_eq!(operation(255), "operation_255");
+        assert_eq!((operation(200), operation(255)), ("operation_200".into(), REPEATED.into()));
     }
 
     #[test]
@@ -135,5 +170,7 @@ mod tests {
         let known = |name: &&&str| name.parse::<Sysno>().is_err();
         assert_eq!(BYTE_MOVERS.iter().find(known), None);
         assert!(moves_bytes("sendto") && !moves_bytes("sendmmsg"));
+        assert!(OPERATIONS_ON_BYTES.iter().all(|name| OPERATIONS.contains(name)));
+        assert!(operates_on_bytes("recv") && !operates_on_bytes("accept"));
     }
 }

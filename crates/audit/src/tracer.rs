@@ -6,7 +6,9 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -20,11 +22,15 @@ use crate::error::AuditError;
 use crate::feed::Feed;
 use crate::timeline::Timeline;
 use crate::tracing::{self, Tracing};
-use crate::watch::locked;
+use crate::watch::{children, locked, tracer_of};
 use crate::{kinds, names};
 
-/// Processes that a thread of ours traces, until they end or this process does.
+/// Processes that a thread of ours traces, until they end or this is dropped.
 pub(crate) struct Tracer {
+    /// The number of that thread.
+    thread: u32,
+    /// It is to leave.
+    leave: Arc<AtomicBool>,
     book: Arc<Mutex<Book>>,
     /// Readable once the end is in the book.
     ended: Arc<sys::Wakeup>,
@@ -36,6 +42,8 @@ pub(crate) struct Tracer {
 pub(crate) struct Book {
     calls: HashMap<u32, Entry>,
     pub(crate) lost: u64,
+    /// Of these, calls by numbers that mean something else.
+    pub(crate) foreign: u64,
     pub(crate) threads: u64,
     pub(crate) processes: u64,
     /// There is nothing left to trace, or no tracing any more.
@@ -75,23 +83,30 @@ impl Tracer {
         + 'static,
     ) -> Result<(Self, u32), AuditError> {
         let wakeup = || sys::Wakeup::new().map(Arc::new).map_err(AuditError::Wait);
+        let (ended, stop) = (wakeup()?, wakeup()?);
         let book = Arc::new(Mutex::new(Book { feed, ..Book::default() }));
-        let tracer = Self { book, ended: wakeup()?, stop: wakeup()? };
-        let (book, ended) = (Arc::clone(&tracer.book), Arc::clone(&tracer.ended));
+        let leave = Arc::default();
+        let (book_there, ended_there) = (Arc::clone(&book), Arc::clone(&ended));
+        let leave_there = Arc::clone(&leave);
         let (tell, begun) = mpsc::channel();
-        let body = move || match begin(book, ended) {
-            Ok(mut tracing) => {
-                let _ = tell.send(Ok(tracing.subject())); // who waits for it is there
-                tracing.run();
-            }
-            Err(e) => {
-                let _ = tell.send(Err(e));
+        let body = move || {
+            let begun = sys::thread_number()
+                .map_err(AuditError::Wait)
+                .and_then(|thread| Ok((thread, begin(book_there, ended_there)?)));
+            match begun {
+                Ok((thread, mut tracing)) => {
+                    let _ = tell.send(Ok((thread, tracing.subject()))); // who waits for it is there
+                    tracing.run(&leave_there);
+                }
+                Err(e) => {
+                    let _ = tell.send(Err(e));
+                }
             }
         };
-        let thread = thread::Builder::new().name("tracer".into());
-        thread.spawn(body).map_err(AuditError::Thread)?;
-        let pid = begun.recv().map_err(|e| AuditError::Thread(io::Error::other(e)))??;
-        Ok((tracer, pid))
+        let builder = thread::Builder::new().name("tracer".into());
+        builder.spawn(body).map_err(AuditError::Thread)?;
+        let (thread, pid) = begun.recv().map_err(|e| AuditError::Thread(io::Error::other(e)))??;
+        Ok((Self { thread, leave, book, ended, stop }, pid))
     }
 
     pub(crate) fn snapshot(&self) -> Counts {
@@ -100,6 +115,7 @@ impl Tracer {
         counts.ring_why = "tracing does not see them".to_owned();
         counts.calls = book.calls.iter().map(|(number, entry)| entry.tally(*number)).collect();
         counts.lost = book.lost;
+        counts.foreign = book.foreign;
         counts.threads = book.threads;
         counts.processes = book.processes;
         if let Some(feed) = &book.feed {
@@ -107,6 +123,13 @@ impl Tracer {
             counts.lost += feed.lost(0);
         }
         counts
+    }
+
+    /// The traced processes among our children: the command, and whom it left behind.
+    pub(crate) fn children(&self) -> Vec<u32> {
+        let mut children = children(std::process::id());
+        children.retain(|child| tracer_of(*child) == Some(self.thread));
+        children
     }
 
     /// As [`Counter::record`](crate::Counter::record).
@@ -150,7 +173,27 @@ impl Tracer {
     }
 }
 
+impl Drop for Tracer {
+    /// With the thread that traces them, whom it traced are let go, and go on (`ptrace(2)`); only
+    /// then can somebody else trace them. So its end is waited for.
+    fn drop(&mut self) {
+        self.leave.store(true, Ordering::Release);
+        let thread = format!("/proc/self/task/{}", self.thread);
+        let until = sys::now() + LEAVE_TIME_MAX;
+        while Path::new(&thread).exists() && sys::now() < until {
+            let _ = sys::interrupt_wait(self.thread); // it has ended meanwhile
+            thread::park_timeout(LEAVE_LOOK);
+        }
+    }
+}
+
 impl Book {
+    /// A call returned whose number means something else.
+    pub(crate) fn enter_foreign(&mut self) {
+        self.lost += 1;
+        self.foreign += 1;
+    }
+
     /// A call returned.
     pub(crate) fn enter(&mut self, number: u32, arguments: &[u64; 6], result: i64) {
         let entry = self.calls.entry(number).or_default();
@@ -185,6 +228,11 @@ impl Entry {
         (name, Tally { count: self.count, errors, bytes, kinds })
     }
 }
+
+/// Between two looks whether the tracing thread has ended.
+const LEAVE_LOOK: Duration = Duration::from_millis(1);
+/// It has nothing to wait for by then; a machine that is that slow does not wait for us either.
+const LEAVE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Results from here to -1 are errors (`syscalls(2)`); other negative ones are addresses.
 const ERROR_MIN: i64 = -4095;

@@ -13,6 +13,7 @@ use std::fs;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fulmar_sys as sys;
@@ -68,7 +69,9 @@ pub(crate) fn start(
     book: Arc<Mutex<Book>>,
     ended: Arc<sys::Wakeup>,
 ) -> Result<Tracing, AuditError> {
-    let pid = sys::spawn_traced(command).map_err(|cause| unstartable(command, cause))?.id();
+    may_trace()?;
+    let mut child = sys::spawn_traced(command).map_err(|cause| unstartable(command, cause))?;
+    let pid = child.id();
     let prepare = || {
         await_stop(|state| matches!(state, TracedState::Signal(_)))?;
         sys::release_thread(pid, sys::signals::SIGSTOP)?;
@@ -78,7 +81,10 @@ pub(crate) fn start(
         sys::send_signal(target, sys::signals::SIGCONT)?;
         sys::resume(pid, 0)
     };
-    prepare().map_err(|cause| AuditError::Process { pid, cause })?;
+    prepare().map_err(|cause| {
+        let _ = child.kill().and_then(|()| child.wait()); // it stands, and would for ever
+        AuditError::Process { pid, cause }
+    })?;
     let mut tracing = Tracing::new(Subject::Command { pid, status: None }, book, ended);
     tracing.enter(pid, names::execve(), &[0; 6], None, 0);
     tracing.meet(pid);
@@ -93,6 +99,7 @@ pub(crate) fn join(
     book: Arc<Mutex<Book>>,
     ended: Arc<sys::Wakeup>,
 ) -> Result<Tracing, AuditError> {
+    may_trace()?;
     let mut tracing = Tracing::new(Subject::Joined { pid }, book, ended);
     match tracing.seize(pid) {
         Ok(true) => {}
@@ -110,6 +117,14 @@ pub(crate) fn join(
     Ok(tracing)
 }
 
+/// Asks of ourselves what only a tracer is told: `ESRCH` (`ptrace(2)`), unless nobody may ask.
+fn may_trace() -> Result<(), AuditError> {
+    match sys::event_thread(std::process::id()) {
+        Err(e) if e.raw_os_error() != Some(sys::errno::ESRCH) => Err(AuditError::Untraceable(e)),
+        _ => Ok(()),
+    }
+}
+
 impl Tracing {
     fn new(subject: Subject, book: Arc<Mutex<Book>>, ended: Arc<sys::Wakeup>) -> Self {
         let teller = locked(&book).feed.as_ref().map(|_| Teller::default());
@@ -124,9 +139,12 @@ impl Tracing {
         }
     }
 
-    /// Until nobody is left.
-    pub(crate) fn run(&mut self) {
+    /// Until nobody is left, or we are to `leave`.
+    pub(crate) fn run(&mut self, leave: &AtomicBool) {
         let end = loop {
+            if leave.load(Ordering::Acquire) {
+                return;
+            }
             match sys::wait_traced() {
                 Ok(Some(traced)) => self.go_on(traced),
                 Ok(None) => break Ok(self.end()),
@@ -226,7 +244,8 @@ impl Tracing {
                 Some(Thread::Calls(number, arguments, start)) => {
                     self.enter(thread, number, &arguments, start, result);
                 }
-                Some(Thread::CallsForeign | Thread::Runs) | None => locked(&self.book).lost += 1,
+                Some(Thread::CallsForeign) => locked(&self.book).enter_foreign(),
+                Some(Thread::Runs) | None => locked(&self.book).lost += 1,
             },
             None => {}
         }

@@ -144,6 +144,11 @@ impl Watch {
         Ok(stopped)
     }
 
+    /// The watched processes among our children: the command, and whom it left behind.
+    pub(crate) fn children(&self) -> Result<Vec<u32>, AuditError> {
+        watched_children(&locked(&self.kernel))
+    }
+
     /// What has ended by now.
     fn look(&self) -> Result<Option<End>, AuditError> {
         let mut subject = locked(&self.subject);
@@ -170,22 +175,35 @@ pub(crate) fn unstartable(command: &Command, cause: io::Error) -> AuditError {
 }
 
 pub(crate) fn unwatchable(pid: u32, cause: io::Error) -> AuditError {
-    match cause.raw_os_error() {
-        Some(sys::errno::ESRCH) => AuditError::Gone { pid },
+    match (cause.raw_os_error(), tracer_of(pid)) {
+        (Some(sys::errno::ESRCH), _) => AuditError::Gone { pid },
+        (Some(sys::errno::EPERM), Some(by)) => AuditError::Traced { pid, by },
         _ => AuditError::Process { pid, cause },
     }
+}
+
+/// Who traces a process: the number of a thread, if somebody does (`proc(5)`).
+pub(crate) fn tracer_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
+    line.trim().parse().ok().filter(|tracer| *tracer != 0)
 }
 
 /// Watched processes that have become our children. Nobody else reaps them, so their numbers stay
 /// theirs.
 fn adopted(kernel: &Kernel) -> Result<Vec<(u32, OwnedFd)>, AuditError> {
-    let mut adopted = Vec::new();
+    let open = |pid| Ok((pid, sys::open_process(pid).map_err(AuditError::Wait)?));
+    watched_children(kernel)?.into_iter().map(open).collect()
+}
+
+fn watched_children(kernel: &Kernel) -> Result<Vec<u32>, AuditError> {
+    let mut watched = Vec::new();
     for pid in children(std::process::id()) {
         if kernel.watches(pid)? {
-            adopted.push((pid, sys::open_process(pid).map_err(AuditError::Wait)?));
+            watched.push(pid);
         }
     }
-    Ok(adopted)
+    Ok(watched)
 }
 
 /// Another thread that waits for children may have been faster.
@@ -223,3 +241,27 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How soon is looked again for what the kernel tells of calls: before there is no room for more.
 const DRAIN_AGAIN: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Refusal;
+    use crate::kernel::Extent;
+
+    #[test]
+    fn a_task_for_which_there_is_no_room_is_told_as_lost() {
+        let kernel = match Kernel::load(None, Extent { tasks_max: 2, ..Extent::default() }) {
+            Ok(kernel) => kernel,
+            Err(Refusal::Privileges) => return,
+            Err(refusal) => panic!("{refusal}"),
+        };
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "for i in 1 2 3 4 5 6 7 8; do sleep 0.1 & done; wait"]);
+        let (watch, _) = Watch::start(kernel, &mut shell).unwrap();
+        let end = watch.wait(Some(Duration::from_secs(20))).unwrap();
+        assert!(matches!(end, Some(End::Ended(status)) if status.success()), "{end:?}");
+        let counts = watch.snapshot().unwrap();
+        assert!(counts.lost >= 6 && counts.calls["execve"].count >= 1, "{counts:?}");
+        assert_eq!(counts.foreign, 0);
+    }
+}

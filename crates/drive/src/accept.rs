@@ -1,96 +1,133 @@
 //! The accepting side of a turn.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use fulmar_engine::{Engine, ListenerId};
-use fulmar_sys as sys;
 use fulmar_sys::errno::{EMFILE, ENFILE, ENOBUFS, ENOMEM};
+use fulmar_sys::{self as sys, RING_LEN_MAX};
 
-use crate::listener::REST;
+use crate::listener::{Listener, REST};
 use crate::reactor::{READ, Reactor, earliest};
 use crate::selector::{Interest, Selector, Tag};
 use crate::socket::{Birth, Socket};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
-    /// Accepts from the listeners with somebody waiting, as many as [`Crowd`] says: an `accept4`
-    /// that finds nobody costs more than one that does, and a level-triggered listener tells
-    /// again. One that does not is due in the next turn.
+    /// Accepts from the listeners with somebody waiting, as many as [`Crowd`] says: an accept that
+    /// finds nobody costs more than one that does, and a level-triggered listener tells again. One
+    /// that does not is due in the next turn.
     pub(crate) fn accept(&mut self, now: Instant) {
         self.wake_listeners(now);
         if self.arrivals.is_empty() {
             return;
         }
         let told = self.arrivals.len();
+        if told == 0 {
+            return;
+        }
+        self.act(now); // a place that the engine has freed is not free before its `Close`
         for at in 0..told {
-            let id = self.arrivals[at];
-            let wanted = match &self.listeners[id.0 as usize] {
-                Some(listener) if S::REPEATS => listener.crowd.size(),
-                _ => 1,
-            };
-            let mut accepted = 0;
-            let found = loop {
-                match self.accept_one(now, id) {
-                    Found::Somebody if accepted + 1 < wanted => accepted += 1,
-                    found => break found,
-                }
-            };
-            if let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize) {
-                match found {
-                    Found::Somebody => listener.crowd.handle_more(wanted),
-                    Found::Nobody => listener.crowd.handle_end(accepted),
-                    Found::Closed => {}
-                }
-            }
+            self.accept_from(now, self.arrivals[at]);
         }
         self.arrivals.drain(..told);
     }
 
-    fn accept_one(&mut self, now: Instant, id: ListenerId) -> Found {
-        self.act(now); // a place that the engine has freed is not free before its `Close`
-        let listener = self.listeners.get_mut(id.0 as usize).and_then(Option::as_mut);
-        let Some(listener) = listener.filter(|listener| listener.watching) else {
-            return Found::Closed; // an event from before
-        };
-        match sys::accept(listener.fd.as_fd()) {
-            Ok((fd, peer)) => {
-                let likely = listener.prediction.is_ready();
-                if !S::REPEATS {
-                    self.arrivals.push(id);
-                }
-                self.count_accepted();
-                if self.engine.asks_local(id)
-                    && let Ok(local) = sys::local_address(fd.as_fd())
-                {
-                    self.engine.handle_local(local);
-                }
-                let Some(socket) = self.engine.handle_accepted(now, id, peer) else {
-                    self.selector.retire(fd);
-                    return Found::Somebody;
-                };
-                let mut admitted = Socket::new(socket, fd, Birth::Accepted(id));
-                admitted.readable = likely;
-                self.admit(admitted);
-                self.list(socket);
-                Found::Somebody
+    /// A list is no longer than the engine has places for whoever comes from there, so that its
+    /// limits hold within one, too.
+    fn accept_from(&mut self, now: Instant, id: ListenerId) {
+        let Some(listener) = self.open_listener(id) else { return }; // an event from before
+        listener.prediction.begin();
+        let size = if S::REPEATS { listener.expect() } else { 1 };
+        let mut arrived = 0;
+        while arrived < size && self.open_listener(id).is_some() {
+            let places = self.engine.accepts_max(id).clamp(1, RING_LEN_MAX);
+            let (more, end) = self.accept_list(now, id, usize::from(size - arrived).min(places));
+            arrived += more;
+            if let Some(error) = end {
+                return self.deserted(now, id, arrived, &error);
             }
-            Err(error) if is_exhaustion(&error) => {
-                listener.resting = Some(now + REST);
-                self.rest_until = earliest(self.rest_until, listener.resting);
-                self.engine.handle_accept_failed(now, id, &error);
-                self.watch_listener(id);
-                Found::Closed
-            }
-            // The peer gave up while it waited; others may wait behind it.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {
-                if !S::REPEATS {
-                    self.arrivals.push(id);
-                }
-                Found::Closed
-            }
-            Err(_) => Found::Nobody,
         }
+        if arrived == size
+            && let Some(listener) = self.open_listener(id)
+        {
+            listener.crowd.handle_all(arrived);
+        }
+    }
+
+    /// Accepts so many, and does what the engine wants done then: how many there were, and what was
+    /// found instead of others.
+    fn accept_list(
+        &mut self,
+        now: Instant,
+        id: ListenerId,
+        len: usize,
+    ) -> (u16, Option<io::Error>) {
+        let mut list = std::mem::take(&mut self.accepts);
+        list.resize_with(len, || None);
+        if let Some(Some(listener)) = self.listeners.get(id.0 as usize) {
+            self.executor.accept(&mut list, listener.fd.as_fd());
+        }
+        let (mut arrived, mut end) = (0, None);
+        for found in list.drain(..).flatten() {
+            match found {
+                Ok((fd, peer)) => {
+                    arrived += 1;
+                    self.arrived(now, id, fd, peer);
+                    self.act(now);
+                }
+                Err(error) => end = end.or(Some(error)),
+            }
+        }
+        self.accepts = list;
+        (arrived, end)
+    }
+
+    fn arrived(&mut self, now: Instant, id: ListenerId, fd: OwnedFd, peer: SocketAddr) {
+        let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize) else {
+            return self.selector.retire(fd); // refused, as those who wait there
+        };
+        let likely = listener.prediction.is_ready();
+        if !S::REPEATS {
+            self.arrivals.push(id);
+        }
+        self.count_accepted();
+        if self.engine.asks_local(id)
+            && let Ok(local) = sys::local_address(fd.as_fd())
+        {
+            self.engine.handle_local(local);
+        }
+        let Some(socket) = self.engine.handle_accepted(now, id, peer) else {
+            return self.selector.retire(fd);
+        };
+        let mut admitted = Socket::new(socket, fd, Birth::Accepted(id));
+        admitted.readable = likely;
+        self.admit(admitted);
+        self.list(socket);
+    }
+
+    /// After so many, this was found instead of somebody.
+    fn deserted(&mut self, now: Instant, id: ListenerId, arrived: u16, error: &io::Error) {
+        let Some(listener) = self.open_listener(id) else { return };
+        if is_exhaustion(error) {
+            let until = Some(now + REST);
+            listener.resting = until;
+            self.rest_until = earliest(self.rest_until, until);
+            self.engine.handle_accept_failed(now, id, error);
+            self.watch_listener(id);
+        } else if error.kind() != io::ErrorKind::ConnectionAborted {
+            listener.crowd.handle_end(arrived);
+        } else if !S::REPEATS {
+            // The peer gave up while it waited; others may wait behind it.
+            self.arrivals.push(id);
+        }
+    }
+
+    /// One that is to be accepted from.
+    fn open_listener(&mut self, id: ListenerId) -> Option<&mut Listener> {
+        let listener = self.listeners.get_mut(id.0 as usize)?.as_mut();
+        listener.filter(|listener| listener.watching)
     }
 
     pub(crate) fn set_accepting(&mut self, id: ListenerId, on: bool) {
@@ -130,16 +167,6 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             let _ = self.selector.set_interest(listener.fd.as_fd(), Tag::Listener(id), interest);
         }
     }
-}
-
-/// Who waited at a listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
-    Somebody,
-    /// Not any more.
-    Nobody,
-    /// Nobody is to be accepted now.
-    Closed,
 }
 
 /// Descriptors or memory are used up: the connection stays in the queue, and so would the event.

@@ -4,7 +4,8 @@
 //! nothing from the engine and knows nothing of it.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use bytes::BytesMut;
 use fulmar_engine::SocketId;
@@ -80,6 +81,9 @@ impl Op {
     }
 }
 
+/// Who came; `None`: it was not tried.
+pub(crate) type Accept = Option<io::Result<(OwnedFd, SocketAddr)>>;
+
 /// Does lists of operations.
 #[derive(Debug)]
 pub(crate) enum Executor {
@@ -95,6 +99,27 @@ impl Executor {
         match self {
             Self::Direct(_) => FLOWING_LEN_MAX,
             Self::Ring(..) => RING_LEN_MAX,
+        }
+    }
+
+    /// Accepts somebody for each entry. By calls, nobody is looked for behind an entry that failed.
+    pub(crate) fn accept(&mut self, list: &mut [Accept], listener: BorrowedFd<'_>) {
+        if let Some(ring) = self.ring(list.len()).filter(|ring| ring.accepts()) {
+            ring.accept(
+                list,
+                |_| listener,
+                |it, found| {
+                    let undone =
+                        matches!(&found, Err(error) if error.kind() == io::ErrorKind::Interrupted);
+                    *it = (!undone).then_some(found);
+                },
+            );
+            self.check();
+        }
+        for it in list.iter_mut().filter(|it| it.is_none()) {
+            if it.insert(sys::accept(listener)).is_err() {
+                break;
+            }
         }
     }
 

@@ -185,68 +185,121 @@ impl Listener {
     }
 }
 
+impl Listener {
+    /// How many to accept now: see [`Crowd`].
+    pub(crate) fn expect(&mut self) -> u16 {
+        let Self { fd, crowd, .. } = self;
+        crowd.estimate(|| Some(sys::waiting(fd.as_fd()).ok()?.try_into().unwrap_or(u16::MAX)))
+    }
+}
+
 /// Whether the first bytes of what is accepted are likely to be there already, or what is connected
 /// to stand.
 ///
 /// If they are, receiving at once saves a turn and often the `epoll_ctl`; if not, it costs an
-/// EAGAIN. So there is a guess to spare for so many connections, and only wrong ones are spent.
+/// EAGAIN. So there is a guess to spare for so many connections, and only wrong ones are spent. Many
+/// are accepted before the first is received from: after a wrong guess, the next one stands alone in
+/// its turn.
 #[derive(Debug)]
 pub(crate) struct Prediction {
-    spare: u16,
+    spare: i32,
+    is_doubted: bool,
+    /// There was a guess in this turn.
+    guessed: bool,
 }
 
 impl Default for Prediction {
     fn default() -> Self {
-        Self { spare: SPARE_MAX }
+        Self { spare: SPARE_MAX, is_doubted: false, guessed: false }
     }
 }
 
 impl Prediction {
+    /// A turn begins.
+    pub(crate) fn begin(&mut self) {
+        self.guessed = false;
+    }
+
     pub(crate) fn is_ready(&mut self) -> bool {
         self.spare = (self.spare + 1).min(SPARE_MAX);
-        self.spare >= GUESS_EVERY
+        let guess = self.spare >= GUESS_EVERY.into() && !(self.is_doubted && self.guessed);
+        self.guessed |= guess;
+        guess
     }
 
     pub(crate) fn learn(&mut self, ready: bool) {
+        self.is_doubted = !ready;
         if !ready {
-            self.spare = self.spare.saturating_sub(GUESS_EVERY);
+            self.spare -= i32::from(GUESS_EVERY);
         }
     }
 }
 
 /// How many connections to accept for one event of a level-triggered listener.
-///
-/// One more is tried once in so many accepts. If there was one less, no more than there were are
-/// tried from then on: what has been gained is lost with each EAGAIN, so there are not more of
-/// these than trials.
-#[derive(Debug)]
-pub(crate) struct Crowd {
-    size: u16,
-    accepted: u16, // since the size changed
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Crowd {
+    /// The listener is asked how many wait: in every turn as long as there are some, and once in a
+    /// while otherwise. So all are accepted, in one list, and nobody is looked for in vain.
+    Counted {
+        /// So many counts in a row were low, or more.
+        low: u8,
+        /// Since the last count.
+        accepted: u16,
+    },
+    /// Where that cannot be asked, or others accept there too: one more is tried once in so many
+    /// accepts. If there was one less, no more than there were are tried from then on: what has been
+    /// gained is lost with each EAGAIN, so there are not more of these than trials.
+    Guessed {
+        size: u16,
+        /// Since it changed.
+        accepted: u16,
+    },
 }
 
 impl Default for Crowd {
     fn default() -> Self {
-        Self { size: 1, accepted: 0 }
+        Self::Counted { low: LOW_MAX, accepted: 0 }
     }
 }
 
 impl Crowd {
-    pub(crate) fn size(&self) -> u16 {
-        self.size
+    const GUESS: Self = Self::Guessed { size: 1, accepted: 0 };
+
+    /// How many to try. `waiting` counts them, if that can be done.
+    fn estimate(&mut self, waiting: impl FnOnce() -> Option<u16>) -> u16 {
+        let low = match *self {
+            Self::Guessed { size, .. } => return size,
+            Self::Counted { low: LOW_MAX, accepted } if accepted < COUNT_EVERY => return 1,
+            Self::Counted { low, .. } => low,
+        };
+        let Some(count) = waiting() else {
+            *self = Self::GUESS;
+            return 1;
+        };
+        let low = if count < COUNT_MIN { LOW_MAX.min(low + 1) } else { 0 };
+        *self = Self::Counted { low, accepted: 0 };
+        count.clamp(1, CROWD_SIZE_MAX)
     }
 
-    /// There were as many as were tried, and perhaps more.
-    pub(crate) fn handle_more(&mut self, accepted: u16) {
-        self.accepted = self.accepted.saturating_add(accepted);
-        if self.accepted >= GUESS_EVERY && self.size < CROWD_SIZE_MAX {
-            *self = Self { size: self.size + 1, accepted: 0 };
+    /// All of those who were tried have arrived, so many, and perhaps there are more.
+    pub(crate) fn handle_all(&mut self, arrived: u16) {
+        match self {
+            Self::Counted { accepted, .. } => *accepted = accepted.saturating_add(arrived),
+            Self::Guessed { size, accepted } => {
+                *accepted = accepted.saturating_add(arrived);
+                if *accepted >= GUESS_EVERY && *size < CROWD_SIZE_MAX {
+                    (*size, *accepted) = (*size + 1, 0);
+                }
+            }
         }
     }
 
-    /// There were only so many.
-    pub(crate) fn handle_end(&mut self, accepted: u16) {
-        *self = Self { size: accepted.max(1), accepted: 0 };
+    /// There were only so many. If they were counted, others accept there too.
+    pub(crate) fn handle_end(&mut self, arrived: u16) {
+        *self = match self {
+            Self::Counted { .. } => Self::GUESS,
+            Self::Guessed { .. } => Self::Guessed { size: arrived.max(1), accepted: 0 },
+        };
     }
 }
 
@@ -254,9 +307,16 @@ impl Crowd {
 /// together stay below one in a hundred.
 const GUESS_EVERY: u16 = 256;
 /// Wrong guesses in a row before that.
-const SPARE_MAX: u16 = 2 * GUESS_EVERY;
+const SPARE_MAX: i32 = 2 * GUESS_EVERY as i32;
 /// A burst of connections does not keep those that stand from their turn.
 const CROWD_SIZE_MAX: u16 = 64;
+/// Where few come at a time they are counted once for so many, which is less than a hundredth of
+/// what they cost.
+const COUNT_EVERY: u16 = 64;
+/// A count is a call. With so many who wait it is worth it: all but one of their waits are saved.
+const COUNT_MIN: u16 = 4;
+/// So many counts in a row may be low: together they are no more than what the one before has saved.
+const LOW_MAX: u8 = 3;
 /// How long a listener rests when descriptors have run out.
 pub(crate) const REST: Duration = Duration::from_millis(100);
 
@@ -269,6 +329,7 @@ mod tests {
         let mut prediction = Prediction::default();
         let guesses = (1..=connections).filter(|number| {
             let is_ready = number.is_multiple_of(ready_every);
+            prediction.begin();
             let guessed = prediction.is_ready();
             if guessed {
                 prediction.learn(is_ready);
@@ -288,21 +349,70 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_is_accepted_at_once_and_a_lull_costs_little() {
+    fn wrong_guesses_are_few_in_lists_too() {
+        let mut prediction = Prediction::default();
+        let (mut accepted, mut wrong) = (0, 0);
+        for turn in 0..3_000 {
+            prediction.begin();
+            let guesses = (0..64).filter(|_| prediction.is_ready()).count();
+            let is_ready = turn / 1_000 == 1;
+            (0..guesses).for_each(|_| prediction.learn(is_ready));
+            if turn == 1_999 {
+                assert_eq!(guesses, 64, "all of them, once they can be trusted");
+            }
+            accepted += 64;
+            wrong += if is_ready { 0 } else { guesses };
+        }
+        assert!(wrong <= 2 * 64 + accepted / 256, "{wrong} of {accepted}");
+    }
+
+    #[test]
+    fn a_crowd_is_counted_as_long_as_there_is_one() {
         let mut crowd = Crowd::default();
+        let mut next = |waiting| {
+            let mut counts = 0;
+            let tried = crowd.estimate(|| {
+                counts += 1;
+                Some(waiting)
+            });
+            crowd.handle_all(tried);
+            (tried, counts)
+        };
+        for alone in [COUNT_EVERY, COUNT_EVERY - 2] {
+            (0..alone).for_each(|_| assert_eq!(next(50), (1, 0), "nobody knows yet"));
+            for waiting in [50, 3, 20, 1, 2, 64, 1_000, 4, 3, 1, 2] {
+                assert_eq!(next(waiting), (waiting.min(CROWD_SIZE_MAX), 1));
+            }
+        }
+    }
+
+    #[test]
+    fn a_crowd_that_is_guessed_is_accepted_at_once_and_a_lull_costs_little() {
+        let mut crowd = Crowd::GUESS;
         let (mut accepted, mut ends) = (0_u32, 0);
         for turn in 0..60_000_u16 {
             let waiting = if turn / 10_000 % 2 == 0 { 1 } else { 5 + turn % 40 };
-            let n = crowd.size().min(waiting);
-            accepted += u32::from(n);
-            if n < crowd.size() {
-                ends += 1;
-                crowd.handle_end(n);
-            } else {
-                crowd.handle_more(n);
+            let tried = crowd.estimate(|| panic!("nobody asks"));
+            let arrived = tried.min(waiting);
+            accepted += u32::from(arrived);
+            ends += tried - arrived; // where a ring tries all of them
+            match arrived < tried {
+                true => crowd.handle_end(arrived),
+                false => crowd.handle_all(arrived),
             }
         }
-        assert!(ends * 256 <= accepted, "{ends} EAGAIN for {accepted}");
+        assert!(u32::from(ends) * 256 <= accepted, "{ends} EAGAIN for {accepted}");
         assert!(accepted > 150_000, "{accepted}");
+    }
+
+    #[test]
+    fn who_cannot_be_counted_is_guessed() {
+        let counted = || Crowd::Counted { low: 0, accepted: 0 };
+        let mut shared = counted();
+        assert_eq!(shared.estimate(|| Some(30)), 30);
+        shared.handle_end(7);
+        let mut unix = counted();
+        assert_eq!(unix.estimate(|| None), 1);
+        assert_eq!([shared, unix], [Crowd::GUESS, Crowd::GUESS]);
     }
 }

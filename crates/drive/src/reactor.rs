@@ -16,7 +16,7 @@ use fulmar_sys::{self as sys, PollEntry, Ring};
 
 use crate::changes::{Change, Changes};
 use crate::epoll::Epoll;
-use crate::executor::{Executor, Op};
+use crate::executor::{Accept, Executor, Op};
 use crate::listener::{Listener, Prediction};
 use crate::passing::Passing;
 use crate::pipe::Pipes;
@@ -43,6 +43,7 @@ pub struct Reactor<E, S> {
     pub(crate) rest_until: Option<Instant>, // when the first resting listener wakes
     trim_at: Option<Instant>, // when memory goes back to the system that a crowd has left
     pub(crate) arrivals: Vec<ListenerId>, // listeners with somebody waiting
+    pub(crate) accepts: Vec<Accept>, // of those: whoever is to be asked for
     stood: Vec<SocketId>,     // connections that stand now
     hung: Vec<SocketId>,      // sockets whose peer ended with nobody reading
     failed: Vec<SocketId>,    // sockets that failed with nobody reading
@@ -102,6 +103,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             rest_until: None,
             trim_at: None,
             arrivals: Vec::new(),
+            accepts: Vec::new(),
             stood: Vec::new(),
             hung: Vec::new(),
             failed: Vec::new(),
@@ -282,6 +284,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     pub(crate) fn perform(&mut self, now: Instant) {
         self.clock = now;
         self.stats.turns += 1;
+        self.early.begin();
         // First of all: what the engine closes in this turn leaves its place when `act` says so.
         self.accept(now);
         if std::mem::take(&mut self.woken) {

@@ -164,6 +164,13 @@ pub trait Engine {
         peer: SocketAddr,
     ) -> Option<SocketId>;
 
+    /// So many who come there would all have a place: that many may be accepted before
+    /// [`Engine::handle_accepted`] is told of the first. One is accepted in any case, as long as the
+    /// listener is; who has limits says so with [`Action::Accept`], too.
+    fn accepts_max(&self, _: ListenerId) -> usize {
+        1
+    }
+
     /// True if [`Engine::handle_local`] is to be called for everybody who comes there: it costs a
     /// system call.
     fn asks_local(&self, _: ListenerId) -> bool {

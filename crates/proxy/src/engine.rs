@@ -228,6 +228,11 @@ impl Engine for Proxy {
         accepted
     }
 
+    fn accepts_max(&self, listener: ListenerId) -> usize {
+        let known = self.listeners.iter().find(|known| known.id == listener);
+        known.map_or(1, |known| gate::places(&self.shared, known.bind))
+    }
+
     fn asks_local(&self, listener: ListenerId) -> bool {
         self.listeners.iter().any(|known| known.id == listener && known.asks_local)
     }

@@ -48,19 +48,33 @@ pub(crate) fn glance(shared: &Shared, bind: BindId) -> Gate {
     }
     let sessions = |counters| sum(counters, Counter::Sessions);
     let binds_max = frontend.config.binds[bind.bind].connections_max;
-    if !below(frontend.connections_max.get(), || sessions(frontend.counters.iter()))
-        || !below(binds_max, || sessions(frontend.listeners[bind.bind].iter()))
+    if room(frontend.connections_max.get(), || sessions(frontend.counters.iter())) == 0
+        || room(binds_max, || sessions(frontend.listeners[bind.bind].iter())) == 0
     {
         return Gate::Full;
     }
-    if !below(live.connections_max.get(), || sessions(live.totals.iter())) {
+    if room(live.connections_max.get(), || sessions(live.totals.iter())) == 0 {
         return Gate::Crowded;
     }
     let millis = live.clocks[shared.thread].millis();
-    match is_calm(shared, bind, millis) {
-        true => Gate::Open,
-        false => Gate::Busy(until_calm(shared, bind, millis)),
+    match calm_room(shared, bind, millis) {
+        0 => Gate::Busy(until_calm(shared, bind, millis)),
+        _ => Gate::Open,
     }
+}
+
+/// So many may come in there without another look: of those for whom there is room, the share of
+/// this thread, so that all threads together do not take more.
+pub(crate) fn places(shared: &Shared, bind: BindId) -> usize {
+    let live = &shared.live;
+    let frontend = &live.frontends[bind.frontend];
+    let binds_max = frontend.config.binds[bind.bind].connections_max;
+    let sessions = |counters| sum(counters, Counter::Sessions);
+    let room = room(frontend.connections_max.get(), || sessions(frontend.counters.iter()))
+        .min(room(binds_max, || sessions(frontend.listeners[bind.bind].iter())))
+        .min(room(live.connections_max.get(), || sessions(live.totals.iter())))
+        .min(calm_room(shared, bind, live.clocks[shared.thread].millis()));
+    room / live.threads
 }
 
 /// Where clients of a listener are counted that come in: in three places, so that no limit and no
@@ -118,16 +132,16 @@ impl Wanting {
     }
 }
 
-/// True if not too many have come in the second before `millis`.
-fn is_calm(shared: &Shared, bind: BindId, millis: u64) -> bool {
+/// So many more may come in the second that ends at `millis`.
+fn calm_room(shared: &Shared, bind: BindId, millis: u64) -> usize {
     let live = &shared.live;
     let frontend = &live.frontends[bind.frontend];
     let total = |rate| live.totals.iter().map(|it| it.rate(rate, millis)).sum::<u64>();
     let own = || frontend.counters.iter().map(|it| it.rate(Rate::Sessions, millis)).sum::<u64>();
-    let own_max = frontend.config.sessions_per_second_max;
-    below(live.connections_per_second_max.get(), || total(Rate::Connections))
-        && below(live.sessions_per_second_max.get(), || total(Rate::Sessions))
-        && own_max.is_none_or(|max| own() < max.into())
+    let own_max = frontend.config.sessions_per_second_max.map(|max| max as usize);
+    room(live.connections_per_second_max.get(), || total(Rate::Connections))
+        .min(room(live.sessions_per_second_max.get(), || total(Rate::Sessions)))
+        .min(room(own_max, own))
 }
 
 /// How long after `millis` it will be calm: rates only fall while nobody comes, and are nothing
@@ -136,16 +150,18 @@ fn until_calm(shared: &Shared, bind: BindId, millis: u64) -> u64 {
     let (mut busy, mut calm) = (0, FORGOTTEN_AFTER_MS);
     while calm - busy > 1 {
         let middle = busy.midpoint(calm);
-        match is_calm(shared, bind, millis + middle) {
-            true => calm = middle,
-            false => busy = middle,
+        match calm_room(shared, bind, millis + middle) {
+            0 => busy = middle,
+            _ => calm = middle,
         }
     }
     calm
 }
 
-fn below(max: Option<usize>, now: impl Fn() -> u64) -> bool {
-    max.is_none_or(|max| now() < u64::try_from(max).unwrap_or(u64::MAX))
+/// So many more than there are, as long as there is a limit.
+fn room(max: Option<usize>, now: impl Fn() -> u64) -> usize {
+    let now = || usize::try_from(now()).unwrap_or(usize::MAX);
+    max.map_or(usize::MAX, |max| max.saturating_sub(now()))
 }
 
 /// What has come in a second counts in the next one too, and not after it.

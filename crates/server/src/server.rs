@@ -191,6 +191,10 @@ impl<A: Application> Engine for ServerEngine<A> {
         Some(socket)
     }
 
+    fn accepts_max(&self, _: ListenerId) -> usize {
+        self.lent.limits.connections_max.saturating_sub(self.links.len())
+    }
+
     fn handle_accept_failed(&mut self, now: Instant, _: ListenerId, _: &io::Error) {
         self.accept_failures += 1;
         self.lent.application.handle_exhausted(now);

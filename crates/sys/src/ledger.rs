@@ -111,11 +111,13 @@ names!(
     pidfd_open,
     wait4,
     ptrace,
+    tgkill,
+    rt_sigaction,
 );
 
 names!(
     /// What an `io_uring_enter(2)` is asked to do: no system call, and work like one.
-    Operation: recv, send, close
+    Operation: accept, recv, send, close
 );
 
 /// What one thread, or several, asked of the kernel.

@@ -298,7 +298,7 @@ fn flags(more: bool) -> libc::c_int {
     NO_SIGNAL | libc::MSG_DONTWAIT | if more { MORE } else { 0 }
 }
 
-fn empty_storage() -> libc::sockaddr_storage {
+pub(crate) fn empty_storage() -> libc::sockaddr_storage {
     // SAFETY: sockaddr_storage is plain data; all-zero is a valid value of it.
     unsafe { std::mem::zeroed() }
 }
@@ -334,7 +334,7 @@ fn to_raw(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
     (storage, len)
 }
 
-fn from_raw(storage: &libc::sockaddr_storage) -> io::Result<SocketAddr> {
+pub(crate) fn from_raw(storage: &libc::sockaddr_storage) -> io::Result<SocketAddr> {
     match i32::from(storage.ss_family) {
         libc::AF_INET => {
             // SAFETY: the family says that the kernel wrote a sockaddr_in here.

@@ -7,6 +7,7 @@ use super::group::Group;
 use super::run::Run;
 use super::table::{Table, field, share};
 use crate::counts::{Counts, Phase};
+use crate::names::REPEATED;
 
 /// Two runs of the same unit.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +111,8 @@ impl<'r> Comparison<'r> {
     /// What is no system call of its own: what had nothing to do, clock reads, a ring's operations.
     pub(crate) fn others(&self) -> Vec<Row> {
         let ring = |counts: &Counts| {
-            counts.ring.iter().flatten().map(|(_, tally)| tally.count).sum::<u64>()
+            let asked = counts.ring.iter().flatten().filter(|(name, _)| *name != REPEATED);
+            asked.map(|(_, tally)| tally.count).sum()
         };
         let rows = [
             self.row("EAGAIN", |counts| counts.failed_with(libc::EAGAIN)),

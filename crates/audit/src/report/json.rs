@@ -8,7 +8,9 @@ use super::budget::Excess;
 use super::compare::{Comparison, Row};
 use super::errno;
 use super::run::Run;
+use super::unit::Unit;
 use super::waste::wastes;
+use crate::cost::Cost;
 use crate::counts::Tally;
 use crate::timeline::{TimedCall, Timeline};
 
@@ -53,12 +55,16 @@ struct Figures {
     phases: Option<BTreeMap<&'static str, BTreeMap<String, Calls>>>,
     /// Events that were lost: the counts are exact if there are none.
     lost: u64,
+    /// How many of them were calls of 32-bit programs.
+    foreign: u64,
     /// Processes that were watched.
     processes: u64,
     /// Their threads.
     threads: u64,
     /// How long counting took.
     elapsed_s: f64,
+    /// What counting cost; `null` if that was not measured.
+    cost: Option<Price>,
     /// What could be saved, the worst first.
     waste: Vec<Saved>,
     /// What the load brought; `null` without one.
@@ -159,6 +165,17 @@ struct Answers {
     warm_up: u64,
 }
 
+/// What counting cost.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Price {
+    /// Each call that was counted.
+    call_ns: f64,
+    /// Each call of other programs.
+    other_call_ns: f64,
+    /// The calls of a unit; `null` without one.
+    per_unit_us: Option<f64>,
+}
+
 /// A call of two programs.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Difference {
@@ -230,9 +247,11 @@ impl Figures {
                 phases.iter().map(|(phase, each)| (phase.name(), calls(each))).collect()
             }),
             lost: counts.lost,
+            foreign: counts.foreign,
             processes: counts.processes,
             threads: counts.threads,
             elapsed_s: round(counts.elapsed.as_secs_f64()),
+            cost: run.cost.map(|cost| Price::new(run, cost)),
             waste: wastes(run)
                 .into_iter()
                 .map(|waste| Saved {
@@ -266,6 +285,17 @@ impl Calls {
             errors: tally.errors.iter().map(named).collect(),
             bytes: tally.bytes,
             kinds: tally.kinds.clone(),
+        }
+    }
+}
+
+impl Price {
+    fn new(run: &Run, Cost { call, other_call }: Cost) -> Self {
+        let of_unit = |unit: &Unit| unit.share(run.counts.total()) * call.as_secs_f64() * 1e6;
+        Self {
+            call_ns: round(call.as_secs_f64() * 1e9),
+            other_call_ns: round(other_call.as_secs_f64() * 1e9),
+            per_unit_us: run.unit.as_ref().map(|unit| round(of_unit(unit))),
         }
     }
 }
@@ -327,6 +357,10 @@ mod tests {
     use crate::report::run::Load;
     use crate::report::run::tests::{fail, run};
 
+    /// Of each of two programs.
+    const FIGURES: &str = "all backend calls clock_reads command cost elapsed_s foreign groups load \
+                           lost phases processes ring ring_unknown threads timeline unit waste";
+
     fn keys(value: &Value) -> Vec<&str> {
         value.as_object().unwrap().keys().map(String::as_str).collect()
     }
@@ -345,6 +379,8 @@ mod tests {
             refused: 2,
             warm_up: 100,
         });
+        let nanos = std::time::Duration::from_nanos;
+        this.cost = Some(Cost { call: nanos(100), other_call: nanos(20) });
         let arguments = "7".to_owned();
         let (at_ns, took_ns, name) = (Some(-1_500), None, "close".to_owned());
         let (process, thread, result) = (1, 2, -i64::from(libc::EBADF));
@@ -354,25 +390,7 @@ mod tests {
         let comparison = Comparison::new(&other, &this).unwrap();
         let json = this.json(Some(&comparison), Some(&exceeded));
         let value: Value = serde_json::from_str(&json).unwrap();
-        let figures = [
-            "all",
-            "backend",
-            "calls",
-            "clock_reads",
-            "command",
-            "elapsed_s",
-            "groups",
-            "load",
-            "lost",
-            "phases",
-            "processes",
-            "ring",
-            "ring_unknown",
-            "threads",
-            "timeline",
-            "unit",
-            "waste",
-        ];
+        let figures = FIGURES.split(' ').collect::<Vec<_>>();
         let mut whole =
             [&figures[..], &["compared_with", "difference", "exceeded", "format"]].concat();
         whole.sort_unstable();
@@ -387,6 +405,8 @@ mod tests {
             keys(&value["load"]),
             ["connections", "errors", "refused", "requests", "url", "warm_up"]
         );
+        let cost = serde_json::json!({"call_ns": 100.0, "other_call_ns": 20.0, "per_unit_us": 0.2});
+        assert_eq!(value["cost"], cost);
         assert_eq!(keys(&value["timeline"]), ["calls", "left_out", "lost", "requests"]);
         let call = &value["timeline"]["calls"][0];
         assert_eq!(
@@ -407,7 +427,7 @@ mod tests {
         let mut run = run(1, &[("read", 2)]);
         run.unit = None;
         let value = serde_json::from_str::<Value>(&run.json(None, None)).unwrap();
-        let keys = ["unit", "ring", "clock_reads", "phases", "load", "timeline"];
+        let keys = ["unit", "ring", "clock_reads", "phases", "load", "cost", "timeline"];
         for key in [&keys[..], &["compared_with", "exceeded"]].concat() {
             assert_eq!(value[key], Value::Null, "{key}");
         }

@@ -55,17 +55,19 @@ impl Run {
         line(&mut text, format_args!("processes {}", counts.processes));
         line(&mut text, format_args!("threads {}", counts.threads));
         line(&mut text, format_args!("lost {}", counts.lost));
+        if counts.foreign > 0 {
+            line(&mut text, format_args!("foreign {}", counts.foreign));
+        }
         if let Some(reads) = counts.clock_reads {
             line(&mut text, format_args!("clock-reads {reads}"));
         }
         tallies(&mut text, "call", &counts.calls);
-        match &counts.ring {
-            Some(ring) => {
-                line(&mut text, format_args!("ring-counted"));
-                tallies(&mut text, "ring", ring);
-            }
-            None if counts.ring_why.is_empty() => {}
-            None => line(&mut text, format_args!("ring-unknown {}", counts.ring_why)),
+        if let Some(ring) = &counts.ring {
+            line(&mut text, format_args!("ring-counted"));
+            tallies(&mut text, "ring", ring);
+        }
+        if !counts.ring_why.is_empty() {
+            line(&mut text, format_args!("ring-unknown {}", counts.ring_why));
         }
         for (phase, calls) in counts.by_phase.iter().flatten() {
             tallies(&mut text, &format!("phase {}", phase.name()), calls);
@@ -126,6 +128,7 @@ struct Draft {
     processes: Option<u64>,
     threads: Option<u64>,
     lost: Option<u64>,
+    foreign: Option<u64>,
     clock_reads: Option<u64>,
     calls: BTreeMap<String, Tally>,
     ring: Option<BTreeMap<String, Tally>>,
@@ -148,6 +151,7 @@ impl Draft {
             "processes" => Some(set(&mut self.processes, number(rest)?)),
             "threads" => Some(set(&mut self.threads, number(rest)?)),
             "lost" => Some(set(&mut self.lost, number(rest)?)),
+            "foreign" => Some(set(&mut self.foreign, number(rest)?)),
             "clock-reads" => Some(set(&mut self.clock_reads, number(rest)?)),
             "call" => enter(&mut self.calls, rest),
             "ring-counted" if rest.is_empty() => Some(set(&mut self.ring, BTreeMap::new())),
@@ -170,13 +174,14 @@ impl Draft {
             ring_why: self.ring_why.unwrap_or_default(),
             clock_reads: self.clock_reads,
             lost: self.lost.ok_or(RecordError::Missing("lost"))?,
+            foreign: self.foreign.unwrap_or(0),
             threads: self.threads.ok_or(RecordError::Missing("threads"))?,
             processes: self.processes.ok_or(RecordError::Missing("processes"))?,
             by_phase: self.by_phase,
             ..Counts::none(backend)
         };
         let command = self.command.ok_or(RecordError::Missing("command"))?;
-        Ok(Run { command, unit: self.unit, counts, load: None, timeline: None })
+        Ok(Run { command, unit: self.unit, counts, load: None, cost: None, timeline: None })
     }
 }
 
@@ -257,7 +262,8 @@ unit request 1000
 backend ebpf
 processes 2
 threads 3
-lost 1
+lost 2
+foreign 1
 clock-reads 7
 call accept4 12 EAGAIN=2
 call epoll_ctl 5 kind:ADD=3 kind:DEL=2
@@ -276,7 +282,7 @@ phase head recvfrom 1000
         counts.calls.get_mut("recvfrom").unwrap().bytes = 41_000;
         counts.calls.get_mut("epoll_ctl").unwrap().kinds =
             [("ADD".to_owned(), 3), ("DEL".to_owned(), 2)].into();
-        (counts.processes, counts.threads, counts.lost) = (2, 3, 1);
+        (counts.processes, counts.threads, counts.lost, counts.foreign) = (2, 3, 2, 1);
         counts.clock_reads = Some(7);
         let tally = |count, bytes| Tally { count, bytes, ..Tally::default() };
         counts.ring = Some([("recv".to_owned(), tally(4, 9))].into());
@@ -291,6 +297,8 @@ phase head recvfrom 1000
         assert_eq!(Run::read(TEXT), Ok(sample()));
         let mut other = sample();
         other.unit = None;
+        other.counts.ring_why = "results are not told".into();
+        assert_eq!(Run::read(&other.record()), Ok(other.clone()));
         other.counts.ring = None;
         other.counts.ring_why = "the kernel is older than 6.0".into();
         other.counts.clock_reads = None;
@@ -308,16 +316,16 @@ phase head recvfrom 1000
     #[test]
     fn what_is_no_record_is_said() {
         let after = |line: &str| format!("{TEXT}{line}\n");
-        let twice = |line: &str| (after(line), RecordError::Twice(15));
-        let bad = |line: &str| (after(line), RecordError::Line(15));
+        let twice = |line: &str| (after(line), RecordError::Twice(16));
+        let bad = |line: &str| (after(line), RecordError::Line(16));
         for (text, error) in [
             (String::new(), RecordError::NoRecord),
             ("% time     seconds\n".into(), RecordError::NoRecord),
             ("fulmar audit record 2\n".into(), RecordError::Format),
             ("fulmar audit record 1\n".into(), RecordError::Missing("backend")),
             ("x".repeat(SIZE_MAX + 1), RecordError::TooLong),
-            (TEXT.replace("lost 1\n", ""), RecordError::Missing("lost")),
-            (TEXT.replace("ring-counted\n", ""), RecordError::Line(12)),
+            (TEXT.replace("lost 2\n", ""), RecordError::Missing("lost")),
+            (TEXT.replace("ring-counted\n", ""), RecordError::Line(13)),
             twice("unit request 4"),
             twice("call accept4 1"),
             twice("phase head recvfrom 1"),
@@ -343,7 +351,7 @@ phase head recvfrom 1000
 
     proptest! {
         #[test]
-        fn any_text_is_a_record_or_an_error(text in "(fulmar audit record 1\n)?(call|unit|lost|ring|[a-z ]*)[ -~\n]{0,200}") {
+        fn any_text_is_a_record_or_an_error(text in "(fulmar audit record 1\n)?(call|unit|lost|foreign|ring|[a-z ]*)[ -~\n]{0,200}") {
             if let Ok(run) = Run::read(&text) {
                 prop_assert!(run.text().ends_with('\n'));
                 prop_assert_eq!(Run::read(&run.record()), Ok(run));

@@ -1,8 +1,12 @@
 //! One program under one load.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use super::errno::EAGAIN;
 use super::group::Group;
 use super::unit::Unit;
+use crate::cost::Cost;
 use crate::counts::{Counts, Tally};
 use crate::timeline::Timeline;
 
@@ -17,6 +21,8 @@ pub struct Run {
     pub counts: Counts,
     /// The load that it was under, if we made it. Not kept in records.
     pub load: Option<Load>,
+    /// What counting cost, if that was measured. Not kept in records.
+    pub cost: Option<Cost>,
     /// What it called, one after the other, if that was asked for. Not kept in records.
     pub timeline: Option<Timeline>,
 }
@@ -67,14 +73,13 @@ impl Run {
         let each = Group::ALL.into_iter().map(|group| (group, group.count(&self.counts)));
         each.filter(|(_, count)| *count > 0).collect()
     }
+}
 
-    /// Calls, the most frequent first.
-    pub(crate) fn by_frequency(&self) -> Vec<(&str, &Tally)> {
-        let mut calls: Vec<_> =
-            self.counts.calls.iter().map(|(name, tally)| (&name[..], tally)).collect();
-        calls.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.count)); // stable: then by name
-        calls
-    }
+/// Calls or operations, the most frequent first.
+pub(crate) fn by_frequency(calls: &BTreeMap<String, Tally>) -> Vec<(&str, &Tally)> {
+    let mut calls: Vec<_> = calls.iter().map(|(name, tally)| (&name[..], tally)).collect();
+    calls.sort_by_key(|(_, tally)| Reverse(tally.count)); // stable: then by name
+    calls
 }
 
 fn quoted(word: &str) -> String {
@@ -118,6 +123,7 @@ pub(crate) mod tests {
             unit: Unit::new("request", requests),
             counts: counts(calls),
             load: None,
+            cost: None,
             timeline: None,
         }
     }
@@ -143,7 +149,8 @@ pub(crate) mod tests {
             run.command = command.into();
             assert_eq!(run.name(), name);
         }
-        let names: Vec<_> = run.by_frequency().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<_> =
+            by_frequency(&run.counts.calls).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["read", "write", "close", "getpid"]);
         assert_eq!(run.groups().len(), 4);
         assert!((run.share(5) - 0.5).abs() < 1e-9);

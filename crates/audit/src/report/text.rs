@@ -1,10 +1,13 @@
 //! A run for people: the table, and what to do about it.
 
+use std::time::Duration;
+
 use super::errno;
-use super::run::{Load, Run};
+use super::run::{Load, Run, by_frequency};
 use super::sequence;
 use super::table::{Table, counted, field, grouped, share, unless_zero, wrapped};
 use super::waste::{Waste, wastes};
+use crate::cost::Cost;
 use crate::counts::{Backend, Counts, Tally};
 
 impl Run {
@@ -15,6 +18,7 @@ impl Run {
             text += &load.sentences();
         }
         text += &counter(&self.counts);
+        text += &self.cost();
         text.push('\n');
         text += &self.calls();
         text.push('\n');
@@ -31,23 +35,48 @@ impl Run {
         text
     }
 
-    fn calls(&self) -> String {
-        let per = self.unit.as_ref().map_or(String::new(), |unit| format!("per {}", unit.noun()));
-        let mut table = Table::new([
-            "system call",
-            &per,
-            "per 10,000",
-            "in total",
-            "EAGAIN",
-            "errors",
-            "bytes",
-        ]);
-        let mut all = Tally::default();
-        for (name, tally) in self.by_frequency() {
-            table.row(self.cells(name, tally));
-            all.add(tally);
+    /// What counting cost, if that was measured.
+    fn cost(&self) -> String {
+        let Some(Cost { call, other_call }) = self.cost else { return String::new() };
+        let each = match &self.unit {
+            Some(unit) => {
+                let us = unit.share(self.counts.total()) * call.as_secs_f64() * 1e6;
+                format!(", {us:.2} us per {}", unit.noun())
+            }
+            None => String::new(),
+        };
+        let ns = |time: Duration| grouped(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        let mut text = format!("counting costs about {} ns for each call{each}", ns(call));
+        if !other_call.is_zero() {
+            text += &format!("; {} ns for each of other programs", ns(other_call));
         }
-        table.row(self.cells("all", &all));
+        text + "\n"
+    }
+
+    /// System calls, and below them what a ring was asked to do.
+    fn calls(&self) -> String {
+        let mut all = Tally::default();
+        self.counts.calls.values().for_each(|tally| all.add(tally));
+        let calls = by_frequency(&self.counts.calls).into_iter().chain([("all", &all)]);
+        let mut text = self.table("system call", calls);
+        if let Some(ring) = self.counts.ring.as_ref().filter(|ring| !ring.is_empty()) {
+            text.push('\n');
+            text += &self.table("io_uring", by_frequency(ring));
+        }
+        text
+    }
+
+    fn table<'t>(
+        &self,
+        what: &str,
+        rows: impl IntoIterator<Item = (&'t str, &'t Tally)>,
+    ) -> String {
+        let per = self.unit.as_ref().map_or(String::new(), |unit| format!("per {}", unit.noun()));
+        let mut table =
+            Table::new([what, &per, "per 10,000", "in total", "EAGAIN", "errors", "bytes"]);
+        for (name, tally) in rows {
+            table.row(self.cells(name, tally));
+        }
         table.text()
     }
 
@@ -79,7 +108,10 @@ impl Run {
         let list = |parts: Vec<String>| parts.join(", ");
         let groups = self.groups().into_iter().map(|(g, n)| format!("{} {}", g.name(), amount(n)));
         let mut text = field("by group", &(list(groups.collect()) + &each));
-        let errors = list(errors(counts));
+        let ring = counts.ring.iter().flatten();
+        let ring = ring.map(|(name, tally)| (format!("io_uring {name}"), tally));
+        let calls = counts.calls.iter().map(|(name, tally)| (name.clone(), tally));
+        let errors = list(calls.chain(ring).flat_map(|(name, t)| errors(&name, t)).collect());
         text += &field("errors", if errors.is_empty() { "none" } else { &errors });
         let kinds = counts.calls.iter().flat_map(|(name, tally)| {
             tally.kinds.iter().map(move |(kind, n)| format!("{name} {kind} {}", amount(*n)))
@@ -88,12 +120,9 @@ impl Run {
         if !kinds.is_empty() {
             text += &field("by argument", &kinds);
         }
-        if let Some(ring) = counts.ring.as_ref().filter(|ring| !ring.is_empty()) {
-            let each = ring.iter().map(|(name, t)| format!("{name} {}", amount(t.count)));
-            text += &field("io_uring", &list(each.collect()));
-        }
         if !counts.ring_why.is_empty() {
-            text += &field("io_uring", &format!("not counted: {}", counts.ring_why));
+            let what = if counts.ring.is_some() { "results not" } else { "not" };
+            text += &field("io_uring", &format!("{what} counted: {}", counts.ring_why));
         }
         if let Some(reads) = counts.clock_reads {
             let said = format!("{}{each}, without a system call (vdso)", amount(reads));
@@ -101,8 +130,12 @@ impl Run {
         }
         if counts.lost > 0 {
             let lost = counted(counts.lost, "event");
+            let foreign = match counts.foreign {
+                0 => String::new(),
+                foreign => format!("; {} of a 32-bit program", counted(foreign, "call")),
+            };
             let what = if counts.by_phase.is_some() { ", or those of phases," } else { "" };
-            let said = format!("{lost}: the true counts{what} are higher by so much");
+            let said = format!("{lost}: the true counts{what} are higher by so much{foreign}");
             text += &field("lost", &said);
         }
         text
@@ -210,15 +243,10 @@ fn counter(counts: &Counts) -> String {
     format!("counted {how}: {processes}, {threads}{took}\n")
 }
 
-/// `recvfrom EAGAIN 12`, by call.
-fn errors(counts: &Counts) -> Vec<String> {
-    let each = counts.calls.iter().flat_map(|(name, tally)| {
-        tally
-            .errors
-            .iter()
-            .map(move |(errno, n)| format!("{name} {} {}", errno::name(*errno), grouped(*n)))
-    });
-    each.collect()
+/// `recvfrom EAGAIN 12`.
+fn errors(name: &str, tally: &Tally) -> Vec<String> {
+    let each = tally.errors.iter();
+    each.map(|(errno, n)| format!("{name} {} {}", errno::name(*errno), grouped(*n))).collect()
 }
 
 /// A phase, how often, and what.
@@ -249,9 +277,14 @@ mod tests {
         counts.calls.get_mut("epoll_wait").unwrap().kinds = [("timed".to_owned(), 1_893)].into();
         (counts.processes, counts.threads) = (1, 2);
         counts.clock_reads = Some(1_893);
-        counts.lost = 1;
-        counts.elapsed = std::time::Duration::from_millis(1_230);
-        counts.ring = Some([("send".to_owned(), Tally { count: 3, ..Tally::default() })].into());
+        (counts.lost, counts.foreign) = (3, 2);
+        counts.elapsed = Duration::from_millis(1_230);
+        let send =
+            Tally { count: 3, bytes: 90, errors: [(libc::EPIPE, 1)].into(), ..Tally::default() };
+        counts.ring = Some([("send".to_owned(), send)].into());
+        counts.ring_why = "the kernel does not tell".into();
+        let nanos = Duration::from_nanos;
+        run.cost = Some(Cost { call: nanos(105), other_call: nanos(20) });
         run.load = Some(Load {
             url: "http://127.0.0.1:80/".into(),
             connections: 64,
@@ -268,6 +301,7 @@ server --port 1
 errors of the load: timeout: 1,000
 1 answer said that it failed (status 400 and above)
 counted in the kernel (ebpf): 1 process, 2 threads, 1.2 s
+counting costs about 105 ns for each call, 0.23 us per request; 20 ns for each of other programs
 
   system call     per request  per 10,000  in total    EAGAIN    errors     bytes
   recvfrom             2.0000     20000.0    20,000    10,000         1   410,000
@@ -275,12 +309,16 @@ counted in the kernel (ebpf): 1 process, 2 threads, 1.2 s
   accept4              0.0066        66.0        66         2
   all                  2.1959     21959.0    21,959    10,002         1   410,000
 
+  io_uring        per request  per 10,000  in total    errors     bytes
+  send                 0.0003         3.0         3         1        90
+
   by group        wait 0.1893, accept 0.0066, receive 2.0000 per request
-  errors          accept4 EAGAIN 2, recvfrom EAGAIN 10,000, recvfrom ECONNRESET 1
+  errors          accept4 EAGAIN 2, recvfrom EAGAIN 10,000, recvfrom ECONNRESET 1, io_uring send
+                  EPIPE 1
   by argument     epoll_wait timed 0.1893
-  io_uring        send 0.0003
+  io_uring        results not counted: the kernel does not tell
   clock reads     0.1893 per request, without a system call (vdso)
-  lost            1 event: the true counts are higher by so much
+  lost            3 events: the true counts are higher by so much; 2 calls of a 32-bit program
 
   could be saved
   eagain-reads      1.0000 per request
@@ -296,6 +334,8 @@ counted in the kernel (ebpf): 1 process, 2 threads, 1.2 s
         run.unit = None;
         run.counts.backend = Backend::Ptrace;
         run.counts.ring_why = "the kernel does not tell".into();
+        let call = Duration::from_micros(4);
+        run.cost = Some(Cost { call, other_call: Duration::ZERO });
         let tally = run.counts.calls["read"].clone();
         let many = (0..14).map(|at| (format!("call{at:02}"), tally.clone())).collect();
         let body = [("read".to_owned(), tally)].into();
@@ -305,6 +345,7 @@ counted in the kernel (ebpf): 1 process, 2 threads, 1.2 s
             "\
 server --port 1
 counted by tracing (ptrace): 0 processes, 0 threads
+counting costs about 4,000 ns for each call
 
   system call     in total
   read               3,000

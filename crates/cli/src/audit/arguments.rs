@@ -45,6 +45,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = durations::parse)]
     start_timeout: Duration,
 
+    /// How long the program may take to end, from SIGTERM on; then it is killed
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = durations::parse)]
+    stop_timeout: Duration,
+
     /// Without a load: count for so long, instead of until the program ends
     #[arg(long = "for", value_name = "TIME", value_parser = durations::parse, conflicts_with = "load")]
     at_most: Option<Duration>,
@@ -123,6 +127,7 @@ pub(crate) struct Asked {
     pub(crate) per: Option<Per>,
     pub(crate) warm_up: u64,
     pub(crate) start_timeout: Duration,
+    pub(crate) stop_timeout: Duration,
     pub(crate) at_most: Option<Duration>,
     pub(crate) scope: Scope,
     /// How long the timeline is: requests with a load, calls without. 0 if there is none.
@@ -176,6 +181,7 @@ impl Arguments {
             per,
             warm_up: self.warm_up,
             start_timeout: self.start_timeout,
+            stop_timeout: self.stop_timeout,
             at_most: self.at_most,
             scope: self.scope(),
             timeline: self.timeline.map_or(0, |length| {

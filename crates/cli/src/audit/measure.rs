@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use fulmar_audit::Cost;
 use fulmar_audit::report::{Load, Run, Unit};
 use fulmar_audit::{Counts, Timeline};
 use fulmar_load::{Options, Report, Until};
@@ -43,9 +44,13 @@ pub(crate) fn run(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Run, 
         None => by_itself(subject, asked, bell)?,
     };
     let requests = load.as_ref().map(|load| load.requests);
-    let unit = asked.per.map(|per| Unit::of(per, &counts, requests)).transpose();
-    let unit = unit.map_err(|error| Failure::new(&command, error))?;
-    Ok(Run { command, unit, counts, load, timeline })
+    let unit = match asked.per.map(|per| Unit::of(per, &counts, requests)).transpose() {
+        Ok(unit) => unit,
+        Err(_) if bell.has_rung() => None, // too early to have any
+        Err(error) => return Err(Failure::new(&command, error)),
+    };
+    let cost = Cost::measure(counts.backend); // now that nobody counts
+    Ok(Run { command, unit, counts, load, cost, timeline })
 }
 
 /// What was found of a program.
@@ -195,7 +200,7 @@ fn load(
         }
     }
     let report = running.finish();
-    if let Some(how) = program.ending() {
+    if let Some(how) = program.ending().filter(|_| !bell.has_rung()) {
         let why = format!("it ended while it was under load: {how}");
         return Err(Failure::new(&program.command, why));
     }

@@ -19,6 +19,8 @@ pub(crate) struct Program {
     /// For people.
     pub(crate) command: String,
     is_ours: bool,
+    /// How long an orderly end may take.
+    stop_timeout: Duration,
     end: Option<End>,
 }
 
@@ -37,7 +39,8 @@ impl Program {
                 "counting by tracing, which slows the program down and changes no count: {why}"
             ));
         }
-        Ok(Self { counter, command, is_ours: matches!(who, Who::Command(_)), end: None })
+        let is_ours = matches!(who, Who::Command(_));
+        Ok(Self { counter, command, is_ours, stop_timeout: asked.stop_timeout, end: None })
     }
 
     /// Waits for its end, for at most `timeout`. True if it has ended.
@@ -100,7 +103,11 @@ impl Program {
             return Ok(());
         }
         self.counter.signal(SIGTERM).map_err(failure)?;
-        if self.wait(TERM_TIME)? || self.kill()? {
+        if self.wait(self.stop_timeout)? {
+            return Ok(());
+        }
+        complain(&format!("{}: it does not end by SIGTERM, and is killed", self.command));
+        if self.kill()? {
             return Ok(());
         }
         Err(Failure::new(&self.command, "it can neither be ended nor killed"))
@@ -164,8 +171,6 @@ const SETTLE_LOOK: Duration = Duration::from_millis(20);
 const SETTLE_LOOKS: u32 = 3;
 /// Two seconds; then the program has a clock of its own.
 const SETTLE_LOOKS_MAX: u32 = 100;
-/// As long as an orderly end may take.
-const TERM_TIME: Duration = Duration::from_secs(5);
 const KILL_TIME: Duration = Duration::from_secs(1);
 /// Each generation that is killed may leave another.
 const KILLS_MAX: u32 = 10;

@@ -1,6 +1,7 @@
 //! Linux's `io_uring(7)`, of which there is none.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use bytes::BytesMut;
@@ -30,6 +31,11 @@ impl Ring {
         match *self {}
     }
 
+    /// Has its accepts ask for what no kernel knows.
+    pub fn set_accepts_unknown(&mut self) {
+        match *self {}
+    }
+
     /// As [`fault`](Self::fault), and gives the ring up.
     pub fn into_fault(self) -> Option<io::Error> {
         match self {}
@@ -53,6 +59,21 @@ impl Ring {
         _: &mut [T],
         _: impl Fn(&T) -> (BorrowedFd<'f>, &'f [u8], bool),
         _: impl FnMut(&mut T, io::Result<usize>),
+    ) {
+        match *self {}
+    }
+
+    /// False once [`accept`](Self::accept) has found that the kernel cannot do it.
+    pub fn accepts(&self) -> bool {
+        match *self {}
+    }
+
+    /// [`crate::accept`] for each entry of a list of listeners.
+    pub fn accept<'f, T>(
+        &mut self,
+        _: &mut [T],
+        _: impl Fn(&T) -> BorrowedFd<'f>,
+        _: impl FnMut(&mut T, io::Result<(OwnedFd, SocketAddr)>),
     ) {
         match *self {}
     }

@@ -47,6 +47,14 @@ pub fn set_segment_size_max(_: BorrowedFd<'_>, _: u16) -> io::Result<()> {
     Err(unsupported("TCP_MAXSEG"))
 }
 
+/// Linux's `TCP_INFO` of a listener.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn waiting(_: BorrowedFd<'_>) -> io::Result<u32> {
+    Err(unsupported("TCP_INFO"))
+}
+
 /// Linux's `TCP_FASTOPEN`.
 ///
 /// # Errors

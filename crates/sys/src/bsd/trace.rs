@@ -77,3 +77,11 @@ pub fn call_stop(_thread: u32) -> io::Result<Option<CallStop>> {
 pub fn wait_traced() -> io::Result<Option<Traced>> {
     Err(unsupported("ptrace"))
 }
+
+/// Linux only.
+///
+/// # Errors
+/// Always: `Unsupported`.
+pub fn interrupt_wait(_thread: u32) -> io::Result<()> {
+    Err(unsupported("ptrace"))
+}

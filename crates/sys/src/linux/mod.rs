@@ -29,12 +29,12 @@ pub(crate) use sockets::{accept_into, socket_of};
 pub use sockets::{
     peer_process, peer_user, send_file, send_file_with_head, set_bind_address_no_port,
     set_defer_accept, set_fast_open, set_interface, set_no_signal, set_segment_size_max,
-    set_user_timeout, silence, tcp_info,
+    set_user_timeout, silence, tcp_info, waiting,
 };
 pub use temporary::{create_unnamed, link_unnamed, rename};
 pub use trace::{
-    call_stop, event_thread, interrupt_thread, leave_stopped, release_thread, resume, seize,
-    spawn_traced, wait_traced,
+    call_stop, event_thread, interrupt_thread, interrupt_wait, leave_stopped, release_thread,
+    resume, seize, spawn_traced, wait_traced,
 };
 pub use wake::Wakeup;
 pub use watched::{adopt_orphans, open_process, reap, thread_number};

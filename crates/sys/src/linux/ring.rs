@@ -1,8 +1,8 @@
 //! `io_uring(7)` as a vectored system call that does not wait: a list in, a result for each entry
 //! out, one `io_uring_enter(2)`.
 //!
-//! Every entry carries `MSG_DONTWAIT`, which makes the kernel finish it inside the call and never
-//! try it again. So nothing is on its way between two calls: memory and descriptors are lent for
+//! Every entry carries `MSG_DONTWAIT` (an accept: `IORING_ACCEPT_DONTWAIT`), which makes the kernel
+//! finish it inside the call and never try it again. So nothing is on its way between two calls: memory and descriptors are lent for
 //! as long as a function runs, as to any other system call. That is checked after every call. A
 //! kernel that does otherwise is asked to give back what it has, and the ring is not used again:
 //! what was not done is told as `Interrupted`, and can be done by a call of its own. A close has no
@@ -10,7 +10,8 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use bytes::BytesMut;
 use io_uring::squeue::Entry;
@@ -19,6 +20,7 @@ use io_uring::{EnterFlags, IoUring, opcode};
 
 use crate::ledger::{Operation, enter_operation, syscall};
 use crate::platform::{MORE, NO_SIGNAL};
+use crate::socket::{STORAGE_LEN, empty_storage, from_raw};
 
 /// A ring, empty between two calls. It may be used by one thread after another.
 pub struct Ring {
@@ -26,6 +28,10 @@ pub struct Ring {
     fault: Option<io::Error>,
     /// The list that is made, or was done last.
     entries: Vec<Entry>,
+    /// How an accept is asked not to wait; `None` once the kernel has said that it does not know.
+    accept_flags: Option<u16>,
+    /// Of those who are accepted, and how long each is.
+    addresses: Vec<(libc::sockaddr_storage, libc::socklen_t)>,
     /// Lists until it fails by arrangement.
     lists_left: Option<u32>,
 }
@@ -50,8 +56,14 @@ impl Ring {
         let built = IoUring::builder().setup_submit_all().setup_clamp().build(len);
         let result = if built.is_ok() { 0 } else { -1 };
         syscall!(io_uring_setup, result)?;
-        let entries = Vec::with_capacity(RING_LEN_MAX);
-        let mut ring = Self { ring: built?, fault: None, entries, lists_left: None };
+        let mut ring = Self {
+            ring: built?,
+            fault: None,
+            entries: Vec::with_capacity(RING_LEN_MAX),
+            accept_flags: Some(ACCEPT_DONTWAIT),
+            addresses: Vec::new(),
+            lists_left: None,
+        };
         ring.try_out()?;
         Ok(ring)
     }
@@ -65,6 +77,12 @@ impl Ring {
     /// Has it fail after so many lists more, as if the kernel did: for tests.
     pub fn set_lists_max(&mut self, lists: u32) {
         self.lists_left = Some(lists);
+    }
+
+    /// Has its accepts ask for what no kernel knows, so that it answers as one before 6.10 does: for
+    /// tests.
+    pub fn set_accepts_unknown(&mut self) {
+        self.accept_flags = Some(1 << 15);
     }
 
     /// As [`fault`](Self::fault), and gives the ring up.
@@ -172,6 +190,54 @@ impl Ring {
         }
     }
 
+    /// False once [`accept`](Self::accept) has found that the kernel cannot do it (before 6.10).
+    pub fn accepts(&self) -> bool {
+        self.accept_flags.is_some()
+    }
+
+    /// [`crate::accept`] for each entry of a list of listeners; `done` is told who has come, in
+    /// order. Where the kernel cannot do it, every entry answers `Interrupted`: nobody has been
+    /// accepted, and it need not be asked again.
+    ///
+    /// # Panics
+    /// If there are more than [`RING_LEN_MAX`].
+    pub fn accept<'f, T>(
+        &mut self,
+        list: &mut [T],
+        entry: impl Fn(&T) -> BorrowedFd<'f>,
+        mut done: impl FnMut(&mut T, io::Result<(OwnedFd, SocketAddr)>),
+    ) {
+        let mut results = [NOT_DONE; RING_LEN_MAX];
+        let results = &mut results[..list.len()];
+        let mut addresses = std::mem::take(&mut self.addresses);
+        addresses.clear();
+        addresses.resize(list.len(), (empty_storage(), STORAGE_LEN));
+        if let Some(dont_wait) = self.accept_flags {
+            self.enter(
+                results,
+                list.iter().zip(&mut addresses).map(|(of, (address, len))| {
+                    let to = std::ptr::from_mut(address).cast();
+                    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+                    let accept = opcode::Accept::new(Fd(entry(of).as_raw_fd()), to, len);
+                    with_priority(accept.flags(flags).build(), dont_wait)
+                }),
+            );
+        }
+        for ((of, result), (address, _)) in list.iter_mut().zip(results).zip(&addresses) {
+            if *result == -libc::EINVAL {
+                (*result, self.accept_flags) = (NOT_DONE, None);
+            }
+            let result = outcome(Operation::accept, *result).and_then(|fd| {
+                let fd = RawFd::try_from(fd).expect("a descriptor");
+                // SAFETY: the operation returned a new descriptor that nobody else owns.
+                let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+                Ok((fd, from_raw(address)?))
+            });
+            done(of, result);
+        }
+        self.addresses = addresses;
+    }
+
     /// `close(2)` for all of them, which are sockets: a file's may have to wait, which ends the use
     /// of the ring as described above. Errors are no news that anybody could act on. What is left in
     /// the list after a [`fault`](Self::fault) is open.
@@ -274,6 +340,15 @@ fn outcome(operation: Operation, result: i32) -> io::Result<usize> {
     outcome
 }
 
+/// The entry with these flags in `ioprio`, which the binding has no other way to set for an accept.
+fn with_priority(mut entry: Entry, flags: u16) -> Entry {
+    let words = std::ptr::from_mut(&mut entry).cast::<[u16; size_of::<Entry>() / 2]>();
+    // SAFETY: an entry is the `struct io_uring_sqe` of io_uring_enter(2), in which any bits are
+    // numbers; it is live, and nobody else's.
+    unsafe { (*words)[PRIORITY_AT] = flags };
+    entry
+}
+
 fn unfit(operation: &str, found: &dyn fmt::Debug) -> io::Error {
     let text = format!("io_uring: {operation} does not do here what it does elsewhere: {found:?}");
     io::Error::new(io::ErrorKind::Unsupported, text)
@@ -284,6 +359,10 @@ pub const RING_LEN_MAX: usize = 64;
 /// The answer of what the kernel did not take or gave back: as of a call that a signal has
 /// interrupted, nothing of it has happened.
 const NOT_DONE: i32 = -libc::EINTR;
+/// `IORING_ACCEPT_DONTWAIT` (linux/io_uring.h).
+const ACCEPT_DONTWAIT: u16 = 1 << 1;
+/// Where `ioprio` stands in `struct io_uring_sqe`, in words of two bytes.
+const PRIORITY_AT: usize = 1;
 
 #[cfg(test)]
 mod tests {
@@ -344,6 +423,79 @@ mod tests {
         assert_eq!(made.operation(Operation::send).calls, 64);
         let receives = made.operation(Operation::recv);
         assert_eq!((receives.calls, receives.eagain), (128, 64));
+    }
+
+    fn listener() -> TcpListener {
+        TcpListener::bind("127.0.0.1:0").unwrap()
+    }
+
+    fn accept(
+        ring: &mut Ring,
+        listeners: &[BorrowedFd<'_>],
+    ) -> Vec<io::Result<(OwnedFd, SocketAddr)>> {
+        let mut list: Vec<_> = listeners.iter().map(|it| (*it, None)).collect();
+        ring.accept(&mut list, |it| it.0, |it, result| it.1 = Some(result));
+        list.into_iter().map(|it| it.1.unwrap()).collect()
+    }
+
+    /// Also where a call on the listener would wait.
+    #[test]
+    fn a_list_of_accepts_is_one_call_over_several_listeners_and_nobody_waits() {
+        let mut ring = Ring::new().unwrap();
+        let (one, other) = (listener(), listener());
+        let clients = [&one, &one, &other]
+            .map(|listener| TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+        let list = [&one, &other, &one, &other].map(AsFd::as_fd);
+        let before = Ledger::here();
+        let found = accept(&mut ring, &list);
+        let made = Ledger::here() - before;
+        if !ring.accepts() {
+            return; // a kernel before 6.10
+        }
+        let accepts = made.operation(Operation::accept);
+        assert_eq!((made.total(), accepts.calls, accepts.eagain), (1, 4, 1));
+        let [Ok(first), Ok(its), Ok(second), Err(nobody)] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(nobody.kind(), io::ErrorKind::WouldBlock);
+        let peers = [first, second, its].map(|found| found.1);
+        assert_eq!(peers, clients.each_ref().map(|client| client.local_addr().unwrap()));
+        let mut stream = TcpStream::from(first.0.try_clone().unwrap());
+        let empty = stream.read(&mut [0]).unwrap_err();
+        assert_eq!(empty.kind(), io::ErrorKind::WouldBlock, "it does not block");
+    }
+
+    #[test]
+    fn whoever_comes_to_a_unix_socket_has_no_address_in_a_ring_either() {
+        use std::os::linux::net::SocketAddrExt;
+        use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+        let mut ring = Ring::new().unwrap();
+        let name = format!("fulmar-ring-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(name).unwrap();
+        let listener = UnixListener::bind_addr(&address).unwrap();
+        let _client = UnixStream::connect_addr(&address).unwrap();
+        let found = accept(&mut ring, &[listener.as_fd(), listener.as_fd()]);
+        if !ring.accepts() {
+            return; // a kernel before 6.10
+        }
+        assert_eq!(found[0].as_ref().unwrap().1, crate::UNNAMED);
+        assert_eq!(found[1].as_ref().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_know_such_accepts_has_accepted_nobody_and_is_not_asked_again() {
+        let mut ring = Ring::new().unwrap();
+        ring.set_accepts_unknown();
+        let listener = listener();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let before = Ledger::here();
+        for _ in 0..2 {
+            for found in accept(&mut ring, &[listener.as_fd(), listener.as_fd()]) {
+                assert_eq!(found.unwrap_err().kind(), io::ErrorKind::Interrupted);
+            }
+            assert!(!ring.accepts() && ring.fault().is_none());
+        }
+        let made = Ledger::here() - before;
+        assert_eq!((made.total(), made.operations().count()), (1, 0));
+        assert_eq!(listener.accept().unwrap().1, client.local_addr().unwrap());
     }
 
     #[test]

@@ -172,6 +172,23 @@ pub fn tcp_info(fd: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     })
 }
 
+/// `getsockopt(2)`, `TCP_INFO` of a listener: how many connections wait to be accepted
+/// (`tcpi_unacked`).
+///
+/// # Errors
+/// As the manual page says; `EOPNOTSUPP` or `ENOPROTOOPT` if it is not of TCP.
+pub fn waiting(listener: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut info = [0_u32; UNACKED_AT + 1];
+    let mut len = len_of::<[u32; UNACKED_AT + 1]>();
+    let to = info.as_mut_ptr().cast();
+    // SAFETY: `info` has room for `len` bytes, which is what the kernel may write.
+    let result = unsafe {
+        libc::getsockopt(listener.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, to, &raw mut len)
+    };
+    syscall!(getsockopt, result)?;
+    Ok(info[UNACKED_AT])
+}
+
 /// `getsockopt(2)`, `SO_PEERCRED`: the user at the other end of a Unix socket, as of when it
 /// connected or began to listen.
 ///
@@ -206,6 +223,8 @@ fn peer(fd: BorrowedFd<'_>) -> io::Result<libc::ucred> {
     Ok(peer)
 }
 
+/// Where `tcpi_unacked` stands in `struct tcp_info`, in words of four bytes.
+const UNACKED_AT: usize = 6;
 /// Where `tcpi_segs_in` stands in `struct tcp_info`, in words of four bytes.
 const SEGS_IN_AT: usize = 35;
 /// Where `tcpi_data_segs_in` stands in `struct tcp_info`, in words of four bytes:
@@ -228,6 +247,21 @@ mod tests {
         let result = unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, to, &raw mut len) };
         assert_eq!(result, 0);
         value
+    }
+
+    #[test]
+    fn a_listener_tells_how_many_wait() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut clients = Vec::new();
+        for count in 0..5 {
+            assert_eq!(waiting(listener.as_fd()).unwrap(), count);
+            clients.push(TcpStream::connect(address).unwrap());
+        }
+        listener.accept().unwrap();
+        assert_eq!(waiting(listener.as_fd()).unwrap(), 4);
+        let (unix, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(waiting(unix.as_fd()).is_err());
     }
 
     #[test]

@@ -12,13 +12,17 @@ use std::ptr::null_mut;
 use crate::ledger::{Ledger, syscall};
 use crate::platform::watched::number;
 use crate::traced::{CallStop, Traced, TracedState};
+use crate::unsupported;
 
 /// Starts a program that is traced by the calling thread, and stands still before its first
 /// instruction.
 ///
 /// # Errors
-/// As [`Command::spawn`]; as `ptrace(2)` says of `PTRACE_TRACEME`.
+/// As [`Command::spawn`]; as `ptrace(2)` says of `PTRACE_TRACEME`; as [`seize`].
 pub fn spawn_traced(command: &mut Command) -> io::Result<Child> {
+    if ARCHITECTURE == UNKNOWN {
+        return Err(unsupported("ptrace"));
+    }
     let _exists = Ledger::here(); // so that the child, which may not allocate, finds it
     let begin = || {
         // SAFETY: the request ignores its other arguments.
@@ -44,8 +48,12 @@ pub fn release_thread(thread: u32, signal: i32) -> io::Result<()> {
 /// `PTRACE_SEIZE`: a running thread is traced from now on, and goes on running.
 ///
 /// # Errors
-/// As the manual page says: `EPERM` if we may not, or if somebody else traces it.
+/// As the manual page says: `EPERM` if we may not, or if somebody else traces it. `Unsupported` on
+/// machines whose system calls are not known.
 pub fn seize(thread: u32) -> io::Result<()> {
+    if ARCHITECTURE == UNKNOWN {
+        return Err(unsupported("ptrace"));
+    }
     // SAFETY: the request takes a number as its data.
     unsafe { request(libc::PTRACE_SEIZE, thread, 0, OPTIONS) }.map(drop)
 }
@@ -133,6 +141,40 @@ pub fn wait_traced() -> io::Result<Option<Traced>> {
     }
 }
 
+/// `tgkill(2)`: a [`wait_traced`] in which another thread of ours is right now ends with `EINTR`.
+/// Whoever asks looks whether that was heard, and asks again.
+///
+/// The signal is `SIGURG`, of which nobody thinks anything who gets it by chance. It is given a
+/// handler that does nothing, unless it has one.
+///
+/// # Errors
+/// As the manual page says: `ESRCH` if there is no such thread of ours.
+pub fn interrupt_wait(thread: u32) -> io::Result<()> {
+    heed_interrupts()?;
+    let (process, thread) = (std::process::id().cast_signed(), number(thread)?);
+    // SAFETY: tgkill(2) takes no pointers.
+    let sent = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGURG) };
+    syscall!(tgkill, sent).map(drop)
+}
+
+/// `sigaction(2)`: calls are not made again after the signal (no `SA_RESTART`).
+fn heed_interrupts() -> io::Result<()> {
+    // SAFETY: sigaction is plain data; all-zero is a valid value of it.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: `action` is live for the kernel to write to; nothing is set.
+    let told = unsafe { libc::sigaction(libc::SIGURG, null_mut(), &raw mut action) };
+    syscall!(rt_sigaction, told)?;
+    if !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
+        return Ok(());
+    }
+    extern "C" fn nothing(_: libc::c_int) {}
+    action.sa_sigaction = (nothing as extern "C" fn(libc::c_int)) as usize;
+    action.sa_flags = 0;
+    // SAFETY: `action` is a whole one, with a handler that touches nothing.
+    let set = unsafe { libc::sigaction(libc::SIGURG, &raw const action, null_mut()) };
+    syscall!(rt_sigaction, set).map(drop)
+}
+
 fn state(status: libc::c_int) -> TracedState {
     let told = ExitStatus::from_raw(status);
     if let Some(code) = told.code() {
@@ -183,3 +225,7 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 const ARCHITECTURE: u32 = 0xc000_00b7;
 #[cfg(target_arch = "riscv64")]
 const ARCHITECTURE: u32 = 0xc000_00f3;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+const ARCHITECTURE: u32 = UNKNOWN;
+/// No machine has it.
+const UNKNOWN: u32 = 0;

@@ -1,0 +1,99 @@
+//! What counting costs whom it counts: measured on this machine, while nobody is counted.
+//!
+//! In the kernel: a thread of ours makes the cheapest call there is, again and again, with no
+//! counter, beside one, and under one. The fastest round of each is taken, as what else a machine
+//! does only makes rounds slower. By tracing, which nobody can do to a thread of its own: a shell
+//! makes a call again and again, and is slower by what tracing costs.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use fulmar_sys as sys;
+
+use crate::counter::{Counter, Method};
+use crate::counts::Backend;
+use crate::error::AuditError;
+use crate::kernel::{Extent, Kernel, Seed};
+
+/// What counting adds to the time of a call.
+///
+/// ```no_run
+/// use fulmar_audit::{Backend, Cost};
+/// let cost = Cost::measure(Backend::Ebpf).expect("the kernel lets us count");
+/// println!("{} ns for each call", cost.call.as_nanos());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// To each call that is counted.
+    pub call: Duration,
+    /// To each call of all other programs on the machine: none by tracing.
+    pub other_call: Duration,
+}
+
+impl Cost {
+    /// Measures it, while nobody else counts: some hundredths of a second. `None` if it cannot be
+    /// measured: the kernel refuses, or there is no shell to trace.
+    pub fn measure(backend: Backend) -> Option<Self> {
+        match backend {
+            Backend::Ebpf => in_the_kernel(),
+            Backend::Ptrace => by_tracing().ok(),
+        }
+    }
+}
+
+fn in_the_kernel() -> Option<Cost> {
+    let bare = fastest_round();
+    let mut kernel = Kernel::load(None, Extent { rings: false, ..Extent::default() }).ok()?;
+    let beside = fastest_round();
+    kernel.plant(Seed::Process(std::process::id())).ok()?;
+    let under = fastest_round();
+    let each = |round: Duration| round.saturating_sub(bare) / ROUND;
+    Some(Cost { call: each(under), other_call: each(beside) })
+}
+
+/// [`ROUND`] calls without anything between them.
+fn fastest_round() -> Duration {
+    let round = |_| {
+        let begin = sys::now();
+        for _ in 0..ROUND {
+            let _ = sys::user(); // it always succeeds
+        }
+        sys::now().saturating_duration_since(begin)
+    };
+    (0..ROUNDS).map(round).min().expect("there is a round")
+}
+
+fn by_tracing() -> Result<Cost, AuditError> {
+    let (mut bare, mut traced, mut calls) = (Duration::MAX, Duration::MAX, 0);
+    for _ in 0..SHELLS {
+        let begin = sys::now();
+        shell().status().map_err(AuditError::Wait)?;
+        bare = bare.min(sys::now().saturating_duration_since(begin));
+        let begin = sys::now();
+        let counter = Counter::start(shell(), Method::Trace)?;
+        counter.wait(Some(SHELL_TIME_MAX))?;
+        traced = traced.min(sys::now().saturating_duration_since(begin));
+        calls = counter.snapshot()?.total();
+    }
+    let calls = u32::try_from(calls).unwrap_or(u32::MAX).max(1);
+    Ok(Cost { call: traced.saturating_sub(bare) / calls, other_call: Duration::ZERO })
+}
+
+/// A signal that is none, to itself: a call that a shell makes without starting another program.
+fn shell() -> Command {
+    let script = format!("i=0; while [ $i -lt {SHELL_CALLS} ]; do kill -0 $$; i=$((i+1)); done");
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &script]).env_clear();
+    shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    shell
+}
+
+/// Some tenths of a millisecond: shorter than a time slice, so that some rounds have it to
+/// themselves.
+const ROUND: u32 = 2_000;
+const ROUNDS: u32 = 7;
+/// More than a shell makes to begin and to end.
+const SHELL_CALLS: u32 = 500;
+const SHELLS: u32 = 3;
+/// Long enough for any machine; whatever then runs on ends by itself.
+const SHELL_TIME_MAX: Duration = Duration::from_secs(10);

@@ -1,0 +1,288 @@
+//! What goes wrong while a program is counted: what it is called, and with which exit status.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use fulmar_audit::{Counter, Counts, End, Method};
+use fulmar_tests::load::Nginx;
+use fulmar_tests::process::{Ended, PATIENCE, Process, Serve, eventually, fulmar, peer, run};
+use fulmar_tests::tree::Tree;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+
+const METHODS: [Method; 2] = [Method::Best, Method::Trace];
+
+fn audit(arguments: &[&str]) -> Command {
+    let mut command = Command::new(fulmar());
+    command.arg("audit").args(arguments);
+    command
+}
+
+fn ended(arguments: &[&str]) -> Ended {
+    Process::start(&mut audit(arguments)).wait()
+}
+
+fn json(ended: &Ended) -> Value {
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}"))
+}
+
+/// Calls by numbers of another table: seen, and not to be entered.
+const STRANGE: &str = "import ctypes; [ctypes.CDLL(None).syscall(0x40000027) for _ in range(5)]";
+
+#[test]
+fn lost_events_are_told_and_no_budget_holds() {
+    let tree = Tree::new();
+    tree.file("budget.toml", "all = 100000\n");
+    let budget = tree.root().join("budget.toml").display().to_string();
+    let program = ["--", "python3", "-I", "-c", STRANGE];
+    let ended = ended(&[&["--budget", &budget], &program[..]].concat());
+    assert_eq!(ended.status.code(), Some(3), "{ended:?}");
+    assert!(ended.stdout.contains("lost            5 events: the true counts"), "{ended:?}");
+    assert!(ended.stdout.contains("5 calls of a 32-bit program"), "{ended:?}");
+    assert!(
+        ended.stderr.contains("nobody knows whether it holds: 5 events were lost"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_budget_with_a_name_that_nothing_has() {
+    let tree = Tree::new();
+    tree.file("budget.toml", "recieve = 1\n");
+    let budget = tree.root().join("budget.toml").display().to_string();
+    let ended = ended(&["--budget", &budget, "--", "true"]);
+    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("`recieve` is nothing that is counted: is `receive` meant?"));
+}
+
+#[test]
+fn a_joined_process_that_ends_is_reported_until_then() {
+    let mut shell = Command::new("/bin/dash");
+    shell.args(["-c", "echo waits; read line; cd /nowhere"]);
+    let mut process = Process::start_with(&mut shell, Stdio::piped());
+    process.wait_stdout("waits");
+    let pid = process.id();
+    let arguments = ["--json", "--counter", "ptrace", "--pid", &pid.to_string()];
+    let audit = Process::start(&mut audit(&arguments));
+    eventually("it is traced", || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        status.contains("TracerPid:") && !status.contains("TracerPid:\t0\n")
+    });
+    process.close_stdin();
+    let json = json(&audit.wait());
+    assert_eq!(json["calls"]["chdir"]["errors"]["ENOENT"], 1, "{json}");
+}
+
+#[test]
+fn a_joined_process_that_ends_under_load() {
+    let nginx = Nginx::start();
+    let (pid, url) = (nginx.process.id().to_string(), nginx.url());
+    let load = ["--load", &url, "-c", "1", "-d", "20", "--warm-up", "5", "--record", "/dev/null"];
+    let audit = Process::start(&mut audit(&[&["--pid", &pid], &load[..]].concat()));
+    eventually("the load has begun", || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap_or_default();
+        let port = format!(":{:04X} ", nginx.address.port());
+        stat.lines().any(|line| line.contains(&port) && line.contains(" 01 "))
+    });
+    nginx.process.signal(Signal::KILL);
+    let ended = audit.wait();
+    assert_eq!(ended.status.code(), Some(3), "{ended:?}");
+    assert!(ended.stderr.contains("it is gone"), "{ended:?}");
+}
+
+/// Ctrl-C reaches the whole group: the command too, which ends by itself then.
+#[test]
+fn ctrl_c_under_load_tells_what_was_counted_until_then() {
+    let tree = Tree::new();
+    tree.file("a.txt", "a file\n");
+    let (root, socket) = (tree.root(), tree.root().join(".socket"));
+    let (listen, path) = (format!("unix:{}", socket.display()), socket.display().to_string());
+    let load =
+        ["--json", "--load", "http://h/a.txt", "--unix-socket", &path, "-c", "1", "-d", "20"];
+    let program = ["--warm-up", "0", "--", fulmar().to_str().expect("UTF-8"), "serve"];
+    let mut command = audit(&[&load[..], &program[..]].concat());
+    command.arg(&root).args(["--listen", &listen, "--access-log", "/dev/stderr"]);
+    let mut audit = Process::start(command.process_group(0));
+    audit.wait_stderr("/a.txt");
+    let group = Pid::from_raw(i32::try_from(audit.id()).expect("a number")).expect("not zero");
+    kill_process_group(group, Signal::INT).expect("it runs");
+    let ended = audit.wait();
+    assert_eq!(ended.status.code(), Some(130), "{ended:?}");
+    let json: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    assert!(json["all"]["calls"].as_u64() > Some(0), "{json}");
+}
+
+#[test]
+fn a_command_that_ignores_sigterm_is_killed_and_that_is_said() {
+    let script = "trap '' TERM; echo begun; while :; do sleep 0.05; done";
+    let ended =
+        ended(&["--for", "200ms", "--stop-timeout", "100ms", "--", "/bin/dash", "-c", script]);
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    assert!(ended.stderr.contains("it does not end by SIGTERM, and is killed"), "{ended:?}");
+    assert!(ended.stdout.contains("execve"), "{ended:?}");
+}
+
+#[test]
+fn answers_that_are_errors_are_counted_and_said() {
+    let tree = Tree::new();
+    let serve = Serve::start(&tree.root(), &[]);
+    let pid = serve.process.id().to_string();
+    let url = serve.url("/nowhere");
+    let load = ["--load", &url, "-c", "1", "-n", "50", "--warm-up", "5"];
+    let ended = ended(&[&["--pid", &pid], &load[..]].concat());
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    let said = "50 answers said that it failed (status 400 and above)";
+    assert!(ended.stdout.contains(said), "{ended:?}");
+}
+
+#[test]
+fn a_server_that_answers_nothing_is_no_measurement() {
+    let script = "import socket\nl = socket.create_server(('127.0.0.1', 0))\n\
+                  print('port', l.getsockname()[1], flush=True)\n\
+                  while True: l.accept()[0].close()";
+    let mut server = Process::start(peer("python3").args(["-I", "-c", script]));
+    let port = server.wait_stdout("port").trim().trim_start_matches("port ").to_owned();
+    let (pid, url) = (server.id().to_string(), format!("http://127.0.0.1:{port}/"));
+    let load = ["--load", &url, "-c", "1", "-d", "0.3", "--warm-up", "0"];
+    let ended = ended(&[&["--pid", &pid], &load[..]].concat());
+    assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(3), ""), "{ended:?}");
+    assert!(ended.stderr.contains("no request was answered"), "{ended:?}");
+}
+
+#[test]
+fn what_counting_costs_is_measured_and_told() {
+    for counter in ["best", "ptrace"] {
+        let json = json(&ended(&["--json", "--per", "2", "--counter", counter, "--", "true"]));
+        let (cost, calls) = (&json["cost"], json["all"]["calls"].as_f64().expect("a number"));
+        let call = cost["call_ns"].as_f64().expect("it was measured");
+        assert!(call < 5e6, "{counter}: {json}");
+        let per_unit = cost["per_unit_us"].as_f64().expect("a number");
+        assert!((per_unit - call * calls / 2e3).abs() < 0.01 + per_unit / 1e3, "{counter}: {json}");
+        assert!(counter == "best" || cost["other_call_ns"] == 0.0 && call > 100.0, "{json}");
+    }
+    let text = ended(&["--", "true"]).stdout;
+    assert!(text.contains("counting costs about ") && text.contains(" ns for each call"), "{text}");
+}
+
+/// What a whole program did.
+fn whole(mut command: Command, method: Method) -> (Option<i32>, Counts) {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let counter = Counter::start(command, method).expect("it starts");
+    let end = counter.wait(Some(PATIENCE)).expect("no error").expect("it ends");
+    let End::Ended(status) = end else { panic!("{end:?}") };
+    (status.code(), counter.snapshot().expect("counts"))
+}
+
+/// A thread that becomes another program takes the number of the first, which is gone.
+#[test]
+fn a_program_that_becomes_another_is_followed() {
+    for method in METHODS {
+        let mut python = peer("python3");
+        python.args(["-I", "-c"]).arg(
+            "import os, threading\n\
+             run = lambda: os.execv('/bin/dash', ['dash', '-c', 'cd /nowhere; exec true'])\n\
+             threading.Thread(target=run).start(); threading.Event().wait()",
+        );
+        let (code, counts) = whole(python, method);
+        assert_eq!((code, counts.lost), (Some(0), 0), "{method:?}: {counts:?}");
+        assert_eq!(counts.calls["chdir"].failed(), 1, "{counts:?}");
+        assert_eq!(counts.threads, counts.processes + 1, "{counts:?}");
+    }
+}
+
+/// Its numbers mean other calls: 20 is `getpid` there, and `writev` here.
+#[test]
+fn calls_of_a_32_bit_program_are_told_apart() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let (source, program) = (dir.path().join("a.s"), dir.path().join("program"));
+    let assembly = ".globl _start\n_start: mov $5, %esi\nagain: mov $20, %eax\nint $0x80\n\
+                    dec %esi\njnz again\nmov $1, %eax\nxor %ebx, %ebx\nint $0x80\n\
+                    .section .note.GNU-stack\n";
+    fs::write(&source, assembly).expect("a file");
+    run(peer("cc").args(["-m32", "-nostdlib", "-static", "-o"]).args([&program, &source]));
+    if Command::new(&program).status().is_err() {
+        return; // a kernel that runs none
+    }
+    for method in METHODS {
+        let (code, counts) = whole(Command::new(&program), method);
+        assert_eq!(code, Some(0), "{method:?}");
+        assert_eq!((counts.lost, counts.foreign), (5, 5), "{method:?}: {counts:?}");
+        let calls: Vec<_> = counts.calls.keys().collect();
+        assert_eq!(calls, ["execve"], "{method:?}");
+    }
+}
+
+/// Runs what follows with a filter (`seccomp(2)`) that answers a call with an error; with a command
+/// of `bpf(2)`, only that.
+fn filtered(script: &[(u32, Option<u32>, i32)]) -> PathBuf {
+    let mut lines = String::from(
+        "import ctypes, os, struct, sys\nc = ctypes.CDLL(None)\nc.prctl(38, 1, 0, 0, 0)\n\
+         def refuse(call, command, error):\n\
+         \x20 op = lambda *a: struct.pack('HBBI', *a)\n\
+         \x20 code = [op(0x20, 0, 0, 0), op(0x15, 0, 1 if command is None else 3, call)]\n\
+         \x20 if command is not None: code += [op(0x20, 0, 0, 16), op(0x15, 0, 1, command)]\n\
+         \x20 code += [op(6, 0, 0, 0x50000 | error), op(6, 0, 0, 0x7fff0000)]\n\
+         \x20 text = ctypes.create_string_buffer(b''.join(code))\n\
+         \x20 f = struct.pack('H6xQ', len(code), ctypes.addressof(text))\n\
+         \x20 if c.prctl(22, 2, f, 0, 0): os._exit(9)\n",
+    );
+    for (call, command, error) in script {
+        let command = command.map_or("None".to_owned(), |command| command.to_string());
+        lines += &format!("refuse({call}, {command}, {error})\n");
+    }
+    lines += "os.execv(sys.argv[1], sys.argv[1:])\n";
+    let dir = tempfile::tempdir().expect("a temporary directory").keep();
+    let path = dir.join("filtered.py");
+    fs::write(&path, lines).expect("a file");
+    path
+}
+
+fn under_filter(filter: &[(u32, Option<u32>, i32)], arguments: &[&str]) -> Ended {
+    let script = filtered(filter);
+    let mut command = peer("python3");
+    command.arg("-I").arg(&script).arg(fulmar()).arg("audit").args(arguments);
+    let ended = Process::start(&mut command).wait();
+    fs::remove_dir_all(script.parent().expect("its directory")).expect("it is ours");
+    ended
+}
+
+const BPF: u32 = 321;
+const PTRACE: u32 = 101;
+const PROGRAM: [&str; 5] = ["--json", "--", "/bin/dash", "-c", "cd /"];
+
+#[test]
+fn an_old_kernel_is_told_and_traced() {
+    // Without bpf(2); and without raw tracepoints (`BPF_RAW_TRACEPOINT_OPEN`), before Linux 4.17.
+    for (filter, said) in [
+        ((BPF, None, Errno::NOSYS.raw_os_error()), "this kernel cannot hold the counter's tables"),
+        ((BPF, Some(17), Errno::INVAL.raw_os_error()), "(raw tracepoints)"),
+    ] {
+        let ended = under_filter(&[filter], &PROGRAM);
+        let json = json(&ended);
+        assert_eq!(
+            (&json["backend"], &json["calls"]["chdir"]["calls"]),
+            (&"ptrace".into(), &1.into())
+        );
+        let privileged = !ended.stderr.contains("CAP_BPF");
+        assert!(!privileged || ended.stderr.contains(said), "{said}: {ended:?}");
+        assert!(ended.stderr.contains("counting by tracing"), "{ended:?}");
+    }
+}
+
+#[test]
+fn where_nobody_may_count_that_is_said() {
+    let filter =
+        [(BPF, None, Errno::PERM.raw_os_error()), (PTRACE, None, Errno::PERM.raw_os_error())];
+    for (counter, said) in [
+        ("best", "nothing can be traced here: Operation not permitted"),
+        ("ebpf", "no counter in the kernel: that takes root, or the capabilities CAP_BPF"),
+    ] {
+        let ended = under_filter(&filter, &[&["--counter", counter], &PROGRAM[..]].concat());
+        assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(3), ""), "{ended:?}");
+        assert!(ended.stderr.contains(said), "{said}: {ended:?}");
+    }
+}

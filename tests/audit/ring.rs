@@ -1,0 +1,111 @@
+//! Operations of io_uring: which were asked for, and what came of them.
+
+use fulmar_audit::{Backend, Counter, Counts, Method, Tally};
+use fulmar_tests::process::{PATIENCE, Serve, eventually, peer};
+use fulmar_tests::tree::Tree;
+use fulmar_tests::{http::Client, load};
+use rustix::io::Errno;
+
+/// True if nobody can tell: no counter in the kernel, or no types of it.
+fn is_untold(counts: &Counts) -> bool {
+    counts.backend != Backend::Ebpf || !counts.ring_why.is_empty()
+}
+
+/// A program that asks a ring to do these, one after the other: opcode, descriptor, flags (`ioprio`),
+/// and a length into a buffer. The layouts are those of `<linux/io_uring.h>`.
+fn ring(operations: &str) -> Option<Counts> {
+    let script = format!(
+        "import ctypes, mmap, os, socket, struct\n\
+         call = ctypes.CDLL(None, use_errno=True).syscall\n\
+         p = bytearray(120)\n\
+         f = call(425, 8, (ctypes.c_char * 120).from_buffer(p))\n\
+         if f < 0: os._exit(9)\n\
+         tail, array = struct.unpack_from('I', p, 44)[0], struct.unpack_from('I', p, 64)[0]\n\
+         r, s = mmap.mmap(f, 4096), mmap.mmap(f, 4096, offset=0x10000000)\n\
+         b = ctypes.create_string_buffer(64)\n\
+         one, other = socket.socketpair()\n\
+         def ask(op, fd, flags=0, n=0):\n\
+         \x20 at = struct.unpack_from('I', r, tail)[0]\n\
+         \x20 struct.pack_into('BBHiQQIIQ24x', s, at % 8 * 64, op, 0, flags, fd, 0,\n\
+         \x20   ctypes.addressof(b) if n else 0, n, 0x40 if n else 0, 7)\n\
+         \x20 struct.pack_into('I', r, array + at % 8 * 4, at % 8)\n\
+         \x20 struct.pack_into('I', r, tail, at + 1)\n\
+         \x20 assert call(426, f, 1, 0, 0, None, 0) == 1\n\
+         {operations}\n"
+    );
+    let mut command = peer("python3");
+    command.args(["-I", "-c", &script]);
+    let counter = Counter::start(command, Method::Best).expect("it starts");
+    let end = counter.wait(Some(PATIENCE)).expect("no error");
+    let Some(fulmar_audit::End::Ended(status)) = end else { panic!("{end:?}") };
+    let counts = counter.snapshot().expect("counts");
+    if is_untold(&counts) || status.code() == Some(9) {
+        return None;
+    }
+    assert!(status.success(), "{status}: {counts:?}");
+    Some(counts)
+}
+
+fn of<'c>(counts: &'c Counts, operation: &str) -> &'c Tally {
+    counts
+        .ring
+        .as_ref()
+        .and_then(|ring| ring.get(operation))
+        .unwrap_or_else(|| panic!("{counts:?}"))
+}
+
+/// 26 is a send, 27 a receive, 19 a close, 0 nothing; 0x40 is `MSG_DONTWAIT`.
+#[test]
+fn results_are_bytes_and_errors() {
+    let script = "ask(26, one.fileno(), n=40); ask(27, other.fileno(), n=30)\n\
+                  ask(27, other.fileno(), n=30); ask(27, other.fileno(), n=30)\n\
+                  ask(27, 9999, n=1); ask(19, 9999); ask(0, -1)";
+    let Some(counts) = ring(script) else { return };
+    let (send, recv, close) = (of(&counts, "send"), of(&counts, "recv"), of(&counts, "close"));
+    assert_eq!((send.count, send.bytes, send.failed()), (1, 40, 0));
+    assert_eq!((recv.count, recv.bytes), (4, 40), "{recv:?}");
+    assert_eq!(
+        recv.errors,
+        [(Errno::BADF.raw_os_error(), 1), (Errno::AGAIN.raw_os_error(), 1)].into()
+    );
+    assert_eq!((close.count, close.bytes, close.failed()), (1, 0, 1));
+    assert_eq!((of(&counts, "nop").count, counts.lost), (1, 0));
+    assert_eq!(counts.calls["io_uring_enter"].count, 7);
+}
+
+/// 13 is an accept; flag 1 asks it to repeat itself.
+#[test]
+fn an_operation_that_repeats_itself_is_one_with_many_results() {
+    let script = "l = socket.create_server(('127.0.0.1', 0))\n\
+                  ask(13, l.fileno(), 1)\n\
+                  [socket.create_connection(l.getsockname()) for _ in range(3)]\n\
+                  call(426, f, 0, 3, 1, None, 0)";
+    let Some(counts) = ring(script) else { return };
+    assert_eq!(of(&counts, "accept").count, 1, "{counts:?}");
+    let results = of(&counts, "(repeated)");
+    assert_eq!((results.count, results.bytes), (3, 0), "{counts:?}");
+}
+
+/// The same answers leave by calls, by a ring, or by both.
+#[test]
+fn a_server_sends_the_same_by_a_ring_and_by_calls() {
+    let tree = Tree::new();
+    tree.file("a.txt", "a file\n");
+    let serve = Serve::start(&tree.root(), &["--driver", "ring"]);
+    let whole = Client::connect(serve.address).get("/a.txt");
+    assert_eq!(whole.status, 200);
+    let counter = Counter::join(serve.process.id(), Method::Best).expect("it runs");
+    let before = counter.snapshot().expect("counts");
+    let url = serve.url("/a.txt");
+    load::load(&["-c", "32", "-n", "640", &url]);
+    let (mut counts, mut sent) = (before.clone(), 0);
+    eventually("all answers are counted", || {
+        counts = counter.snapshot().expect("counts").minus(&before);
+        let by_ring = counts.ring.as_ref().and_then(|ring| ring.get("send")).map_or(0, |t| t.bytes);
+        sent = by_ring + counts.calls.get("sendto").map_or(0, |tally| tally.bytes);
+        is_untold(&counts) || sent >= 640 * 100
+    });
+    if !is_untold(&counts) {
+        assert_eq!(sent % 640, 0, "{sent} bytes: {counts:?}");
+    }
+}
