@@ -48,7 +48,7 @@ fn connecting_without_descriptors_is_told_as_that_and_passes() {
 /// Over a ring, what is closed in a turn is closed at its end; whoever connects before that and finds
 /// no descriptor does not fail for it.
 fn what_is_about_to_be_closed_makes_room_for_who_connects() {
-    let Ok(ring) = sys::Ring::new() else { return };
+    let Ok(ring) = Ring::new() else { return };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let endpoint = || Endpoint::to(listener.local_addr().expect("bound"));
     let mut client = Reactor::new(Fetch::default(), Epoll::new().expect("a descriptor"));
