@@ -45,6 +45,30 @@ fn connecting_without_descriptors_is_told_as_that_and_passes() {
     assert_ne!(error.kind(), ErrorKind::WouldBlock);
 }
 
+/// Over a ring, what is closed in a turn is closed at its end; whoever connects before that and finds
+/// no descriptor does not fail for it.
+fn what_is_about_to_be_closed_makes_room_for_who_connects() {
+    let Ok(ring) = Ring::new() else { return };
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let endpoint = || Endpoint::to(listener.local_addr().expect("bound"));
+    let mut client = Reactor::new(Fetch::default(), Epoll::new().expect("a descriptor"));
+    client.set_ring(ring, 1);
+    let first = client.with(|fetch, now| fetch.start(now, endpoint(), "/", None));
+    while client.engine.book.connected.is_empty() {
+        client.turn().expect("a turn");
+    }
+    let hoard = hoard(&listener);
+    let second = client.with(|fetch, now| {
+        fetch.close(first);
+        fetch.start(now, endpoint(), "/", None)
+    });
+    while client.engine.book.connected.len() < 2 {
+        assert!(!client.engine.book.gone.contains_key(&second), "{:?}", client.engine.book.gone);
+        client.turn().expect("a turn");
+    }
+    drop(hoard);
+}
+
 /// Without a pipe, a body that was to go straight into a file is received as usual.
 fn a_body_reaches_its_file_without_a_pipe(dir: &Path) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
@@ -144,6 +168,7 @@ fn a_list_of_accepts_without_descriptors_ends_where_they_end() {
 fn running_out_of_descriptors_is_told_and_passes() {
     let dir = tempfile::tempdir().expect("a directory");
     connecting_without_descriptors_is_told_as_that_and_passes();
+    what_is_about_to_be_closed_makes_room_for_who_connects();
     a_body_reaches_its_file_without_a_pipe(dir.path());
     a_server_without_descriptors_rests_and_recovers();
     a_list_of_accepts_without_descriptors_ends_where_they_end();

@@ -54,6 +54,9 @@ pub trait Loop {
     /// See [`Reactor::set_portions`].
     fn set_portions(&mut self, portions: Portions);
 
+    /// See [`Reactor::adopt`]: a connection as from the listener that `start` makes.
+    fn adopt(&mut self, fd: OwnedFd, peer: SocketAddr);
+
     /// Gives the reactor its resolver.
     fn set_resolver(&mut self, resolver: Box<dyn Resolver>);
 
@@ -130,6 +133,10 @@ impl<E: Engine> Loop for OwnLoop<E> {
         self.0.set_portions(portions);
     }
 
+    fn adopt(&mut self, fd: OwnedFd, peer: SocketAddr) {
+        self.0.adopt(LISTENER, fd, peer);
+    }
+
     fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
         self.0.set_resolver(resolver);
     }
@@ -204,6 +211,10 @@ impl<E: Engine> Loop for RingLoop<E> {
         self.0.set_portions(portions);
     }
 
+    fn adopt(&mut self, fd: OwnedFd, peer: SocketAddr) {
+        self.0.adopt(fd, peer);
+    }
+
     fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
         self.0.set_resolver(resolver);
     }
@@ -259,6 +270,10 @@ impl<E: Engine> Loop for PollLoop<E> {
         self.0.waker().expect("a descriptor")
     }
 
+    fn adopt(&mut self, fd: OwnedFd, peer: SocketAddr) {
+        self.0.adopt(LISTENER, fd, peer);
+    }
+
     fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
         self.0.set_resolver(resolver);
     }
@@ -307,6 +322,10 @@ impl<L: Loop> Loop for Bytewise<L> {
 
     fn set_portions(&mut self, portions: Portions) {
         self.0.set_portions(portions);
+    }
+
+    fn adopt(&mut self, fd: OwnedFd, peer: SocketAddr) {
+        self.0.adopt(fd, peer);
     }
 
     fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {
@@ -514,6 +533,11 @@ impl<E: Engine, T: Trigger> Loop for AppLoop<E, T> {
     fn set_portions(&mut self, portions: Portions) {
         self.portioned = true;
         self.reactor.set_portions(portions);
+    }
+
+    fn adopt(&mut self, fd: OwnedFd, peer: SocketAddr) {
+        self.reactor.adopt(LISTENER, fd, peer);
+        self.listen_to_changes();
     }
 
     fn set_resolver(&mut self, resolver: Box<dyn Resolver>) {

@@ -358,11 +358,11 @@ fn calls(body: &str, name: &str) -> bool {
     })
 }
 
-/// `sysconf(3)` is answered by the C library from what it knows.
+/// Some are answered by the C library from what it knows, as `sysconf(3)`.
 fn calls_libc(body: &str) -> bool {
     body.split("libc::").skip(1).any(|rest| {
         let name: String = rest.chars().take_while(|c| is_word(*c)).collect();
-        name != "sysconf" && rest[name.len()..].starts_with('(')
+        !CALL_FREE.contains(&&name[..]) && rest[name.len()..].starts_with('(')
     })
 }
 
@@ -782,6 +782,9 @@ const FOREIGN: &[(&str, &str)] = &[
     (concat!("py", "pi.org"), "leave the host of the registry out"),
     (concat!("proxy.", "golang"), "leave the host of the registry out"),
 ];
+
+/// Functions of the C library that are no system calls.
+const CALL_FREE: &[&str] = &["sysconf", "dl_iterate_phdr", "sigaddset", "sigemptyset"];
 
 /// Modules with flags that several tools have.
 const SHARED_FLAGS: &[&str] = &["loops"];

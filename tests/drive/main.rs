@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod accepts;
+mod adopted;
 mod endpoints;
+mod files;
 mod foreign;
 mod names;
 mod rings;

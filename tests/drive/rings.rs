@@ -273,11 +273,14 @@ fn where_io_uring_is_forbidden_everything_runs_on_epoll_and_says_so() {
     let told = served.process.wait_stderr("no io_uring");
     assert!(told.contains("running on epoll") && told.contains("not permitted"), "{told}");
     let url = served.url("/f");
-    let ended = end_of(&mut without_ring(&["load", "--json", "-n", "200", "-c", "16", &url]));
+    let load = ["load", "--json", "-n", "200", "-c", "16", "--rate", "2000", &url];
+    let ended = end_of(&mut without_ring(&load));
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
     assert!(ended.stderr.contains("running on epoll"), "{ended:?}");
     let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!((&report["driver"], &report["requests"]), (&"epoll".into(), &200.into()));
+    let calls = |name: &str| report["syscalls"][name]["calls"].as_u64().unwrap_or(0);
+    assert!(calls("epoll_pwait2") <= 1 && calls("epoll_wait") > 1, "asked once: {report}");
     let ended = served.end(Signal::TERM);
     assert!(ended.stdout.contains("driver epoll,"), "{}", ended.stdout);
     assert_eq!(ended.stderr.matches("io_uring").count(), 1, "one line: {}", ended.stderr);

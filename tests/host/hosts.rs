@@ -37,6 +37,29 @@ fn tcp<R>(running: &Running<R>, at: usize) -> SocketAddr {
     running.addresses()[at].tcp().expect("a TCP address")
 }
 
+/// `sendfile(2)` and `splice(2)` cannot be asked not to raise it, and a program whose `main` is not
+/// Rust's may not ignore it.
+#[test]
+fn no_thread_of_a_host_hears_of_closed_pipes() {
+    let blocked = || -> io::Result<u64> {
+        let status = fs::read_to_string("/proc/thread-self/status")?;
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+        Ok(mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).expect("a mask"))
+    };
+    let told: Arc<Mutex<Vec<u64>>> = Arc::default();
+    let tell = Arc::clone(&told);
+    let host = Host::new(move |_| {
+        tell.lock().unwrap().push(blocked()?);
+        Ok(app())
+    });
+    let running = host.threads(2).listen(any()).start().unwrap();
+    running.stop();
+    running.join().unwrap();
+    let pipe = 1 << (13 - 1); // SIGPIPE
+    let told = told.lock().unwrap();
+    assert!(told.len() == 2 && told.iter().all(|mask| mask & pipe != 0), "{told:x?}");
+}
+
 /// What a Unix socket answers, until it closes.
 fn ask(mut stream: UnixStream, target: &str) -> Vec<u8> {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

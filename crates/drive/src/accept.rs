@@ -109,6 +109,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     /// After so many, this was found instead of somebody.
     fn deserted(&mut self, now: Instant, id: ListenerId, arrived: u16, error: &io::Error) {
+        if self.makes_room(error) {
+            return self.arrivals.push(id); // it is asked again in the next turn, which does not wait
+        }
         let Some(listener) = self.open_listener(id) else { return };
         if is_exhaustion(error) {
             let until = Some(now + REST);

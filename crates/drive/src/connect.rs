@@ -20,7 +20,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// What stands or fails at once, as Unix sockets do, is told at once.
     pub(crate) fn connect(&mut self, now: Instant, id: SocketId) {
         let Some(endpoint) = self.engine.poll_endpoint(id) else { return };
-        match open(&endpoint) {
+        let opened = match open(&endpoint) {
+            Err(error) if self.makes_room(&error) => open(&endpoint),
+            opened => opened,
+        };
+        match opened {
             Ok((fd, Connect::InProgress)) => {
                 self.admit_outgoing(id, fd, Birth::Connecting, &endpoint);
                 self.try_early(id);

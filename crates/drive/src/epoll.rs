@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{ListenerId, SocketId};
+use fulmar_sys::errno::{ENOSYS, EPERM};
 use fulmar_sys::{self as sys, EpollEvent, Events};
 
 use crate::selector::{Interest, Ready, Selector, Tag, Tail, Until, Waiter};
@@ -17,6 +18,9 @@ pub struct Epoll {
     fd: OwnedFd,
     deadline: Option<Instant>,
     habit: Option<Habit>,
+    /// Short waits need not be rounded to milliseconds; false once the kernel has said that it
+    /// cannot do that.
+    is_fine: bool,
     events: Box<[EpollEvent; EVENTS_LEN]>,
 }
 
@@ -28,7 +32,7 @@ impl Epoll {
     /// is [`crate::Poll`].
     pub fn new() -> io::Result<Self> {
         let events = Box::new([EpollEvent::EMPTY; EVENTS_LEN]);
-        Ok(Self { fd: sys::epoll_create()?, deadline: None, habit: None, events })
+        Ok(Self { fd: sys::epoll_create()?, deadline: None, habit: None, is_fine: true, events })
     }
 
     /// Polls before sleeping from now on, or does not.
@@ -42,7 +46,15 @@ impl Epoll {
     }
 
     fn wait_for(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
-        match sys::epoll_wait(self.fd.as_fd(), &mut self.events[..], timeout) {
+        let (epoll, events) = (self.fd.as_fd(), &mut self.events[..]);
+        if let Some(short) = timeout.filter(|timeout| self.is_fine && is_fine(*timeout)) {
+            match sys::epoll_pwait2(epoll, events, short) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(0),
+                Err(e) if matches!(e.raw_os_error(), Some(ENOSYS | EPERM)) => self.is_fine = false,
+                result => return result,
+            }
+        }
+        match sys::epoll_wait(epoll, events, timeout) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(0),
             result => result,
         }
@@ -217,6 +229,13 @@ fn from_bits(bits: u64) -> Tag {
     }
 }
 
+/// True if a timeout deserves better than a millisecond's precision.
+fn is_fine(timeout: Duration) -> bool {
+    timeout < FINE_BELOW && !timeout.subsec_nanos().is_multiple_of(1_000_000)
+}
+
+/// Of longer waits, a millisecond is a small part.
+const FINE_BELOW: Duration = Duration::from_millis(20);
 /// Marks what is not an engine's socket: generations of sockets have 31 bits.
 const OURS: u64 = 1 << 63;
 const WAKER: u64 = 1 << 62;

@@ -4,7 +4,6 @@
 //! at once, and sets a timer for each of those behind it; a timer costs more than the packet. While
 //! others have their turn, that time passes by itself.
 
-use std::io;
 use std::time::Instant;
 
 use fulmar_engine::{Engine, SocketId};
@@ -13,7 +12,7 @@ use fulmar_proto::{Abilities, Step, Transmit};
 use crate::reactor::Reactor;
 use crate::receive::PACKET_SIZE;
 use crate::selector::Selector;
-use crate::steps::send_steps;
+use crate::steps::{Outcome, send_steps};
 
 /// A transmit with a pipe in it.
 #[derive(Debug)]
@@ -21,8 +20,8 @@ pub(crate) struct Passing {
     socket: SocketId,
     /// So many of its bytes have left; the engine is told when it has ended.
     sent: u64,
-    /// What was wanted, and what came of that, once it has ended.
-    ended: Option<(u64, io::Result<u64>)>,
+    /// What came of it, once it has ended.
+    ended: Option<Outcome>,
 }
 
 impl Passing {
@@ -30,15 +29,12 @@ impl Passing {
         Self { socket, sent: 0, ended: None }
     }
 
-    /// So many bytes were wanted in this turn, and that is how many of them have left; `all`: of
-    /// the whole transmit.
-    fn note(&mut self, wanted: u64, result: io::Result<u64>, all: u64) {
+    /// What came of this turn's part of it; the whole transmit has `all` bytes.
+    fn note(&mut self, turn: Outcome, all: u64) {
         let before = self.sent;
-        match result {
-            Ok(n) if n > 0 && n == wanted && before + n < all => self.sent += n,
-            Ok(n) => self.ended = Some((before + wanted, Ok(before + n))),
-            Err(_) if before > 0 => self.ended = Some((before + wanted, Ok(before))), // again later
-            Err(error) => self.ended = Some((wanted, Err(error))),
+        self.sent += turn.sent;
+        if turn.sent == 0 || !turn.is_all() || self.sent >= all {
+            self.ended = Some(Outcome { wanted: before + turn.wanted, sent: self.sent, ..turn });
         }
     }
 }
@@ -54,8 +50,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
         let mut ended = std::mem::take(&mut self.passing);
         for Passing { socket, ended, .. } in ended.drain(..) {
-            let (wanted, result) = ended.expect("nobody's turn is left");
-            self.sent(now, socket, wanted, result);
+            self.sent(now, socket, ended.expect("nobody's turn is left"));
         }
         self.passing = ended;
     }
@@ -70,11 +65,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Some(transmit) => {
                 let steps = turn(transmit, passing.sent, piece, *abilities);
                 let fd = sockets.fd(passing.socket);
-                let (wanted, result) = send_steps(fd, steps, loaded, throttle);
-                passing.note(wanted, result, transmit.len());
+                passing.note(send_steps(fd, steps, loaded, throttle), transmit.len());
             }
             // Given up, on behalf of another whose transmit has left before.
-            None => passing.ended = Some((0, Ok(0))),
+            None => passing.ended = Some(Outcome::default()),
         }
     }
 }
@@ -108,6 +102,7 @@ const PIECE_SIZE: u64 = PACKET_SIZE as u64;
 #[cfg(test)]
 mod tests {
     use std::fs::File;
+    use std::io::ErrorKind;
     use std::sync::Arc;
 
     use fulmar_proto::{Pipe, Piped, Segment};
@@ -155,17 +150,27 @@ mod tests {
 
     #[test]
     fn what_has_left_before_is_told_with_the_last_turn() {
-        let again = || Err(io::ErrorKind::WouldBlock.into());
-        let mut passing = Passing::new(SocketId { index: 0, generation: 0 });
-        passing.note(10, Ok(10), 25);
-        assert!(passing.ended.is_none(), "15 are left");
-        passing.note(10, again(), 25);
-        assert!(matches!(passing.ended, Some((20, Ok(10)))), "{passing:?}");
-        let mut passing = Passing { sent: 0, ended: None, ..passing };
-        passing.note(10, again(), 25);
-        assert!(matches!(passing.ended, Some((10, Err(_)))), "{passing:?}");
-        let mut passing = Passing { sent: 20, ended: None, ..passing };
-        passing.note(5, Ok(5), 25);
-        assert!(matches!(passing.ended, Some((25, Ok(25)))), "{passing:?}");
+        let passing =
+            |sent| Passing { socket: SocketId { index: 0, generation: 0 }, sent, ended: None };
+        let turn = |sent, failed: bool| Outcome {
+            wanted: 10,
+            sent,
+            error: failed.then(|| ErrorKind::Other.into()),
+        };
+        for (before, sent, failed, ended) in [
+            (0, 10, false, None), // 15 are left
+            (0, 0, false, Some((10, 0))),
+            (10, 0, false, Some((20, 10))),
+            (10, 7, false, Some((20, 17))),
+            (10, 0, true, Some((20, 10))),
+            (10, 10, true, Some((20, 20))),
+            (15, 10, false, Some((25, 25))),
+        ] {
+            let mut passing = passing(before);
+            passing.note(turn(sent, failed), 25);
+            let told = passing.ended.as_ref();
+            assert_eq!(told.map(|told| (told.wanted, told.sent)), ended, "{passing:?}");
+            assert_eq!(told.is_some_and(|told| told.error.is_some()), failed, "{passing:?}");
+        }
     }
 }

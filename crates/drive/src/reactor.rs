@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, Engine, ListenerId, SocketId};
 use fulmar_proto::{Abilities, Block, Signals};
+use fulmar_sys::errno::{EMFILE, ENFILE};
 use fulmar_sys::{self as sys, PollEntry, Ring};
 
 use crate::changes::{Change, Changes};
@@ -24,7 +25,7 @@ use crate::portions::{Portions, Throttle};
 use crate::quiet::Quiet;
 use crate::receive::BLOCK_SIZE;
 use crate::selector::{Interest, Ready, Selector, Tag, Tail, Until, Waiter};
-use crate::socket::{Birth, Socket, Sockets};
+use crate::socket::{Birth, Nagle, Socket, Sockets};
 use crate::waker::Waker;
 use crate::watch::Foreign;
 
@@ -160,13 +161,28 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         Ok(waker)
     }
 
-    /// Hands a connected stream socket, which must not block, to the engine.
-    pub fn adopt(&mut self, now: Instant, listener: ListenerId, fd: OwnedFd, peer: SocketAddr) {
-        self.act(now);
+    /// Hands a connected stream socket, which must not block, to the engine, as if it had been
+    /// accepted from `listener`: for applications that have their connections from elsewhere, such
+    /// as another process. What it has said so far is read in the next turn, which does not wait.
+    pub fn adopt(&mut self, listener: ListenerId, fd: OwnedFd, peer: SocketAddr) {
+        let now = sys::now();
+        self.act(now); // a place that the engine has freed is not free before its `Close`
+        if self.engine.asks_local(listener)
+            && let Ok(local) = sys::local_address(fd.as_fd())
+        {
+            self.engine.handle_local(local);
+        }
         match self.engine.handle_accepted(now, listener, peer) {
-            Some(socket) => self.admit(Socket::new(socket, fd, Birth::Standing)),
+            Some(id) => {
+                let mut socket = Socket::new(id, fd, Birth::Standing);
+                socket.nagle = Nagle::Idle; // no listener of ours has switched it off
+                socket.readable = true;
+                self.admit(socket);
+                self.list(id);
+            }
             None => self.selector.retire(fd),
         }
+        self.leave(now);
     }
 
     /// Lets `act` use the engine between two turns, and does what the engine wants done then. What
@@ -174,11 +190,16 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     pub fn with<O>(&mut self, act: impl FnOnce(&mut E, Instant) -> O) -> O {
         let now = sys::now();
         let out = act(&mut self.engine, now);
+        self.leave(now);
+        out
+    }
+
+    /// The engine was used between two turns.
+    fn leave(&mut self, now: Instant) {
         self.act(now);
         self.executor.close(&mut self.closing);
         self.watch_fresh(now);
         self.tell_deadline(now);
-        out
     }
 
     /// Has lists of `len_min` operations or more done in a ring from now on.
@@ -408,6 +429,17 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 }
             }
         }
+    }
+
+    /// Descriptors have run out, but some wait for the end of the turn to be closed: they are now.
+    /// True if that may help.
+    pub(crate) fn makes_room(&mut self, error: &io::Error) -> bool {
+        let ran_out = matches!(error.raw_os_error(), Some(EMFILE | ENFILE));
+        let helps = ran_out && !self.closing.is_empty();
+        if helps {
+            self.executor.close(&mut self.closing);
+        }
+        helps
     }
 
     pub(crate) fn admit(&mut self, socket: Socket) {

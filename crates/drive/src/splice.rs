@@ -38,7 +38,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Moves what a socket has to where it belongs. If there is no pipe to be had, it is received
     /// as usual in the next turn, and the engine may ask again.
     pub(crate) fn splice(&mut self, now: Instant, id: SocketId) {
-        let to = self.engine.poll_splice(id);
+        let to = self.engine.poll_splice(id).filter(|to| !to.is_empty());
         let pipe = to.as_ref().and_then(|_| self.pipes.take(now, &self.engine));
         match (to, pipe) {
             (Some(Passage::File(_)), Some(pipe)) => self.splice_into_file(now, id, &pipe),

@@ -10,7 +10,33 @@ use fulmar_sys as sys;
 use crate::pipe;
 use crate::portions::{Throttle, Way, portion};
 
-/// Does the steps of a transmit until one falls short: what was wanted, and what has left.
+/// What came of a transmit, or of as much of it as was tried.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// Bytes that were to leave.
+    pub(crate) wanted: u64,
+    /// How many have left. If that is fewer, and nothing has failed, the socket has no room left.
+    pub(crate) sent: u64,
+    /// What failed behind them. It may be told only once, as of a file: no event repeats it.
+    pub(crate) error: Option<io::Error>,
+}
+
+impl Outcome {
+    /// Of one call that was to send `wanted` bytes.
+    pub(crate) fn of_call(wanted: u64, result: io::Result<u64>) -> Self {
+        match result {
+            Ok(sent) => Self { wanted, sent, error: None },
+            Err(error) => Self { wanted, sent: 0, error: failure(error) },
+        }
+    }
+
+    /// Nothing is left, and nothing is wrong.
+    pub(crate) fn is_all(&self) -> bool {
+        self.sent == self.wanted && self.error.is_none()
+    }
+}
+
+/// Does the steps of a transmit until one falls short.
 ///
 /// `memory` is for files that have to be read; it grows when that happens first.
 pub(crate) fn send_steps<'t>(
@@ -18,79 +44,108 @@ pub(crate) fn send_steps<'t>(
     steps: impl Iterator<Item = Step<'t>>,
     memory: &mut Vec<u8>,
     throttle: &mut Option<Box<Throttle>>,
-) -> (u64, io::Result<u64>) {
-    let (mut wanted, mut sent) = (0, 0);
+) -> Outcome {
+    let mut outcome = Outcome::default();
     for step in steps {
-        wanted += step.len();
-        match send_step(fd, step, memory, throttle) {
-            Ok(n) => sent += n,
-            Err(_) if sent > 0 => break, // it will say so again
-            Err(e) => return (wanted, Err(e)),
-        }
-        if sent < wanted {
+        outcome.wanted += step.len();
+        let (sent, result) = send_step(fd, step, memory, throttle);
+        outcome.sent += sent;
+        outcome.error = result.err().and_then(failure);
+        if !outcome.is_all() {
             break;
         }
     }
-    (wanted, Ok(sent))
+    outcome
 }
 
+/// That a socket has no room is no failure.
+fn failure(error: io::Error) -> Option<io::Error> {
+    (error.kind() != io::ErrorKind::WouldBlock).then_some(error)
+}
+
+/// How many bytes of a step have left, and what was said instead of more.
 fn send_step(
     fd: BorrowedFd<'_>,
     step: Step<'_>,
     memory: &mut Vec<u8>,
     throttle: &mut Option<Box<Throttle>>,
-) -> io::Result<u64> {
+) -> (u64, io::Result<()>) {
     let len = usize::try_from(step.len()).unwrap_or(usize::MAX);
-    match portion(throttle, Way::Send, len)? {
-        n if n < len => send_some(fd, step, n, memory),
-        _ => send_whole(fd, step, memory),
+    match portion(throttle, Way::Send, len) {
+        Ok(n) if n < len => send_some(fd, step, n, memory),
+        Ok(_) => send_whole(fd, step, memory),
+        Err(error) => (0, Err(error)),
     }
 }
 
-fn send_whole(fd: BorrowedFd<'_>, step: Step<'_>, memory: &mut Vec<u8>) -> io::Result<u64> {
-    let n = match step {
-        Step::Gather { run: Run { inline, buffers: [] }, more } => sys::send(fd, inline, more)?,
-        Step::Gather { run, more } => sys::send_vectored(fd, run.slices(), more)?,
-        Step::File { run, part: Part { file, offset, len } } if run.is_empty() => {
-            some_of_file(send_file(fd, file, offset, len)?)?
+/// Makes calls until the socket has no room, or one fails.
+///
+/// `sendfile(2)` stops early when a signal has come, and where a file ends that has become shorter,
+/// although the socket has room: no edge would tell of that later. So what is left of a file is
+/// asked for at once, and a full socket has to say so.
+fn send_whole(
+    fd: BorrowedFd<'_>,
+    mut step: Step<'_>,
+    memory: &mut Vec<u8>,
+) -> (u64, io::Result<()>) {
+    let mut sent = 0;
+    loop {
+        match send_once(fd, step, memory) {
+            Ok((n, rest)) => {
+                sent += n as u64;
+                match rest {
+                    Some(rest) => step = rest,
+                    None => return (sent, Ok(())),
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (sent, Err(error)),
         }
-        Step::File { run, part: Part { file, offset, len } } => {
-            sys::send_file_with_head(fd, run.slices(), file, offset, len)?
+    }
+}
+
+/// How many bytes have left, and what else the socket may have room for.
+fn send_once<'t>(
+    fd: BorrowedFd<'_>,
+    step: Step<'t>,
+    memory: &mut Vec<u8>,
+) -> io::Result<(usize, Option<Step<'t>>)> {
+    match step {
+        Step::Gather { run: Run { inline, buffers: [] }, more } => {
+            Ok((sys::send(fd, inline, more)?, None))
+        }
+        Step::Gather { run, more } => Ok((sys::send_vectored(fd, run.slices(), more)?, None)),
+        Step::File { run, part } => {
+            let Part { file, offset, len } = part;
+            let n = match run.is_empty() {
+                true => some_of_file(sys::send_file(fd, file, offset, len)?)?,
+                false => sys::send_file_with_head(fd, run.slices(), file, offset, len)?,
+            };
+            let of_file = (n as u64).checked_sub(run.len());
+            let rest = of_file.and_then(|n| behind(part, n));
+            Ok((n, rest.map(|part| Step::File { run: Run::default(), part })))
         }
         Step::Read { run, part, more } => {
             let bytes = read(part, memory)?;
-            match run.is_empty() {
+            let n = match run.is_empty() {
                 true => sys::send(fd, bytes, more)?,
                 false => sys::send_vectored(fd, run.slices().chain([bytes]), more)?,
-            }
+            };
+            let len = bytes.len() as u64;
+            let rest = if n as u64 == run.len() + len { behind(part, len) } else { None };
+            Ok((n, rest.map(|part| Step::Read { run: Run::default(), part, more })))
         }
         Step::Pipe { pipe, len, more } => {
-            pipe::send(pipe, fd, usize::try_from(len).unwrap_or(usize::MAX), more)?
-        }
-    };
-    Ok(n as u64)
-}
-
-/// Sends as much of a file as the socket takes.
-///
-/// `sendfile(2)` moves a pipe full at a time and stops between two of them when a signal has come,
-/// although the socket has room: no edge would tell of that later. So it is asked again wherever a
-/// pipe full may have ended, which is at the end of a page. Where the socket was full, it says so.
-fn send_file(fd: BorrowedFd<'_>, file: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<usize> {
-    let mut sent = 0;
-    while sent < len {
-        match sys::send_file(fd, file, offset + sent, len - sent) {
-            Ok(0) => break,
-            Ok(n) => sent += n as u64,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) if sent == 0 => return Err(error),
-            Err(_) => break, // it will say so again
-        }
-        if !(offset + sent).is_multiple_of(PAGE_SIZE) {
-            break;
+            let len = usize::try_from(len).unwrap_or(usize::MAX);
+            Ok((pipe::send(pipe, fd, len, more)?, None))
         }
     }
-    Ok(usize::try_from(sent).unwrap_or(usize::MAX))
+}
+
+/// What is left of a part after `n` bytes.
+fn behind(part: Part<'_>, n: u64) -> Option<Part<'_>> {
+    let Part { file, offset, len } = part;
+    (n < len).then(|| Part { file, offset: offset + n, len: len - n })
 }
 
 /// The first `n` bytes of a step, or fewer.
@@ -99,14 +154,17 @@ fn send_some(
     step: Step<'_>,
     n: usize,
     memory: &mut Vec<u8>,
-) -> io::Result<u64> {
+) -> (u64, io::Result<()>) {
     if let Some(bytes) = step.run().slices().find(|slice| !slice.is_empty()) {
-        return Ok(sys::send(fd, &bytes[..n.min(bytes.len())], false)? as u64);
+        return match sys::send(fd, &bytes[..n.min(bytes.len())], false) {
+            Ok(sent) => (sent as u64, Ok(())),
+            Err(error) => (0, Err(error)),
+        };
     }
     let run = Run::default();
     let shorter = |part| Part { len: n as u64, ..part };
     let step = match step {
-        Step::Gather { .. } => return Ok(0), // nothing to send
+        Step::Gather { .. } => return (0, Ok(())), // nothing to send
         Step::File { part, .. } => Step::File { run, part: shorter(part) },
         Step::Read { part, .. } => Step::Read { run, part: shorter(part), more: false },
         Step::Pipe { pipe, .. } => Step::Pipe { pipe, len: n as u64, more: false },
@@ -132,5 +190,3 @@ fn some_of_file(n: usize) -> io::Result<usize> {
 }
 
 pub(crate) const SHRUNK: &str = "the file became shorter while it was sent";
-/// The smallest page there is; larger ones end where these do.
-const PAGE_SIZE: u64 = 4096;

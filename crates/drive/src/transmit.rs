@@ -1,6 +1,5 @@
 //! The sending side of a turn.
 
-use std::io;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
@@ -11,7 +10,7 @@ use crate::passing::Passing;
 use crate::reactor::Reactor;
 use crate::selector::Selector;
 use crate::socket::{Birth, Known};
-use crate::steps::send_steps;
+use crate::steps::{Outcome, send_steps};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Looks at the transmit of every socket on the list and sends it. Short ones are copied side
@@ -86,8 +85,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             _ => {
                 let (fd, memory) = (socket.fd.as_fd(), &mut self.loaded);
                 let steps = transmit.steps(self.abilities);
-                let (wanted, result) = send_steps(fd, steps, memory, &mut self.throttle);
-                self.sent(now, id, wanted, result);
+                let outcome = send_steps(fd, steps, memory, &mut self.throttle);
+                self.sent(now, id, outcome);
             }
         }
     }
@@ -98,43 +97,35 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.buffer.clear();
         for at in 0..self.sends.len() {
             let op = self.sends[at];
-            self.sent(now, op.socket, op.len as u64, op.outcome().map(|n| n as u64));
+            let result = op.outcome().map(|n| n as u64);
+            self.sent(now, op.socket, Outcome::of_call(op.len as u64, result));
         }
         self.sends.clear();
     }
 
-    pub(crate) fn sent(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-        wanted: u64,
-        result: io::Result<u64>,
-    ) {
+    pub(crate) fn sent(&mut self, now: Instant, id: SocketId, outcome: Outcome) {
         let Self { engine, selector, sockets, due, early, .. } = self;
         let Some(socket) = sockets.get_mut(id) else { return };
+        let Outcome { wanted, sent, error } = outcome;
         socket.leaving = false;
-        let connecting = socket.birth == Birth::Connecting;
-        if connecting {
-            early.learn(result.is_ok());
+        socket.writable = sent == wanted;
+        if socket.birth == Birth::Connecting {
+            early.learn(sent > 0);
+            if sent > 0 {
+                socket.birth = Birth::Standing;
+                engine.handle_connected(now, id); // before anything that could come of the bytes
+            }
         }
-        match result {
-            Ok(n) => {
-                socket.writable = n == wanted;
-                socket.birth = if connecting { Birth::Standing } else { socket.birth };
-                if connecting {
-                    engine.handle_connected(now, id); // before anything that could come of the bytes
-                }
-                engine.handle_sent(now, id, n);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                socket.writable = false;
-                engine.handle_sent(now, id, 0);
-            }
-            Err(error) if !connecting && socket.hears_out(&error) => {
-                engine.handle_sent(now, id, 0);
-                socket.list(due);
-            }
-            Err(error) => engine.handle_failed(now, id, error),
+        let connecting = socket.birth == Birth::Connecting;
+        let failure = error.filter(|error| connecting || !socket.hears_out(error));
+        if sent > 0 || failure.is_none() {
+            engine.handle_sent(now, id, sent);
+        }
+        if let Some(error) = failure {
+            return engine.handle_failed(now, id, error);
+        }
+        if socket.broken.is_some() {
+            socket.list(due);
         }
         socket.update_interest(selector);
         let rearms = S::WATCHES_ALL && !socket.interest.write || self.throttle.is_some();

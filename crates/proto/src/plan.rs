@@ -40,7 +40,8 @@ pub enum Files {
 /// What keeps a send to a closed connection from raising `SIGPIPE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signals {
-    /// `MSG_NOSIGNAL`, said with each call.
+    /// `MSG_NOSIGNAL`, said with each call that takes it. `sendfile` and `splice` take no flags of
+    /// that kind: the program has to ignore the signal, or the thread to block it.
     Flag,
     /// `SO_NOSIGPIPE`, set once for each connection: the one option that has no other way.
     Option,

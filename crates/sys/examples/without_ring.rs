@@ -7,7 +7,8 @@
 //!
 //! A filter of system calls (`seccomp(2)`) answers `io_uring_setup(2)` with `EPERM`, in this process
 //! and in what it becomes. With `--beyond` it answers `io_uring_enter(2)` so, where that is asked
-//! for more entries: a ring begins to work there, and fails later.
+//! for more entries: a ring begins to work there, and fails later. `epoll_pwait2(2)` is forbidden in
+//! any case, as by filters that are older than that call.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -35,6 +36,7 @@ fn forbid(beyond: Option<u32>) -> std::io::Result<()> {
         Some(entries) => (libc::SYS_io_uring_enter, Some(entries)),
     };
     let call = u32::try_from(call).expect("a small number");
+    let exact = u32::try_from(libc::SYS_epoll_pwait2).expect("a small number");
     let denied = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
     let step = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
         code: u16::try_from(code).expect("a code has 16 bits"),
@@ -45,19 +47,20 @@ fn forbid(beyond: Option<u32>) -> std::io::Result<()> {
     let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     let mut steps = [
         step(load, NUMBER, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, exact, 3, 0),
         step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call, 0, 3),
         step(load, SECOND_ARGUMENT, 0, 0), // of io_uring_enter: how many entries
         step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, entries_max.map_or(0, |n| n + 1), 0, 1),
         step(libc::BPF_RET | libc::BPF_K, denied, 0, 0),
         step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
     ];
-    let filter = libc::sock_fprog { len: 6, filter: steps.as_mut_ptr() };
+    let filter = libc::sock_fprog { len: 7, filter: steps.as_mut_ptr() };
     // SAFETY: the option takes numbers.
     if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
         return Err(std::io::Error::last_os_error());
     }
     let mode = libc::SECCOMP_MODE_FILTER;
-    // SAFETY: `filter` and its six steps are live; the kernel copies them.
+    // SAFETY: `filter` and its seven steps are live; the kernel copies them.
     match unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const filter) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),

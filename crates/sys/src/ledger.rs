@@ -106,6 +106,7 @@ names!(
     io_uring_register,
     sched_yield,
     prctl,
+    rt_sigprocmask,
     gettid,
     pidfd_open,
     wait4,

@@ -1,7 +1,7 @@
-//! One function per system call, and nothing else: the only unsafe code, the only place that counts.
+//! A function for each system call, and nothing else: the only unsafe code, the only place that counts.
 //!
-//! Every function makes exactly the call it is named for and enters it in the [`Ledger`] of its
-//! thread. Nothing here knows HTTP, an engine or a policy.
+//! Every function makes the call that its first line names, and says so where there are others; all
+//! are entered in the [`Ledger`] of their thread. Nothing here knows HTTP, an engine or a policy.
 //!
 //! What is the same everywhere stands in the modules of this folder. What is not stands in a
 //! folder of its system, `linux` or `bsd` (FreeBSD, NetBSD, macOS), under the same names: one of
@@ -41,16 +41,16 @@ pub use pass::{receive_passed, send_passing};
 pub use platform::{
     EpollEvent, RING_LEN_MAX, Ring, Wakeup, adopt_orphans, allow_descriptors, allowed_cpus,
     call_stop, create_unnamed, epoll_add, epoll_create, epoll_delete, epoll_look, epoll_modify,
-    epoll_wait, event_thread, interrupt_thread, interrupt_wait, leave_stopped, link_unnamed,
-    open_beneath, open_process, peer_process, peer_user, pipe, raise_descriptors, read_dir, reap,
-    release_code, release_thread, rename, rename_new, resident_bytes, resume, run_on_cpus, seize,
-    send_file, send_file_with_head, set_bind_address_no_port, set_defer_accept, set_fast_open,
-    set_interface, set_no_signal, set_pipe_size, set_segment_size_max, set_user_timeout, silence,
-    spawn_traced, splice_in, splice_on, splice_out, tcp_info, thread_cpu, thread_number,
-    thread_switches, trim_memory, wait_traced, waiting,
+    epoll_pwait2, epoll_wait, event_thread, interrupt_thread, interrupt_wait, leave_stopped,
+    link_unnamed, open_beneath, open_process, peer_process, peer_user, pipe, raise_descriptors,
+    read_dir, reap, release_code, release_thread, rename, rename_new, resident_bytes, resume,
+    run_on_cpus, seize, send_file, send_file_with_head, set_bind_address_no_port, set_defer_accept,
+    set_fast_open, set_interface, set_no_signal, set_pipe_size, set_segment_size_max,
+    set_user_timeout, silence, spawn_traced, splice_in, splice_on, splice_out, tcp_info,
+    thread_cpu, thread_number, thread_switches, trim_memory, wait_traced, waiting,
 };
 pub use poll::{PollEntry, PollSet, poll, poll_now};
-pub use process::{CpuTimes, Descriptors, duplicate, process_cpu, sched_yield};
+pub use process::{CpuTimes, Descriptors, block_pipe_signal, duplicate, process_cpu, sched_yield};
 pub use socket::{
     Connect, TcpInfo, UNNAMED, VECTOR_LEN_MAX, accept, bind, close, connect, listen, local_address,
     recv, reset_on_close, send, send_vectored, set_keep_alive, set_keep_alive_count,
@@ -66,7 +66,7 @@ pub use unix::{
 /// Numbers of errors that are told apart (`errno(3)`), which differ from system to system.
 pub mod errno {
     pub use libc::{
-        EAGAIN, ECHILD, EINTR, EIO, EMFILE, ENFILE, ENOBUFS, ENODEV, ENOMEM, EPERM, ESRCH,
+        EAGAIN, ECHILD, EINTR, EIO, EMFILE, ENFILE, ENOBUFS, ENODEV, ENOMEM, ENOSYS, EPERM, ESRCH,
     };
 }
 

@@ -66,6 +66,31 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), micros * 1_000)
 }
 
+/// `pthread_sigmask(3)`: `SIGPIPE` is not delivered to the calling thread from now on, nor to those
+/// that it starts. A send to a connection that is gone only fails then, also by `sendfile(2)` and
+/// `splice(2)`, which cannot be asked not to raise it.
+///
+/// # Errors
+/// As the manual page says: none with these arguments.
+pub fn block_pipe_signal() -> io::Result<()> {
+    let mut set = no_signals();
+    // SAFETY: `set` is live; the call writes to it.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGPIPE) };
+    // SAFETY: `set` is live, and the call only reads it; the old mask is not asked for.
+    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) } {
+        0 => syscall!(rt_sigprocmask, 0).map(drop),
+        number => Err(io::Error::from_raw_os_error(number)),
+    }
+}
+
+fn no_signals() -> libc::sigset_t {
+    // SAFETY: sigset_t is plain data; all-zero is a valid value of it.
+    let mut set = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is live; the call writes to it.
+    unsafe { libc::sigemptyset(&raw mut set) };
+    set
+}
+
 /// `fcntl(2)`, `F_DUPFD_CLOEXEC`: a descriptor of our own for what a library has open under a
 /// number, so that it can be watched until we are done with it, whenever the library closes its.
 ///

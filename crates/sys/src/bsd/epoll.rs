@@ -66,6 +66,14 @@ pub fn epoll_look(_: BorrowedFd<'_>, _: &mut [EpollEvent]) -> io::Result<usize> 
     Err(unsupported("epoll"))
 }
 
+/// `epoll_pwait2(2)`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn epoll_pwait2(_: BorrowedFd<'_>, _: &mut [EpollEvent], _: Duration) -> io::Result<usize> {
+    Err(unsupported("epoll"))
+}
+
 /// `epoll_wait(2)`.
 ///
 /// # Errors

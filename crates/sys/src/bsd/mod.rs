@@ -30,7 +30,8 @@ compile_error!("fulmar knows Linux, FreeBSD, NetBSD and macOS; see docs/platform
 
 pub use code::release_code;
 pub use epoll::{
-    EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_look, epoll_modify, epoll_wait,
+    EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_look, epoll_modify, epoll_pwait2,
+    epoll_wait,
 };
 pub use files::{open_beneath, read_dir, rename_new};
 pub(crate) use own::{

@@ -12,47 +12,48 @@ use crate::ledger::syscall;
 ///
 /// A debugger's breakpoints are changes of code, and are gone too.
 pub fn release_code() {
-    let mut found: Vec<Range<usize>> = Vec::new();
-    // SAFETY: dl_iterate_phdr(3) calls `find`, which has the type that it asks for, with the pointer
-    // to `found`, which is nobody else's meanwhile.
-    unsafe { libc::dl_iterate_phdr(Some(find), (&raw mut found).cast()) };
-    // SAFETY: sysconf(3) takes no pointers.
-    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-    for segment in found {
-        let from = segment.start.next_multiple_of(page);
-        let len = segment.end.saturating_sub(from) / page * page;
-        let from = ptr::with_exposed_provenance_mut(from);
-        // SAFETY: madvise(2): unchanged pages of a private mapping of a file have the same content
-        // when they are touched next; a segment that is not writable has no others.
-        let result = unsafe { libc::madvise(from, len, libc::MADV_DONTNEED) };
-        let _ = syscall!(madvise, result); // what cannot be let go of stays
+    /// Lets go of the segments of a loaded object that are not writable. Nobody unloads it meanwhile:
+    /// the loader keeps its lock until this returns.
+    unsafe extern "C" fn release(
+        object: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        _: *mut c_void,
+    ) -> libc::c_int {
+        // SAFETY: dl_iterate_phdr(3) lends a whole `dl_phdr_info` for this call.
+        let object = unsafe { &*object };
+        if object.dlpi_phdr.is_null() {
+            return 0;
+        }
+        // SAFETY: dl_iterate_phdr(3): an array of so many program headers, which stays.
+        let headers =
+            unsafe { std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()) };
+        for header in headers.iter().filter(|it| it.p_type == libc::PT_LOAD) {
+            let from = usize::try_from(object.dlpi_addr.wrapping_add(header.p_vaddr));
+            if header.p_flags & WRITABLE == 0
+                && let (Ok(from), Ok(len)) = (from, usize::try_from(header.p_memsz))
+            {
+                release_segment(from..from + len);
+            }
+        }
+        0
     }
+
+    // SAFETY: dl_iterate_phdr(3) calls `release`, which has the type that it asks for, and does not
+    // use the pointer that is handed on.
+    unsafe { libc::dl_iterate_phdr(Some(release), ptr::null_mut()) };
 }
 
-/// Puts the segments of a loaded object that are not writable into `found`.
-unsafe extern "C" fn find(
-    object: *mut libc::dl_phdr_info,
-    _: libc::size_t,
-    found: *mut c_void,
-) -> libc::c_int {
-    // SAFETY: dl_iterate_phdr(3) lends a whole `dl_phdr_info` for this call.
-    let object = unsafe { &*object };
-    // SAFETY: the vector of `release_code`, which waits for this call.
-    let found = unsafe { &mut *found.cast::<Vec<Range<usize>>>() };
-    if object.dlpi_phdr.is_null() {
-        return 0;
-    }
-    // SAFETY: dl_iterate_phdr(3): an array of so many program headers, which stays.
-    let headers = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()) };
-    for header in headers.iter().filter(|it| it.p_type == libc::PT_LOAD) {
-        let from = usize::try_from(object.dlpi_addr.wrapping_add(header.p_vaddr));
-        if header.p_flags & WRITABLE == 0
-            && let (Ok(from), Ok(len)) = (from, usize::try_from(header.p_memsz))
-        {
-            found.push(from..from + len);
-        }
-    }
-    0
+/// The whole pages of it.
+fn release_segment(segment: Range<usize>) {
+    // SAFETY: sysconf(3) takes no pointers.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    let from = segment.start.next_multiple_of(page);
+    let len = segment.end.saturating_sub(from) / page * page;
+    let from = ptr::with_exposed_provenance_mut(from);
+    // SAFETY: madvise(2): unchanged pages of a private mapping of a file have the same content when
+    // they are touched next; a segment that is not writable has no others, and is still mapped.
+    let result = unsafe { libc::madvise(from, len, libc::MADV_DONTNEED) };
+    let _ = syscall!(madvise, result); // what cannot be let go of stays
 }
 
 /// `PF_W` (elf(5)).

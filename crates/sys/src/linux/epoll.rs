@@ -97,8 +97,7 @@ fn control(
 
 /// `epoll_wait(2)`; without `timeout` it waits for as long as it takes.
 ///
-/// A timeout is rounded up to milliseconds; one below 20 ms that is no whole number of
-/// them is waited for exactly, with `epoll_pwait2(2)` where the kernel has it.
+/// A timeout is rounded up to milliseconds.
 ///
 /// # Errors
 /// As the manual page says; `EINTR` after a signal.
@@ -107,15 +106,6 @@ pub fn epoll_wait(
     events: &mut [EpollEvent],
     timeout: Option<Duration>,
 ) -> io::Result<usize> {
-    if let Some(timeout) = timeout
-        && timeout < FINE_BELOW
-        && timeout.subsec_nanos() % 1_000_000 != 0
-    {
-        match wait_fine(epoll, events, timeout) {
-            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {}
-            result => return result,
-        }
-    }
     let ms = timeout.map_or(-1, millis);
     let len = i32::try_from(events.len()).unwrap_or(i32::MAX);
     let events = events.as_mut_ptr().cast();
@@ -141,7 +131,12 @@ pub fn epoll_look(epoll: BorrowedFd<'_>, events: &mut [EpollEvent]) -> io::Resul
     Ok(n.unsigned_abs() as usize)
 }
 
-fn wait_fine(
+/// `epoll_pwait2(2)`: waits for exactly so long at most.
+///
+/// # Errors
+/// As the manual page says; `EINTR` after a signal. `ENOSYS` on kernels before 5.11, and `EPERM`
+/// under filters of system calls that are older than it.
+pub fn epoll_pwait2(
     epoll: BorrowedFd<'_>,
     events: &mut [EpollEvent],
     timeout: Duration,
@@ -167,6 +162,3 @@ fn wait_fine(
     let n = syscall!(epoll_pwait2, result)?;
     Ok(usize::try_from(n).expect("a count of events"))
 }
-
-/// Timeouts shorter than this deserve better than a millisecond's precision.
-const FINE_BELOW: Duration = Duration::from_millis(20);

@@ -14,7 +14,8 @@ mod watched;
 
 pub use code::release_code;
 pub use epoll::{
-    EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_look, epoll_modify, epoll_wait,
+    EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_look, epoll_modify, epoll_pwait2,
+    epoll_wait,
 };
 pub(crate) use files::{device, modified_nanos};
 pub use files::{open_beneath, read_dir, rename_new};

@@ -5,7 +5,8 @@
 //! finish it inside the call and never try it again. So nothing is on its way between two calls: memory and descriptors are lent for
 //! as long as a function runs, as to any other system call. That is checked after every call. A
 //! kernel that does otherwise is asked to give back what it has, and the ring is not used again:
-//! what was not done is told as `Interrupted`, and can be done by a call of its own.
+//! what was not done is told as `Interrupted`, and can be done by a call of its own. A close has no
+//! such flag, and needs none: that of a socket never waits.
 
 use std::fmt;
 use std::io;
@@ -25,6 +26,8 @@ use crate::socket::{STORAGE_LEN, empty_storage, from_raw};
 pub struct Ring {
     ring: IoUring,
     fault: Option<io::Error>,
+    /// The list that is made, or was done last.
+    entries: Vec<Entry>,
     /// How an accept is asked not to wait; `None` once the kernel has said that it does not know.
     accept_flags: Option<u16>,
     /// Of those who are accepted, and how long each is.
@@ -56,6 +59,7 @@ impl Ring {
         let mut ring = Self {
             ring: built?,
             fault: None,
+            entries: Vec::with_capacity(RING_LEN_MAX),
             accept_flags: Some(ACCEPT_DONTWAIT),
             addresses: Vec::new(),
             lists_left: None,
@@ -234,7 +238,8 @@ impl Ring {
         self.addresses = addresses;
     }
 
-    /// `close(2)` for all of them. Errors are no news that anybody could act on. What is left in
+    /// `close(2)` for all of them, which are sockets: a file's may have to wait, which ends the use
+    /// of the ring as described above. Errors are no news that anybody could act on. What is left in
     /// the list after a [`fault`](Self::fault) is open.
     pub fn close(&mut self, fds: &mut Vec<OwnedFd>) {
         while !fds.is_empty() && self.fault.is_none() {
@@ -263,14 +268,13 @@ impl Ring {
         if self.fault.is_some() {
             return;
         }
-        let mut queue = self.ring.submission();
-        for (at, entry) in entries.enumerate() {
-            // SAFETY: what the entry points to is borrowed by the caller until this returns, and
-            // no entry is still worked on then.
-            let pushed = unsafe { queue.push(&entry.user_data(at as u64)) };
-            pushed.expect("lists are no longer than the ring");
-        }
-        drop(queue);
+        self.entries.clear();
+        // Callers' code, which may panic: nothing of this list is in the queue yet.
+        self.entries.extend((0..).zip(entries).map(|(at, entry)| entry.user_data(at)));
+        // SAFETY: what the entries point to is borrowed by the caller until this returns, and
+        // nothing below unwinds before none of them is worked on any more.
+        let pushed = unsafe { self.ring.submission().push_multiple(&self.entries) };
+        pushed.expect("lists are no longer than the ring");
         while !self.ring.submission().is_empty() && self.fault.is_none() {
             let entered = self.ring.submit();
             let _ = syscall!(io_uring_enter, if entered.is_ok() { 0 } else { -1 });
@@ -527,6 +531,28 @@ mod tests {
         let mut all = Vec::new();
         far.read_to_end(&mut all).unwrap();
         assert_eq!(all.len(), sent);
+    }
+
+    #[test]
+    fn a_list_that_its_caller_did_not_finish_is_never_done() {
+        let mut ring = Ring::new().unwrap();
+        let (mut near, far) = pair();
+        near.write_all(b"nobody's").unwrap();
+        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let mut block = BytesMut::with_capacity(1024);
+            let entry = |number: &u32| match number {
+                0 => (far.as_fd(), 512),
+                _ => panic!("the caller's own fault"),
+            };
+            ring.receive(&mut [0, 1], 512, &mut block, entry, |_, _| {});
+        }));
+        unwound.unwrap_err();
+        let mut list = [Ok(0)];
+        ring.send(&mut list, |_| (near.as_fd(), b"later", false), |it, n| *it = n);
+        assert!(matches!(list, [Ok(5)]), "{list:?}");
+        let mut text = [0; 16];
+        let n = (&far).read(&mut text).expect("nobody has received it into memory that is gone");
+        assert_eq!(&text[..n], b"nobody'slater");
     }
 
     #[test]

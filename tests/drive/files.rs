@@ -1,0 +1,88 @@
+//! Files that become shorter while they are sent: the peer hears of it as soon as it has what there
+//! was, in every loop.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Instant, UNIX_EPOCH};
+
+use fulmar_engine::End;
+use fulmar_proto::{Abilities, FileRange, Headers, Request, Response};
+use fulmar_server::{Call, Calls, Handler, Limits, Observer, Outcome, ServerEngine, Stop};
+use fulmar_sys as sys;
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, beside, client, settle};
+use fulmar_tests::tests_in_every_loop;
+
+/// Answers with a file.
+#[derive(Debug)]
+struct Sender(FileRange);
+
+impl Handler for Sender {
+    fn handle(&mut self, call: &mut Call<'_>, _: &Request<'_>) -> Outcome {
+        call.reply(Response::new(200, Headers::EMPTY), self.0.clone())
+    }
+}
+
+/// Why connections have ended.
+#[derive(Clone, Debug, Default)]
+struct Ends(Rc<RefCell<Vec<String>>>);
+
+impl Observer for Ends {
+    fn gone(&mut self, _: Instant, _: SocketAddr, end: &End) {
+        self.0.borrow_mut().push(format!("{end:?}"));
+    }
+}
+
+type Engine = ServerEngine<Calls<Sender>>;
+
+fn engine(file: &File) -> (Engine, Ends) {
+    let file = Arc::new(file.try_clone().unwrap().into());
+    let ends = Ends::default();
+    let sender = Sender(FileRange { file, offset: 0, len: LEN });
+    let calls = Calls::new(sender, sys::now(), || UNIX_EPOCH).with_observer(ends.clone());
+    let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
+    engine.add_listener(LISTENER, None);
+    (engine, ends)
+}
+
+/// The client reads nothing until the socket is full, and everything when the file is shorter.
+fn check<L: Loop<Engine = Engine>>(of: impl FnOnce(&mut L)) {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(LEN).unwrap();
+    let (engine, ends) = engine(&file);
+    let (mut driver, address) = L::start(engine);
+    of(&mut driver);
+    let mut stream = client(address);
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    settle(&mut driver);
+    file.set_len(SHORTER).unwrap();
+    let mut answer = Vec::new();
+    beside(&mut driver, || stream.read_to_end(&mut answer)).expect("an end, and no reset");
+    let head = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a head");
+    assert_eq!((answer.len() - head - 4) as u64, SHORTER, "all that there was");
+    let ends = ends.0.borrow();
+    assert!(ends.len() == 1 && ends[0].contains("became shorter"), "{ends:?}");
+}
+
+fn a_file_that_becomes_shorter_ends_its_connection_at_once<L: Loop<Engine = Engine>>() {
+    check::<L>(|_| {});
+}
+
+tests_in_every_loop!(
+    at_any_pace: [],
+    at_full_speed: [a_file_that_becomes_shorter_ends_its_connection_at_once],
+);
+
+/// As on systems without sendfile.
+#[test]
+fn a_file_that_is_read_and_becomes_shorter_ends_its_connection_at_once() {
+    check::<OwnLoop<_>>(|driver| driver.0.set_abilities(Abilities::NETBSD));
+}
+
+/// Much more than a connection's buffers hold.
+const LEN: u64 = 32 << 20;
+/// More than they hold, too, and no whole number of pages.
+const SHORTER: u64 = (16 << 20) + 100;
