@@ -101,7 +101,7 @@ static FAULTS: &[Fault] = &[
     Fault {
         client: |talk| vec![talk.half_up(), Step::Reset],
         server: |talk| vec![talk.heard(), Step::never()],
-        ..fault("the client resets within what it says", false, false, &["CD", "CC"])
+        ..fault("the client resets within what it says", false, false, &["CD", "CC", "CQ"])
     },
     Fault {
         client: |talk| vec![talk.half_up(), Step::Close],
