@@ -20,9 +20,6 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// that does not is due in the next turn.
     pub(crate) fn accept(&mut self, now: Instant) {
         self.wake_listeners(now);
-        if self.arrivals.is_empty() {
-            return;
-        }
         let told = self.arrivals.len();
         if told == 0 {
             return;

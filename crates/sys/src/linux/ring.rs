@@ -2,11 +2,11 @@
 //! out, one `io_uring_enter(2)`.
 //!
 //! Every entry carries `MSG_DONTWAIT` (an accept: `IORING_ACCEPT_DONTWAIT`), which makes the kernel
-//! finish it inside the call and never try it again. So nothing is on its way between two calls: memory and descriptors are lent for
-//! as long as a function runs, as to any other system call. That is checked after every call. A
-//! kernel that does otherwise is asked to give back what it has, and the ring is not used again:
-//! what was not done is told as `Interrupted`, and can be done by a call of its own. A close has no
-//! such flag, and needs none: that of a socket never waits.
+//! finish it inside the call and never try it again. So nothing is on its way between two calls:
+//! memory and descriptors are lent for as long as a function runs, as to any other system call. That
+//! is checked after every call. A kernel that does otherwise is asked to give back what it has, and
+//! the ring is not used again: what was not done is told as `Interrupted`, and can be done by a call
+//! of its own. A close has no such flag, and needs none: that of a socket never waits.
 
 use std::fmt;
 use std::io;
