@@ -1,10 +1,13 @@
 //! Who is counted, until when, and with which end: threads, children, those who leave.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fulmar_audit::{AuditError, Counter, Counts, End, Method};
 use fulmar_tests::process::{PATIENCE, Process, eventually};
+use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 
 /// Both counters; the kernel's where it may.
@@ -129,6 +132,24 @@ fn a_wait_can_be_stopped_and_the_program_goes_on() {
         other.join().expect("no panic").expect("it can be woken");
         assert_eq!(counter.wait(Some(Duration::ZERO)).expect("no error"), None, "it runs on");
     }
+}
+
+/// Whoever is just becoming another program stops for that, and not once more because it was asked
+/// to.
+#[test]
+fn a_process_is_joined_while_it_becomes_another_program() {
+    let tree = Tree::new();
+    let script = tree.file("again", "#!/bin/sh\nexec \"$0\"\n");
+    std::fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("it is ours");
+    let process = Process::start(&mut Command::new(script));
+    for _ in 0..20 {
+        let counter = Counter::join(process.id(), Method::Trace).expect("it runs");
+        eventually("it becomes another", || {
+            counter.snapshot().expect("counts").calls.get("execve").is_some_and(|it| it.count > 1)
+        });
+    }
+    process.signal(Signal::KILL);
+    process.wait();
 }
 
 /// Whoever is traced stops when it is told to, and goes on when it is told to.

@@ -8,6 +8,7 @@
 //!
 //! Between these, signals are passed on, and who is stopped by one stays so until it is continued.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
@@ -185,7 +186,7 @@ impl Tracing {
         }
     }
 
-    /// A thread stands, and begins to be traced or was interrupted.
+    /// A thread stands: perhaps for the first time.
     fn pause(&mut self, thread: u32) {
         self.meet(thread);
         if self.seized.remove(&thread) {
@@ -202,30 +203,32 @@ impl Tracing {
 
     /// A thread is known from now on, if it was not.
     fn meet(&mut self, thread: u32) {
-        if self.threads.insert(thread, Thread::Runs).is_none() {
+        if let Entry::Vacant(unknown) = self.threads.entry(thread) {
+            unknown.insert(Thread::Runs);
             locked(&self.book).threads += 1;
         }
     }
 
     fn go_on(&mut self, traced: Traced) {
         let Traced { thread, state } = traced;
-        let going = match state {
+        let seen = match state {
             TracedState::Exited(status) => return self.leave(thread, status << 8),
             TracedState::Killed(signal) => return self.leave(thread, signal),
-            TracedState::Call => self.call(thread).and_then(|()| sys::resume(thread, 0)),
-            TracedState::Executed => self.execute(thread).and_then(|()| sys::resume(thread, 0)),
+            TracedState::Call => self.call(thread),
+            TracedState::Executed => self.execute(thread),
             TracedState::MadeProcess => {
                 locked(&self.book).processes += 1;
-                sys::resume(thread, 0)
+                Ok(())
             }
+            _ => Ok(()),
+        };
+        // Whatever a seized thread stops for first takes the place of the stop that was asked for.
+        self.pause(thread);
+        let going = seen.and_then(|()| match state {
             TracedState::Stopped(_) => sys::leave_stopped(thread),
             TracedState::Signal(signal) => sys::resume(thread, signal),
-            TracedState::Paused => {
-                self.pause(thread);
-                sys::resume(thread, 0)
-            }
-            TracedState::MadeThread => sys::resume(thread, 0),
-        };
+            _ => sys::resume(thread, 0),
+        });
         // Whoever was killed while it stood is heard of once more.
         if going.is_err_and(|e| e.raw_os_error() != Some(sys::errno::ESRCH)) {
             locked(&self.book).lost += 1;
@@ -273,6 +276,9 @@ impl Tracing {
         let former = sys::event_thread(thread)?;
         if let Some(doing) = self.threads.remove(&former) {
             self.threads.insert(thread, doing);
+        }
+        if self.seized.remove(&former) {
+            self.seized.insert(thread);
         }
         Ok(())
     }
