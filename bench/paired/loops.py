@@ -13,7 +13,7 @@ from functools import partial
 from .bars import NO_LIMIT, Bar, Limit, at_most, at_most_times
 from .context import Context, interleave
 from .machine import BOTH_CORES, CLIENT_CORE, SERVER_CORE
-from .processes import Failed, Process, cpu_s
+from .processes import LAST, Failed, Process, cpu_s
 from .programs import Calls, Nginx, Server, Wrk, ledger
 
 DIRECT, RING = "epoll", "ring"
@@ -27,10 +27,11 @@ PLACES = {
 
 
 class Serve(Server):
-    """`fulmar serve` with flags about its loop."""
+    """`fulmar serve` with flags about its loop; `last`: after everyone else."""
 
-    def __init__(self, context: Context, *flags: str, cores: str = SERVER_CORE) -> None:
-        command = [str(context.binaries / "fulmar"), "serve", "--test-endpoints",
+    def __init__(self, context: Context, *flags: str, cores: str = SERVER_CORE,
+                 last: bool = False) -> None:
+        command = [*(LAST if last else ()), str(context.binaries / "fulmar"), "serve", "--test-endpoints",
                    "--drain-timeout", "1s", "--listen", "127.0.0.1:0", *flags,
                    str(context.directory / "site")]
         self.process = Process(command, cores, context.directory)
@@ -41,9 +42,10 @@ class Serve(Server):
         self.port, self.pid = int(port.group(1)), self.process.pid
 
 
-def load(context: Context, url: str, cores: str, *flags: str) -> tuple[dict, str]:
+def load(context: Context, url: str, cores: str, *flags: str,
+         last: bool = False) -> tuple[dict, str]:
     """The report of `fulmar load` over one interval, and its command line."""
-    command = [str(context.binaries / "fulmar"), "load", "--json", "-d", f"{context.seconds:g}",
+    command = [*(LAST if last else ()), str(context.binaries / "fulmar"), "load", "--json", "-d", f"{context.seconds:g}",
                *flags, url]
     process = Process(command, cores, context.directory)
     text = process.wait(context.seconds + 60)
@@ -94,7 +96,8 @@ def serve_ring(connections: int, calls_max: float, context: Context) -> list[Bar
 
 
 def serve_close(connections: int, calls_max: float, context: Context) -> list[Bar]:
-    """The same where each request has a connection of its own: accepts are in the ring, too."""
+    """The same where each request has a connection of its own: accepts are in the ring, too. For
+    the calls the server comes after the generator, which opens no more than it can take."""
     name = f"serve over a ring, 128 B, {connections:,} clients that connect for each request"
     bar = Bar(f"{name}: CPU per connection", "us", at_most_times(1.02), peer_name="direct calls")
     calls = Bar(f"{name}, saturated: system calls per connection", "", at_most(calls_max),
@@ -119,6 +122,10 @@ def serve_close(connections: int, calls_max: float, context: Context) -> list[Ba
         calls.with_commands(server.process.line, line)
 
     interleave(context.rounds, partial(timed, direct, bar.peer), partial(timed, ring, bar.fulmar))
+    direct.process.stop()
+    ring.process.stop()
+    direct = Serve(context, "--driver", DIRECT, last=True)
+    ring = Serve(context, "--driver", RING, last=True)
     interleave(min(context.rounds, 3), partial(counted, direct, calls.peer),
                partial(counted, ring, calls.fulmar))
     direct.process.stop()
@@ -127,23 +134,29 @@ def serve_close(connections: int, calls_max: float, context: Context) -> list[Ba
 
 
 def load_ring(connections: int, calls_max: float, context: Context) -> list[Bar]:
-    """The same of the generator: two workers of nginx have both cores, the generator one."""
+    """The same of the generator: two workers of nginx have both cores, the generator one. For the
+    calls it comes after them, so that it is what limits."""
     name = f"load over a ring, {connections:,} connections, saturated"
     bar = Bar(f"{name}: CPU per request", "us", at_most_times(1.02), peer_name="direct calls")
     calls = Bar(f"{name}: system calls per request", "", at_most(calls_max),
                 peer_name="direct calls")
     nginx = Nginx(context.directory, workers=2, cores=BOTH_CORES)
 
-    def sample(driver: str, us: list[float], found: list[float]) -> None:
+    def report(driver: str, told: Bar, last: bool) -> dict:
         report, line = load(context, nginx.url("/tiny"), CLIENT_CORE, "-c", str(connections),
-                            "--driver", driver, "--spin", "off")
-        us.append(report["cpu_us_per_request"])
-        found.append(report["steady"]["syscalls_per_request"])
-        bar.with_commands(line)
-        calls.with_commands(line)
+                            "--driver", driver, "--spin", "off", last=last)
+        told.with_commands(line)
+        return report
 
-    interleave(context.rounds, partial(sample, DIRECT, bar.peer, calls.peer),
-               partial(sample, RING, bar.fulmar, calls.fulmar))
+    def timed(driver: str, us: list[float]) -> None:
+        us.append(report(driver, bar, last=False)["cpu_us_per_request"])
+
+    def counted(driver: str, found: list[float]) -> None:
+        found.append(report(driver, calls, last=True)["steady"]["syscalls_per_request"])
+
+    interleave(context.rounds, partial(timed, DIRECT, bar.peer), partial(timed, RING, bar.fulmar))
+    interleave(min(context.rounds, 3), partial(counted, DIRECT, calls.peer),
+               partial(counted, RING, calls.fulmar))
     nginx.stop()
     return [bar, calls]
 

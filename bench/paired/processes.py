@@ -18,6 +18,10 @@ class Failed(Exception):
     """A run that brought no figure; the message says why."""
 
 
+# Everyone else first: what is ready gathers meanwhile.
+LAST = ("chrt", "--idle", "0")
+
+
 class Process:
     """A child with its output in files, pinned to `cores`."""
 

@@ -13,13 +13,12 @@ from functools import partial
 from .bars import NO_LIMIT, Bar, Limit, at_least, at_most, at_most_times
 from .context import Context, interleave
 from .machine import CLIENT_CORE
-from .processes import Process, cpu_s, peak_bytes, reset_peak, rss_bytes
+from .processes import LAST, Process, cpu_s, peak_bytes, reset_peak, rss_bytes
 from .programs import FILE_1M, Wrk, strace_calls, strace_total
 from .proxies import FULMAR, HAPROXY, NGINX, PEERS, Proxies, Proxy
 from .serve import ask_once
 
 TRACED_S = 2.0
-LAST = ("chrt", "--idle", "0")  # everyone else first: what is ready gathers meanwhile
 ROUNDS_MAX = 3
 CLOSING = ("Connection: close",)
 IDLE = 8_000
