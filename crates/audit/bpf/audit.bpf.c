@@ -10,15 +10,16 @@
  * do read a kernel structure, so they are loaded only where the kernel has BTF, which says where the
  * field is.
  *
- * Where somebody wants each call and not only their number, each return also fills an event in a ring
- * buffer, and one more program notes when a call began.
+ * Where somebody wants each call and not only their number, another object does that too (each.h):
+ * this file, compiled with EACH.
  *
  * Programs on tracepoints run with preemption disabled, so a CPU's own entry needs no atomic step.
- * Built by ./build; the object is kept, so that building fulmar takes no clang.
+ * Built by ./build; the objects are kept, so that building fulmar takes no clang.
  */
 #include <linux/bpf.h>
 
 typedef __u8 u8;
+typedef __u16 u16;
 typedef __s32 s32;
 typedef __u32 u32;
 typedef __u64 u64;
@@ -41,20 +42,11 @@ static long HELPER(read_kernel)(void *to, u32 size, const void *from) =
 	(void *)BPF_FUNC_probe_read_kernel;
 static long HELPER(read_user)(void *to, u32 size, const void *from) =
 	(void *)BPF_FUNC_probe_read_user;
-static long HELPER(read_user_string)(void *to, u32 size, const void *from) =
-	(void *)BPF_FUNC_probe_read_user_str;
-static u64 HELPER(now)(void) = (void *)BPF_FUNC_ktime_get_ns;
-static void *HELPER(ring_reserve)(void *ring, u64 size, u64 flags) =
-	(void *)BPF_FUNC_ringbuf_reserve;
-static void HELPER(ring_submit)(void *event, u64 flags) = (void *)BPF_FUNC_ringbuf_submit;
 
 /* The pid namespace of whoever reads the counts, whose numbers are in `seeds`. 0, 0 for the first
  * namespace, which has a number for every process. */
 const volatile u64 namespace_dev = 0;
 const volatile u64 namespace_ino = 0;
-
-/* Not 0 if each call is wanted. */
-const volatile u32 events_wanted = 0;
 
 /* What is known of a task. */
 enum state {
@@ -168,50 +160,6 @@ struct {
 	NUMBER(max_entries, TOTALS);
 } totals SECTION(".maps");
 
-/* Some of what a call was given, or gave, lies in the memory of the program. */
-enum look {
-	NOWHERE,
-	DATA,	 /* an argument points to as many bytes as the result says */
-	VECTOR,	 /* to an array of iovec; the first of them is looked at */
-	MESSAGE, /* to a msghdr, which points to such an array */
-	PATH,	 /* to a string */
-};
-
-struct {
-	NUMBER(type, BPF_MAP_TYPE_ARRAY);
-	TYPE(key, u32);	  /* the number of the call */
-	TYPE(value, u32); /* enum look | the argument << 8 */
-	NUMBER(max_entries, CALLS);
-} looks SECTION(".maps");
-
-#define MEMORY 64
-
-/* A call that returned. */
-struct event {
-	u64 start; /* ns of CLOCK_MONOTONIC; 0 if it began before anybody looked */
-	u64 end;
-	u32 process; /* as user space knows them */
-	u32 thread;
-	u32 call;
-	u32 size; /* so many bytes of `memory` are there */
-	s64 result;
-	u64 arguments[6];
-	u8 memory[MEMORY];
-};
-
-struct {
-	NUMBER(type, BPF_MAP_TYPE_RINGBUF);
-	NUMBER(max_entries, 4096); /* user space makes it larger if events are wanted */
-} events SECTION(".maps");
-
-/* When the call that a watched task is in began. */
-struct {
-	NUMBER(type, BPF_MAP_TYPE_HASH);
-	TYPE(key, u64); /* as in `tasks` */
-	TYPE(value, u64);
-	NUMBER(max_entries, 32768);
-} starts SECTION(".maps");
-
 static void count_total(u32 which)
 {
 	u64 *total = map_lookup(&totals, &which);
@@ -291,6 +239,45 @@ static void leave_process(void)
 		map_delete(&processes, &process);
 }
 
+/* Of struct pt_regs of x86-64, in bytes. */
+#define ORIG_AX 120
+#define CODE_SEGMENT 136
+#define USER_CODE_32 0x23
+
+/* Of struct pt_regs: %rdi, %rsi, %rdx, %r10, %r8, %r9, which a call leaves as they were. */
+static u64 argument(const char *registers, u32 which)
+{
+	u64 offsets = 112ull | 104ull << 8 | 96ull << 16 | 56ull << 24 | 72ull << 32 | 64ull << 40;
+	u64 value = 0;
+	read_kernel(&value, sizeof(value), registers + (offsets >> (which & 7) * 8 & 0xff));
+	return value;
+}
+
+/* An operation of a ring. What is read of it is found by its name in the BTF of the kernel. */
+struct io_kiocb {
+	u8 opcode;
+#ifdef EACH
+	struct io_ring_ctx *ctx;
+	struct io_cqe {
+		u64 user_data;
+	} __attribute__((preserve_access_index)) cqe;
+#endif
+} __attribute__((preserve_access_index));
+
+/* An opcode that nothing has. An operation that repeats itself (multishot) tells its results without
+ * its request, all but the last. */
+#define OPCODE_UNTOLD 255
+
+#ifdef EACH
+#include "each.h"
+#else
+/* Nobody wants each call. */
+#define forget_start(task) ((void)0)
+#define tell_call(registers, call, result) ((void)0)
+#define tell_submitted(request, opcode) ((void)0)
+#define tell_result(ring, request, opcode, user_data, result) ((void)0)
+#endif
+
 /* raw_tp: struct task_struct *parent, struct task_struct *child */
 SECTION("raw_tp/sched_process_fork")
 int on_fork(struct bpf_raw_tracepoint_args *context)
@@ -315,8 +302,7 @@ int on_end(void *context)
 		leave_process();
 	if (state)
 		map_delete(&tasks, &task);
-	if (events_wanted)
-		map_delete(&starts, &task);
+	forget_start(task);
 	/* Its number may be somebody else's soon. */
 	struct bpf_pidns_info names = known_as();
 	u64 key = seed_of_process(names.tgid);
@@ -324,11 +310,6 @@ int on_end(void *context)
 		map_delete(&seeds, &key);
 	return 0;
 }
-
-/* Of struct pt_regs of x86-64, in bytes. */
-#define ORIG_AX 120
-#define CODE_SEGMENT 136
-#define USER_CODE_32 0x23
 
 /* What an execve(2) into a 32-bit program is called when it returns, whoever made it. */
 #define NR_EXECVE_32 11
@@ -352,15 +333,6 @@ static int is_exec(u32 call)
 static int makes_tasks(u32 call)
 {
 	return call == NR_CLONE || call == NR_FORK || call == NR_VFORK || call == NR_CLONE3;
-}
-
-/* Of struct pt_regs: %rdi, %rsi, %rdx, %r10, %r8, %r9, which a call leaves as they were. */
-static u64 argument(const char *registers, u32 which)
-{
-	u64 offsets = 112ull | 104ull << 8 | 96ull << 16 | 56ull << 24 | 72ull << 32 | 64ull << 40;
-	u64 value = 0;
-	read_kernel(&value, sizeof(value), registers + (offsets >> (which & 7) * 8 & 0xff));
-	return value;
 }
 
 static u32 wait_millis(int timeout)
@@ -395,69 +367,6 @@ static void count_kind(const char *registers, u32 call)
 	count_key(&kinds, &key, LOST_KINDS);
 }
 
-/* What an iovec, or the first of several, says: where, and how many bytes. */
-static u64 first_of(u64 vector, u64 *size)
-{
-	u64 first[2] = {0, 0};
-	read_user(first, sizeof(first), (const void *)vector);
-	if (first[1] < *size)
-		*size = first[1];
-	return first[0];
-}
-
-#define MSGHDR_IOV 16
-
-/* Of the program's memory, as much as there is room for. */
-static void look(struct event *event, const char *registers, long result)
-{
-	u32 call = event->call;
-	u32 *where = map_lookup(&looks, &call);
-	if (!where || *where == NOWHERE)
-		return;
-	u32 shape = *where & 0xff;
-	u64 address = argument(registers, *where >> 8 & 0xff);
-	if (shape == PATH) {
-		long size = read_user_string(event->memory, MEMORY, (const void *)address);
-		event->size = size > 0 ? size - 1 : 0; /* without its end */
-		return;
-	}
-	if (result <= 0)
-		return;
-	u64 size = result;
-	if (shape == MESSAGE)
-		read_user(&address, sizeof(address), (const void *)(address + MSGHDR_IOV));
-	if (shape != DATA)
-		address = first_of(address, &size);
-	if (size > MEMORY)
-		size = MEMORY;
-	if (!read_user(event->memory, size, (const void *)address))
-		event->size = size;
-}
-
-static void tell_call(const char *registers, u32 call, long result)
-{
-	u64 task = current_task();
-	struct bpf_pidns_info names = known_as();
-	u64 *start = map_lookup(&starts, &task);
-	struct event *event = ring_reserve(&events, sizeof(*event), 0);
-	if (!event) {
-		count_total(LOST_EVENTS);
-		return;
-	}
-	event->start = start ? *start : 0;
-	event->end = now();
-	event->process = names.tgid;
-	event->thread = names.pid;
-	event->call = call;
-	event->size = 0;
-	event->result = result;
-	for (u32 which = 0; which < 6; which++)
-		event->arguments[which] = argument(registers, which);
-	look(event, registers, result);
-	/* Whoever reads them looks again by itself: waking it would cost more than the rest. */
-	ring_submit(event, BPF_RB_NO_WAKEUP);
-}
-
 static void count_call(const char *registers, u32 call, long result)
 {
 	/* Returning from a signal restores the registers, also the one with the number of the
@@ -478,20 +387,7 @@ static void count_call(const char *registers, u32 call, long result)
 	if (result < 0 && result >= -ERRNO_MAX)
 		count_key(&failures, &failure, LOST_FAILURES);
 	count_kind(registers, call);
-	if (events_wanted)
-		tell_call(registers, call, result);
-}
-
-/* raw_tp: struct pt_regs *registers, long number */
-SECTION("raw_tp/sys_enter")
-int on_enter(void *context)
-{
-	(void)context;
-	u64 task = current_task(), start = now();
-	/* Without room it is not known when the call began, which is told as such. */
-	if (map_lookup(&tasks, &task))
-		map_update(&starts, &task, &start, BPF_ANY);
-	return 0;
+	tell_call(registers, call, result);
 }
 
 /* raw_tp: struct pt_regs *registers, long result */
@@ -529,11 +425,7 @@ int on_return(struct bpf_raw_tracepoint_args *context)
 	return 0;
 }
 
-/* io_uring. What is read of a structure is found by its name in the BTF of the kernel. */
-
-struct io_kiocb {
-	u8 opcode;
-} __attribute__((preserve_access_index));
+/* io_uring. */
 
 /* As in <linux/io_uring.h>, for programs and the kernel alike. */
 struct io_uring_cqe {
@@ -543,10 +435,6 @@ struct io_uring_cqe {
 };
 
 #define CQE_NOTIFIES (1u << 3) /* of a buffer, not of a result */
-
-/* An opcode that nothing has. An operation that repeats itself (multishot) tells its results without
- * its request, all but the last. */
-#define OPCODE_UNTOLD 255
 
 /* True in a task of a watched process: also in the kernel threads that work for its ring, which
  * no fork announces. */
@@ -567,11 +455,14 @@ int on_submit(u64 *context)
 	struct tally *tally = map_lookup(&operations, &opcode);
 	if (tally)
 		tally->count += 1;
+	tell_submitted(request, opcode);
 	return 0;
 }
 
-static void count_result(const struct io_kiocb *request, s32 result, u32 flags)
+static void count_result(u64 ring, const struct io_kiocb *request, u64 user_data, s32 result,
+			 u32 flags)
 {
+	(void)ring, (void)user_data; /* which operation it was matters only where each is wanted */
 	if (!in_watched_process() || flags & CQE_NOTIFIES)
 		return;
 	u8 opcode = OPCODE_UNTOLD;
@@ -585,6 +476,7 @@ static void count_result(const struct io_kiocb *request, s32 result, u32 flags)
 		tally->bytes += result;
 	if (result < 0 && result >= -ERRNO_MAX)
 		count_key(&failures, &failure, LOST_FAILURES);
+	tell_result(ring, (u64)request, opcode, user_data, result);
 }
 
 /* Of the two that follow, the verifier takes the one that fits the kernel. */
@@ -594,7 +486,8 @@ SECTION("tp_btf/io_uring_complete")
 int on_complete(u64 *context)
 {
 	struct io_uring_cqe *completion = (struct io_uring_cqe *)context[2];
-	count_result((struct io_kiocb *)context[1], completion->res, completion->flags);
+	count_result(context[0], (struct io_kiocb *)context[1], completion->user_data,
+		     completion->res, completion->flags);
 	return 0;
 }
 
@@ -603,7 +496,7 @@ int on_complete(u64 *context)
 SECTION("tp_btf/io_uring_complete")
 int on_complete_by_value(u64 *context)
 {
-	count_result((struct io_kiocb *)context[1], context[3], context[4]);
+	count_result(context[0], (struct io_kiocb *)context[1], context[2], context[3], context[4]);
 	return 0;
 }
 

@@ -7,6 +7,7 @@ use syscalls::Sysno;
 
 use crate::event::{Event, Look, look, low};
 use crate::kinds;
+use crate::operation::Operation;
 
 /// What an argument is, in the order of the call's own.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,9 @@ enum Shape {
 
 /// What stands between the brackets.
 pub(crate) fn text(event: &Event) -> String {
+    if let Some(operation) = event.operation() {
+        return of_operation(event, &operation);
+    }
     let known = CALLS.iter().find(|(number, _)| *number as u32 == event.call);
     let Some((_, shapes)) = known else { return "...".to_owned() };
     let mut parts = Vec::new();
@@ -55,6 +59,30 @@ pub(crate) fn text(event: &Event) -> String {
         parts.push(part);
     }
     parts.join(", ")
+}
+
+/// Of an operation whose data are looked at: the descriptor, the data, their length and the flags; of
+/// others the descriptor. One of the ring's own table stands in brackets.
+fn of_operation(event: &Event, operation: &Operation) -> String {
+    let descriptor = match operation.is_registered {
+        true => format!("[{}]", operation.descriptor),
+        false => operation.descriptor.to_string(),
+    };
+    match look(event.call) {
+        Some(Look::Path(_)) => {
+            let folder = match operation.descriptor {
+                libc::AT_FDCWD => "AT_FDCWD".to_owned(),
+                _ => descriptor,
+            };
+            format!("{folder}, {}", memory(event, event.arguments[1]))
+        }
+        Some(_) => {
+            let data = memory(event, event.arguments[1]);
+            let flags = flags(operation.flags, MESSAGES);
+            format!("{descriptor}, {data}, {}, {flags}", operation.length)
+        }
+        None => descriptor,
+    }
 }
 
 /// The beginning of data or a path; an address if there were no data.

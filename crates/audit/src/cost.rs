@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use fulmar_sys as sys;
 
-use crate::counter::{Counter, Method};
+use crate::counter::{Counter, Method, Scope};
 use crate::counts::Backend;
 use crate::error::AuditError;
 use crate::kernel::{Extent, Kernel, Seed};
@@ -18,8 +18,8 @@ use crate::kernel::{Extent, Kernel, Seed};
 /// What counting adds to the time of a call.
 ///
 /// ```no_run
-/// use fulmar_audit::{Backend, Cost};
-/// let cost = Cost::measure(Backend::Ebpf).expect("the kernel lets us count");
+/// use fulmar_audit::{Backend, Cost, Scope};
+/// let cost = Cost::measure(Backend::Ebpf, Scope::default()).expect("the kernel lets us count");
 /// println!("{} ns for each call", cost.call.as_nanos());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,19 +31,19 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Measures it, while nobody else counts: some hundredths of a second. `None` if it cannot be
-    /// measured: the kernel refuses, or there is no shell to trace.
-    pub fn measure(backend: Backend) -> Option<Self> {
+    /// Measures it, while nobody else counts, with all that the scope asks for: some hundredths of a
+    /// second. `None` if it cannot be measured: the kernel refuses, or there is no shell to trace.
+    pub fn measure(backend: Backend, scope: Scope) -> Option<Self> {
         match backend {
-            Backend::Ebpf => in_the_kernel(),
-            Backend::Ptrace => by_tracing().ok(),
+            Backend::Ebpf => in_the_kernel(scope),
+            Backend::Ptrace => by_tracing(Scope { method: Method::Trace, ..scope }).ok(),
         }
     }
 }
 
-fn in_the_kernel() -> Option<Cost> {
+fn in_the_kernel(scope: Scope) -> Option<Cost> {
     let bare = fastest_round();
-    let mut kernel = Kernel::load(None, Extent { rings: false, ..Extent::default() }).ok()?;
+    let mut kernel = Kernel::load(scope.feed(), Extent { rings: false, ..Extent::default() }).ok()?;
     let beside = fastest_round();
     kernel.plant(Seed::Process(std::process::id())).ok()?;
     let under = fastest_round();
@@ -63,14 +63,14 @@ fn fastest_round() -> Duration {
     (0..ROUNDS).map(round).min().expect("there is a round")
 }
 
-fn by_tracing() -> Result<Cost, AuditError> {
+fn by_tracing(scope: Scope) -> Result<Cost, AuditError> {
     let (mut bare, mut traced, mut calls) = (Duration::MAX, Duration::MAX, 0);
     for _ in 0..SHELLS {
         let begin = sys::now();
         shell().status().map_err(AuditError::Wait)?;
         bare = bare.min(sys::now().saturating_duration_since(begin));
         let begin = sys::now();
-        let counter = Counter::start(shell(), Method::Trace)?;
+        let counter = Counter::start(shell(), scope)?;
         counter.wait(Some(SHELL_TIME_MAX))?;
         traced = traced.min(sys::now().saturating_duration_since(begin));
         calls = counter.snapshot()?.total();

@@ -231,7 +231,7 @@ impl Counter {
 }
 
 impl Scope {
-    fn feed(self) -> Option<Feed> {
+    pub(crate) fn feed(self) -> Option<Feed> {
         Feed::new(self.phases, self.timeline)
     }
 

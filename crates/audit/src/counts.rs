@@ -49,8 +49,14 @@ pub struct Counts {
     /// Who counted.
     pub backend: Backend,
     /// The same calls by what the program was doing. `None` if nobody asked for it.
-    pub by_phase: Option<BTreeMap<Phase, BTreeMap<String, Tally>>>,
+    pub by_phase: Option<ByPhase>,
+    /// The same of operations of io_uring, once they are done. `None` if nobody asked for it, or the
+    /// kernel does not tell.
+    pub ring_by_phase: Option<ByPhase>,
 }
+
+/// Calls, or operations, by the part of a connection's life that they belong to, and by name.
+pub type ByPhase = BTreeMap<Phase, BTreeMap<String, Tally>>;
 
 impl Counts {
     /// Nothing was counted yet.
@@ -67,6 +73,7 @@ impl Counts {
             elapsed: Duration::ZERO,
             backend,
             by_phase: None,
+            ring_by_phase: None,
         }
     }
 
@@ -86,13 +93,6 @@ impl Counts {
     pub fn minus(&self, earlier: &Self) -> Self {
         let none = BTreeMap::new();
         let ring = self.ring.as_ref();
-        let by_phase = self.by_phase.as_ref().map(|phases| {
-            let since = |(phase, calls): (&Phase, &BTreeMap<_, _>)| {
-                let before = earlier.by_phase.as_ref().and_then(|phases| phases.get(phase));
-                (*phase, minus(calls, before.unwrap_or(&none)))
-            };
-            phases.iter().map(since).filter(|(_, calls)| !calls.is_empty()).collect()
-        });
         Self {
             calls: minus(&self.calls, &earlier.calls),
             ring: ring.map(|ring| minus(ring, earlier.ring.as_ref().unwrap_or(&none))),
@@ -104,7 +104,11 @@ impl Counts {
             processes: self.processes,
             elapsed: self.elapsed.saturating_sub(earlier.elapsed),
             backend: self.backend,
-            by_phase,
+            by_phase: phases_minus(self.by_phase.as_ref(), earlier.by_phase.as_ref()),
+            ring_by_phase: phases_minus(
+                self.ring_by_phase.as_ref(),
+                earlier.ring_by_phase.as_ref(),
+            ),
         }
     }
 
@@ -124,10 +128,24 @@ impl Counts {
         sum.threads += other.threads;
         sum.processes += other.processes;
         sum.elapsed += other.elapsed;
-        for (phase, calls) in other.by_phase.iter().flatten() {
-            add(sum.by_phase.get_or_insert_default().entry(*phase).or_default(), calls);
-        }
+        phases_plus(&mut sum.by_phase, other.by_phase.as_ref());
+        phases_plus(&mut sum.ring_by_phase, other.ring_by_phase.as_ref());
         sum
+    }
+}
+
+fn phases_minus(now: Option<&ByPhase>, earlier: Option<&ByPhase>) -> Option<ByPhase> {
+    let none = BTreeMap::new();
+    let since = |(phase, calls): (&Phase, &BTreeMap<_, _>)| {
+        let before = earlier.and_then(|phases| phases.get(phase));
+        (*phase, minus(calls, before.unwrap_or(&none)))
+    };
+    Some(now?.iter().map(since).filter(|(_, calls)| !calls.is_empty()).collect())
+}
+
+fn phases_plus(sum: &mut Option<ByPhase>, other: Option<&ByPhase>) {
+    for (phase, calls) in other.into_iter().flatten() {
+        add(sum.get_or_insert_default().entry(*phase).or_default(), calls);
     }
 }
 

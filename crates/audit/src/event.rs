@@ -1,9 +1,12 @@
-//! One call that returned, with all that is known of it: what phases and timelines are made of.
+//! One call that returned, or one operation of io_uring that was done, with all that is known of it:
+//! what phases and timelines are made of.
 //!
-//! Both counters make these. What lies in the memory of the program is looked at as the call
-//! returns, and only the beginning of it.
+//! Both counters make these of calls, the kernel's of operations too. What lies in the memory of the
+//! program is looked at as the call returns, and only the beginning of it.
 
 use syscalls::Sysno;
+
+use crate::operation::{self, Operation};
 
 /// A call that returned. Times are nanoseconds of a clock that every event has in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,10 +16,11 @@ pub(crate) struct Event {
     pub(crate) end: u64,
     pub(crate) process: u32,
     pub(crate) thread: u32,
-    /// Its number.
+    /// Its number. Numbers from [`operation::FIRST`] on are operations.
     pub(crate) call: u32,
     /// An error number less than zero.
     pub(crate) result: i64,
+    /// Of an operation, what [`Operation`] reads.
     pub(crate) arguments: [u64; 6],
     /// What [`LOOKS`] says, as far as there was room.
     pub(crate) memory: Vec<u8>,
@@ -31,6 +35,8 @@ pub(crate) enum Look {
     Vector(u8),
     /// This argument points to a `msghdr`, which points to such an array.
     Message(u8),
+    /// This argument points to an array of `mmsghdr`, of which the first is looked at.
+    Letters(u8),
     /// This argument points to a string.
     Path(u8),
 }
@@ -42,7 +48,8 @@ impl Look {
             Self::Data(which) => [1, which],
             Self::Vector(which) => [2, which],
             Self::Message(which) => [3, which],
-            Self::Path(which) => [4, which],
+            Self::Letters(which) => [4, which],
+            Self::Path(which) => [5, which],
         };
         u32::from_le_bytes([shape, which, 0, 0])
     }
@@ -59,10 +66,15 @@ impl Look {
             let bytes = read(at, size_of::<u64>());
             bytes.try_into().map_or(0, u64::from_ne_bytes)
         };
-        let size = u64::try_from(result).unwrap_or(0);
-        let (Self::Data(which) | Self::Vector(which) | Self::Message(which) | Self::Path(which)) =
-            self;
+        let [_, which, ..] = self.packed().to_le_bytes();
         let given = arguments[usize::from(which)];
+        let size = match self {
+            Self::Letters(_) if result > 0 => {
+                let size = read(given.wrapping_add(MMSGHDR_LEN), size_of::<u32>());
+                size.try_into().map_or(0, |size| u32::from_ne_bytes(size).into())
+            }
+            _ => u64::try_from(result).unwrap_or(0),
+        };
         let vector = match self {
             Self::Path(_) => {
                 let mut path = read(given, MEMORY - 1);
@@ -72,7 +84,7 @@ impl Look {
             _ if size == 0 => return Vec::new(),
             Self::Data(_) => return read(given, within(size)),
             Self::Vector(_) => given,
-            Self::Message(_) => word(given.wrapping_add(MSGHDR_IOV)),
+            Self::Message(_) | Self::Letters(_) => word(given.wrapping_add(MSGHDR_IOV)),
         };
         let length = word(vector.wrapping_add(IOVEC_LEN));
         read(word(vector), within(size.min(length)))
@@ -96,6 +108,19 @@ impl Event {
         Some(Self { start, end, process, thread, call, result, arguments, memory })
     }
 
+    /// The operation that it is, if it is no call.
+    pub(crate) fn operation(&self) -> Option<Operation> {
+        Operation::of(self.call, &self.arguments)
+    }
+
+    /// How many bytes it moved; of messages that were counted, as many as were looked at.
+    pub(crate) fn size(&self) -> u64 {
+        match look(self.call) {
+            Some(Look::Letters(_)) => self.memory.len() as u64,
+            _ => u64::try_from(self.result).unwrap_or(0),
+        }
+    }
+
     /// An argument as a descriptor, which is an `int`.
     pub(crate) fn descriptor(&self, which: u8) -> i32 {
         low(self.arguments[usize::from(which)])
@@ -107,9 +132,16 @@ impl Event {
     }
 }
 
-/// Where to look for this call.
+/// Where to look for this call or operation.
 pub(crate) fn look(call: u32) -> Option<Look> {
-    Some(LOOKS.iter().find(|(number, _)| *number as u32 == call)?.1)
+    looks().find(|(number, _)| *number == call).map(|(_, look)| look)
+}
+
+/// Of all that are looked at, by number.
+pub(crate) fn looks() -> impl Iterator<Item = (u32, Look)> {
+    let operations = operation::LOOKS.iter();
+    let operations = operations.map(|(opcode, look)| (operation::FIRST + *opcode, *look));
+    LOOKS.iter().map(|(call, look)| (*call as u32, *look)).chain(operations)
 }
 
 /// The lower half of a register, as an `int`.
@@ -141,7 +173,7 @@ impl Fields<'_> {
 
 /// The calls whose data say what a connection is at, and those that name a file. `execve` is not
 /// among them: when it returns, its arguments are gone.
-pub(crate) const LOOKS: &[(Sysno, Look)] = &[
+const LOOKS: &[(Sysno, Look)] = &[
     (Sysno::read, Look::Data(1)),
     (Sysno::recvfrom, Look::Data(1)),
     (Sysno::pread64, Look::Data(1)),
@@ -152,6 +184,10 @@ pub(crate) const LOOKS: &[(Sysno, Look)] = &[
     (Sysno::writev, Look::Vector(1)),
     (Sysno::recvmsg, Look::Message(1)),
     (Sysno::sendmsg, Look::Message(1)),
+    (Sysno::recvmmsg, Look::Letters(1)),
+    (Sysno::sendmmsg, Look::Letters(1)),
+    (Sysno::preadv2, Look::Vector(1)),
+    (Sysno::pwritev2, Look::Vector(1)),
     #[cfg(target_arch = "x86_64")]
     (Sysno::open, Look::Path(0)),
     #[cfg(target_arch = "x86_64")]
@@ -168,8 +204,9 @@ pub(crate) const LOOKS: &[(Sysno, Look)] = &[
 
 /// `MEMORY` of the program in the kernel.
 const MEMORY: usize = 64;
-/// Of `struct msghdr` and `struct iovec`, on machines of 64 bits.
+/// Of `struct msghdr`, `struct mmsghdr` and `struct iovec`, on machines of 64 bits.
 const MSGHDR_IOV: u64 = 16;
+const MMSGHDR_LEN: u64 = 56;
 const IOVEC_LEN: u64 = 8;
 
 #[cfg(test)]
@@ -215,6 +252,7 @@ mod tests {
         put(8, &100_u64.to_ne_bytes()); // an iovec at 8: seven bytes at 100
         put(16, &7_u64.to_ne_bytes());
         put(40, &8_u64.to_ne_bytes()); // a msghdr at 24
+        put(80, &3_u32.to_ne_bytes()); // of a mmsghdr at 24, which has moved three bytes
         put(100, b"HTTP/1.1 200 OK\0");
         put(120, &[b'x'; 100]);
         let read = |at: u64, size: usize| {
@@ -228,6 +266,8 @@ mod tests {
             (Look::Vector(1), 8, 200, b"HTTP/1."),
             (Look::Vector(1), 8, 2, b"HT"),
             (Look::Message(1), 24, 200, b"HTTP/1."),
+            (Look::Letters(1), 24, 2, b"HTT"),
+            (Look::Letters(1), 24, 0, b""),
             (Look::Path(1), 100, -2, b"HTTP/1.1 200 OK"),
             (Look::Path(1), 290, 0, b""),
             (Look::Vector(1), 9_000, 5, b""),

@@ -1,10 +1,11 @@
-//! What becomes of each call that a counter tells of: a place in its connection's life, a line in a
-//! timeline.
+//! What becomes of each call, and each operation of io_uring, that a counter tells of: a place in its
+//! connection's life, a line in a timeline.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use crate::counts::{Phase, Tally};
+use crate::counts::{ByPhase, Phase, Tally};
 use crate::event::Event;
+use crate::operation::UNTOLD;
 use crate::phases::Connections;
 use crate::timeline::Timeline;
 use crate::tracer::Entry;
@@ -21,6 +22,8 @@ pub(crate) struct Feed {
 struct Phases {
     connections: Connections,
     calls: HashMap<(Phase, u32), Entry>,
+    /// Operations of io_uring by their opcodes, entered as they are done.
+    operations: HashMap<(Phase, u32), Entry>,
 }
 
 /// Calls one after the other.
@@ -40,12 +43,10 @@ impl Feed {
         })
     }
 
-    /// A call returned.
+    /// A call returned, or an operation was done.
     pub(crate) fn enter(&mut self, event: Event) {
-        if let Some(Phases { connections, calls }) = &mut self.phases {
-            let phase = connections.phase(&event);
-            let entry = calls.entry((phase, event.call)).or_default();
-            entry.enter(event.call, event.result);
+        if let Some(phases) = &mut self.phases {
+            phases.enter(&event);
         }
         match &mut self.recording {
             Some(recording) if recording.calls.len() < RECORDED_MAX => recording.calls.push(event),
@@ -68,18 +69,45 @@ impl Feed {
     }
 
     /// Calls by phase and name, if that was asked for.
-    pub(crate) fn by_phase(&self) -> Option<BTreeMap<Phase, BTreeMap<String, Tally>>> {
-        let mut by_phase = BTreeMap::<_, BTreeMap<_, _>>::new();
-        for ((phase, call), entry) in &self.phases.as_ref()?.calls {
-            by_phase.entry(*phase).or_default().extend([entry.tally(*call)]);
-        }
-        Some(by_phase)
+    pub(crate) fn by_phase(&self) -> Option<ByPhase> {
+        Some(by_phase(&self.phases.as_ref()?.calls, Entry::call))
+    }
+
+    /// The same of operations.
+    pub(crate) fn ring_by_phase(&self) -> Option<ByPhase> {
+        Some(by_phase(&self.phases.as_ref()?.operations, Entry::operation))
     }
 
     /// What phases do not tell, when so many events never came here. Nothing if nobody asked.
     pub(crate) fn lost(&self, events: u64) -> u64 {
         self.phases.as_ref().map_or(0, |phases| phases.connections.lost + events)
     }
+}
+
+impl Phases {
+    fn enter(&mut self, event: &Event) {
+        let phase = self.connections.phase(event);
+        let Some(operation) = event.operation() else {
+            let entry = self.calls.entry((phase, event.call)).or_default();
+            return entry.enter(event.call, event.result);
+        };
+        let opcode = if operation.is_repeated { UNTOLD } else { operation.opcode };
+        let entry = self.operations.entry((phase, opcode)).or_default();
+        // One that was asked for before anybody looked is in no count; its result is.
+        let is_counted = operation.is_repeated || event.start.is_some();
+        entry.complete(is_counted, event.result);
+    }
+}
+
+fn by_phase(
+    entries: &HashMap<(Phase, u32), Entry>,
+    tally: impl Fn(&Entry, u32) -> (String, Tally),
+) -> ByPhase {
+    let mut by_phase = ByPhase::new();
+    for ((phase, number), entry) in entries {
+        by_phase.entry(*phase).or_default().extend([tally(entry, *number)]);
+    }
+    by_phase
 }
 
 /// More than anybody reads; some megabytes.

@@ -11,7 +11,8 @@ use aya::maps::{
     Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf,
 };
 use aya::programs::{BtfTracePoint, Program, ProgramError, RawTracePoint};
-use aya::{Btf, Ebpf, EbpfLoader, include_bytes_aligned};
+use aya::{Btf, Ebpf, EbpfError, EbpfLoader, include_bytes_aligned};
+use fulmar_sys as sys;
 
 use crate::counts::{Backend, Counts, Tally};
 use crate::error::{AuditError, Refusal};
@@ -93,18 +94,15 @@ impl Kernel {
             false => Err("nobody asked"),
         };
         let (device, inode) = namespace();
-        let wanted = u32::from(feed.is_some());
-        let sizes = if wanted > 0 { (EVENTS_SIZE, STARTS_MAX) } else { (EVENTS_SIZE_MIN, 1) };
-        let mut programs = EbpfLoader::new()
+        let object = if feed.is_some() { EACH } else { OBJECT };
+        let mut loader = EbpfLoader::new();
+        loader
             .btf(types.as_ref().ok())
             .map_max_entries("tasks", extent.tasks_max)
             .override_global("namespace_dev", &device, true)
-            .override_global("namespace_ino", &inode, true)
-            .override_global("events_wanted", &wanted, true)
-            .map_max_entries("events", sizes.0)
-            .map_max_entries("starts", sizes.1)
-            .load(OBJECT)
-            .map_err(|e| refusal(TABLES, &e))?;
+            .override_global("namespace_ino", &inode, true);
+        let loaded = with_locked_memory(|| loader.load(object));
+        let mut programs = loaded.map_err(|e| refusal(lacking(&e), &e))?;
         ask(&mut programs).map_err(|e| refusal(TABLES, &e))?;
         let starts = feed.iter().map(|_| &STARTS);
         for (program, tracepoint, doing) in starts.chain(&TRACEPOINTS) {
@@ -211,6 +209,7 @@ impl Kernel {
         counts.processes = self.total(PROCESSES)?;
         if let Some(Told { feed, .. }) = &self.told {
             counts.by_phase = feed.by_phase();
+            counts.ring_by_phase = feed.ring_by_phase().filter(|_| counts.ring.is_some());
             counts.lost += feed.lost(self.total(LOST_EVENTS)?);
         }
         Ok(counts)
@@ -258,7 +257,8 @@ impl Kernel {
 
 impl Told {
     fn new(programs: &mut Ebpf, feed: Feed) -> Result<Self, Refusal> {
-        Ok(Self { events: map(programs, "events")?, feed, lost_before: 0 })
+        look(programs).map_err(|e| refusal(TABLES, &e))?;
+        Ok(Self { events: map(programs, EVENTS)?, feed, lost_before: 0 })
     }
 
     fn drain(&mut self) {
@@ -279,16 +279,31 @@ impl Seed {
     }
 }
 
-/// Of which calls an argument is looked at, and what it points to.
+/// Before Linux 5.11 tables of the kernel are locked memory of who makes them, which is limited to
+/// less than they take. What is started later has the limit that was there.
+fn with_locked_memory<T>(load: impl FnOnce() -> T) -> T {
+    let before = sys::allow_locked_memory(u64::MAX, u64::MAX);
+    let loaded = load();
+    if let Ok((soft, hard)) = before {
+        let _ = sys::allow_locked_memory(soft, hard); // it was allowed before
+    }
+    loaded
+}
+
+/// Of which calls an argument is looked at.
 fn ask(programs: &mut Ebpf) -> Result<(), MapError> {
     let map = programs.map_mut("questions").expect("the object has a map of this name");
     let mut questions: Array<&mut MapData, u32> = map.try_into()?;
     kinds::QUESTIONS
         .iter()
-        .try_for_each(|(call, question)| questions.set(*call as u32, question.packed(), 0))?;
+        .try_for_each(|(call, question)| questions.set(*call as u32, question.packed(), 0))
+}
+
+/// Which calls and operations point to what is looked at.
+fn look(programs: &mut Ebpf) -> Result<(), MapError> {
     let map = programs.map_mut("looks").expect("the object has a map of this name");
     let mut looks: Array<&mut MapData, u32> = map.try_into()?;
-    event::LOOKS.iter().try_for_each(|(call, look)| looks.set(*call as u32, look.packed(), 0))
+    event::looks().try_for_each(|(number, look)| looks.set(number, look.packed(), 0))
 }
 
 fn attach(programs: &mut Ebpf, program: &str, tracepoint: &str) -> Result<(), ProgramError> {
@@ -355,13 +370,21 @@ fn namespace() -> (u64, u64) {
     found.ok().filter(|(_, inode)| *inode != FIRST_NAMESPACE).unwrap_or((0, 0))
 }
 
+/// What a kernel cannot do that does not take the object.
+fn lacking(error: &EbpfError) -> &'static str {
+    match error {
+        EbpfError::MapError(MapError::CreateError { name, .. }) if name == EVENTS => RING_BUFFER,
+        _ => TABLES,
+    }
+}
+
 /// Without privileges the first call fails, whatever the kernel could do. A program that the
 /// kernel does not understand is `EACCES`, which is another matter.
 fn refusal(what: &'static str, error: &(dyn Error + 'static)) -> Refusal {
     let root = root(error);
     let number = root.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
     match number {
-        Some(fulmar_sys::errno::EPERM) => Refusal::Privileges,
+        Some(sys::errno::EPERM) => Refusal::Privileges,
         _ => Refusal::Kernel { what, why: told(error) },
     }
 }
@@ -391,6 +414,8 @@ fn unreadable(error: MapError) -> AuditError {
 }
 
 static OBJECT: &[u8] = include_bytes_aligned!("../bpf/audit.bpf.o");
+/// The same, and tells of each call.
+static EACH: &[u8] = include_bytes_aligned!("../bpf/each.bpf.o");
 
 /// Those who follow tasks come first, so that no task is counted before it can be followed.
 const TRACEPOINTS: [(&str, &str, &str); 3] = [
@@ -410,6 +435,9 @@ const STARTS: (&str, &str, &str) =
 
 /// What a kernel cannot do that does not take the object's maps.
 const TABLES: &str = "hold the counter's tables";
+/// Calls are handed out through it, one by one.
+const EVENTS: &str = "events";
+const RING_BUFFER: &str = "tell of each call (a ring buffer, which Linux has since 5.8)";
 
 /// `enum state` of the program.
 const AWAITS_EXEC: u32 = 0;
@@ -421,14 +449,7 @@ const THREADS: u32 = 4;
 const PROCESSES: u32 = 5;
 const LOST_EVENTS: u32 = 6;
 
-/// Some 200,000 calls, all of a busy program's in a tenth of a second. A power of two.
-const EVENTS_SIZE: u32 = 1 << 25;
-/// The least that there is.
-const EVENTS_SIZE_MIN: u32 = 4096;
 /// More than there is room for; a program that calls faster than that is taken leaves us time.
 const DRAINED_MAX: usize = 1 << 18;
-/// As many as `tasks` of the program holds.
-const STARTS_MAX: u32 = 32_768;
-
 /// `PROC_PID_INIT_INO` of the kernel: the inode of the pid namespace that holds all others.
 const FIRST_NAMESPACE: u64 = 0xefff_fffc;

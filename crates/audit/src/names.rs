@@ -2,6 +2,8 @@
 
 use syscalls::Sysno;
 
+use crate::operation::UNTOLD;
+
 /// The kernel's name of a call, as strace writes it.
 pub(crate) fn call(number: u32) -> String {
     let known = usize::try_from(number).ok().and_then(Sysno::new);
@@ -25,7 +27,7 @@ pub(crate) fn moves_bytes(call: &str) -> bool {
 
 /// The name of an operation of io_uring: `IORING_OP_RECV` is `recv`.
 pub(crate) fn operation(opcode: u32) -> String {
-    if opcode == OPCODE_UNTOLD {
+    if opcode == UNTOLD {
         return REPEATED.to_owned();
     }
     let known = usize::try_from(opcode).ok().and_then(|at| OPERATIONS.get(at));
@@ -63,9 +65,6 @@ const BYTE_MOVERS: &[&str] = &[
     "vmsplice",
     "copy_file_range",
 ];
-
-/// `OPCODE_UNTOLD` of the program in the kernel.
-const OPCODE_UNTOLD: u32 = 255;
 
 const OPERATIONS_ON_BYTES: &[&str] = &[
     "readv",

@@ -15,10 +15,9 @@
 
 use std::collections::HashMap;
 
-use syscalls::Sysno;
-
 use crate::counts::Phase;
-use crate::event::{Event, low};
+use crate::deeds::{Act, Deed, Name};
+use crate::event::Event;
 use crate::records::{Progress, Records, is_alert, is_handshake};
 
 /// The connections of the watched processes.
@@ -28,9 +27,6 @@ pub(crate) struct Connections {
     /// Connections that there was no room for; their calls are [`Phase::Other`].
     pub(crate) lost: u64,
 }
-
-/// Process and descriptor.
-type Name = (u32, i32);
 
 #[derive(Debug)]
 struct Connection {
@@ -61,85 +57,36 @@ enum Stage {
     Closing,
 }
 
-/// What a call has to do with descriptors; the numbers are of arguments.
-#[derive(Clone, Copy, Debug)]
-enum Role {
-    /// Returns a connection.
-    Accept,
-    /// Returns a socket.
-    Socket,
-    Connect,
-    /// Makes a socket one that is connected to.
-    Listen,
-    /// Returns a descriptor of something else.
-    Open,
-    /// May move bytes.
-    Receive {
-        flags: Option<u8>,
-    },
-    Send,
-    /// Moves bytes that no program has seen, and so a body.
-    Pour {
-        from: u8,
-        to: u8,
-    },
-    Shutdown,
-    Close,
-    /// Prepares it, or asks about it.
-    Touch(u8),
-}
-
 impl Connections {
-    /// The part of its connection's life that a call belongs to.
+    /// The part of its connection's life that a call or an operation belongs to.
     pub(crate) fn phase(&mut self, event: &Event) -> Phase {
-        let Some(role) = role(event.call) else { return Phase::Other };
-        let name = (event.process, event.descriptor(0));
-        match role {
-            Role::Accept => {
-                if let Some(descriptor) = event.returned_descriptor() {
-                    self.begin((event.process, descriptor), event, false, Stage::Fresh);
+        let Some(deed) = Deed::of(event) else { return Phase::Other };
+        match deed {
+            Deed::Accept(new) => {
+                if let Some(name) = new {
+                    self.begin(name, event, false, Stage::Fresh);
                 }
                 Phase::Accept
             }
-            Role::Socket => self.socket(event),
-            Role::Open => {
-                if let Some(descriptor) = event.returned_descriptor() {
-                    self.known.remove(&(event.process, descriptor));
-                }
-                Phase::Other
+            Deed::Stream(new) => {
+                self.begin(new, event, true, Stage::Unconnected);
+                Phase::Connect
             }
-            Role::Listen => {
+            Deed::Forget(name) => {
                 self.known.remove(&name);
                 Phase::Other
             }
-            Role::Close => self.close(name, event),
-            Role::Pour { from, to } => {
-                let [from, to] = [from, to].map(|at| (event.process, event.descriptor(at)));
+            Deed::Close(name) => self.close(name, event),
+            Deed::CloseAll { process, from, to } => self.close_all(process, from, to),
+            Deed::Pour { from, to } => {
                 let source = self.known.get_mut(&from).map(|known| known.pour(false, event));
                 let sink = self.known.get_mut(&to).map(|known| known.pour(true, event));
                 sink.or(source).unwrap_or(Phase::Other)
             }
-            Role::Touch(which) => {
-                let known = self.known.get_mut(&(event.process, event.descriptor(which)));
-                known.map_or(Phase::Other, |known| known.touch(event))
-            }
-            Role::Connect | Role::Receive { .. } | Role::Send | Role::Shutdown => {
-                self.known.get_mut(&name).map_or(Phase::Other, |known| known.act(role, event))
+            Deed::Act(name, act) => {
+                self.known.get_mut(&name).map_or(Phase::Other, |known| known.act(act, event))
             }
         }
-    }
-
-    /// A stream's socket may become a connection; any other is none.
-    fn socket(&mut self, event: &Event) -> Phase {
-        let [domain, kind] = [low(event.arguments[0]), low(event.arguments[1]) & TYPE_MASK];
-        let Some(descriptor) = event.returned_descriptor() else { return Phase::Other };
-        let name = (event.process, descriptor);
-        if !DOMAINS.contains(&domain) || kind != libc::SOCK_STREAM {
-            self.known.remove(&name);
-            return Phase::Other;
-        }
-        self.begin(name, event, true, Stage::Unconnected);
-        Phase::Connect
     }
 
     fn begin(&mut self, name: Name, event: &Event, asks: bool, stage: Stage) {
@@ -160,19 +107,29 @@ impl Connections {
         }
         Phase::Close
     }
+
+    fn close_all(&mut self, process: u32, from: i32, to: i32) -> Phase {
+        let before = self.known.len();
+        self.known.retain(|name, _| {
+            name.process != process || name.table != 0 || !(from..=to).contains(&name.number)
+        });
+        if self.known.len() < before { Phase::Close } else { Phase::Other }
+    }
 }
 
 impl Connection {
-    fn act(&mut self, role: Role, event: &Event) -> Phase {
-        match role {
-            Role::Connect => {
+    fn act(&mut self, act: Act, event: &Event) -> Phase {
+        match act {
+            Act::Connect => {
                 self.stage = Stage::Fresh;
                 Phase::Connect
             }
-            Role::Shutdown => self.end(),
-            Role::Receive { flags } => self.receive(flags, event),
-            _ if self.asks => self.request(event),
-            _ => self.answer(event),
+            Act::Shutdown => self.end(),
+            Act::Receive { flags } => self.receive(flags, event),
+            Act::Send if self.asks => self.request(event),
+            Act::Send => self.answer(event),
+            Act::Encrypt => self.leave_to_kernel(),
+            Act::Touch => self.touch(),
         }
     }
 
@@ -181,16 +138,18 @@ impl Connection {
         Phase::Close
     }
 
-    fn receive(&mut self, flags: Option<u8>, event: &Event) -> Phase {
-        let flags = flags.map_or(0, |which| low(event.arguments[usize::from(which)]));
+    fn receive(&mut self, flags: i32, event: &Event) -> Phase {
+        if flags & libc::MSG_ERRQUEUE != 0 {
+            return self.touch(); // what became of sends; nothing is received
+        }
         if flags & libc::MSG_PEEK != 0 {
             return match self.stage {
                 Stage::Fresh if is_handshake(&event.memory) => Phase::Tls,
                 _ => self.attempt(!self.asks), // the same bytes are received once more
             };
         }
-        match event.result {
-            0 => self.end(),
+        match (event.result, event.size()) {
+            (0.., 0) => self.end(),
             _ if self.asks => self.answer(event),
             _ => self.request(event),
         }
@@ -266,7 +225,7 @@ impl Connection {
 
     /// So many bytes; `None` if there were none, or if they say that no more follow.
     fn moved(&mut self, event: &Event) -> Option<u64> {
-        let size = u64::try_from(event.result).ok().filter(|size| *size > 0)?;
+        let size = Some(event.size()).filter(|size| *size > 0)?;
         if self.is_encrypted && is_alert(&event.memory) {
             self.stage = Stage::Closing;
         }
@@ -276,9 +235,10 @@ impl Connection {
     /// Nothing was there to receive, or no room to send.
     fn failed(&mut self, request: bool, event: &Event) -> Phase {
         match event.result {
-            0 => self.attempt(request),
+            0.. => self.attempt(request),
             negative => match i32::try_from(negative.unsigned_abs()) {
                 Ok(libc::EAGAIN | libc::EINTR | FIRST_RESTART..) => self.attempt(request),
+                Ok(libc::ECANCELED | libc::ENOBUFS) => self.attempt(request), // of a ring
                 _ => self.end(),
             },
         }
@@ -294,16 +254,17 @@ impl Connection {
         }
     }
 
-    /// What is neither sent nor received belongs to where the connection is.
-    fn touch(&mut self, event: &Event) -> Phase {
-        if event.call == Sysno::setsockopt as u32 && low(event.arguments[1]) == SOL_TLS {
-            // From here on the kernel encrypts, and the program sends and receives plain text.
-            self.is_encrypted = false;
-            if let Stage::Handshake(_) = self.stage {
-                self.stage = Stage::Secured;
-            }
-            return Phase::Tls;
+    /// From here on the kernel encrypts, and the program sends and receives plain text.
+    fn leave_to_kernel(&mut self) -> Phase {
+        self.is_encrypted = false;
+        if let Stage::Handshake(_) = self.stage {
+            self.stage = Stage::Secured;
         }
+        Phase::Tls
+    }
+
+    /// What is neither sent nor received belongs to where the connection is.
+    fn touch(&self) -> Phase {
         match self.stage {
             Stage::Unconnected => Phase::Connect,
             Stage::Fresh if self.asks => Phase::Connect,
@@ -316,55 +277,10 @@ impl Connection {
     }
 }
 
-fn role(call: u32) -> Option<Role> {
-    Some(ROLES.iter().find(|(number, _)| *number as u32 == call)?.1)
-}
-
-const ROLES: &[(Sysno, Role)] = &[
-    (Sysno::recvfrom, Role::Receive { flags: Some(3) }),
-    (Sysno::sendto, Role::Send),
-    (Sysno::read, Role::Receive { flags: None }),
-    (Sysno::write, Role::Send),
-    (Sysno::readv, Role::Receive { flags: None }),
-    (Sysno::writev, Role::Send),
-    (Sysno::recvmsg, Role::Receive { flags: Some(2) }),
-    (Sysno::sendmsg, Role::Send),
-    (Sysno::sendfile, Role::Pour { from: 1, to: 0 }),
-    (Sysno::splice, Role::Pour { from: 0, to: 2 }),
-    (Sysno::accept4, Role::Accept),
-    (Sysno::accept, Role::Accept),
-    (Sysno::close, Role::Close),
-    (Sysno::shutdown, Role::Shutdown),
-    (Sysno::socket, Role::Socket),
-    (Sysno::connect, Role::Connect),
-    (Sysno::listen, Role::Listen),
-    (Sysno::bind, Role::Touch(0)),
-    (Sysno::epoll_ctl, Role::Touch(2)),
-    (Sysno::setsockopt, Role::Touch(0)),
-    (Sysno::getsockopt, Role::Touch(0)),
-    (Sysno::getsockname, Role::Touch(0)),
-    (Sysno::getpeername, Role::Touch(0)),
-    (Sysno::fcntl, Role::Touch(0)),
-    (Sysno::ioctl, Role::Touch(0)),
-    #[cfg(target_arch = "x86_64")]
-    (Sysno::open, Role::Open),
-    (Sysno::openat, Role::Open),
-    (Sysno::openat2, Role::Open),
-    (Sysno::dup, Role::Open),
-    (Sysno::epoll_create1, Role::Open),
-    (Sysno::eventfd2, Role::Open),
-    (Sysno::timerfd_create, Role::Open),
-];
-
 /// What an answer begins with, up to the minor version (RFC 9112 §4).
 const ANSWER: &[u8] = b"HTTP/1.";
 /// Methods of requests that have a body.
 const WITH_BODY: [&[u8]; 3] = [b"POST ", b"PUT ", b"PATCH "];
-/// `socket(2)`: what is beside the type are flags.
-const TYPE_MASK: i32 = 0xf;
-const DOMAINS: [i32; 3] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
-/// `<linux/socket.h>`.
-const SOL_TLS: i32 = 282;
 /// From here on an error says that the call is made again after a signal (linux/errno.h).
 const FIRST_RESTART: i32 = 512;
 /// As many as the kernel's own table of tasks holds; some megabytes.
@@ -373,6 +289,7 @@ const CONNECTIONS_MAX: usize = 65_536;
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use syscalls::Sysno;
 
     use super::*;
 
@@ -595,14 +512,20 @@ mod tests {
         #[test]
         fn whatever_is_called_belongs_to_some_phase(
             calls in proptest::collection::vec(
-                (0..ROLES.len(), proptest::array::uniform3(0..9_u64), -600..100_i64, any::<[u8; 8]>()),
+                (
+                    prop_oneof![0..460_u32, 1_024..1_100_u32, 0x1400..0x1440_u32],
+                    proptest::array::uniform6(prop_oneof![0..9_u64, any::<u64>()]),
+                    -600..100_i64,
+                    any::<[u8; 8]>(),
+                ),
                 0..60,
             )
         ) {
             let mut connections = Connections::default();
-            for (role, arguments, result, memory) in calls {
-                let call = call(ROLES[role].0, &arguments, result, &memory);
-                prop_assert!(Phase::ALL.contains(&connections.phase(&call)));
+            for (number, arguments, result, memory) in calls {
+                let event = call(Sysno::read, &arguments, result, &memory);
+                let event = Event { call: number, ..event };
+                prop_assert!(Phase::ALL.contains(&connections.phase(&event)));
                 prop_assert!(connections.known.len() <= 100);
             }
         }

@@ -1,4 +1,4 @@
-//! Calls one after the other, as `strace -f -r -T` shows them.
+//! Calls, and operations of io_uring, one after the other, as `strace -f -r -T` shows them.
 
 use crate::arguments;
 use crate::event::Event;
@@ -29,7 +29,7 @@ pub struct TimedCall {
     pub process: u32,
     /// Which of its threads.
     pub thread: u32,
-    /// The kernel's name of the call.
+    /// The kernel's name of the call; of an operation of io_uring `io_uring:` and its name.
     pub name: String,
     /// What it was given, as strace writes it: `7, "GET / HTTP/1.1\r\n"..., 1024, 0`.
     pub arguments: String,
@@ -67,7 +67,10 @@ impl TimedCall {
             took_ns: event.start.map(|start| since(start, event.end)),
             process: event.process,
             thread: event.thread,
-            name: names::call(event.call),
+            name: match event.operation() {
+                Some(operation) => format!("io_uring:{}", names::operation(operation.opcode)),
+                None => names::call(event.call),
+            },
             arguments: arguments::text(event),
             result: if names::is_signal_return(event.call) { 0 } else { event.result },
         }

@@ -3,7 +3,7 @@
 //! `seccomp(2)` would not make it cheaper: it can leave calls out, and all are wanted, with their
 //! results. What is traced belongs to the thread that traces, so that is one of our own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -113,7 +113,7 @@ impl Tracer {
         let book = locked(&self.book);
         let mut counts = Counts::none(Backend::Ptrace);
         counts.ring_why = "tracing does not see them".to_owned();
-        counts.calls = book.calls.iter().map(|(number, entry)| entry.tally(*number)).collect();
+        counts.calls = book.calls.iter().map(|(number, entry)| entry.call(*number)).collect();
         counts.lost = book.lost;
         counts.foreign = book.foreign;
         counts.threads = book.threads;
@@ -208,8 +208,13 @@ impl Entry {
     /// One more, with this result.
     pub(crate) fn enter(&mut self, number: u32, result: i64) {
         self.count += 1;
+        if result >= 0 || !names::is_signal_return(number) {
+            self.conclude(result);
+        }
+    }
+
+    fn conclude(&mut self, result: i64) {
         match result {
-            ..0 if names::is_signal_return(number) => {}
             ERROR_MIN..0 => {
                 let errno = i32::try_from(-result).expect("up to 4095");
                 *self.errors.entry(errno).or_default() += 1;
@@ -218,14 +223,31 @@ impl Entry {
         }
     }
 
+    /// An operation was done, and is one more, or only its result is.
+    pub(crate) fn complete(&mut self, is_counted: bool, result: i64) {
+        self.count += u64::from(is_counted);
+        self.conclude(result);
+    }
+
+    /// The name of the operation, and the sum.
+    pub(crate) fn operation(&self, opcode: u32) -> (String, Tally) {
+        let name = names::operation(opcode);
+        let tally = self.tally(names::operates_on_bytes(&name), BTreeMap::new());
+        (name, tally)
+    }
+
     /// The name of the call, and the sum.
-    pub(crate) fn tally(&self, number: u32) -> (String, Tally) {
+    pub(crate) fn call(&self, number: u32) -> (String, Tally) {
         let name = names::call(number);
-        let bytes = if names::moves_bytes(&name) { self.bytes } else { 0 };
-        let errors = self.errors.iter().map(|(errno, count)| (*errno, *count)).collect();
         let kind = |(kind, count): (&u32, &u64)| (kinds::name(number, *kind), *count);
-        let kinds = self.kinds.iter().map(kind).collect();
-        (name, Tally { count: self.count, errors, bytes, kinds })
+        let tally = self.tally(names::moves_bytes(&name), self.kinds.iter().map(kind).collect());
+        (name, tally)
+    }
+
+    fn tally(&self, moves_bytes: bool, kinds: BTreeMap<String, u64>) -> Tally {
+        let bytes = if moves_bytes { self.bytes } else { 0 };
+        let errors = self.errors.iter().map(|(errno, count)| (*errno, *count)).collect();
+        Tally { count: self.count, errors, bytes, kinds }
     }
 }
 

@@ -39,7 +39,7 @@ pub use inherit::{accepts, forget_environment, inherited, local_path, set_nonblo
 pub use ledger::{Call, Count, Ledger, Operation, ThreadLedger};
 pub use pass::{receive_passed, send_passing};
 pub use platform::{
-    EpollEvent, RING_LEN_MAX, Ring, Wakeup, adopt_orphans, allow_descriptors, allowed_cpus,
+    EpollEvent, RING_LEN_MAX, Ring, Wakeup, adopt_orphans, allow_descriptors, allow_locked_memory, allowed_cpus,
     call_stop, create_unnamed, epoll_add, epoll_create, epoll_delete, epoll_look, epoll_modify,
     epoll_pwait2, epoll_wait, event_thread, interrupt_thread, interrupt_wait, leave_stopped,
     link_unnamed, open_beneath, open_process, peer_process, peer_user, pipe, raise_descriptors,

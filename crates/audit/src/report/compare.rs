@@ -6,7 +6,7 @@ use std::fmt;
 use super::group::Group;
 use super::run::Run;
 use super::table::{Table, field, share};
-use crate::counts::{Counts, Phase};
+use crate::counts::{ByPhase, Counts, Phase};
 use crate::names::REPEATED;
 
 /// Two runs of the same unit.
@@ -68,7 +68,10 @@ impl<'r> Comparison<'r> {
         text += &table.text();
         text.push('\n');
         text += &groups.text();
-        for (heading, rows) in [("beside", self.others()), ("while", self.phases())] {
+        let by_call = self.phases(|counts| counts.by_phase.as_ref());
+        let by_ring = self.phases(|counts| counts.ring_by_phase.as_ref());
+        let more = [("beside", self.others()), ("while", by_call), ("while, by ring", by_ring)];
+        for (heading, rows) in more {
             if !rows.is_empty() {
                 let mut table = Table::new([heading, &first, &second, "difference"]);
                 rows.iter().for_each(|row| table.row(row.cells()));
@@ -123,13 +126,13 @@ impl<'r> Comparison<'r> {
     }
 
     /// By what they were doing, where that is known of both.
-    fn phases(&self) -> Vec<Row> {
-        if [self.first, self.second].iter().any(|run| run.counts.by_phase.is_none()) {
+    fn phases(&self, of: impl Fn(&Counts) -> Option<&ByPhase>) -> Vec<Row> {
+        if [self.first, self.second].iter().any(|run| of(&run.counts).is_none()) {
             return Vec::new();
         }
         let count = |counts: &Counts, phase: Phase| {
-            let calls = counts.by_phase.iter().filter_map(|phases| phases.get(&phase)).flatten();
-            calls.map(|(_, tally)| tally.count).sum()
+            let done = of(counts).and_then(|phases| phases.get(&phase));
+            done.into_iter().flatten().map(|(_, tally)| tally.count).sum()
         };
         let row = |phase: Phase| self.row(phase.name(), |counts| count(counts, phase));
         Phase::ALL.into_iter().map(row).filter(Row::has_any).collect()

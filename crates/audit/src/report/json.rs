@@ -11,7 +11,7 @@ use super::run::Run;
 use super::unit::Unit;
 use super::waste::wastes;
 use crate::cost::Cost;
-use crate::counts::Tally;
+use crate::counts::{ByPhase, Tally};
 use crate::timeline::{TimedCall, Timeline};
 
 /// Everything that an audit found.
@@ -53,6 +53,8 @@ struct Figures {
     clock_reads: Option<u64>,
     /// By what the program was doing, if it was asked for: system calls by name.
     phases: Option<BTreeMap<&'static str, BTreeMap<String, Calls>>>,
+    /// The same of operations of io_uring; `null` if they were not counted.
+    ring_phases: Option<BTreeMap<&'static str, BTreeMap<String, Calls>>>,
     /// Events that were lost: the counts are exact if there are none.
     lost: u64,
     /// How many of them were calls of 32-bit programs.
@@ -228,6 +230,9 @@ impl Figures {
         let calls = |calls: &BTreeMap<String, Tally>| -> BTreeMap<String, Calls> {
             calls.iter().map(|(name, tally)| (name.clone(), Calls::new(run, tally))).collect()
         };
+        let by_phase = |phases: &ByPhase| -> BTreeMap<_, _> {
+            phases.iter().map(|(phase, each)| (phase.name(), calls(each))).collect()
+        };
         let mut all = Tally::default();
         counts.calls.values().for_each(|tally| all.add(tally));
         Self {
@@ -243,9 +248,8 @@ impl Figures {
             ring: counts.ring.as_ref().map(calls),
             ring_unknown: Some(counts.ring_why.clone()).filter(|why| !why.is_empty()),
             clock_reads: counts.clock_reads,
-            phases: counts.by_phase.as_ref().map(|phases| {
-                phases.iter().map(|(phase, each)| (phase.name(), calls(each))).collect()
-            }),
+            phases: counts.by_phase.as_ref().map(by_phase),
+            ring_phases: counts.ring_by_phase.as_ref().map(by_phase),
             lost: counts.lost,
             foreign: counts.foreign,
             processes: counts.processes,
@@ -359,7 +363,7 @@ mod tests {
 
     /// Of each of two programs.
     const FIGURES: &str = "all backend calls clock_reads command cost elapsed_s foreign groups load \
-                           lost phases processes ring ring_unknown threads timeline unit waste";
+                           lost phases processes ring ring_phases ring_unknown threads timeline unit waste";
 
     fn keys(value: &Value) -> Vec<&str> {
         value.as_object().unwrap().keys().map(String::as_str).collect()
@@ -427,8 +431,8 @@ mod tests {
         let mut run = run(1, &[("read", 2)]);
         run.unit = None;
         let value = serde_json::from_str::<Value>(&run.json(None, None)).unwrap();
-        let keys = ["unit", "ring", "clock_reads", "phases", "load", "cost", "timeline"];
-        for key in [&keys[..], &["compared_with", "exceeded"]].concat() {
+        let keys = "unit ring clock_reads phases ring_phases load cost timeline compared_with exceeded";
+        for key in keys.split(' ') {
             assert_eq!(value[key], Value::Null, "{key}");
         }
         assert_eq!(value["calls"]["read"]["per_unit"], Value::Null);

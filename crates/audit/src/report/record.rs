@@ -21,7 +21,7 @@ use std::fmt::Write as _;
 use super::errno;
 use super::run::Run;
 use super::unit::Unit;
-use crate::counts::{Backend, Counts, Phase, Tally};
+use crate::counts::{Backend, ByPhase, Counts, Phase, Tally};
 
 /// What is wrong with a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +71,9 @@ impl Run {
         }
         for (phase, calls) in counts.by_phase.iter().flatten() {
             tallies(&mut text, &format!("phase {}", phase.name()), calls);
+        }
+        for (phase, done) in counts.ring_by_phase.iter().flatten() {
+            tallies(&mut text, &format!("ring-phase {}", phase.name()), done);
         }
         text
     }
@@ -133,7 +136,8 @@ struct Draft {
     calls: BTreeMap<String, Tally>,
     ring: Option<BTreeMap<String, Tally>>,
     ring_why: Option<String>,
-    by_phase: Option<BTreeMap<Phase, BTreeMap<String, Tally>>>,
+    by_phase: Option<ByPhase>,
+    ring_by_phase: Option<ByPhase>,
 }
 
 impl Draft {
@@ -157,11 +161,8 @@ impl Draft {
             "ring-counted" if rest.is_empty() => Some(set(&mut self.ring, BTreeMap::new())),
             "ring-unknown" if !rest.is_empty() => Some(set(&mut self.ring_why, rest.to_owned())),
             "ring" => enter(self.ring.as_mut()?, rest),
-            "phase" => {
-                let (name, rest) = rest.split_once(' ')?;
-                let phase = Phase::ALL.into_iter().find(|phase| phase.name() == name)?;
-                enter(self.by_phase.get_or_insert_default().entry(phase).or_default(), rest)
-            }
+            "phase" => enter_phase(&mut self.by_phase, rest),
+            "ring-phase" => enter_phase(&mut self.ring_by_phase, rest),
             _ => None,
         }
     }
@@ -178,6 +179,7 @@ impl Draft {
             threads: self.threads.ok_or(RecordError::Missing("threads"))?,
             processes: self.processes.ok_or(RecordError::Missing("processes"))?,
             by_phase: self.by_phase,
+            ring_by_phase: self.ring_by_phase,
             ..Counts::none(backend)
         };
         let command = self.command.ok_or(RecordError::Missing("command"))?;
@@ -188,6 +190,13 @@ impl Draft {
 /// True if it was not there before.
 fn set<T>(place: &mut Option<T>, value: T) -> bool {
     place.replace(value).is_none()
+}
+
+/// A phase, and what was done in it.
+fn enter_phase(phases: &mut Option<ByPhase>, rest: &str) -> Option<bool> {
+    let (name, rest) = rest.split_once(' ')?;
+    let phase = Phase::ALL.into_iter().find(|phase| phase.name() == name)?;
+    enter(phases.get_or_insert_default().entry(phase).or_default(), rest)
 }
 
 /// `NAME COUNT`, then `WHAT=COUNT` for errors, kinds and bytes.

@@ -1,5 +1,6 @@
 //! A run for people: the table, and what to do about it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::errno;
@@ -8,7 +9,7 @@ use super::sequence;
 use super::table::{Table, counted, field, grouped, share, unless_zero, wrapped};
 use super::waste::{Waste, wastes};
 use crate::cost::Cost;
-use crate::counts::{Backend, Counts, Tally};
+use crate::counts::{Backend, Counts, Phase, Tally};
 
 impl Run {
     /// For people: what was counted, by call, and what is wasted; it ends with a line feed.
@@ -153,22 +154,10 @@ impl Run {
             None => "in total".to_owned(),
         };
         let mut text = row("while", &per, "its calls");
-        for (phase, calls) in phases {
-            let mut sorted: Vec<_> =
-                calls.iter().map(|(name, tally)| (name, tally.count)).collect();
-            sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count)); // stable: then by name
-            let sum = |calls: &[(&String, u64)]| shown(calls.iter().map(|(_, count)| count).sum());
-            let (most, rest) = sorted.split_at(sorted.len().min(PHASE_CALLS));
-            let mut list: Vec<_> =
-                most.iter().map(|(n, count)| format!("{n} {}", shown(*count))).collect();
-            if !rest.is_empty() {
-                list.push(format!("{} others {}", rest.len(), sum(rest)));
-            }
-            let all = sum(&sorted);
-            for (at, line) in wrapped(&list.join(", "), PHASE_WIDTH).iter().enumerate() {
-                let (name, all) = if at == 0 { (phase.name(), &all[..]) } else { ("", "") };
-                text += &row(name, all, line);
-            }
+        phases.iter().for_each(|(phase, calls)| text += &rows(*phase, calls, &shown));
+        if let Some(phases) = self.counts.ring_by_phase.as_ref().filter(|all| !all.is_empty()) {
+            text += &format!("\n{}", row("while", &per, "its operations of io_uring"));
+            phases.iter().for_each(|(phase, done)| text += &rows(*phase, done, &shown));
         }
         Some(text)
     }
@@ -249,6 +238,25 @@ fn errors(name: &str, tally: &Tally) -> Vec<String> {
     each.map(|(errno, n)| format!("{name} {} {}", errno::name(*errno), grouped(*n))).collect()
 }
 
+/// What was done in a phase, the most frequent first.
+fn rows(phase: Phase, done: &BTreeMap<String, Tally>, shown: impl Fn(u64) -> String) -> String {
+    let mut sorted: Vec<_> = done.iter().map(|(name, tally)| (name, tally.count)).collect();
+    sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count)); // stable: then by name
+    let sum = |done: &[(&String, u64)]| shown(done.iter().map(|(_, count)| count).sum());
+    let (most, rest) = sorted.split_at(sorted.len().min(PHASE_CALLS));
+    let mut list: Vec<_> = most.iter().map(|(n, count)| format!("{n} {}", shown(*count))).collect();
+    if !rest.is_empty() {
+        list.push(format!("{} others {}", rest.len(), sum(rest)));
+    }
+    let all = sum(&sorted);
+    let mut text = String::new();
+    for (at, line) in wrapped(&list.join(", "), PHASE_WIDTH).iter().enumerate() {
+        let (name, all) = if at == 0 { (phase.name(), &all[..]) } else { ("", "") };
+        text += &row(name, all, line);
+    }
+    text
+}
+
 /// A phase, how often, and what.
 fn row(name: &str, all: &str, calls: &str) -> String {
     format!("  {name:<14}  {all:>11}  {calls}\n")
@@ -263,7 +271,6 @@ const PHASE_WIDTH: usize = 65;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counts::Phase;
     use crate::report::run::tests::{fail, run};
 
     #[test]

@@ -49,7 +49,7 @@ pub(crate) fn run(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Run, 
         Err(_) if bell.has_rung() => None, // too early to have any
         Err(error) => return Err(Failure::new(&command, error)),
     };
-    let cost = Cost::measure(counts.backend); // now that nobody counts
+    let cost = Cost::measure(counts.backend, asked.scope); // now that nobody counts
     Ok(Run { command, unit, counts, load, cost, timeline })
 }
 

@@ -65,6 +65,14 @@ pub fn allow_descriptors(count: u64) -> io::Result<()> {
     syscall!(setrlimit, result).map(drop)
 }
 
+/// How much memory may be locked: here nobody counts by what takes such memory.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn allow_locked_memory(_soft: u64, _hard: u64) -> io::Result<(u64, u64)> {
+    Err(unsupported("the limit on locked memory"))
+}
+
 #[allow(clippy::useless_conversion, reason = "FreeBSD's limits have a sign")]
 fn count(limit: libc::rlim_t) -> u64 {
     u64::try_from(limit).unwrap_or(u64::MAX)

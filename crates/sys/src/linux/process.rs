@@ -93,6 +93,20 @@ pub fn allow_descriptors(count: u64) -> io::Result<()> {
     syscall!(prlimit64, result).map(drop)
 }
 
+/// `prlimit(2)`: how much memory may be locked, and the hard limit of that; what was before.
+///
+/// # Errors
+/// As the manual page says.
+pub fn allow_locked_memory(soft: u64, hard: u64) -> io::Result<(u64, u64)> {
+    let new = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+    let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both limits are live, the new one for reading and the old one for writing.
+    let result =
+        unsafe { libc::prlimit(0, libc::RLIMIT_MEMLOCK, &raw const new, &raw mut old) };
+    syscall!(prlimit64, result)?;
+    Ok((old.rlim_cur, old.rlim_max))
+}
+
 /// `malloc_trim(3)`: free memory goes back to the system, which the allocator would keep for
 /// later. Entered as one `madvise`, whatever calls it takes. Other C libraries than glibc have
 /// nothing of the kind: there it does nothing.
