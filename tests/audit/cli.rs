@@ -152,6 +152,8 @@ fn what_cannot_be_counted_is_said() {
     let nobody = ["--load", "http://h/", "--unix-socket", &socket, "--start-timeout", "200ms"];
     let cases: &[(&[&str], &[&str], i32, &str)] = &[
         (&[], &["/nonexistent"], 3, "/nonexistent: No such file"),
+        (&[], &["/tmp"], 3, "/tmp: is a directory"),
+        (&[], &[""], 2, "this one is empty"),
         (&[], &["sh", "-c", "exit 7"], 3, "it failed: exit status: 7"),
         (&nobody, &["sh", "-c", "exit 7"], 3, "ended before it listened on"),
         (&nobody, &["sh", "-c", "exec tail -f /dev/null"], 3, "does not listen on"),

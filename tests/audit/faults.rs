@@ -77,6 +77,33 @@ fn a_joined_process_that_ends_is_reported_until_then() {
     assert_eq!(json["calls"]["chdir"]["errors"]["ENOENT"], 1, "{json}");
 }
 
+/// All threads are counted together, so one of them is not joined in place of its process; nor is who
+/// has ended already.
+#[test]
+fn what_is_no_process_that_runs_is_not_joined() {
+    let script = "import subprocess, threading, sys\n\
+                  t = threading.Thread(target=sys.stdin.read); t.start()\n\
+                  p = subprocess.Popen(['true'], stdout=subprocess.PIPE); p.stdout.read()\n\
+                  while open(f'/proc/{p.pid}/stat').read().split(') ')[1][0] != 'Z': pass\n\
+                  print('numbers', t.native_id, p.pid, flush=True)";
+    let mut python = peer("python3");
+    python.args(["-I", "-c", script]);
+    let mut python = Process::start_with(&mut python, Stdio::piped());
+    let numbers = python.wait_stdout("numbers");
+    let numbers: Vec<_> = numbers.split_whitespace().skip(1).collect();
+    let part = format!("{} is a thread of process {}", numbers[0], python.id());
+    let gone = format!("no process has the number {}", numbers[1]);
+    for counter in ["best", "ptrace"] {
+        for (number, said) in numbers.iter().zip([&part, &gone]) {
+            let ended = ended(&["--counter", counter, "--for", "50ms", "--pid", number]);
+            assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(3), ""), "{ended:?}");
+            assert!(ended.stderr.contains(said), "{said}: {ended:?}");
+        }
+    }
+    python.close_stdin();
+    assert!(python.wait().status.success());
+}
+
 #[test]
 fn a_joined_process_that_ends_under_load() {
     let nginx = Nginx::start();

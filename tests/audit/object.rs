@@ -1,4 +1,4 @@
-//! The program in the kernel is kept as an object: it is what its source makes.
+//! The programs in the kernel are kept as objects: they are what their source makes.
 
 use std::fs;
 use std::path::Path;
@@ -7,11 +7,13 @@ use std::process::Command;
 use fulmar_tests::process::run;
 
 #[test]
-fn the_object_that_is_kept_is_made_of_its_source() {
+fn the_objects_that_are_kept_are_made_of_their_source() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/audit/bpf");
     let made = tempfile::tempdir().expect("a temporary directory");
-    let object = made.path().join("audit.bpf.o");
-    run(Command::new(folder.join("build")).arg(&object));
-    let same = fs::read(&object).unwrap() == fs::read(folder.join("audit.bpf.o")).unwrap();
-    assert!(same, "crates/audit/bpf/audit.bpf.o is older than its source; run its `build`");
+    run(Command::new(folder.join("build")).arg(made.path()));
+    for object in ["audit.bpf.o", "each.bpf.o"] {
+        let same = [made.path(), &folder].map(|folder| fs::read(folder.join(object)).unwrap());
+        let same = same[0] == same[1];
+        assert!(same, "crates/audit/bpf/{object} is older than its source; run its `build`");
+    }
 }

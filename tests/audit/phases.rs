@@ -90,6 +90,42 @@ fn of_a_server_with_tls() {
     }
 }
 
+/// Many connections at a time, most of whose work is a ring's: the first request of each is received
+/// by a call.
+#[test]
+fn of_a_server_that_works_by_a_ring() {
+    let tree = tree();
+    let serve = Serve::start(&tree.root(), &["--driver", "ring"]);
+    let (pid, url) = (serve.process.id().to_string(), serve.url("/a.txt"));
+    let load = ["--load", &url, "-c", "32", "-n", "640", "--warm-up", "64"];
+    let mut audit = Command::new(fulmar());
+    audit.args(["audit", "--json", "--phases", "--pid", &pid]).args(load);
+    let ended = Process::start(&mut audit).wait();
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    let json: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    adds_up(&json);
+    let Some(phases) = json["ring_phases"].as_object() else { return };
+    for (name, all) in json["ring"].as_object().expect("operations") {
+        for what in ["calls", "eagain", "bytes"] {
+            let parts = phases.values().filter_map(|done| done[name][what].as_u64());
+            assert_eq!(Some(parts.sum::<u64>()), all[what].as_u64(), "{what} of {name}: {json}");
+        }
+    }
+    let both = |phase: &str, call: &str, operation: &str| {
+        let of = |by: &str, name: &str| {
+            let tally = &json[by][phase][name];
+            tally["calls"].as_u64().unwrap_or(0) - tally["eagain"].as_u64().unwrap_or(0)
+        };
+        of("phases", call) + of("ring_phases", operation)
+    };
+    assert_eq!(both("accept", "accept4", "accept"), 32, "{json}");
+    assert_eq!(both("head", "recvfrom", "recv"), 640, "{json}");
+    assert_eq!(both("head", "sendto", "send"), 640, "{json}");
+    assert_eq!(both("close", "recvfrom", "recv"), 32, "{json}");
+    assert_eq!(both("close", "close", "close"), 32, "{json}");
+    assert_eq!(json["ring_phases"]["other"], Value::Null, "{json}");
+}
+
 /// Over OpenSSL, with TLS 1.2, whose handshake is one flight longer on both sides.
 #[test]
 fn of_nginx_with_tls() {

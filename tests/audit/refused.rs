@@ -1,8 +1,10 @@
 //! Where the kernel takes no counter, or tells less: what is said, and what is counted all the same.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fulmar_tests::process::{Ended, Process, fulmar};
+use fulmar_tests::process::{Ended, Process, fulmar, peer, run};
 
 /// `fulmar audit` of a small program, by way of another command.
 fn audit(by: &[&str]) -> Ended {
@@ -71,4 +73,54 @@ fn processes_are_found_by_their_numbers_in_a_namespace() {
     command.args(&by[1..]).args(["sh", "-c", script]).arg(fulmar());
     let joined = json(&Process::start(&mut command).wait());
     assert!(joined["calls"]["chdir"]["calls"].as_u64() > Some(0), "{joined}");
+}
+
+/// A library that answers `bpf(2)` as Linux 5.7 does: there are no ring buffers (27), and tables of
+/// the kernel are locked memory of who makes them.
+fn as_before_ring_buffers(folder: &Path) -> PathBuf {
+    let (source, library) = (folder.join("old.c"), folder.join("old.so"));
+    let text = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <errno.h>\n#include <stdarg.h>\n\
+                #include <sys/resource.h>\n#include <sys/syscall.h>\n\
+                long syscall(long number, ...)\n{\n\
+                long a[6];\nva_list all;\nva_start(all, number);\n\
+                for (int at = 0; at < 6; at++) a[at] = va_arg(all, long);\nva_end(all);\n\
+                if (number == SYS_bpf && a[0] == 0) {\n\
+                struct rlimit limit;\ngetrlimit(RLIMIT_MEMLOCK, &limit);\n\
+                errno = limit.rlim_cur > 4 << 20 ? EINVAL : EPERM;\n\
+                if (*(unsigned *)a[1] == 27 || errno == EPERM) return -1;\n}\n\
+                long (*next)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, \"syscall\");\n\
+                return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);\n}\n";
+    fs::write(&source, text).expect("a file");
+    run(peer("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).arg("-ldl"));
+    library
+}
+
+#[test]
+fn a_kernel_without_ring_buffers_counts_calls_and_is_not_asked_for_one() {
+    if !kernel_counts() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let library = as_before_ring_buffers(folder.path());
+    let of = |options: &[&str]| {
+        let mut command = Command::new("/bin/dash");
+        command.args(["-c", "ulimit -S -l 64; LD_PRELOAD=$0 exec \"$@\""]).arg(&library);
+        command.arg(fulmar()).args(["audit", "--json"]).args(options);
+        command.args(["--", "/bin/dash", "-c", "ulimit -S -l; cd /"]);
+        Process::start(&mut command).wait()
+    };
+    let counted = of(&["--counter", "ebpf"]);
+    assert_eq!(json(&counted)["calls"]["chdir"]["calls"], 1, "{counted:?}");
+    assert_eq!(counted.stderr, "64\n", "and the program has the limit that was there");
+    for options in [&["--phases"][..], &["--timeline"]] {
+        let traced = of(options);
+        assert_eq!(json(&traced)["backend"], "ptrace", "{traced:?}");
+        let lacks =
+            "this kernel cannot tell of each call (a ring buffer, which Linux has since 5.8)";
+        assert!(traced.stderr.contains("counting by tracing"), "{traced:?}");
+        assert!(traced.stderr.contains(lacks), "{traced:?}");
+        let refused = of(&[options, &["--counter", "ebpf"]].concat());
+        assert_eq!((refused.status.code(), refused.stdout.as_str()), (Some(3), ""), "{refused:?}");
+        assert!(refused.stderr.contains(lacks), "{refused:?}");
+    }
 }

@@ -303,6 +303,30 @@ mod tests {
     }
 
     #[test]
+    fn what_a_ring_is_asked_for_is_written_like_a_call() {
+        let shown = |opcode: u32, arguments: [u64; 6], result: i64, memory: &[u8]| {
+            let (call, memory) = (1_024 + opcode, memory.to_vec());
+            text(&Event {
+                start: None,
+                end: 0,
+                process: 1,
+                thread: 1,
+                call,
+                result,
+                arguments,
+                memory,
+            })
+        };
+        let recv = [7, 0x50, 0x40 << 32 | 99, 0, 0, 0x9000];
+        assert_eq!(shown(27, recv, 5, b"GET /"), r#"7, "GET /", 99, MSG_DONTWAIT"#);
+        let registered = [2, 0x50, 99, 0, 1 << 32, 0x9000];
+        assert_eq!(shown(26, registered, -11, b""), "[2], 0x50, 99, 0");
+        assert_eq!(shown(19, [7, 0, 0, 0, 0, 0x9000], 0, b""), "7");
+        let folder = u64::from(libc::AT_FDCWD.cast_unsigned());
+        assert_eq!(shown(18, [folder, 0x50, 0, 0, 0, 1], 3, b"/etc/a"), r#"AT_FDCWD, "/etc/a""#);
+    }
+
+    #[test]
     fn bits_without_a_name_are_shown() {
         assert_eq!(flags(0x80_0040, MESSAGES), "MSG_DONTWAIT|0x800000");
         assert_eq!((flags(0, OPENS), flags(0, MESSAGES)), ("O_RDONLY".into(), "0".into()));

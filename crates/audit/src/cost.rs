@@ -43,7 +43,8 @@ impl Cost {
 
 fn in_the_kernel(scope: Scope) -> Option<Cost> {
     let bare = fastest_round();
-    let mut kernel = Kernel::load(scope.feed(), Extent { rings: false, ..Extent::default() }).ok()?;
+    let mut kernel =
+        Kernel::load(scope.feed(), Extent { rings: false, ..Extent::default() }).ok()?;
     let beside = fastest_round();
     kernel.plant(Seed::Process(std::process::id())).ok()?;
     let under = fastest_round();

@@ -15,7 +15,7 @@ use crate::feed::Feed;
 use crate::kernel::{Extent, Kernel};
 use crate::timeline::Timeline;
 use crate::tracer::Tracer;
-use crate::watch::Watch;
+use crate::watch::{Watch, joinable};
 
 /// Counts what a program asks of the kernel, with all threads and processes that come of it.
 ///
@@ -120,10 +120,11 @@ impl Counter {
     /// Joins a process that runs, with all its threads and descendants.
     ///
     /// # Errors
-    /// `Gone` if there is none, `Process` if it cannot be watched, `Refused` if the method allows
-    /// the kernel only.
+    /// `Gone` if there is none, `PartOf` if that is a thread's number, `Process` if it cannot be
+    /// watched, `Refused` if the method allows the kernel only.
     pub fn join(pid: u32, scope: impl Into<Scope>) -> Result<Self, AuditError> {
         let scope = scope.into();
+        joinable(pid)?;
         let (kernel, refused) = scope.choose()?;
         let began = sys::now();
         let backend = match kernel {

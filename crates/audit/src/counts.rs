@@ -314,10 +314,12 @@ mod tests {
     fn a_sum_less_one_part_is_the_other() {
         let mut one = counts(&[("read", 3, &[(11, 1)])]);
         one.by_phase = Some(BTreeMap::from([(Phase::Head, one.calls.clone())]));
+        one.ring_by_phase = one.by_phase.clone();
         one.ring = Some(one.calls.clone());
         one.clock_reads = Some(4);
         let mut other = counts(&[("read", 1, &[]), ("write", 7, &[(32, 7)])]);
         other.by_phase = Some(BTreeMap::from([(Phase::Body, other.calls.clone())]));
+        other.ring_by_phase = other.by_phase.clone();
         other.ring = Some(BTreeMap::new());
         other.clock_reads = Some(0);
         let (sum, nothing) = (one.plus(&other), counts(&[]));

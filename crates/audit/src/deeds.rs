@@ -18,9 +18,16 @@ pub(crate) enum Deed {
     Forget(Name),
     Close(Name),
     /// All descriptors from one to another are closed.
-    CloseAll { process: u32, from: i32, to: i32 },
+    CloseAll {
+        process: u32,
+        from: i32,
+        to: i32,
+    },
     /// Bytes that no program has seen go from one to another.
-    Pour { from: Name, to: Name },
+    Pour {
+        from: Name,
+        to: Name,
+    },
     /// Something is done with this one.
     Act(Name, Act),
 }
@@ -234,3 +241,86 @@ const SOL_TLS: i32 = 282;
 const CLOSE_ON_EXEC: i32 = 4;
 /// `SPLICE_F_FD_IN_FIXED`.
 const SPLICE_FIXED: i32 = 1 << 31;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RING: u64 = 0x9000;
+
+    fn event(call: u32, arguments: [u64; 6], result: i64) -> Event {
+        let (start, memory) = (None, Vec::new());
+        Event { start, end: 0, process: 1, thread: 2, call, result, arguments, memory }
+    }
+
+    fn own(number: i32) -> Name {
+        Name { process: 1, table: 0, number }
+    }
+
+    fn registered(number: i32) -> Name {
+        Name { process: 1, table: RING, number }
+    }
+
+    /// What is done by an operation with this descriptor, this offset, this place, and these flags of
+    /// its entry and of its own.
+    fn done(opcode: u32, fields: [u64; 5], result: i64) -> Option<Deed> {
+        let [descriptor, offset, place, entry_flags, flags] = fields;
+        let arguments = [descriptor, 0x50, flags << 32, offset, entry_flags << 32 | place, RING];
+        Deed::of(&event(1_024 + opcode, arguments, result))
+    }
+
+    #[test]
+    fn operations_do_what_calls_do() {
+        let stream = u64::from(libc::SOCK_STREAM.cast_unsigned());
+        let any = u64::from(ANY_PLACE);
+        let cases: &[(u32, [u64; 5], i64, Option<Deed>)] = &[
+            (opcode::ACCEPT, [3, 0, 0, 0, 0], 7, Some(Deed::Accept(Some(own(7))))),
+            (opcode::ACCEPT, [3, 0, 0, 0, 0], -11, Some(Deed::Accept(None))),
+            (opcode::ACCEPT, [3, 0, any, 0, 0], 5, Some(Deed::Accept(Some(registered(5))))),
+            (opcode::ACCEPT, [3, 0, 6, 0, 0], 0, Some(Deed::Accept(Some(registered(5))))),
+            (opcode::SOCKET, [2, stream, 0, 0, 0], 7, Some(Deed::Stream(own(7)))),
+            (opcode::SOCKET, [2, stream, any, 0, 0], 4, Some(Deed::Stream(registered(4)))),
+            (opcode::SOCKET, [2, 2, 0, 0, 0], 7, Some(Deed::Forget(own(7)))),
+            (opcode::SOCKET, [2, stream, 0, 0, 0], -24, None),
+            (opcode::CONNECT, [7, 0, 0, 0, 0], 0, Some(Deed::Act(own(7), Act::Connect))),
+            (opcode::RECV, [7, 0, 0, 0, 2], 9, Some(Deed::Act(own(7), Act::Receive { flags: 2 }))),
+            (opcode::READ, [5, 0, 0, 1, 0], 9, {
+                Some(Deed::Act(registered(5), Act::Receive { flags: 0 }))
+            }),
+            (opcode::SEND_ZC, [7, 0, 0, 0, 0], 9, Some(Deed::Act(own(7), Act::Send))),
+            (opcode::SPLICE, [7, 0, 8, 0, 0], 9, { Some(Deed::Pour { from: own(8), to: own(7) }) }),
+            (opcode::SPLICE, [7, 0, 8, 0, 1 << 31], 9, {
+                Some(Deed::Pour { from: registered(8), to: own(7) })
+            }),
+            (opcode::SHUTDOWN, [7, 0, 0, 0, 0], 0, Some(Deed::Act(own(7), Act::Shutdown))),
+            (opcode::CLOSE, [7, 0, 0, 0, 0], 0, Some(Deed::Close(own(7)))),
+            (opcode::CLOSE, [0, 0, 6, 0, 0], 0, Some(Deed::Close(registered(5)))),
+            (opcode::EPOLL_CTL, [4, 7, 0, 0, 0], 0, Some(Deed::Act(own(7), Act::Touch))),
+            (opcode::OPENAT, [0, 0, 0, 0, 0], 8, Some(Deed::Forget(own(8)))),
+            (0, [0, 0, 0, 0, 0], 0, None),
+            (255, [u64::MAX, 0, 0, 0, 0], 8, None),
+        ];
+        for (opcode, fields, result, expected) in cases {
+            assert_eq!(done(*opcode, *fields, *result), *expected, "{opcode} {fields:?} {result}");
+        }
+    }
+
+    #[test]
+    fn a_range_of_descriptors_is_closed_unless_that_is_left_to_execve() {
+        let close = |from, to, flags, result| {
+            let call = Sysno::close_range as u32;
+            Deed::of(&event(call, [from, to, flags, 0, 0, 0], result))
+        };
+        let all = |from, to| Some(Deed::CloseAll { process: 1, from, to });
+        assert_eq!(close(5, 9, 0, 0), all(5, 9));
+        assert_eq!(close(3, u64::from(u32::MAX), 0, 0), all(3, i32::MAX));
+        assert_eq!((close(3, 9, 4, 0), close(9, 3, 0, -22)), (None, None));
+    }
+
+    #[test]
+    fn an_option_of_tls_leaves_it_to_the_kernel() {
+        let set = |level| Deed::of(&event(Sysno::setsockopt as u32, [7, level, 1, 0, 0, 0], 0));
+        assert_eq!(set(282), Some(Deed::Act(own(7), Act::Encrypt)));
+        assert_eq!(set(6), Some(Deed::Act(own(7), Act::Touch)));
+    }
+}

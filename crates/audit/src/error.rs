@@ -26,6 +26,13 @@ pub enum AuditError {
         /// What the system says.
         cause: io::Error,
     },
+    /// That is the number of one thread, and all threads of a process are counted together.
+    PartOf {
+        /// Its number.
+        thread: u32,
+        /// The number of its process.
+        process: u32,
+    },
     /// Somebody traces the process already, which only one can.
     Traced {
         /// Its number.
@@ -59,6 +66,11 @@ impl fmt::Display for AuditError {
                 }
                 Ok(())
             }
+            Self::PartOf { thread, process } => write!(
+                f,
+                "{thread} is a thread of process {process}, whose threads are counted together: \
+                 join {process}"
+            ),
             Self::Traced { pid, by } => write!(
                 f,
                 "process {pid} is traced already, by {by}, and only one can: end that, or have it \

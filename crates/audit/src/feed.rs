@@ -112,3 +112,28 @@ fn by_phase(
 
 /// More than anybody reads; some megabytes.
 const RECORDED_MAX: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done(call: u32, start: Option<u64>, result: i64) -> Event {
+        let (arguments, memory) = ([7, 0, 0, 0, 0, 1], Vec::new());
+        Event { start, end: 9, process: 1, thread: 1, call, result, arguments, memory }
+    }
+
+    /// As in the table of operations: those that were asked for before are in no count.
+    #[test]
+    fn operations_are_counted_once_they_are_done() {
+        let mut feed = Feed::new(true, false).expect("phases");
+        feed.enter(done(1_024 + 27, Some(1), 40));
+        feed.enter(done(1_024 + 27, None, -104));
+        feed.enter(done(0x1000 + 1_024 + 13, Some(1), 8));
+        let by_phase = feed.ring_by_phase().expect("phases");
+        let recv = &by_phase[&Phase::Other]["recv"];
+        assert_eq!((recv.count, recv.bytes, recv.errors[&104]), (1, 40, 1));
+        let accepted = &by_phase[&Phase::Accept]["(repeated)"];
+        assert_eq!((accepted.count, accepted.bytes), (1, 0));
+        assert_eq!(feed.by_phase(), Some(ByPhase::new()));
+    }
+}

@@ -279,13 +279,18 @@ impl Seed {
     }
 }
 
-/// Before Linux 5.11 tables of the kernel are locked memory of who makes them, which is limited to
-/// less than they take. What is started later has the limit that was there.
+/// Before Linux 5.11 tables of the kernel are locked memory of who makes them, and the usual limit is
+/// less than they take: it is raised as far as we may. What is started later has the limit that was
+/// there.
 fn with_locked_memory<T>(load: impl FnOnce() -> T) -> T {
-    let before = sys::allow_locked_memory(u64::MAX, u64::MAX);
+    let before = sys::locked_memory();
+    if let Ok((_, hard)) = before {
+        let raised = sys::allow_locked_memory(u64::MAX, u64::MAX);
+        let _ = raised.or_else(|_| sys::allow_locked_memory(hard, hard)); // it may be enough as it is
+    }
     let loaded = load();
     if let Ok((soft, hard)) = before {
-        let _ = sys::allow_locked_memory(soft, hard); // it was allowed before
+        let _ = sys::allow_locked_memory(soft, hard); // to less, which everybody may
     }
     loaded
 }

@@ -488,6 +488,46 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_may_be_worked_on_by_a_ring() {
+        let done = |opcode: u32, memory: &[u8], result: i64| {
+            let event = call(Sysno::read, &[7, 0, 0, 0, 0, 0x9000], result, memory);
+            Event { call: 1_024 + opcode, ..event }
+        };
+        let accept = done(13, b"", 7);
+        let (recv, send) = (done(27, GET, 18), done(26, OK, 19));
+        let [cancelled, crowded] = [125, 105].map(|errno| done(27, b"", -errno));
+        let (more, end, close) = (done(26, b"more", 4), done(27, b"", 0), done(19, b"", 0));
+        let events = [accept, recv, send, cancelled, more, crowded, end, close, received(GET)];
+        assert_eq!(phases(&events), "accept head head head body head close close other");
+        assert_eq!(phases(&[accepted(), done(27, GET, 18), sent(OK)]), "accept head head");
+    }
+
+    #[test]
+    fn messages_in_arrays_are_messages() {
+        let several = |number, memory: &[u8], messages| call(number, &[7], messages, memory);
+        let get = several(Sysno::recvmmsg, GET, 2);
+        let [ok, body] = [OK, b"and more"].map(|data| several(Sysno::sendmmsg, data, 3));
+        let end = several(Sysno::recvmmsg, b"", 1);
+        let events = [accepted(), get, ok, body, end, closed()];
+        assert_eq!(phases(&events), "accept head head body close close");
+    }
+
+    #[test]
+    fn what_became_of_sends_is_no_end() {
+        let flags = libc::MSG_ERRQUEUE.cast_unsigned().into();
+        let told = call(Sysno::recvmsg, &[7, 0, flags], 0, b"");
+        let events = [accepted(), received(GET), sent(OK), told, received(GET), sent(OK)];
+        assert_eq!(phases(&events), "accept head head body head head");
+    }
+
+    #[test]
+    fn connections_may_be_closed_together() {
+        let all = |from| call(Sysno::close_range, &[from, 9, 0], 0, b"");
+        let events = [accepted(), received(GET), all(8), all(3), received(GET)];
+        assert_eq!(phases(&events), "accept head other close other");
+    }
+
+    #[test]
     fn what_is_no_stream_is_no_connection() {
         let datagram = call(Sysno::socket, &[2, 2], 7, b"");
         let events = [datagram, call(Sysno::connect, &[7], 0, b""), sent(GET), closed()];

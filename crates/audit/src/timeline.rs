@@ -101,6 +101,7 @@ mod tests {
             event(Sysno::epoll_wait, None, 9_000, 1),
             event(Sysno::close, Some(11_500), 12_000, -9),
             event(Sysno::futex, Some(2_000), 12_500, 0),
+            Event { call: 1_024 + 27, ..event(Sysno::read, Some(12_000), 13_000, 5) },
         ];
         let mut timeline = Timeline::of(&events, 1, 2);
         let row = |call: &TimedCall| (call.name.clone(), call.at_ns, call.took_ns, call.result);
@@ -111,11 +112,12 @@ mod tests {
                 ("epoll_wait".into(), None, None, 1),
                 ("futex".into(), Some(-7_000), Some(10_500), 0),
                 ("close".into(), Some(2_500), Some(500), -9),
+                ("io_uring:recv".into(), Some(3_000), Some(1_000), 5),
             ]
         );
         timeline.truncate(5);
-        assert_eq!((timeline.calls.len(), timeline.left_out, timeline.lost), (3, 1, 2));
+        assert_eq!((timeline.calls.len(), timeline.left_out, timeline.lost), (4, 1, 2));
         timeline.truncate(1);
-        assert_eq!((timeline.calls.len(), timeline.left_out), (1, 3));
+        assert_eq!((timeline.calls.len(), timeline.left_out), (1, 4));
     }
 }

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -169,16 +170,36 @@ impl Watch {
     }
 }
 
+/// Of a directory the system says that nobody may execute it, which is not what is wrong with it.
 pub(crate) fn unstartable(command: &Command, cause: io::Error) -> AuditError {
-    let program = command.get_program().to_string_lossy().into_owned();
+    let program = command.get_program();
+    let cause = match Path::new(program).is_dir() && !program.is_empty() {
+        true => io::ErrorKind::IsADirectory.into(),
+        false => cause,
+    };
+    let program = program.to_string_lossy().into_owned();
     AuditError::Command { program, cause }
 }
 
 pub(crate) fn unwatchable(pid: u32, cause: io::Error) -> AuditError {
     match (cause.raw_os_error(), tracer_of(pid)) {
-        (Some(sys::errno::ESRCH), _) => AuditError::Gone { pid },
+        (Some(sys::errno::ESRCH | PASSED_AWAY | NO_PROCESS), _) => AuditError::Gone { pid },
         (Some(sys::errno::EPERM), Some(by)) => AuditError::Traced { pid, by },
         _ => AuditError::Process { pid, cause },
+    }
+}
+
+/// Refuses the number of a process that has ended, which nobody has heard of yet, and of a thread that
+/// is not the first of its process (`proc(5)`). Others are for those to judge who watch them.
+pub(crate) fn joinable(pid: u32) -> Result<(), AuditError> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    if field("State:").is_some_and(|state| state.starts_with(['Z', 'X'])) {
+        return Err(AuditError::Gone { pid });
+    }
+    match field("Tgid:").and_then(|number| number.parse().ok()) {
+        Some(process) if process != pid => Err(AuditError::PartOf { thread: pid, process }),
+        _ => Ok(()),
     }
 }
 
@@ -237,6 +258,10 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What pidfd_open(2) says of a number that is a process's no more, but is not free yet: who ended
+/// between two steps of the call. One before Linux 6.15, and another since then.
+const PASSED_AWAY: i32 = libc::EINVAL;
+const NO_PROCESS: i32 = libc::ENOENT;
 /// How soon is looked again for tasks that nobody tells us of: another process has adopted them.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// How soon is looked again for what the kernel tells of calls: before there is no room for more.
@@ -247,6 +272,16 @@ mod tests {
     use super::*;
     use crate::error::Refusal;
     use crate::kernel::Extent;
+
+    #[test]
+    fn who_has_just_ended_is_gone_by_whatever_name() {
+        for errno in [libc::ESRCH, libc::EINVAL, libc::ENOENT] {
+            let error = unwatchable(u32::MAX, io::Error::from_raw_os_error(errno));
+            assert!(matches!(error, AuditError::Gone { pid: u32::MAX }), "{errno}: {error:?}");
+        }
+        let error = unwatchable(u32::MAX, io::Error::from_raw_os_error(libc::EPERM));
+        assert!(matches!(error, AuditError::Process { .. }), "{error:?}");
+    }
 
     #[test]
     fn a_task_for_which_there_is_no_room_is_told_as_lost() {

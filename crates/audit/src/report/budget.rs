@@ -270,4 +270,13 @@ mod tests {
         run.counts.calls.get_mut("epoll_wait").unwrap().kinds = kinds;
         assert!(budget.uncounted(&run).is_empty() && budget.exceeded(&run).is_empty());
     }
+
+    #[test]
+    fn a_program_that_never_waits_waits_in_vain_never() {
+        let budget = Budget::parse("zero-waits = 0").unwrap();
+        for calls in [&[("read", 10)][..], &[("io_uring_enter", 10)]] {
+            let run = run(1_000, calls);
+            assert!(budget.uncounted(&run).is_empty() && budget.exceeded(&run).is_empty());
+        }
+    }
 }

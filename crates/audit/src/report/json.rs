@@ -431,7 +431,8 @@ mod tests {
         let mut run = run(1, &[("read", 2)]);
         run.unit = None;
         let value = serde_json::from_str::<Value>(&run.json(None, None)).unwrap();
-        let keys = "unit ring clock_reads phases ring_phases load cost timeline compared_with exceeded";
+        let keys =
+            "unit ring clock_reads phases ring_phases load cost timeline compared_with exceeded";
         for key in keys.split(' ') {
             assert_eq!(value[key], Value::Null, "{key}");
         }

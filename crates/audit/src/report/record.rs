@@ -280,6 +280,7 @@ call recvfrom 1000 ECONNRESET=1 ERESTARTSYS=1 bytes=41000
 ring-counted
 ring recv 4 bytes=9
 phase head recvfrom 1000
+ring-phase head recv 7 bytes=70
 ";
 
     fn sample() -> Run {
@@ -297,6 +298,8 @@ phase head recvfrom 1000
         counts.ring = Some([("recv".to_owned(), tally(4, 9))].into());
         let calls = [("recvfrom".to_owned(), tally(1_000, 0))].into();
         counts.by_phase = Some([(Phase::Head, calls)].into());
+        let done = [("recv".to_owned(), tally(7, 70))].into();
+        counts.ring_by_phase = Some([(Phase::Head, done)].into());
         run
     }
 
@@ -311,7 +314,7 @@ phase head recvfrom 1000
         other.counts.ring = None;
         other.counts.ring_why = "the kernel is older than 6.0".into();
         other.counts.clock_reads = None;
-        other.counts.by_phase = None;
+        (other.counts.by_phase, other.counts.ring_by_phase) = (None, None);
         assert_eq!(Run::read(&other.record()), Ok(other));
     }
 
@@ -325,8 +328,8 @@ phase head recvfrom 1000
     #[test]
     fn what_is_no_record_is_said() {
         let after = |line: &str| format!("{TEXT}{line}\n");
-        let twice = |line: &str| (after(line), RecordError::Twice(16));
-        let bad = |line: &str| (after(line), RecordError::Line(16));
+        let twice = |line: &str| (after(line), RecordError::Twice(17));
+        let bad = |line: &str| (after(line), RecordError::Line(17));
         for (text, error) in [
             (String::new(), RecordError::NoRecord),
             ("% time     seconds\n".into(), RecordError::NoRecord),
@@ -338,6 +341,7 @@ phase head recvfrom 1000
             twice("unit request 4"),
             twice("call accept4 1"),
             twice("phase head recvfrom 1"),
+            twice("ring-phase head recv 1"),
             bad("call"),
             bad("call read"),
             bad("call read -1"),
@@ -350,6 +354,7 @@ phase head recvfrom 1000
             bad("unit request 0"),
             bad("unit re1quest 4"),
             bad("phase lunch read 1"),
+            bad("ring-phase lunch recv 1"),
             bad("backend strace"),
             bad("ring-unknown"),
             bad("elapsed 4"),

@@ -108,7 +108,11 @@ impl Run {
         };
         let list = |parts: Vec<String>| parts.join(", ");
         let groups = self.groups().into_iter().map(|(g, n)| format!("{} {}", g.name(), amount(n)));
-        let mut text = field("by group", &(list(groups.collect()) + &each));
+        let groups = match list(groups.collect()) {
+            none if none.is_empty() => "none".to_owned(),
+            groups => groups + &each,
+        };
+        let mut text = field("by group", &groups);
         let ring = counts.ring.iter().flatten();
         let ring = ring.map(|(name, tally)| (format!("io_uring {name}"), tally));
         let calls = counts.calls.iter().map(|(name, tally)| (name.clone(), tally));
@@ -347,6 +351,8 @@ counting costs about 105 ns for each call, 0.23 us per request; 20 ns for each o
         let many = (0..14).map(|at| (format!("call{at:02}"), tally.clone())).collect();
         let body = [("read".to_owned(), tally)].into();
         run.counts.by_phase = Some([(Phase::Body, body), (Phase::Other, many)].into());
+        let recv = Tally { count: 1_200, ..Tally::default() };
+        run.counts.ring_by_phase = Some([(Phase::Head, [("recv".to_owned(), recv)].into())].into());
         assert_eq!(
             run.text(),
             "\
@@ -368,6 +374,9 @@ counting costs about 4,000 ns for each call
   other                42,000  call00 3,000, call01 3,000, call02 3,000, call03 3,000, call04
                                3,000, call05 3,000, call06 3,000, call07 3,000, call08 3,000,
                                call09 3,000, call10 3,000, call11 3,000, 2 others 6,000
+
+  while              in total  its operations of io_uring
+  head                  1,200  recv 1,200
 
   could be saved
   watch-churn       400, going by the number of calls

@@ -191,13 +191,15 @@ fn watch_churn(counts: &Counts) -> (u64, bool) {
     }
 }
 
-/// Polls beside epoll are in a class of their own.
+/// Polls beside epoll are in a class of their own. `None` if there are waits, and of none is known
+/// how long they were to be.
 fn zero_waits(counts: &Counts) -> Option<u64> {
-    let is_wait = |name: &str| Group::of(name) == Group::Wait;
+    let is_wait = |name: &str| Group::of(name) == Group::Wait && name != "io_uring_enter";
     let is_beside = |name: &str| poll_after_epoll(counts) > 0 && POLLS.contains(&name);
     let waits = counts.calls.iter().filter(|(name, _)| is_wait(name) && !is_beside(name));
-    let told: Vec<_> = waits.filter(|(_, tally)| !tally.kinds.is_empty()).collect();
-    (!told.is_empty()).then(|| told.iter().map(|(_, tally)| kinds(tally, &["zero"])).sum())
+    let waits: Vec<_> = waits.map(|(_, tally)| tally).collect();
+    let is_told = waits.is_empty() || waits.iter().any(|tally| !tally.kinds.is_empty());
+    is_told.then(|| waits.iter().map(|tally| kinds(tally, &["zero"])).sum())
 }
 
 /// A few polls are no habit: a library that looks whether a connection still stands.

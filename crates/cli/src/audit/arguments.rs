@@ -215,6 +215,9 @@ impl Arguments {
                  `--compare -- COMMAND... -- OTHER...`",
             ),
             Some(other) if other.is_empty() => usage("--compare: no command follows the second --"),
+            other if has_no_name(&this) || other.as_ref().is_some_and(|it| has_no_name(it)) => {
+                usage("a command has a name, and this one is empty")
+            }
             None if !self.compare_load.is_empty() => {
                 usage("--compare-load is for a second command, and there is none")
             }
@@ -230,6 +233,11 @@ impl Arguments {
         options.check().map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(Some(options))
     }
+}
+
+/// As what a shell makes of a variable that is not set.
+fn has_no_name(command: &[OsString]) -> bool {
+    command.first().is_some_and(|program| program.is_empty())
 }
 
 /// As many as the tables that this is measured by, which are of 10,000.

@@ -41,8 +41,8 @@ pub(crate) use own::{
 pub use own::{pipe, send_file, send_file_with_head, set_no_signal, thread_cpu};
 pub use pipes::{set_pipe_size, splice_in, splice_on, splice_out};
 pub use process::{
-    allow_descriptors, allow_locked_memory, allowed_cpus, raise_descriptors, resident_bytes, run_on_cpus,
-    thread_switches, trim_memory,
+    allow_descriptors, allow_locked_memory, allowed_cpus, locked_memory, raise_descriptors,
+    resident_bytes, run_on_cpus, thread_switches, trim_memory,
 };
 pub use ring::{RING_LEN_MAX, Ring};
 pub use sockets::{

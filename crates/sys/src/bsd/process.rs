@@ -65,11 +65,19 @@ pub fn allow_descriptors(count: u64) -> io::Result<()> {
     syscall!(setrlimit, result).map(drop)
 }
 
-/// How much memory may be locked: here nobody counts by what takes such memory.
+/// Linux's `prlimit(2)` for memory that is locked.
 ///
 /// # Errors
-/// `Unsupported`.
-pub fn allow_locked_memory(_soft: u64, _hard: u64) -> io::Result<(u64, u64)> {
+/// `Unsupported`: nothing is asked for here that takes such memory.
+pub fn locked_memory() -> io::Result<(u64, u64)> {
+    Err(unsupported("the limit on locked memory"))
+}
+
+/// Linux's `prlimit(2)` for memory that is locked.
+///
+/// # Errors
+/// `Unsupported`, as above.
+pub fn allow_locked_memory(_soft: u64, _hard: u64) -> io::Result<()> {
     Err(unsupported("the limit on locked memory"))
 }
 

@@ -93,18 +93,29 @@ pub fn allow_descriptors(count: u64) -> io::Result<()> {
     syscall!(prlimit64, result).map(drop)
 }
 
-/// `prlimit(2)`: how much memory may be locked, and the hard limit of that; what was before.
+/// `prlimit(2)`: how much memory may be locked, in bytes, and the hard limit of that.
 ///
 /// # Errors
 /// As the manual page says.
-pub fn allow_locked_memory(soft: u64, hard: u64) -> io::Result<(u64, u64)> {
-    let new = libc::rlimit { rlim_cur: soft, rlim_max: hard };
-    let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: both limits are live, the new one for reading and the old one for writing.
+pub fn locked_memory() -> io::Result<(u64, u64)> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: no new limit is given, and `limit` is live for the old one.
     let result =
-        unsafe { libc::prlimit(0, libc::RLIMIT_MEMLOCK, &raw const new, &raw mut old) };
+        unsafe { libc::prlimit(0, libc::RLIMIT_MEMLOCK, std::ptr::null(), &raw mut limit) };
     syscall!(prlimit64, result)?;
-    Ok((old.rlim_cur, old.rlim_max))
+    Ok((limit.rlim_cur, limit.rlim_max))
+}
+
+/// `prlimit(2)`: so much memory may be locked, and so much is the hard limit of that.
+///
+/// # Errors
+/// As the manual page says.
+pub fn allow_locked_memory(soft: u64, hard: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+    // SAFETY: `limit` is live; the old one is not asked for.
+    let result =
+        unsafe { libc::prlimit(0, libc::RLIMIT_MEMLOCK, &raw const limit, std::ptr::null_mut()) };
+    syscall!(prlimit64, result).map(drop)
 }
 
 /// `malloc_trim(3)`: free memory goes back to the system, which the allocator would keep for
