@@ -276,6 +276,7 @@ struct io_kiocb {
 #define tell_call(registers, call, result) ((void)0)
 #define tell_submitted(request, opcode) ((void)0)
 #define tell_result(ring, request, opcode, user_data, result) ((void)0)
+#define forget_operation(ring, request, user_data) ((void)0)
 #endif
 
 /* raw_tp: struct task_struct *parent, struct task_struct *child */
@@ -463,7 +464,12 @@ static void count_result(u64 ring, const struct io_kiocb *request, u64 user_data
 			 u32 flags)
 {
 	(void)ring, (void)user_data; /* which operation it was matters only where each is wanted */
-	if (!in_watched_process() || flags & CQE_NOTIFIES)
+	if (!in_watched_process()) {
+		/* Of a ring that is closed, its operations are ended by a thread of the kernel. */
+		forget_operation(ring, (u64)request, user_data);
+		return;
+	}
+	if (flags & CQE_NOTIFIES)
 		return;
 	u8 opcode = OPCODE_UNTOLD;
 	if (request)

@@ -306,6 +306,18 @@ static void tell_submitted(const struct io_kiocb *request, u32 opcode)
 		count_total(LOST_EVENTS);
 }
 
+/* The request is done, and its memory will be another's. */
+static void forget_operation(u64 ring, u64 request, u64 user_data)
+{
+	struct operation key = {ring, user_data}, plain = {0, request};
+	struct submitted *submitted = map_lookup(&under_way, &plain);
+	if (!submitted)
+		return;
+	if (submitted->repeats)
+		map_delete(&under_way, &key);
+	map_delete(&under_way, &plain);
+}
+
 static void tell_result(u64 ring, u64 request, u32 opcode, u64 user_data, s32 result)
 {
 	struct operation key = {ring, user_data}, plain = {0, request};
@@ -321,9 +333,6 @@ static void tell_result(u64 ring, u64 request, u32 opcode, u64 user_data, s32 re
 		look(event, result);
 		tell(event);
 	}
-	if (request && submitted) {
-		if (submitted->repeats)
-			map_delete(&under_way, &key);
-		map_delete(&under_way, &plain);
-	}
+	if (request)
+		forget_operation(ring, request, user_data);
 }
