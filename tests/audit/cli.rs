@@ -182,6 +182,21 @@ fn what_cannot_be_counted_is_said() {
 }
 
 #[test]
+fn counts_that_cannot_be_kept_are_told_all_the_same() {
+    for options in [&["--record", "/dev/full"][..], &["--json", "--record", "/nonexistent/a"]] {
+        let ended = audit(&[options, &["--", "true"]].concat());
+        assert_eq!(status(&ended), Some(3), "{ended:?}");
+        assert!(ended.stderr.contains(options[options.len() - 1]), "{ended:?}");
+        assert!(ended.stdout.contains("execve"), "{ended:?}");
+    }
+    let mut full = Command::new("/bin/dash");
+    full.args(["-c", "exec \"$0\" audit --json -- true > /dev/full"]).arg(fulmar());
+    let ended = Process::start(&mut full).wait();
+    assert_eq!(status(&ended), Some(3), "{ended:?}");
+    assert!(ended.stderr.contains("standard output: No space left"), "{ended:?}");
+}
+
+#[test]
 fn an_interrupt_ends_the_program_and_tells_what_was_counted() {
     let mut command = Command::new(fulmar());
     command.args(["audit", "--", "sh", "-c", "echo begun; exec tail -f /dev/null"]);

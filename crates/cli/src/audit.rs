@@ -37,15 +37,18 @@ fn audit(arguments: &Arguments) -> Result<ExitCode, Failure> {
         (Some(other), _) if !bell.has_rung() => Some(measure::run(other, &asked, &bell)?),
         (_, kept) => kept,
     };
-    if let Some(path) = &arguments.record {
-        std::fs::write(path, this.record()).map_err(|e| Failure::new(path.display(), e))?;
-    }
+    let recorded = arguments.record.as_deref().map(|path| record(path, &this));
     let exceeded = budget.as_ref().map(|budget| budget.exceeded(&this));
     tell::print(arguments, &asked, &this, other.as_ref(), exceeded.as_deref())?;
+    recorded.transpose()?; // not before: what was counted is worth something without its record
     if bell.has_rung() {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     judge(arguments, &this, budget.as_ref())
+}
+
+fn record(path: &Path, run: &Run) -> Result<(), Failure> {
+    std::fs::write(path, run.record()).map_err(|e| Failure::new(path.display(), e))
 }
 
 /// Holds a run against its budget.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use fulmar_audit::Cost;
@@ -34,6 +35,16 @@ impl Bell {
     /// True once it has rung.
     pub(crate) fn has_rung(&self) -> bool {
         self.0.load(Ordering::Acquire)
+    }
+
+    /// True if it has rung, or does so in a moment: Ctrl-C reaches the program too, which may be
+    /// faster at ending than we are at hearing of it.
+    fn rings(&self) -> bool {
+        let until = sys::now() + HEARING_TIME_MAX;
+        while !self.has_rung() && sys::now() < until {
+            thread::park_timeout(TICK);
+        }
+        self.has_rung()
     }
 }
 
@@ -77,7 +88,7 @@ fn by_itself(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Counted, F
     }
     let (command, status) = (program.command.clone(), program.status());
     program.stop()?;
-    match status.filter(|status| !status.success() && !bell.has_rung()) {
+    match status.filter(|status| !status.success() && !bell.rings()) {
         Some(status) => Err(Failure::new(command, format!("it failed: {status}"))),
         None => Ok(Counted { command, counts, load: None, timeline }),
     }
@@ -106,8 +117,7 @@ fn under_load(
     let report = load(&mut program, &options, None, bell)?;
     let counts = program.settled()?.minus(&before);
     if report.requests == 0 && !bell.has_rung() {
-        let why = "no request was answered";
-        return Err(Failure::new(&program.command, why));
+        return Err(Failure::new(&program.command, unanswered(&report)));
     }
     let timeline = match asked.timeline {
         1.. if !bell.has_rung() => timeline(&mut program, &options, asked.timeline, bell)?,
@@ -200,7 +210,7 @@ fn load(
         }
     }
     let report = running.finish();
-    if let Some(how) = program.ending().filter(|_| !bell.has_rung()) {
+    if let Some(how) = program.ending().filter(|_| !bell.rings()) {
         let why = format!("it ended while it was under load: {how}");
         return Err(Failure::new(&program.command, why));
     }
@@ -209,6 +219,15 @@ fn load(
         complain("the load was cut short: no connection stood, and none could be opened");
     }
     Ok(report)
+}
+
+/// What came instead of answers, the most frequent first.
+fn unanswered(report: &Report) -> String {
+    let mut errors: Vec<_> = report.errors.iter().filter(|(_, count)| **count > 0).collect();
+    errors.sort_by_key(|(_, count)| std::cmp::Reverse(**count)); // stable: then by name
+    let errors: Vec<_> = errors.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    let errors = if errors.is_empty() { "nothing came".to_owned() } else { errors.join(", ") };
+    format!("no request was answered: {errors}")
 }
 
 fn brought(report: &Report, warm_up: u64) -> Load {
@@ -226,5 +245,7 @@ fn brought(report: &Report, warm_up: u64) -> Load {
 
 /// Between two looks at what may have happened.
 const TICK: Duration = Duration::from_millis(10);
+/// As long as a thread of ours may take to run on a machine that is very busy.
+const HEARING_TIME_MAX: Duration = Duration::from_millis(500);
 /// A program that is slow is warm after this.
 const WARM_UP_TIME_MAX: Duration = Duration::from_secs(5);
