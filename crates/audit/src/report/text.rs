@@ -243,7 +243,7 @@ fn errors(name: &str, tally: &Tally) -> Vec<String> {
 }
 
 /// What was done in a phase, the most frequent first.
-fn rows(phase: Phase, done: &BTreeMap<String, Tally>, shown: impl Fn(u64) -> String) -> String {
+fn rows(phase: Phase, done: &BTreeMap<String, Tally>, shown: &impl Fn(u64) -> String) -> String {
     let mut sorted: Vec<_> = done.iter().map(|(name, tally)| (name, tally.count)).collect();
     sorted.sort_by_key(|(_, count)| std::cmp::Reverse(*count)); // stable: then by name
     let sum = |done: &[(&String, u64)]| shown(done.iter().map(|(_, count)| count).sum());
