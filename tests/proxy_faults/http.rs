@@ -33,7 +33,7 @@ struct Round {
     world: World,
     origins: Vec<Origin>,
     /// Keeps the port where nobody listens.
-    _nobody: OwnedFd,
+    nobody: OwnedFd,
     book: Book,
     clients: Vec<Client>,
     next_id: u32,
@@ -65,7 +65,7 @@ impl Round {
         Self {
             seed,
             world: World::new(&text),
-            _nobody: holder,
+            nobody: holder,
             text,
             origins,
             book: Book::default(),
@@ -226,8 +226,8 @@ impl Round {
         }
         self.world.assert_idle(&self.what());
         let (what, counts) = (self.what(), (self.clients.len(), self.lost.get()));
-        let Self { clients, origins, world, .. } = self;
-        drop((clients, origins, world));
+        let Self { clients, origins, world, nobody, .. } = self;
+        drop((clients, origins, world, nobody));
         assert_eq!(descriptors(), before, "{what}: descriptors");
         counts
     }
