@@ -87,6 +87,9 @@ pub struct Stats {
     pub timeouts: u64,
     /// Connections accepted.
     pub accepted: u64,
+    /// Times that nobody could be accepted for a reason outside of this process: a filter forbids
+    /// it, or somebody who has the same socket has ended its listening. It is tried again soon.
+    pub refused: u64,
 }
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
@@ -516,6 +519,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     pub(crate) fn count_accepted(&mut self) {
         self.stats.accepted += 1;
+    }
+
+    pub(crate) fn count_refused(&mut self) {
+        self.stats.refused += 1;
     }
 }
 
