@@ -21,11 +21,11 @@ use crate::listener::{Listener, Prediction};
 use crate::passing::Passing;
 use crate::pipe::Pipes;
 use crate::poll::Poll;
-use crate::portions::{Portions, Throttle};
 use crate::quiet::Quiet;
 use crate::receive::BLOCK_SIZE;
 use crate::selector::{Interest, Ready, Selector, Tag, Tail, Until, Waiter};
 use crate::socket::{Birth, Nagle, Socket, Sockets};
+use crate::throttle::Throttle;
 use crate::waker::Waker;
 use crate::watch::Foreign;
 
@@ -205,19 +205,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.tell_deadline(now);
     }
 
-    /// Has lists of `len_min` operations or more done in a ring from now on.
+    /// Has lists of `len_min` operations or more done in a ring from now on: for loops that are not made
+    /// by [`Reactor::with_options`].
     pub fn set_ring(&mut self, ring: Ring, len_min: usize) {
         self.executor = Executor::Ring(Box::new(ring), len_min.max(1));
-    }
-
-    /// Has every call do less than it could, from now on: for tests.
-    pub fn set_portions(&mut self, portions: Portions) {
-        self.throttle = Some(Box::new(Throttle::new(portions)));
-    }
-
-    /// Has files sent as another platform would, from now on: for tests, as far as this kernel can.
-    pub fn set_abilities(&mut self, abilities: Abilities) {
-        self.abilities = abilities;
     }
 
     /// What drove the loop so far.
@@ -523,6 +514,20 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
     pub(crate) fn count_refused(&mut self) {
         self.stats.refused += 1;
+    }
+}
+
+/// For tests.
+#[cfg(feature = "testing")]
+impl<E, S> Reactor<E, S> {
+    /// Has every call do less than it could, from now on.
+    pub fn set_portions(&mut self, portions: crate::Portions) {
+        self.throttle = Some(Box::new(Throttle::new(portions)));
+    }
+
+    /// Has files sent as another platform would, from now on, as far as this kernel can.
+    pub fn set_abilities(&mut self, abilities: Abilities) {
+        self.abilities = abilities;
     }
 }
 

@@ -8,7 +8,7 @@ use fulmar_proto::{Part, Run, Step};
 use fulmar_sys as sys;
 
 use crate::pipe;
-use crate::portions::{Throttle, Way, portion};
+use crate::throttle::{Throttle, Way, portion};
 
 /// What came of a transmit, or of as much of it as was tried.
 #[derive(Debug, Default)]

@@ -74,17 +74,6 @@ impl Ring {
         self.fault.as_ref()
     }
 
-    /// Has it fail after so many lists more, as if the kernel did: for tests.
-    pub fn set_lists_max(&mut self, lists: u32) {
-        self.lists_left = Some(lists);
-    }
-
-    /// Has its accepts ask for what no kernel knows, so that it answers as one before 6.10 does: for
-    /// tests.
-    pub fn set_accepts_unknown(&mut self) {
-        self.accept_flags = Some(1 << 15);
-    }
-
     /// As [`fault`](Self::fault), and gives the ring up.
     pub fn into_fault(self) -> Option<io::Error> {
         self.fault
@@ -327,6 +316,20 @@ impl Ring {
         };
         let _ = syscall!(io_uring_register, if cancelled.is_ok() { 0 } else { -1 });
         cancelled
+    }
+}
+
+/// For tests.
+#[cfg(any(test, feature = "testing"))]
+impl Ring {
+    /// Has it fail after so many lists more, as if the kernel did.
+    pub fn set_lists_max(&mut self, lists: u32) {
+        self.lists_left = Some(lists);
+    }
+
+    /// Has its accepts ask for what no kernel knows, so that it answers as one before 6.10 does.
+    pub fn set_accepts_unknown(&mut self) {
+        self.accept_flags = Some(1 << 15);
     }
 }
 
