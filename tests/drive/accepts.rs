@@ -121,6 +121,33 @@ fn a_crowd_is_accepted_in_one_turn_by_calls_too() {
     assert_eq!(server.engine.connections(), 0);
 }
 
+/// Two loops that share a socket: who hears first takes the crowd, by one count, and the other finds
+/// nothing to do.
+#[test]
+fn a_crowd_at_a_shared_socket_is_counted_too() {
+    let (mut one, _) = server(None, Limits::default(), 0);
+    let (mut other, _) = server(None, Limits::default(), 0);
+    let (listener, address) =
+        listen((Ipv4Addr::LOCALHOST, 0).into(), ListenOptions::default()).unwrap();
+    for server in [&mut one, &mut other] {
+        server.engine.add_listener(ListenerId(0), None);
+        server.listen(listener.try_clone().unwrap()).unwrap();
+        warm_up(server, address);
+    }
+    for round in 0..4 {
+        let mut clients = connect(address, 64);
+        clients.iter_mut().for_each(|stream| stream.write_all(LAST_REQUEST).unwrap());
+        let (first, second) =
+            if round % 2 == 0 { (&mut one, &mut other) } else { (&mut other, &mut one) };
+        let before = Ledger::here();
+        first.try_turn().unwrap();
+        second.try_turn().unwrap();
+        let made = Ledger::here() - before;
+        // Two waits, one count, and four calls for each.
+        assert_eq!((made.total(), made.eagain()), (3 + 4 * 64, 0), "{made:?}");
+    }
+}
+
 #[test]
 fn the_limit_of_connections_holds_within_a_list() {
     let ring @ Some(_) = ring() else { return };

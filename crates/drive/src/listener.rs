@@ -239,15 +239,15 @@ impl Prediction {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Crowd {
     /// The listener is asked how many wait: in every turn as long as there are some, and once in a
-    /// while otherwise. So all are accepted, in one list, and nobody is looked for in vain.
+    /// while otherwise. So all are accepted, in one list, and nobody is looked for in vain, unless
+    /// others who accept there too were faster.
     Counted {
-        /// So many counts in a row were low, or more.
+        /// So many counts in a row have not paid, or more.
         low: u8,
         /// Since the last count.
         accepted: u16,
     },
-    /// Where that cannot be asked, or others accept there too: one more is tried once in so many
-    /// accepts. If there was one less, no more than there were are tried from then on: what has been
+    /// Where that cannot be asked: one more is tried once in so many accepts. If there was one less, no more than there were are tried from then on: what has been
     /// gained is lost with each EAGAIN, so there are not more of these than trials.
     Guessed {
         size: u16,
@@ -265,7 +265,8 @@ impl Default for Crowd {
 impl Crowd {
     const GUESS: Self = Self::Guessed { size: 1, accepted: 0 };
 
-    /// How many to try. `waiting` counts them, if that can be done.
+    /// How many to try; none if they are counted and all are gone, which only happens where others
+    /// accept, too. `waiting` counts them, if that can be done.
     fn estimate(&mut self, waiting: impl FnOnce() -> Option<u16>) -> u16 {
         let low = match *self {
             Self::Guessed { size, .. } => return size,
@@ -276,15 +277,19 @@ impl Crowd {
             *self = Self::GUESS;
             return 1;
         };
-        let low = if count < COUNT_MIN { LOW_MAX.min(low + 1) } else { 0 };
-        *self = Self::Counted { low, accepted: 0 };
-        count.clamp(1, CROWD_SIZE_MAX)
+        *self = Self::Counted { low: LOW_MAX.min(low + 1), accepted: 0 }; // it has to pay yet
+        count.min(CROWD_SIZE_MAX)
     }
 
     /// All of those who were tried have arrived, so many, and perhaps there are more.
     pub(crate) fn handle_all(&mut self, arrived: u16) {
         match self {
-            Self::Counted { accepted, .. } => *accepted = accepted.saturating_add(arrived),
+            Self::Counted { low, accepted } => {
+                *accepted = accepted.saturating_add(arrived);
+                if arrived >= COUNT_MIN {
+                    *low = 0;
+                }
+            }
             Self::Guessed { size, accepted } => {
                 *accepted = accepted.saturating_add(arrived);
                 if *accepted >= GUESS_EVERY && *size < CROWD_SIZE_MAX {
@@ -294,12 +299,13 @@ impl Crowd {
         }
     }
 
-    /// There were only so many. If they were counted, others accept there too.
+    /// There were only so many. If they were counted, others accept there too: then it has to be one
+    /// more for the count to pay, as this has cost a call as well.
     pub(crate) fn handle_end(&mut self, arrived: u16) {
-        *self = match self {
-            Self::Counted { .. } => Self::GUESS,
-            Self::Guessed { .. } => Self::Guessed { size: arrived.max(1), accepted: 0 },
-        };
+        match self {
+            Self::Counted { .. } => self.handle_all(arrived.saturating_sub(1)),
+            Self::Guessed { .. } => *self = Self::Guessed { size: arrived.max(1), accepted: 0 },
+        }
     }
 }
 
@@ -407,12 +413,69 @@ mod tests {
 
     #[test]
     fn who_cannot_be_counted_is_guessed() {
-        let counted = || Crowd::Counted { low: 0, accepted: 0 };
-        let mut shared = counted();
-        assert_eq!(shared.estimate(|| Some(30)), 30);
-        shared.handle_end(7);
-        let mut unix = counted();
-        assert_eq!(unix.estimate(|| None), 1);
-        assert_eq!([shared, unix], [Crowd::GUESS, Crowd::GUESS]);
+        let mut unix = Crowd::Counted { low: 0, accepted: 0 };
+        assert_eq!((unix.estimate(|| None), unix), (1, Crowd::GUESS));
+    }
+
+    /// Calls of several loops that share a socket, at which so many come at a time: all hear of it,
+    /// count at the same moment, and accept in turns. And what it takes to accept one in each turn.
+    fn calls(sharers: usize, crowd: u16, times: u32) -> (u32, u32) {
+        let mut crowds: Vec<_> = (0..sharers).map(|_| Crowd::default()).collect();
+        let (mut calls, mut one_by_one) = (0, 0);
+        for _ in 0..times {
+            let (mut waiting, mut left) = (crowd, crowd);
+            while waiting > 0 {
+                calls += crowds.len() as u32; // waits
+                let mut counts = 0;
+                let mut count = || {
+                    counts += 1;
+                    Some(waiting)
+                };
+                let mut tries: Vec<_> =
+                    crowds.iter_mut().map(|it| (it.estimate(&mut count), 0, false)).collect();
+                calls += counts;
+                while tries.iter().any(|(size, arrived, ended)| arrived < size && !ended) {
+                    for (size, arrived, ended) in &mut tries {
+                        if *arrived < *size && !*ended {
+                            calls += 1;
+                            *ended = waiting == 0;
+                            *arrived += u16::from(!*ended);
+                            waiting = waiting.saturating_sub(1);
+                        }
+                    }
+                }
+                for (it, (_, arrived, ended)) in crowds.iter_mut().zip(tries) {
+                    if ended { it.handle_end(arrived) } else { it.handle_all(arrived) }
+                }
+            }
+            while left > 0 {
+                one_by_one += 2 * crowds.len() as u32; // a wait and an accept, perhaps in vain
+                left = left.saturating_sub(sharers as u16);
+            }
+        }
+        (calls, one_by_one)
+    }
+
+    #[test]
+    fn who_shares_a_socket_counts_as_long_as_it_pays() {
+        for sharers in [2, 3, 8] {
+            for crowd in [1, 2, 5, 10, 30] {
+                let (calls, one_by_one) = calls(sharers, crowd, 1_000);
+                assert!(
+                    calls * 100 <= one_by_one * 102,
+                    "{sharers}, {crowd}: {calls} {one_by_one}"
+                );
+            }
+            let (calls, one_by_one) = calls(sharers, 64, 1_000);
+            assert!(calls * 100 <= one_by_one * 80, "{sharers}: {calls} {one_by_one}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_looked_for_where_others_were_faster() {
+        let mut crowd = Crowd::Counted { low: 0, accepted: 0 };
+        assert_eq!(crowd.estimate(|| Some(0)), 0);
+        crowd.handle_all(0);
+        assert_eq!(crowd, Crowd::Counted { low: 1, accepted: 0 });
     }
 }
