@@ -549,7 +549,8 @@ impl<E: Engine, W: Waiter> Reactor<E, W> {
     /// # Errors
     /// As [`Reactor::turn`].
     pub fn turn_within(&mut self, max: Duration) -> io::Result<()> {
-        let until = if self.has_work() { Until::Now } else { Until::Moment(self.clock + max) };
+        let limit = || self.clock.checked_add(max).map_or(Until::Deadline, Until::Moment);
+        let until = if self.has_work() { Until::Now } else { limit() };
         self.turn_until(until)
     }
 

@@ -80,9 +80,12 @@ fn send_step(
 
 /// Makes calls until the socket has no room, or one fails.
 ///
-/// `sendfile(2)` stops early when a signal has come, and where a file ends that has become shorter,
-/// although the socket has room: no edge would tell of that later. So what is left of a file is
-/// asked for at once, and a full socket has to say so.
+/// `sendfile(2)` stops early when a signal has come (SIGSTOP and its end are enough, which nobody can
+/// block), and where a file ends that has become shorter, although the socket has room: no edge
+/// would tell of that later. So what is left of a file is asked for at once, and a full socket has
+/// to say so, which is what makes the kernel tell of room. That is a call for each stall of a slow
+/// client. A short count alone does not show which of them it was, and whatever could be asked
+/// instead (the file's length, the room) is a call as well.
 fn send_whole(
     fd: BorrowedFd<'_>,
     mut step: Step<'_>,
