@@ -417,43 +417,60 @@ mod tests {
         assert_eq!((unix.estimate(|| None), unix), (1, Crowd::GUESS));
     }
 
-    /// Calls of several loops that share a socket, at which so many come at a time: all hear of it,
-    /// count at the same moment, and accept in turns. And what it takes to accept one in each turn.
-    fn calls(sharers: usize, crowd: u16, times: u32) -> (u32, u32) {
-        let mut crowds: Vec<_> = (0..sharers).map(|_| Crowd::default()).collect();
-        let (mut calls, mut one_by_one) = (0, 0);
+    /// One loop of several, in a turn.
+    struct Sharer {
+        crowd: Crowd,
+        size: u16,
+        arrived: u16,
+        ended: bool,
+    }
+
+    impl Sharer {
+        /// Its calls: an accept if it wants one more, which finds nobody if all are gone.
+        fn accept(&mut self, waiting: &mut u16) -> u32 {
+            let tries = self.arrived < self.size && !self.ended;
+            if tries {
+                self.ended = *waiting == 0;
+                self.arrived += u16::from(!self.ended);
+                *waiting = waiting.saturating_sub(1);
+            }
+            tries.into()
+        }
+    }
+
+    /// Calls of loops that share a socket, at which a crowd comes so many times: all of them hear of
+    /// it, count at the same moment, and accept in turns. And how many there are if each accepts one
+    /// in a turn.
+    fn calls(sharers: u16, crowd: u16, times: u32) -> (u32, u32) {
+        let new = |_| Sharer { crowd: Crowd::default(), size: 0, arrived: 0, ended: false };
+        let mut loops: Vec<_> = (0..sharers).map(new).collect();
+        let mut calls = 0;
         for _ in 0..times {
-            let (mut waiting, mut left) = (crowd, crowd);
+            let mut waiting = crowd;
             while waiting > 0 {
-                calls += crowds.len() as u32; // waits
-                let mut counts = 0;
-                let mut count = || {
-                    counts += 1;
-                    Some(waiting)
-                };
-                let mut tries: Vec<_> =
-                    crowds.iter_mut().map(|it| (it.estimate(&mut count), 0, false)).collect();
-                calls += counts;
-                while tries.iter().any(|(size, arrived, ended)| arrived < size && !ended) {
-                    for (size, arrived, ended) in &mut tries {
-                        if *arrived < *size && !*ended {
-                            calls += 1;
-                            *ended = waiting == 0;
-                            *arrived += u16::from(!*ended);
-                            waiting = waiting.saturating_sub(1);
-                        }
+                calls += u32::from(sharers); // waits
+                for it in &mut loops {
+                    it.size = it.crowd.estimate(|| {
+                        calls += 1;
+                        Some(waiting)
+                    });
+                    (it.arrived, it.ended) = (0, false);
+                }
+                loop {
+                    let tried: u32 = loops.iter_mut().map(|it| it.accept(&mut waiting)).sum();
+                    calls += tried;
+                    if tried == 0 {
+                        break;
                     }
                 }
-                for (it, (_, arrived, ended)) in crowds.iter_mut().zip(tries) {
-                    if ended { it.handle_end(arrived) } else { it.handle_all(arrived) }
-                }
-            }
-            while left > 0 {
-                one_by_one += 2 * crowds.len() as u32; // a wait and an accept, perhaps in vain
-                left = left.saturating_sub(sharers as u16);
+                loops.iter_mut().for_each(|it| match it.ended {
+                    true => it.crowd.handle_end(it.arrived),
+                    false => it.crowd.handle_all(it.arrived),
+                });
             }
         }
-        (calls, one_by_one)
+        // A wait and an accept, the last ones of which may be in vain.
+        (calls, times * u32::from(crowd.div_ceil(sharers)) * 2 * u32::from(sharers))
     }
 
     #[test]
