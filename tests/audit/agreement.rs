@@ -17,7 +17,7 @@ use fulmar_audit::report::Group;
 use fulmar_audit::{AuditError, Backend, Counter, Counts, Method, Refusal};
 use fulmar_tests::curl;
 use fulmar_tests::http::Client;
-use fulmar_tests::load::{Nginx, read_request, refusing};
+use fulmar_tests::load::{Nginx, bound, read_request};
 use fulmar_tests::process::{Process, Serve, eventually, peer, run, text};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
@@ -134,8 +134,7 @@ fn with_strace_about_nginx() {
 
 #[test]
 fn with_strace_about_haproxy() {
-    let (nginx, (_holder, url)) = (Nginx::start(), refusing());
-    let address = url.trim_start_matches("http://").trim_end_matches('/');
+    let (nginx, (_holder, address)) = (Nginx::start(), bound());
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("haproxy.cfg");
     let config = format!(
@@ -146,7 +145,7 @@ fn with_strace_about_haproxy() {
     fs::write(&file, config).expect("a file");
     let proxy = Process::start(peer("haproxy").arg("-db").arg("-f").arg(&file));
     eventually("HAProxy listens", || TcpStream::connect(address).is_ok());
-    let mut client = Client::connect(address.parse().expect("an address"));
+    let mut client = Client::connect(address);
     client.get("/");
     let Some(counts) = counted(proxy.id(), || request(&mut client)) else { return };
     let sent = counts.calls["sendto"].count;
