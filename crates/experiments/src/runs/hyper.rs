@@ -49,7 +49,7 @@ struct Run {
 }
 
 fn one(lab: &Lab, side: &Side, clients: u32) -> Result<Option<(Run, String)>, Error> {
-    let Some(mut command) = side.command(lab, "hyper") else { return Ok(None) };
+    let Some(mut command) = side.command(lab, "transfers") else { return Ok(None) };
     let server = Serve::start(lab, &["127.0.0.1"], &lab.cores.server)?;
     command.args(["--mode", "requests", "--clients", &clients.to_string()]);
     command.args(["--seconds", &lab.options.interval.as_secs_f64().to_string()]);
