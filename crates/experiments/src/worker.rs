@@ -7,6 +7,7 @@ mod among;
 mod answers;
 mod near;
 mod transfers;
+mod under;
 
 use std::error::Error;
 use std::time::Duration;
@@ -24,6 +25,7 @@ pub fn run(words: &[String]) -> Result<String, Box<dyn Error>> {
         "among" => among::run(&among::Options::parse(words)?)?,
         "transfers" => transfers::run(words, None)?,
         "answers" => return answers::run(words),
+        "under" => return Err(under::run(words)),
         other => return Err(format!("no worker is called {other}").into()),
     };
     Ok(value.to_string() + "\n")
