@@ -31,7 +31,7 @@ impl Cores {
         };
         let threads = threads(*client);
         let apart = others.iter().find(|cpu| !threads.contains(cpu));
-        let server = apart.or(others.first()).unwrap_or(client);
+        let server = apart.or_else(|| others.first()).unwrap_or(client);
         let are_threads = apart.is_none() && server != client;
         Self { client: vec![*client], server: vec![*server], are_threads }
     }
