@@ -25,7 +25,8 @@ test: tools ## All tests, with real peers (installs Debian packages that are mis
 	FULMAR_DRIVER=ring:1 FULMAR_SPIN=auto cargo test --workspace $(RING_TESTS)
 
 bench: build ## All measurements, against the peers: the reference report, then the bars of the README
-	$(FULMAR) bench all --json bench/reference.json --html bench/reference.html
+	$(FULMAR) bench all --json $(TARGET_DIR)/reference.json --html $(TARGET_DIR)/reference.html
+	cp $(TARGET_DIR)/reference.json $(TARGET_DIR)/reference.html bench/ # none that was interrupted
 	bench/run
 
 build: tools ## The binary

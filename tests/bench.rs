@@ -75,6 +75,137 @@ fn peers_that_are_missing_are_told_and_fulmar_is_measured_all_the_same() {
     assert!(cells[3]["value"].as_f64().unwrap() > 0.0);
 }
 
+/// The figures of a row, by column.
+fn row(outcome: &Value, table: &str, row: &str) -> Vec<(String, Option<f64>)> {
+    let find = |list: &Value, field: &str, name: &str| {
+        let found = list.as_array().unwrap().iter().find(|it| it[field] == name).cloned();
+        found.unwrap_or_else(|| panic!("{name} is missing in {list}"))
+    };
+    let table = find(&outcome["tables"], "title", table);
+    let row = find(&table["rows"], "name", row);
+    let columns = table["columns"].as_array().unwrap().iter().zip(row["cells"].as_array().unwrap());
+    let figures =
+        columns.map(|(it, cell)| (it["name"].as_str().unwrap().to_owned(), cell["value"].as_f64()));
+    figures.collect()
+}
+
+fn figure(row: &[(String, Option<f64>)], column: &str) -> f64 {
+    let found = row.iter().find(|(name, _)| name == column);
+    found.and_then(|(_, value)| *value).unwrap_or_else(|| panic!("{column} in {row:?}"))
+}
+
+#[test]
+fn a_response_is_the_calls_that_each_server_makes_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["responses", "-n", "10", "-r", "1", "--json", "r.json"];
+    run(bench(dir.path(), COMPILER, &arguments).current_dir(dir.path()));
+    let report = json(&dir.path().join("r.json"));
+    let outcome = &report["experiments"][0];
+    assert_eq!(outcome["failure"], Value::Null, "{outcome}");
+    let calls = |scenario| row(outcome, "All system calls of a response", scenario);
+    let sendfile = calls("sendfile");
+    assert_eq!(figure(&sendfile, "nginx"), 4.0, "as it is by default");
+    assert_eq!(figure(&sendfile, "nginx, tcp_nopush"), 6.0);
+    assert_eq!(figure(&sendfile, "libmicrohttpd"), 4.0);
+    for (scenario, count) in
+        [("continuous", 3.0), ("tiny", 3.0), ("modest", 3.0), ("sendfile", 4.0)]
+    {
+        assert_eq!(figure(&calls(scenario), "fulmar"), count, "{scenario}");
+    }
+    let options = row(outcome, "setsockopt of a connection with one response", "tiny");
+    assert_eq!(figure(&options, "libmicrohttpd before, 2019"), 9.0);
+    assert_eq!(figure(&options, "fulmar"), 0.0);
+}
+
+#[test]
+fn a_request_of_104_kb_takes_libcurl_few_calls_at_its_best() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["hyper", "-c", "3,3", "-d", "50ms", "-r", "1", "--json", "r.json"];
+    run(bench(dir.path(), COMPILER, &arguments).current_dir(dir.path()));
+    let report = json(&dir.path().join("r.json"));
+    let outcome = &report["experiments"][0];
+    assert_eq!(outcome["failure"], Value::Null, "{outcome}");
+    assert_eq!(outcome["tables"][0]["rows"].as_array().unwrap().len(), 1, "each number once");
+    let calls = row(outcome, "All system calls of a request", "3");
+    let [plain, best] = ["libcurl", "libcurl, at its best"].map(|side| figure(&calls, side));
+    assert!(plain > 15.0 && best < plain / 2.0, "{calls:?}");
+    assert!(figure(&calls, "fulmar") >= 2.0, "a send and a receive: {calls:?}");
+    let commands = outcome["commands"].as_array().unwrap();
+    let ours = "fulmar bench-worker transfers --mode requests --clients 3 --seconds 0.05 --url \
+                http://127.0.0.1:PORT/bytes/106496";
+    assert!(commands.len() == 3 && commands[2] == ours, "{commands:?}");
+}
+
+#[test]
+fn forwarded_connections_are_counted_in_rings_and_out_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["forward", "-c", "1,32", "-n", "32", "-r", "1", "--json", "r.json"];
+    // Not what the environment says, but what fulmar does by itself.
+    let mut command = bench(dir.path(), &[], &arguments);
+    run(command.current_dir(dir.path()).env("FULMAR_DRIVER", "nonsense"));
+    let report = json(&dir.path().join("r.json"));
+    let outcome = &report["experiments"][0];
+    assert_eq!(outcome["failure"], Value::Null, "{outcome}");
+    for (case, before, after) in
+        [("TCP, one client", 300_005.0, 270_036.0), ("HTTP, one client", 250_024.0, 220_023.0)]
+    {
+        let calls = row(outcome, "All system calls", case);
+        assert_eq!(figure(&calls, "HAProxy 2013, before"), before);
+        assert_eq!(figure(&calls, "HAProxy 2013, after"), after);
+        for proxy in ["HAProxy", "nginx", "fulmar"] {
+            let count = figure(&calls, proxy);
+            assert!((100_000.0..400_000.0).contains(&count), "{proxy}, {case}: {count}");
+        }
+    }
+    let many = row(outcome, "All system calls", "HTTP, 32 clients");
+    assert_eq!(many[0], ("HAProxy 2013, before".to_owned(), None), "it had one client");
+    let tables = outcome["tables"].as_array().unwrap();
+    let by_call = tables.iter().find(|it| it["title"] == "Call by call: HTTP, 32 clients").unwrap();
+    let names: Vec<_> = by_call["rows"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    let operations = "Operations in rings (io_uring), which are no calls";
+    let told = tables.iter().any(|it| it["title"] == operations);
+    assert_eq!(names.iter().any(|name| **name == "io_uring_enter"), told, "{names:?}");
+    if told {
+        let closed = row(outcome, operations, "close");
+        assert!(figure(&closed, "fulmar: HTTP, 32 clients") > 0.0, "{closed:?}");
+        let both = figure(&many, "fulmar, calls and operations");
+        assert!(both > figure(&many, "fulmar"), "{many:?}");
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_told_before_and_the_tables_are_shown_after() {
+    let dir = tempfile::tempdir().unwrap();
+    let ended = |arguments: &[&str]| {
+        let output = bench(dir.path(), &[], arguments).current_dir(dir.path()).output().unwrap();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let small = ["urls", "-c", "9,4", "-r", "1", "--html"];
+    let (code, tables, complaint) = ended(&[&small[..], &["missing/r.html"]].concat());
+    assert_eq!((code, tables.as_str()), (Some(1), ""), "nothing was measured");
+    assert!(complaint.contains("missing/r.html: No such file"), "{complaint}");
+    let (code, tables, complaint) = ended(&[&small[..], &["/dev/full"]].concat());
+    assert_eq!(code, Some(1));
+    assert!(tables.contains("A byte for each transfer that is alive"), "{tables}");
+    assert!(complaint.contains("/dev/full: No space left"), "{complaint}");
+}
+
+#[test]
+fn connections_that_take_too_many_descriptors_are_left_out_and_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let limited = "ulimit -n 200; exec \"$@\"";
+    let inner = bench(dir.path(), &[], &["urls", "-c", "500,9", "-r", "1"]);
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", limited, "sh"]).arg(inner.get_program()).args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        command.env(name, value.unwrap());
+    }
+    let output = text(&run(&mut command).stdout);
+    let told = "not measured: 500 connections: they take 1032 descriptors, and 200 are allowed";
+    assert!(output.contains(told), "{output}");
+    assert!(output.contains("\n  9 "), "{output}");
+}
+
 #[test]
 fn a_command_line_that_is_wrong_is_told() {
     let status = |arguments: &[&str]| {
@@ -89,6 +220,46 @@ fn a_command_line_that_is_wrong_is_told() {
     let (code, complaint) = status(&["--from", "Cargo.toml"]);
     assert_eq!(code, Some(1));
     assert!(complaint.contains("Cargo.toml: "), "{complaint}");
+    let (code, complaint) = status(&["all", "nonsense"]);
+    assert_eq!(code, Some(2));
+    assert!(complaint.contains("no experiment is called nonsense"), "{complaint}");
+}
+
+#[test]
+fn an_experiment_that_was_interrupted_is_none_that_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = bench(dir.path(), &[], &["responses", "-n", "10", "-r", "1000"]);
+    let mut process = Process::start(&mut command);
+    process.wait_stderr("responses: sendfile, fulmar");
+    process.signal(Signal::INT);
+    let ended = process.wait();
+    assert_eq!(ended.status.code(), Some(130), "{}", ended.stderr);
+    assert!(!ended.stdout.contains("responses:"), "only what is complete: {}", ended.stdout);
+}
+
+#[test]
+fn nothing_runs_on_when_a_run_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["idle", "-c", "101", "-d", "10m", "-r", "1"];
+    let process = Process::start(&mut bench(dir.path(), &[], &arguments));
+    let seen = two_children(&process);
+    process.signal(Signal::KILL);
+    process.wait();
+    eventually("its server and its client end", || {
+        seen.iter().all(|pid| !Path::new("/proc").join(pid).exists())
+    });
+}
+
+/// The server and the client of a run, once they are there.
+fn two_children(process: &Process) -> Vec<String> {
+    let children = format!("/proc/{0}/task/{0}/children", process.id());
+    let mut seen = Vec::new();
+    eventually("a server and a client run", || {
+        let text = fs::read_to_string(&children).unwrap_or_default();
+        seen = text.split_whitespace().map(str::to_owned).collect();
+        seen.len() == 2
+    });
+    seen
 }
 
 #[test]
@@ -97,13 +268,7 @@ fn nothing_is_left_of_a_run_that_is_interrupted() {
         let dir = tempfile::tempdir().unwrap();
         let arguments = ["idle", "-c", "101", "-d", "10m", "-r", "1"];
         let process = Process::start(&mut bench(dir.path(), &[], &arguments));
-        let children = format!("/proc/{0}/task/{0}/children", process.id());
-        let mut seen = Vec::new();
-        eventually("a server and a client run", || {
-            let text = fs::read_to_string(&children).unwrap_or_default();
-            seen = text.split_whitespace().map(str::to_owned).collect();
-            seen.len() == 2
-        });
+        let seen = two_children(&process);
         process.signal(signal);
         let ended = process.wait();
         assert_eq!(ended.status.code(), Some(130), "{}", ended.stderr);

@@ -632,7 +632,7 @@ const ALLOWED: &[Edges] = &[
     crate_("http", &["proto", "server"]),
     crate_("serve", &["proto", "semantics", "server", "sys", "web"]),
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
-    crate_("experiments", &["audit", "client", "drive", "proto", "server", "sys"]),
+    crate_("experiments", &["audit", "client", "drive", "proto", "server", "sys", "tls"]),
     crate_("rules", &["proto", "semantics"]),
     crate_("haproxy", &["rules"]),
     crate_("balance", &[]),
@@ -694,9 +694,8 @@ const ALLOWED: &[Edges] = &[
             "web",
         ],
     ),
-    crate_("bench/client", &["client", "drive", "sys", "tls"]),
+    crate_("bench/client", &["experiments"]),
     crate_("bench/idle", &["drive", "engine", "proto", "sys"]),
-    crate_("bench/server", &[]),
     crate_(
         "tests",
         &[

@@ -58,78 +58,91 @@ def load(context: Context, url: str, cores: str, *flags: str,
     return report, process.line
 
 
-def serve_ring(connections: int, calls_max: float, context: Context) -> list[Bar]:
-    """CPU of the two executors under wrk on another core, and calls under a generator with two
-    threads, which is more than the server can take."""
-    name = f"serve over a ring, 128 B, {connections:,} connections"
-    bar = Bar(f"{name}: CPU per request", "us", at_most_times(1.02), peer_name="direct calls")
-    calls = Bar(f"{name}, saturated: system calls per request", "", at_most(calls_max),
-                peer_name="direct calls")
-    direct, ring = Serve(context, "--driver", DIRECT), Serve(context, "--driver", RING)
+class Kept:
+    """Requests on connections that stay, from wrk. For the calls a generator with two threads asks,
+    which is more than the server can take."""
 
-    def timed(server: Serve, us: list[float]) -> None:
-        spent = cpu_s(server.pid)
-        wrk = Wrk(context.directory, server.url("/bytes/128"), connections, context.seconds)
-        requests = wrk.requests()
-        us.append((cpu_s(server.pid) - spent) * 1e6 / requests)
-        bar.with_commands(server.process.line, wrk.process.line)
+    unit = "request"
+    last = False
 
-    def counted(server: Serve, found: list[float]) -> None:
-        command = [str(context.binaries / "fulmar"), "load", "-t", "2", "-c", str(connections),
-                   "-d", f"{context.seconds + 2 * SETTLE_S:g}", server.url("/bytes/128")]
+    def __init__(self, connections: int) -> None:
+        self.name = f"{connections:,} connections"
+        self._connections = connections
+
+    def ask(self, context: Context, server: Serve) -> str:
+        """As much as one core of clients asks for; the command line."""
+        wrk = Wrk(context.directory, server.url("/bytes/128"), self._connections, context.seconds)
+        wrk.requests()
+        return wrk.process.line
+
+    def saturate(self, context: Context, server: Serve) -> tuple[Calls, str]:
+        """What the server calls while all connections stand."""
+        command = [str(context.binaries / "fulmar"), "load", "-t", "2", "-c",
+                   str(self._connections), "-d", f"{context.seconds + 2 * SETTLE_S:g}",
+                   server.url("/bytes/128")]
         generator = Process(command, BOTH_CORES, context.directory)
-        time.sleep(SETTLE_S)  # all connections stand then
+        time.sleep(SETTLE_S)
         before = ledger(server)
         time.sleep(context.seconds)
         made = Calls.between(before, ledger(server))
         generator.wait(60)
-        found.append(made.total)
-        calls.note = str(made)
-        calls.with_commands(server.process.line, generator.line)
-
-    interleave(context.rounds, partial(timed, direct, bar.peer), partial(timed, ring, bar.fulmar))
-    interleave(min(context.rounds, 3), partial(counted, direct, calls.peer),
-               partial(counted, ring, calls.fulmar))
-    direct.process.stop()
-    ring.process.stop()
-    return [bar, calls]
+        return made, generator.line
 
 
-def serve_close(connections: int, calls_max: float, context: Context) -> list[Bar]:
-    """The same where each request has a connection of its own: accepts are in the ring, too. For
-    the calls the server comes after the generator, which opens no more than it can take."""
-    name = f"serve over a ring, 128 B, {connections:,} clients that connect for each request"
-    bar = Bar(f"{name}: CPU per connection", "us", at_most_times(1.02), peer_name="direct calls")
-    calls = Bar(f"{name}, saturated: system calls per connection", "", at_most(calls_max),
+class Closed:
+    """A connection for each request: accepts are in the ring, too. For the calls the server comes
+    after the generator, which opens no more than it can take."""
+
+    unit = "connection"
+    last = True
+
+    def __init__(self, clients: int) -> None:
+        self.name = f"{clients:,} clients that connect for each request"
+        self._flags = ("--reconnect", "-c", str(clients))
+
+    def ask(self, context: Context, server: Serve) -> str:
+        """As `Kept.ask`."""
+        return load(context, server.url("/bytes/128"), CLIENT_CORE, *self._flags)[1]
+
+    def saturate(self, context: Context, server: Serve) -> tuple[Calls, str]:
+        """What the server calls, opening included."""
+        before = ledger(server)
+        _, line = load(context, server.url("/bytes/128"), BOTH_CORES, "-t", "2", *self._flags)
+        return Calls.between(before, ledger(server)), line
+
+
+def serve_ring(asked: Kept | Closed, calls_max: float, context: Context) -> list[Bar]:
+    """CPU of the two executors with the clients on another core, and calls where there is more to do
+    than the server can take."""
+    name = f"serve over a ring, 128 B, {asked.name}"
+    bar = Bar(f"{name}: CPU per {asked.unit}", "us", at_most_times(1.02), peer_name="direct calls")
+    calls = Bar(f"{name}, saturated: system calls per {asked.unit}", "", at_most(calls_max),
                 peer_name="direct calls")
-    direct, ring = Serve(context, "--driver", DIRECT), Serve(context, "--driver", RING)
 
     def timed(server: Serve, us: list[float]) -> None:
         before, spent = ledger(server), cpu_s(server.pid)
-        _, line = load(context, server.url("/bytes/128"), CLIENT_CORE, "--reconnect", "-c",
-                       str(connections))
+        line = asked.ask(context, server)
         spent = cpu_s(server.pid) - spent
-        us.append(spent * 1e6 / (ledger(server)["requests"] - before["requests"]))
+        # Asking for the ledger is a request, too.
+        us.append(spent * 1e6 / (ledger(server)["requests"] - before["requests"] - 1))
         bar.with_commands(server.process.line, line)
 
     def counted(server: Serve, found: list[float]) -> None:
-        before = ledger(server)
-        _, line = load(context, server.url("/bytes/128"), BOTH_CORES, "--reconnect", "-t", "2",
-                       "-c", str(connections))
-        made = Calls.between(before, ledger(server))
+        made, line = asked.saturate(context, server)
         found.append(made.total)
         calls.note = str(made)
         calls.with_commands(server.process.line, line)
 
-    interleave(context.rounds, partial(timed, direct, bar.peer), partial(timed, ring, bar.fulmar))
-    direct.process.stop()
-    ring.process.stop()
-    direct = Serve(context, "--driver", DIRECT, last=True)
-    ring = Serve(context, "--driver", RING, last=True)
-    interleave(min(context.rounds, 3), partial(counted, direct, calls.peer),
-               partial(counted, ring, calls.fulmar))
-    direct.process.stop()
-    ring.process.stop()
+    def both(rounds: int, of: Callable[[Serve, list[float]], None], told: Bar, *,
+             last: bool) -> None:
+        direct = Serve(context, "--driver", DIRECT, last=last)
+        ring = Serve(context, "--driver", RING, last=last)
+        interleave(rounds, partial(of, direct, told.peer), partial(of, ring, told.fulmar))
+        direct.process.stop()
+        ring.process.stop()
+
+    both(context.rounds, timed, bar, last=False)
+    both(min(context.rounds, 3), counted, calls, last=asked.last)
     return [bar, calls]
 
 
@@ -262,12 +275,12 @@ def pair(connections: int, context: Context) -> list[Bar]:
 
 
 SCENARIOS = {
-    "ring-serve-64": ("serve over a ring beside direct calls", partial(serve_ring, 64, 0.3)),
-    "ring-serve-1000": ("serve over a ring beside direct calls", partial(serve_ring, 1000, 0.1)),
+    "ring-serve-64": ("serve over a ring beside direct calls", partial(serve_ring, Kept(64), 0.3)),
+    "ring-serve-1000": ("serve over a ring beside direct calls", partial(serve_ring, Kept(1000), 0.1)),
     "ring-serve-close-64": ("a connection for every request, over a ring beside direct calls",
-                            partial(serve_close, 64, 0.5)),
+                            partial(serve_ring, Closed(64), 0.5)),
     "ring-serve-close-1000": ("a connection for every request, over a ring beside direct calls",
-                              partial(serve_close, 1000, 0.5)),
+                              partial(serve_ring, Closed(1000), 0.5)),
     "ring-load-64": ("load over a ring beside direct calls", partial(load_ring, 64, 0.3)),
     "ring-load-1000": ("load over a ring beside direct calls", partial(load_ring, 1000, 0.1)),
     "spin-one": ("one connection, polling beside sleeping, in three placements", spin_one),

@@ -12,7 +12,7 @@ from .context import Context
 from .machine import CLIENT_CORE, SERVER_CORE
 from .processes import Failed, Process, children, until
 from .programs import Server, answers, free_port
-from .servers import Program
+from .servers import Program, ours
 
 FULMAR, HAPROXY, NGINX = "fulmar", "haproxy", "nginx"
 PEERS = (HAPROXY, NGINX)
@@ -53,8 +53,7 @@ class Proxies:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._ours = context.binaries / "fulmar"
-        ours = str(context.binaries / "fulmar-bench-server")
-        self.origin = Program([ours, "--defer-accept", "off"], context.directory,
+        self.origin = Program([*ours(context), "--defer-accept", "off"], context.directory,
                               context.directory / "site", None, CLIENT_CORE)
 
     def start(self, name: str, prefix: tuple[str, ...] = ()) -> Proxy:

@@ -28,7 +28,7 @@ class Servers:
     def __init__(self, context: Context, kind: str = "", *, deferred: bool = False) -> None:
         self._deferred = deferred
         self._directory = context.directory
-        self._ours = context.binaries / "fulmar-bench-server"
+        self._ours = ours(context)
         self._libmicrohttpd = compiled("libmicrohttpd", context.scripts, context.directory,
                                        "-lmicrohttpd")
         self._key = make_certificate(context.directory, kind) if kind else None
@@ -45,7 +45,7 @@ class Servers:
                 return Program([str(self._libmicrohttpd)], self._directory, site, self._key)
             case _:
                 defer = ["--defer-accept", "on" if self._deferred else "off"]
-                return Program([*prefix, str(self._ours), *defer], self._directory, site,
+                return Program([*prefix, *self._ours, *defer], self._directory, site,
                                self._key)
 
     def verify(self, names: tuple[str, ...], target: str) -> None:
@@ -60,6 +60,11 @@ class Servers:
             raise Failed(f"{target} should be {expected} everywhere: {spoken}")
         if len({facts for _, facts in spoken.values()}) > 1:
             raise Failed(f"TLS is not the same everywhere: {spoken}")
+
+
+def ours(context: Context) -> list[str]:
+    """A program with fulmar's server inside."""
+    return [str(context.binaries / "fulmar"), "bench-worker", "answers"]
 
 
 class Program(Server):

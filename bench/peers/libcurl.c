@@ -1,6 +1,7 @@
 /* A libcurl client with thousands of transfers on one thread: curl_multi_socket_action over epoll.
  *
- *   libcurl --mode MODE --use USE --clients N [--seconds S | --requests R] [--cacert FILE] --url URL...
+ *   libcurl --mode MODE --use USE --clients N [--seconds S | --requests R] [--buffer B] [--cacert FILE]
+ *           --url URL...
  *
  * --mode requests  N transfers at a time; each, when it is done, is removed, given its URL and added
  *                  again. Measured from the first answer of the last of them, for S seconds or R
@@ -11,6 +12,7 @@
  *
  * --use plain      epoll_ctl(2) whenever the socket callback says so.
  * --use best       descriptors stay in epoll, for reading, until they are closed.
+ * --buffer B       what a read may bring at most, instead of libcurl's 16 KB (CURLOPT_BUFFERSIZE(3)).
  *
  * The transfers are spread over the URLs, at most OPENING_MAX of them on their way to a connection
  * at a time. Prints one JSON object; README.md says what is in it. Settings of proxies in the
@@ -40,6 +42,7 @@ struct options {
     long clients;
     double seconds;
     long requests; /* 0: as many as the seconds bring */
+    long buffer_size; /* 0: as libcurl has it */
     const char *cacert;
     const char *urls[URLS_MAX];
     int url_count;
@@ -183,6 +186,8 @@ static void start_client(struct bench *bench, long client) {
     set(easy, CURLOPT_WRITEDATA, bench);
     set(easy, CURLOPT_PREREQFUNCTION, (void *)handle_connected);
     set(easy, CURLOPT_PREREQDATA, bench);
+    if (bench->options.buffer_size > 0)
+        curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, bench->options.buffer_size);
     if (bench->options.cacert != NULL) set(easy, CURLOPT_CAINFO, bench->options.cacert);
     if (bench->options.is_best) {
         set(easy, CURLOPT_CLOSESOCKETFUNCTION, (void *)handle_close);
@@ -284,6 +289,7 @@ static bool set_option(struct options *options, const char *name, const char *va
     if (strcmp(name, "--clients") == 0) options->clients = atol(value);
     else if (strcmp(name, "--seconds") == 0) options->seconds = atof(value);
     else if (strcmp(name, "--requests") == 0) options->requests = atol(value);
+    else if (strcmp(name, "--buffer") == 0) options->buffer_size = atol(value);
     else if (strcmp(name, "--cacert") == 0) options->cacert = value;
     else if (strcmp(name, "--use") == 0) options->is_best = strcmp(value, "best") == 0;
     else if (strcmp(name, "--url") == 0 && options->url_count < URLS_MAX)

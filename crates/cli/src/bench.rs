@@ -1,6 +1,8 @@
 //! `fulmar bench`: arguments, what is being done, the reports.
 
-use std::fs;
+use std::error::Error;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -72,10 +74,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         };
         return say(&EXPERIMENTS.iter().map(line).collect::<String>()).map(|()| ExitCode::SUCCESS);
     }
+    let chosen = fulmar_experiments::choose(&arguments.names);
+    let chosen = chosen.map_err(|error| Failure::Usage(error.to_string()))?;
+    // Who measures for a quarter of an hour wants to know before that there is no place for it.
+    let files = Files::open(arguments)?;
     if let Some(path) = &arguments.from {
-        let text = fs::read_to_string(path).map_err(|e| Failure::new(path.display(), e))?;
-        let report = Report::from_json(&text).map_err(|e| Failure::new(path.display(), e))?;
-        return tell(arguments, &report).map(|()| ExitCode::SUCCESS);
+        let report = read(path).map_err(|error| Failure::new(path.display(), error))?;
+        return files.tell(&report).map(|()| ExitCode::SUCCESS);
     }
     let stopper = Stopper::default();
     let stopped = stopper.clone();
@@ -89,13 +94,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         connections: arguments.connections.clone(),
         requests: arguments.requests,
     };
-    let report = fulmar_experiments::run(&arguments.names, options, &stopper, complain).map_err(
-        |error| match error {
-            fulmar_experiments::Error::Unknown { .. } => Failure::Usage(error.to_string()),
-            error => Failure::Message(error.to_string()),
-        },
-    )?;
-    tell(arguments, &report)?;
+    let report = fulmar_experiments::run(&chosen, options, &stopper, complain)
+        .map_err(|error| Failure::Message(error.to_string()))?;
+    files.tell(&report)?;
     let failed = report.experiments.iter().any(|outcome| outcome.failure.is_some());
     Ok(match (stopper.is_stopped(), failed) {
         (true, _) => ExitCode::from(INTERRUPTED),
@@ -110,16 +111,50 @@ pub(crate) fn work(arguments: &Worker) -> Result<ExitCode, Failure> {
     say(&told).map(|()| ExitCode::SUCCESS)
 }
 
-fn tell(arguments: &Arguments, report: &Report) -> Result<(), Failure> {
-    write(arguments.json.as_deref(), || report.json())?;
-    write(arguments.html.as_deref(), || report::html(report))?;
-    say(&report::text(report))
+/// A report that was written.
+fn read(path: &Path) -> Result<Report, Box<dyn Error>> {
+    let mut text = String::new();
+    File::open(path)?.take(REPORT_SIZE_MAX).read_to_string(&mut text)?;
+    Ok(Report::from_json(&text)?)
 }
 
-fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Failure> {
-    let Some(path) = path else { return Ok(()) };
-    fs::write(path, text()).map_err(|error| Failure::new(path.display(), error))
+/// Where a report goes besides standard output.
+struct Files<'a> {
+    json: Option<(&'a Path, File)>,
+    html: Option<(&'a Path, File)>,
 }
+
+impl<'a> Files<'a> {
+    /// What is in them stays until there is something better.
+    fn open(arguments: &'a Arguments) -> Result<Self, Failure> {
+        let open = |path: &'a Option<PathBuf>| {
+            let Some(path) = path.as_deref() else { return Ok(None) };
+            let file = File::options().create(true).truncate(false).write(true).open(path);
+            file.map(|file| Some((path, file))).map_err(|error| Failure::new(path.display(), error))
+        };
+        Ok(Self { json: open(&arguments.json)?, html: open(&arguments.html)? })
+    }
+
+    /// To all of them, and to standard output whatever becomes of the others.
+    fn tell(self, report: &Report) -> Result<(), Failure> {
+        let json = self.json.map_or(Ok(()), |file| write(file, &report.json()));
+        let html = self.html.map_or(Ok(()), |file| write(file, &report::html(report)));
+        let told = say(&report::text(report));
+        json.and(html).and(told)
+    }
+}
+
+/// Instead of what is in it; a pipe or a terminal has nothing to be taken away.
+fn write((path, mut file): (&Path, File), text: &str) -> Result<(), Failure> {
+    let is_file = file.metadata().is_ok_and(|it| it.is_file());
+    let emptied = if is_file { file.set_len(0) } else { Ok(()) };
+    emptied
+        .and_then(|()| file.write_all(text.as_bytes()))
+        .map_err(|error| Failure::new(path.display(), error))
+}
+
+/// Of a report that is read: a hundred times that of all experiments.
+const REPORT_SIZE_MAX: u64 = 32 << 20;
 
 const HELP: &str = "\
 Exit status: 0 when everything was measured, whoever is ahead; 1 if an experiment failed; 2 if the

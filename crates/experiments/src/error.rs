@@ -28,9 +28,27 @@ pub enum Error {
         /// What went wrong, with what it wrote to standard error.
         why: String,
     },
+    /// Several of these.
+    Several(Vec<Self>),
 }
 
 impl Error {
+    /// None, one, or several that were put off; each is told once.
+    pub(crate) fn all(mut errors: Vec<Self>) -> Result<(), Self> {
+        let mut told = Vec::new();
+        errors.retain(|error| {
+            let text = error.to_string();
+            let is_new = !told.contains(&text);
+            told.push(text);
+            is_new
+        });
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => Err(Self::Several(errors)),
+        }
+    }
+
     pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let doing = doing.into();
         move |error| Self::Io { doing, error }
@@ -52,6 +70,10 @@ impl fmt::Display for Error {
             }
             Self::Io { doing, error } => write!(f, "{doing}: {error}"),
             Self::Process { command, why } => write!(f, "{command}: {why}"),
+            Self::Several(errors) => {
+                let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+                f.write_str(&told.join("; "))
+            }
         }
     }
 }

@@ -18,8 +18,8 @@ pub use children::Stopper;
 pub(crate) use children::{Child, find};
 pub(crate) use compiler::Peer;
 pub(crate) use cores::Cores;
-pub(crate) use counting::{Call, Count, Counted, count, cpu_us};
-pub(crate) use programs::{Serve, free_port, nginx, nginx_temporary};
+pub(crate) use counting::{Count, Counted, count, cpu_us};
+pub(crate) use programs::{Serve, free_ports, nginx, nginx_first};
 
 /// Whatever takes longer hangs. A machine that is busy with other things may take twenty times as
 /// long as one that is not, on which no process takes a minute.
@@ -77,10 +77,16 @@ impl Lab {
         self.start(command, &self.cores.server)
     }
 
-    /// Starts a command on these processors. What it leaves of its own goes with the directory.
-    pub(crate) fn start(&self, mut command: Command, cpus: &[usize]) -> Result<Child, Error> {
-        command.env("TMPDIR", self.path());
-        Child::start(command, cpus, &self.stopper)
+    /// Starts a command on these processors, so that it ends with us whatever becomes of us. What it
+    /// leaves of its own goes with the directory, and what the environment says about loops is not for
+    /// it: command lines tell all.
+    pub(crate) fn start(&self, command: Command, cpus: &[usize]) -> Result<Child, Error> {
+        let line = self.line(&command);
+        let mut under = self.worker("under");
+        under.arg(std::process::id().to_string());
+        under.arg(command.get_program()).args(command.get_args());
+        under.env("TMPDIR", self.path()).env_remove("FULMAR_DRIVER").env_remove("FULMAR_SPIN");
+        Child::start(under, line, cpus, &self.stopper)
     }
 
     /// This program as a side that is measured: see [`crate::worker`].
@@ -90,15 +96,51 @@ impl Lab {
         command
     }
 
-    /// A command line as it would be typed, without directories that only live for a run.
+    /// A command line as it would be typed, without directories and ports that only live for a run.
     pub(crate) fn line(&self, command: &Command) -> String {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let directory = self.path().display().to_string();
         let program = self.options.program.display().to_string();
         let words = words.map(|word| {
             let word = word.to_string_lossy().replace(&program, "fulmar");
-            word.replace(&directory, "DIR")
+            without_ports(&word.replace(&directory, "DIR"))
         });
         words.collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// The ports of addresses of loopback are others each time.
+fn without_ports(word: &str) -> String {
+    let mut parts = word.split("127.0.0.");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (host, rest) = part.split_once(':').unwrap_or((part, ""));
+        let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        let port = &rest[..rest.len() - after.len()];
+        let is_address = host.bytes().all(|byte| byte.is_ascii_digit());
+        out += "127.0.0.";
+        match is_address && !["", "0"].contains(&port) {
+            true => out += &format!("{host}:PORT{after}"),
+            false => out += part,
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_ports;
+
+    #[test]
+    fn ports_of_a_run_are_not_told() {
+        for (word, told) in [
+            ("127.0.0.1:81,127.0.0.2:4000", "127.0.0.1:PORT,127.0.0.2:PORT"),
+            ("http://127.0.0.1:81/bytes/128", "http://127.0.0.1:PORT/bytes/128"),
+            ("127.0.0.1:0", "127.0.0.1:0"),
+            ("127.0.0.1", "127.0.0.1"),
+            ("-c", "-c"),
+        ] {
+            assert_eq!(without_ports(word), told);
+        }
     }
 }

@@ -23,4 +23,4 @@ pub mod worker;
 
 pub use error::Error;
 pub use lab::{Options, Stopper};
-pub use runs::{EXPERIMENTS, Experiment, run};
+pub use runs::{EXPERIMENTS, Experiment, choose, run};

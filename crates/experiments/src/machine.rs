@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use fulmar_sys as sys;
 
-use crate::lab::Cores;
+use crate::lab::{Cores, find};
 use crate::report::{Fact, Machine};
 
 /// This machine, now.
@@ -77,6 +77,7 @@ fn first_line(path: &str) -> String {
 
 /// The first line that a command prints on either stream; empty if it cannot be run.
 fn version(program: &str, arguments: &[&str]) -> String {
+    let Some(program) = find(program) else { return String::new() };
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let Ok(output) = output else { return String::new() };
     let text = [output.stdout, output.stderr].concat();

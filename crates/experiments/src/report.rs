@@ -12,6 +12,7 @@ mod verdict;
 #[cfg(test)]
 mod tests;
 
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
 pub use html::html;
@@ -193,7 +194,24 @@ impl Report {
     /// # Errors
     /// It is something else, and where.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
+        let report: Self = serde_json::from_str(text)?;
+        if report.version != VERSION {
+            let version = report.version;
+            let why = format!("a report of version {version}; this fulmar reads version {VERSION}");
+            return Err(serde_json::Error::custom(why));
+        }
+        for table in report.experiments.iter().flat_map(|outcome| &outcome.tables) {
+            let count = table.columns.len();
+            if let Some(row) = table.rows.iter().find(|row| row.cells.len() != count) {
+                return Err(serde_json::Error::custom(format!(
+                    "{}: {}: {} cells for {count} columns",
+                    table.title,
+                    row.name,
+                    row.cells.len()
+                )));
+            }
+        }
+        Ok(report)
     }
 }
 
@@ -220,6 +238,12 @@ impl Table {
             Some(_) => format!("{} {}", row.name, self.row_name),
             None => row.name.clone(),
         }
+    }
+
+    /// Calls that nobody makes, or only now and then, are of no interest.
+    pub(crate) fn drop_rows_of_nothing(&mut self) {
+        self.rows
+            .retain(|row| row.cells.iter().any(|cell| cell.value().is_some_and(|it| it > 0.0)));
     }
 
     /// True if a figure in it is of this run: those of documents alone say nothing.
@@ -282,6 +306,9 @@ impl Column {
         Self { name: name.to_owned(), whose: Whose::Document }
     }
 }
+
+/// Of a report's form.
+pub(crate) const VERSION: u32 = 1;
 
 /// A whole number with commas between thousands.
 pub(crate) fn grouped(number: u32) -> String {

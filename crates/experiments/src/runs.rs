@@ -9,9 +9,9 @@ mod sides;
 mod urls;
 
 use crate::Error;
-use crate::lab::{Call, Count, Counted, Lab, Options, Stopper};
+use crate::lab::{Count, Counted, Lab, Options, Stopper};
 use crate::machine;
-use crate::report::{Outcome, Report, Table};
+use crate::report::{Outcome, Report, Table, VERSION};
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]
@@ -59,21 +59,40 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
-/// Runs those named, or all if `all` is; `say` hears what is being done. One that fails leaves what it
-/// has measured, and says so; a run that is stopped ends with those that were complete.
+/// Those named, each once, or all if `all` is.
 ///
 /// # Errors
-/// A name is unknown, or there is no place to run in.
+/// A name is unknown.
+pub fn choose(names: &[String]) -> Result<Vec<Experiment>, Error> {
+    let mut chosen: Vec<Experiment> = Vec::new();
+    for name in names.iter().filter(|name| *name != "all") {
+        let found = EXPERIMENTS.iter().find(|experiment| experiment.name == name);
+        let found = found.ok_or_else(|| Error::Unknown { name: name.clone() })?;
+        if !chosen.iter().any(|known| known.name == found.name) {
+            chosen.push(*found);
+        }
+    }
+    let is_all = names.iter().any(|name| name == "all");
+    Ok(if is_all { EXPERIMENTS.to_vec() } else { chosen })
+}
+
+/// Runs these; `say` hears what is being done. One that fails leaves what it has measured, and says
+/// so; a run that is stopped ends with those that were complete.
+///
+/// # Errors
+/// There is no place to run in.
 pub fn run(
-    names: &[String],
+    chosen: &[Experiment],
     options: Options,
     stopper: &Stopper,
     say: fn(&str),
 ) -> Result<Report, Error> {
-    let chosen = choose(names)?;
     let lab = Lab::new(options, stopper.clone(), say)?;
-    let mut report =
-        Report { version: 1, machine: machine::describe(&lab.cores), experiments: Vec::new() };
+    let mut report = Report {
+        version: VERSION,
+        machine: machine::describe(&lab.cores),
+        experiments: Vec::new(),
+    };
     for experiment in chosen {
         let mut outcome = Outcome {
             name: experiment.name.to_owned(),
@@ -83,7 +102,8 @@ pub fn run(
         };
         match (experiment.run)(&lab, &mut outcome) {
             Ok(()) => {}
-            Err(Error::Stopped) => break,
+            // What it complains of may be that all that it talks to was ended.
+            Err(_) if stopper.is_stopped() => break,
             Err(error) => {
                 outcome.tables.retain(Table::has_measured);
                 outcome.failure = Some(error.to_string());
@@ -97,20 +117,17 @@ pub fn run(
     Ok(report)
 }
 
-/// Calls, multiplied: shares of a response, or as many as a document has.
-fn scaled(counted: Counted, by: f64) -> Counted {
-    let each = counted.into_iter();
-    each.map(|(name, it)| (name, Call { calls: it.calls * by, eagain: it.eagain * by })).collect()
-}
-
 /// Counted calls, multiplied; what is to be known of how they were counted goes to `outcome`.
 fn counted(found: Result<Count, String>, by: f64, outcome: &mut Outcome) -> Option<Counted> {
     match found {
-        Ok(Count { calls, traced }) => {
+        Ok(Count { counted, traced, unseen }) => {
             if let Some(why) = traced {
                 outcome.miss(format!("calls without slowing anybody: all were traced, as {why}"));
             }
-            Some(scaled(calls, by))
+            if let Some(why) = unseen {
+                outcome.miss(format!("operations of io_uring: {why}"));
+            }
+            Some(counted.scaled(by))
         }
         Err(why) => {
             outcome.miss(format!("system calls: {why}"));
@@ -119,16 +136,25 @@ fn counted(found: Result<Count, String>, by: f64, outcome: &mut Outcome) -> Opti
     }
 }
 
-fn choose(names: &[String]) -> Result<Vec<Experiment>, Error> {
-    if names.iter().any(|name| name == "all") {
-        return Ok(EXPERIMENTS.to_vec());
-    }
-    let found = |name: &String| {
-        let found = EXPERIMENTS.iter().find(|experiment| experiment.name == name);
-        found.copied().ok_or_else(|| Error::Unknown { name: name.clone() })
-    };
-    names.iter().map(found).collect()
-}
-
 const UNOPTIMISED: &str = "fulmar's times: this binary was built without optimisation (cargo build \
                            --release), so they say nothing";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(names: &[&str]) -> Result<Vec<&'static str>, String> {
+        let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
+        let chosen = choose(&names).map_err(|error| error.to_string())?;
+        Ok(chosen.into_iter().map(|experiment| experiment.name).collect())
+    }
+
+    #[test]
+    fn each_is_chosen_once_and_a_name_that_is_unknown_is_told_also_beside_all() {
+        assert_eq!(chosen(&["urls", "idle", "urls"]), Ok(vec!["urls", "idle"]));
+        let all: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
+        assert_eq!(chosen(&["idle", "all"]), Ok(all));
+        let unknown = "no experiment is called bogus; fulmar bench --list names them";
+        assert_eq!(chosen(&["all", "bogus"]), Err(unknown.to_owned()));
+    }
+}

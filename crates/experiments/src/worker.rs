@@ -5,8 +5,9 @@
 
 mod among;
 mod answers;
-mod hyper;
 mod near;
+mod transfers;
+mod under;
 
 use std::error::Error;
 use std::time::Duration;
@@ -22,11 +23,20 @@ pub fn run(words: &[String]) -> Result<String, Box<dyn Error>> {
     let (name, words) = words.split_first().ok_or("a worker's name is missing")?;
     let value = match name.as_str() {
         "among" => among::run(&among::Options::parse(words)?)?,
-        "hyper" => hyper::run(&hyper::Options::parse(words)?)?,
+        "transfers" => transfers::run(words, None)?,
         "answers" => return answers::run(words),
+        "under" => return Err(under::run(words)),
         other => return Err(format!("no worker is called {other}").into()),
     };
     Ok(value.to_string() + "\n")
+}
+
+/// The worker `transfers`, in a program where somebody counts what its allocator is asked for.
+///
+/// # Errors
+/// As [`run`].
+pub fn transfers(words: &[String], allocations: fn() -> usize) -> Result<String, Box<dyn Error>> {
+    Ok(transfers::run(words, Some(allocations))?.to_string() + "\n")
 }
 
 /// What was called between two looks at the ledger, by name, and how often in vain.

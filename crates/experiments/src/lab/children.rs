@@ -59,13 +59,14 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts it on these processors, with its output in files that have no name.
+    /// Starts it on these processors, with its output in files that have no name; people know it as
+    /// `line`.
     pub(crate) fn start(
         mut command: Command,
+        line: String,
         cpus: &[usize],
         stopper: &Stopper,
     ) -> Result<Self, Error> {
-        let line = format!("{command:?}").replace('"', "");
         let file = || tempfile::tempfile().map_err(Error::io("a temporary file"));
         let (out, err) = (file()?, file()?);
         let copy = |file: &File| file.try_clone().map_err(Error::io("a temporary file"));

@@ -66,12 +66,22 @@ impl Peer {
         command.arg(lab.path().join(self.sources[0].0)).arg(format!("-l{}", self.links_to));
         match lab.client(command)?.output(PATIENCE) {
             Ok(_) => Ok(Ok(program)),
-            Err(Error::Stopped) => Err(Error::Stopped),
-            Err(_) => Ok(Err(format!(
-                "lib{}: it is not installed, or its headers are not: install {}",
-                self.links_to, self.package
-            ))),
+            Err(Error::Process { why, .. }) => Ok(Err(self.missing(&why))),
+            Err(error) => Err(error),
         }
+    }
+
+    /// What is to be done about what the compiler says, for people.
+    fn missing(&self, said: &str) -> String {
+        let (library, package) = (self.links_to, self.package);
+        let header = [".h: No such file", "cannot find -l"];
+        if header.iter().any(|sign| said.contains(sign)) {
+            return format!(
+                "lib{library}: it is not installed, or its headers are not: install {package}"
+            );
+        }
+        let error = said.lines().find(|line| line.contains("rror")).unwrap_or(said);
+        format!("lib{library}: it does not compile here: {}", error.trim())
     }
 }
 
@@ -79,3 +89,26 @@ impl Peer {
 const MULTI: (&str, &str) = ("multi.h", include_str!("../../../../bench/peers/multi.h"));
 /// What stands before functions of the C library.
 const COUNTED: (&str, &str) = ("counted.h", include_str!("../../../../bench/peers/counted.h"));
+
+#[cfg(test)]
+mod tests {
+    use super::Peer;
+
+    #[test]
+    fn what_a_compiler_says_is_told_unless_the_library_is_not_there() {
+        let missing = |said| Peer::HIPER.missing(said);
+        let install =
+            "libcurl: it is not installed, or its headers are not: install libcurl4-openssl-dev";
+        let said =
+            "exit status: 1: multi.h:6:10: fatal error: curl/curl.h: No such file or directory\n";
+        assert_eq!(missing(said), install);
+        assert_eq!(
+            missing("exit status: 1: /usr/bin/ld: cannot find -lcurl: No such file"),
+            install
+        );
+        let full = "exit status: 1: as: x.o: No space left on device\ncc: fatal error: closing x.o";
+        let told = "libcurl: it does not compile here: cc: fatal error: closing x.o";
+        assert_eq!(missing(full), told);
+        assert_eq!(missing("signal: 9"), "libcurl: it does not compile here: signal: 9");
+    }
+}

@@ -1,5 +1,6 @@
 //! Which processor is whose.
 
+use std::fs;
 use std::io;
 
 use fulmar_sys as sys;
@@ -9,25 +10,69 @@ use fulmar_sys as sys;
 pub(crate) struct Cores {
     pub(crate) client: Vec<usize>,
     pub(crate) server: Vec<usize>,
+    /// The two are threads of one core.
+    are_threads: bool,
 }
 
 impl Cores {
-    /// The first two that this process may run on; if there is but one, it is everybody's.
+    /// The first that this process may run on, and the next that is no thread of the same core, if
+    /// there is one; if there is but one processor, it is everybody's.
     pub(crate) fn find() -> io::Result<Self> {
-        let allowed = sys::allowed_cpus()?;
-        Ok(match allowed[..] {
-            [client, server, ..] => Self { client: vec![client], server: vec![server] },
-            _ => Self { client: allowed.clone(), server: allowed },
-        })
+        let threads = |cpu: usize| {
+            let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+            list(&fs::read_to_string(path).unwrap_or_default())
+        };
+        Ok(Self::of(&sys::allowed_cpus()?, threads))
+    }
+
+    fn of(allowed: &[usize], threads: impl Fn(usize) -> Vec<usize>) -> Self {
+        let [client, others @ ..] = allowed else {
+            return Self { client: Vec::new(), server: Vec::new(), are_threads: false };
+        };
+        let threads = threads(*client);
+        let apart = others.iter().find(|cpu| !threads.contains(cpu));
+        let server = apart.or_else(|| others.first()).unwrap_or(client);
+        let are_threads = apart.is_none() && server != client;
+        Self { client: vec![*client], server: vec![*server], are_threads }
     }
 
     /// For people.
     pub(crate) fn describe(&self) -> String {
         let name =
             |cpus: &[usize]| cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let told = format!("client {}, server {}", name(&self.client), name(&self.server));
         match self.client == self.server {
             true => format!("{}, shared by both sides", name(&self.client)),
-            false => format!("client {}, server {}", name(&self.client), name(&self.server)),
+            false if self.are_threads => format!("{told}: threads of one core"),
+            false => told,
         }
+    }
+}
+
+/// Numbers and ranges, as the kernel lists processors: `0-1,4`.
+fn list(text: &str) -> Vec<usize> {
+    let number = |text: &str| text.trim().parse::<usize>().ok();
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(number(first)?..=number(last)?)
+    };
+    text.split(',').filter_map(range).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_is_of_another_core_if_there_is_one() {
+        let two_threads = |cpu: usize| vec![cpu & !1, cpu | 1];
+        let told = |allowed: &[usize]| Cores::of(allowed, two_threads).describe();
+        assert_eq!(told(&[0, 1, 2, 3]), "client 0, server 2");
+        assert_eq!(told(&[1, 5]), "client 1, server 5");
+        assert_eq!(told(&[4, 5]), "client 4, server 5: threads of one core");
+        assert_eq!(told(&[3]), "3, shared by both sides");
+        assert_eq!(Cores::of(&[0, 1], |_| Vec::new()).describe(), "client 0, server 1");
+        assert_eq!(list("0-1,4\n"), [0, 1, 4]);
+        assert_eq!(list(""), Vec::<usize>::new());
     }
 }

@@ -46,23 +46,42 @@ pub(crate) fn nginx(program: &Path, home: &Path, conf: &Path) -> Command {
     command
 }
 
-/// Lines of an `http` block: nothing is written to directories of the system.
-pub(crate) fn nginx_temporary(home: &Path) -> String {
+/// How a configuration of nginx begins, and what its `http` block begins with: one worker, nothing is
+/// written to directories of the system. The worker is who we are, if that is root (others have no
+/// choice): nobody may not read what we write, and does not exist in a user namespace.
+pub(crate) fn nginx_first(home: &Path) -> (String, String) {
     let home = home.display();
     let kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].iter();
-    kinds.map(|kind| format!("    {kind}_temp_path {home}/{kind};\n")).collect()
+    let first = format!(
+        "daemon off;\nuser root;\nworker_processes 1;\nerror_log {home}/nginx.log crit;\n\
+         pid {home}/nginx.pid;\nevents {{ worker_connections 8000; }}\n"
+    );
+    (first, kinds.map(|kind| format!("    {kind}_temp_path {home}/{kind};\n")).collect())
 }
 
-/// A port of loopback that nobody listens on now, for programs that cannot choose one.
-pub(crate) fn free_port() -> Result<u16, Error> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let address = listener.and_then(|listener| listener.local_addr());
-    address.map(|address| address.port()).map_err(Error::io("a free port"))
+/// Ports of loopback that nobody listens on now, for programs that cannot choose one.
+pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N], Error> {
+    // All at a time: one that is free again may be given out again.
+    let listeners = (0..N).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
+    let listeners: Vec<_> = listeners.collect::<Result<_, _>>().map_err(Error::io("free ports"))?;
+    let mut ports = [0; N];
+    for (port, listener) in ports.iter_mut().zip(&listeners) {
+        *port = listener.local_addr().map_err(Error::io("free ports"))?.port();
+    }
+    Ok(ports)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn free_ports_differ() {
+        let mut ports = free_ports::<64>().expect("there are some").to_vec();
+        ports.sort_unstable();
+        ports.dedup();
+        assert_eq!(ports.len(), 64);
+    }
 
     #[test]
     fn a_greeting_tells_where_it_listens() {

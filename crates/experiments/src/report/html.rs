@@ -63,14 +63,9 @@ fn put_summary(report: &Report, out: &mut String) {
 fn put_laggards(report: &Report, out: &mut String) {
     let mut items = String::new();
     for outcome in &report.experiments {
-        for (number, table) in outcome.tables.iter().enumerate() {
-            let rows = table.rows.iter().map(|row| (row, table.verdict(row)));
-            let rows: Vec<_> = rows.filter(|(_, verdict)| verdict.is_not_ahead()).collect();
-            if rows.is_empty() {
-                continue;
-            }
-            let each = rows.iter().map(|(row, verdict)| {
-                let (place, text) = (escape(&table.place(row)), escape(&verdict.text()));
+        for (number, table, rows) in outcome.laggards() {
+            let each = rows.iter().map(|(place, verdict)| {
+                let (place, text) = (escape(place), escape(&verdict.text()));
                 format!("<span>{place} <em class=\"{}\">{text}</em></span>", kind(verdict))
             });
             items += &format!(
@@ -203,8 +198,8 @@ fn put_row(table: &Table, row: &Row, verdicts: bool, out: &mut String) {
 fn kind(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Open => "open",
-        Verdict::Ahead(_) => "ahead",
-        Verdict::Level(_) => "level",
+        Verdict::Ahead(..) => "ahead",
+        Verdict::Level(_) | Verdict::Unclear(_) => "level",
         Verdict::Behind(..) => "behind",
     }
 }
@@ -244,8 +239,9 @@ const SPREAD_MIN: f64 = 1.1;
 const READING: &str = "Client and server have a core each, if there are two. Sides take turns within a \
     run; a figure is the median of its rounds, and the least and most stand below it where they \
     differ by more than a tenth. Figures of the documents come from other machines and other years: \
-    they stand beside the new ones, and are never compared. Within 2 % of the best peer counts as \
-    level, which is not ahead.";
+    they stand beside the new ones, and are never compared. Ahead is who is \
+    better than the best peer by more than 2 %, and in its worst round still better than every peer in \
+    its best; the number is the peer's figure by fulmar's. Everything else is not ahead.";
 
 /// A bird with long wings, gliding.
 const MARK: &str = "<svg class=\"mark\" viewBox=\"0 0 48 48\" aria-hidden=\"true\">\

@@ -52,10 +52,16 @@ fn report() -> Report {
 }
 
 #[test]
-fn json_is_read_as_it_was_written() {
+fn json_is_read_as_it_was_written_and_nothing_else_is() {
     let report = report();
     assert_eq!(Report::from_json(&report.json()).unwrap(), report);
     assert!(Report::from_json("{}").is_err());
+    let why = |report: &Report| Report::from_json(&report.json()).unwrap_err().to_string();
+    let later = Report { version: 2, ..report.clone() };
+    assert_eq!(why(&later), "a report of version 2; this fulmar reads version 1");
+    let mut ragged = report;
+    ragged.experiments[0].tables[1].rows[2].cells.pop();
+    assert_eq!(why(&ragged), "An <event>: 9: 2 cells for 3 columns");
 }
 
 #[test]
@@ -71,11 +77,16 @@ fn text_tells_who_is_ahead_and_what_is_missing() {
     let lines: Vec<_> = text.lines().collect();
     let has =
         |parts: &[&str]| lines.iter().any(|line| parts.iter().all(|part| line.contains(part)));
-    assert!(has(&["10 ", "4", "2.0", "2.0x ahead"]), "{text}");
+    assert!(has(&["10 ", "4", "2.0", "ahead of peer: 2.0x"]), "{text}");
     assert!(has(&["1,000", "90", "8", "behind peer: 2.0x"]), "{text}");
     assert!(has(&["not installed", "0"]), "{text}");
     assert!(has(&["not measured: nginx is not installed: install nginx-light"]), "{text}");
     assert!(has(&["fulmar is ahead in 4 of 8 rows"]), "{text}");
+    assert!(
+        text.starts_with(
+            "fulmar is not ahead in\n  idle: An <event>: 1,000 connections behind peer"
+        )
+    );
 }
 
 #[test]

@@ -1,17 +1,34 @@
 //! A report for a terminal.
 
 use super::numbers::{count, figure};
-use super::{Better, Cell, Outcome, Report, Row, Table, Whose};
+use super::{Cell, Outcome, Report, Row, Table, Whose};
 
 /// A report for a terminal: a table for each table, and what is to be known of it.
 pub fn text(report: &Report) -> String {
     let mut out = String::new();
+    put_laggards(report, &mut out);
     for outcome in &report.experiments {
         put_outcome(outcome, &mut out);
     }
     let facts = report.machine.facts.iter().map(|fact| format!("{} {}", fact.name, fact.value));
     out += &format!("measured on: {}\n", facts.collect::<Vec<_>>().join(" · "));
     out
+}
+
+/// Every row in which fulmar is not ahead, before anything else.
+fn put_laggards(report: &Report, out: &mut String) {
+    let lines = report.experiments.iter().flat_map(|outcome| {
+        outcome.laggards().map(|(_, table, rows)| {
+            let rows =
+                rows.into_iter().map(|(place, verdict)| format!("{place} {}", verdict.text()));
+            let rows = rows.collect::<Vec<_>>().join("; ");
+            format!("  {}: {}: {rows}\n", outcome.name, table.title)
+        })
+    });
+    let lines = lines.collect::<String>();
+    if !lines.is_empty() {
+        *out += &format!("fulmar is not ahead in\n{lines}\n");
+    }
 }
 
 fn put_outcome(outcome: &Outcome, out: &mut String) {
@@ -21,8 +38,9 @@ fn put_outcome(outcome: &Outcome, out: &mut String) {
     }
     for listing in &outcome.listings {
         *out += &format!("{}\n", listing.title);
+        let width = listing.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
         for row in &listing.rows {
-            *out += &format!("  {:<16} {}\n", row.name, row.value);
+            *out += &format!("  {:<width$}   {}\n", row.name, row.value);
         }
         out.push('\n');
     }
@@ -89,18 +107,5 @@ fn cell(cell: &Cell) -> String {
         Cell::Value { value, .. } => figure(*value),
         Cell::Absent { absent } if absent.is_empty() => "-".to_owned(),
         Cell::Absent { absent } => absent.clone(),
-    }
-}
-
-impl Outcome {
-    /// Rows in which fulmar is ahead, of all that compare.
-    pub fn score(&self) -> (usize, usize) {
-        let tables = self.tables.iter().filter(|table| table.better != Better::Neither);
-        let verdicts = tables.flat_map(|table| table.rows.iter().map(|row| table.verdict(row)));
-        verdicts.fold((0, 0), |(ahead, all), verdict| match verdict {
-            super::Verdict::Open => (ahead, all),
-            super::Verdict::Ahead(_) => (ahead + 1, all + 1),
-            _ => (ahead, all + 1),
-        })
     }
 }

@@ -7,33 +7,45 @@ mod proxies;
 
 use std::process::Command;
 
-use super::sides::interleave;
+use super::sides::{interleave, sizes};
 use crate::Error;
 use crate::lab::{Counted, Lab, PATIENCE, Serve, count, cpu_us};
-use crate::report::{Better, Cell, Column, Outcome, Plot, Row, Table, grouped};
+use crate::report::{Better, Cell, Column, Outcome, Plot, Row, Table, Whose, grouped};
 use proxies::{Mode, Proxy, Side};
 
 pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
     outcome.about = ABOUT.iter().map(|&text| text.to_owned()).collect();
     let sides = proxies::sides(outcome);
-    let clients = match lab.options.connections.is_empty() {
-        true => CLIENTS.to_vec(),
-        false => lab.options.connections.clone(),
-    };
+    let clients = sizes(lab, CLIENTS, 2, outcome)?;
     let cases: Vec<_> = Mode::BOTH
         .iter()
         .flat_map(|mode| clients.iter().map(|clients| (*mode, *clients)))
         .collect();
     let origin = Serve::start(lab, &["127.0.0.1"], &lab.cores.client)?;
-    let mut found = Found { sides, cases, runs: Vec::new() };
-    found.runs =
-        found.sides.iter().map(|_| found.cases.iter().map(|_| Vec::new()).collect()).collect();
-    let measured = interleave(lab, found.sides.len(), |side| {
-        one_side(lab, &origin, side, &mut found, outcome)
+    let mut proxies: Vec<Option<Proxy>> = sides.iter().map(|_| None).collect();
+    let runs = sides.iter().map(|_| cases.iter().map(|_| Vec::new()).collect()).collect();
+    let mut found = Found { sides, cases, runs };
+    let measured = interleave(lab, found.sides.len(), found.cases.len(), |side, case| {
+        if proxies[side].is_none() {
+            proxies[side] = Proxy::start(lab, &found.sides[side], &origin.addresses[0])?;
+        }
+        let Some(proxy) = &proxies[side] else { return Ok(()) };
+        let (mode, clients) = found.cases[case];
+        if proxy.can(mode) {
+            let requests = lab.options.requests;
+            let (name, mode_name) = (found.sides[side].name(), mode.name());
+            lab.say(&format!(
+                "forward: {requests} connections, {mode_name}, {clients} at a time, {name}"
+            ));
+            found.runs[side][case].push(one(lab, proxy, mode, clients, outcome)?);
+        }
+        Ok(())
     });
-    if found.runs.iter().flatten().flatten().any(|run| run.counted.is_some()) {
+    proxies.into_iter().flatten().try_for_each(|proxy| proxy.child.stop().map(drop))?;
+    if found.all().any(|run| run.counted.is_some()) {
         outcome.tables.push(found.totals());
         (0..found.cases.len()).for_each(|case| outcome.tables.push(found.calls(case)));
+        outcome.tables.extend(found.operations());
         outcome.tables.push(found.waste());
     }
     outcome.tables.push(found.times());
@@ -53,42 +65,25 @@ struct Found {
     runs: Vec<Vec<Vec<Run>>>,
 }
 
-/// All cases of one side: a proxy of its own, warmed up, timed, then counted.
-fn one_side(
+/// A proxy in one case: warmed up, timed, then counted.
+fn one(
     lab: &Lab,
-    origin: &Serve,
-    side: usize,
-    found: &mut Found,
+    proxy: &Proxy,
+    mode: Mode,
+    clients: u32,
     outcome: &mut Outcome,
-) -> Result<(), Error> {
-    let Some(mut proxy) = Proxy::start(lab, &found.sides[side], &origin.addresses[0])? else {
-        return Ok(());
-    };
-    let pid = proxy.pid()?;
+) -> Result<Run, Error> {
     outcome.command(&proxy.line);
-    for (case, (mode, clients)) in found.cases.iter().enumerate() {
-        if !proxy.can(*mode) {
-            continue;
-        }
-        lab.say(&format!(
-            "forward: {} connections, {}, {clients} at a time, {}",
-            lab.options.requests,
-            mode.name(),
-            found.sides[side].name()
-        ));
-        let requests = lab.options.requests;
-        let load = |requests| ask(lab, proxy.port(*mode), *clients, requests);
-        load((requests / 10).clamp(1, WARM_UP))?;
-        let before = cpu_us(pid)?;
-        let line = load(requests)?;
-        let cpu = (cpu_us(pid)? - before) / f64::from(requests);
-        outcome.command(&line);
-        let counted = count(pid, || load(requests).map(drop))?;
-        let counted = super::counted(counted, 10_000.0 / f64::from(requests), outcome);
-        found.runs[side][case].push(Run { cpu_us: cpu, counted });
-    }
-    proxy.child.stop()?;
-    Ok(())
+    let requests = lab.options.requests;
+    let load = |requests| ask(lab, proxy.port(mode), clients, requests);
+    load((requests / 10).clamp(1, WARM_UP))?;
+    let before = cpu_us(proxy.pid)?;
+    let line = load(requests)?;
+    let cpu_us = (cpu_us(proxy.pid)? - before) / f64::from(requests);
+    outcome.command(&line);
+    let counted = count(proxy.pid, || load(requests).map(drop))?;
+    let counted = super::counted(counted, 10_000.0 / f64::from(requests), outcome);
+    Ok(Run { cpu_us, counted })
 }
 
 /// As many connections, one request on each; every one of them has to be answered.
@@ -99,7 +94,8 @@ fn ask(lab: &Lab, port: u16, clients: u32, requests: u32) -> Result<String, Erro
     command.arg(format!("http://127.0.0.1:{port}/bytes/128"));
     let line = lab.line(&command);
     let text = lab.client(command)?.output(PATIENCE)?;
-    let report: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    let report = serde_json::from_str::<serde_json::Value>(&text);
+    let report = report.map_err(Error::unreadable(&line))?;
     let answered = report["status"]["200"].as_u64().unwrap_or(0);
     match answered == u64::from(requests) {
         true => Ok(line),
@@ -111,6 +107,10 @@ fn ask(lab: &Lab, port: u16, clients: u32, requests: u32) -> Result<String, Erro
 }
 
 impl Found {
+    fn all(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().flatten().flatten()
+    }
+
     fn columns(&self, document: Document) -> Vec<Column> {
         let then = document.iter().map(|(name, _)| Column::document(name));
         then.chain(self.sides.iter().map(Side::column)).collect()
@@ -137,37 +137,105 @@ impl Found {
                 1 => Cell::exactly(calls.iter().map(&then).sum()),
                 _ => Cell::none(),
             });
-            let sides = self.sides.iter().enumerate().map(|(side, it)| {
-                let runs: Vec<_> = self.runs[side][case].iter().filter_map(&now).collect();
-                Cell::of(&runs, it.absent(*mode))
-            });
-            let name = format!("{}, {}", mode.name(), at_a_time(*clients));
-            Row { name, at: None, cells: document.chain(sides).collect() }
+            let sides = 0..self.sides.len();
+            let sides = sides.map(|side| self.cell(side, case, &now));
+            Row {
+                name: case_name(*mode, *clients),
+                at: None,
+                cells: document.chain(sides).collect(),
+            }
         });
         rows.collect()
     }
 
+    fn cell(&self, side: usize, case: usize, of: impl Fn(&Run) -> Option<f64>) -> Cell {
+        let runs: Vec<_> = self.runs[side][case].iter().filter_map(of).collect();
+        Cell::of(&runs, self.sides[side].absent(self.cases[case].0))
+    }
+
+    /// Of calls and of operations, since many of these are one of those.
     fn totals(&self) -> Table {
-        let sum = |run: &Run| Some(run.counted.as_ref()?.values().map(|call| call.calls).sum());
+        let sum = |run: &Run| Some(run.counted.as_ref()?.total());
         let mut table = self.table("All system calls", self.rows(|(_, calls, _)| *calls, sum));
         table.note =
             "The document's runs had one event for each wait: they stand beside one client at \
                       a time."
                 .to_owned();
+        let both = |run: &Run| {
+            let counted = run.counted.as_ref()?;
+            Some(counted.total() + counted.operations())
+        };
+        if self.has_operations() {
+            table.note += " What fulmar does in a ring (io_uring) takes one call for many operations. \
+                           The last column counts each of them as well.";
+            let ours = self.sides.iter().position(|side| matches!(side, Side::Fulmar));
+            let ours = ours.unwrap_or_default();
+            let name = "fulmar, calls and operations".to_owned();
+            table.columns.push(Column { name, whose: Whose::Beside });
+            let cells = (0..self.cases.len()).map(|case| self.cell(ours, case, both));
+            table.rows.iter_mut().zip(cells).for_each(|(row, cell)| row.cells.push(cell));
+        }
         table.plot = Some(Plot::Bars);
         table
     }
 
+    fn has_operations(&self) -> bool {
+        self.all().any(|run| run.counted.as_ref().is_some_and(|it| it.operations() > 0.0))
+    }
+
+    /// What was done in rings, by operation; `None` if nothing was.
+    fn operations(&self) -> Option<Table> {
+        let mut names: Vec<&String> = Vec::new();
+        let counted = || self.all().filter_map(|run| run.counted.as_ref());
+        for name in counted().flat_map(|counted| counted.ring.keys()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let mut table =
+            self.table("Operations in rings (io_uring), which are no calls", Vec::new());
+        table.note =
+            "An operation in a ring does what a call of this name does. They are handed over \
+                      in lists, by io_uring_enter, which is among the calls above."
+                .to_owned();
+        table.unit = "operations for 10,000 connections".to_owned();
+        (table.row_name, table.better) = ("operation".to_owned(), Better::Neither);
+        let cases = self.cases.iter().enumerate();
+        let places =
+            cases.flat_map(|(case, _)| (0..self.sides.len()).map(move |side| (case, side)));
+        let places: Vec<_> = places
+            .filter(|&(case, side)| {
+                let counted = self.runs[side][case].iter().filter_map(|run| run.counted.as_ref());
+                counted.map(Counted::operations).any(|operations| operations > 0.0)
+            })
+            .collect();
+        let column = |&(case, side): &(usize, usize)| {
+            let (mode, clients) = self.cases[case];
+            let name = format!("{}: {}", self.sides[side].name(), case_name(mode, clients));
+            Column { name, whose: Whose::Beside }
+        };
+        table.columns = places.iter().map(column).collect();
+        let rows = names.iter().map(|name| {
+            let of = |run: &Run| {
+                let counted = run.counted.as_ref()?;
+                Some(counted.ring.get(*name).map_or(0.0, |it| it.calls.round()))
+            };
+            let cells = places.iter().map(|&(case, side)| self.cell(side, case, of));
+            Row { name: (*name).clone(), at: None, cells: cells.collect() }
+        });
+        table.rows = rows.collect();
+        (!names.is_empty()).then_some(table)
+    }
+
     fn waste(&self) -> Table {
-        let sum = |run: &Run| Some(run.counted.as_ref()?.values().map(|call| call.eagain).sum());
+        let sum = |run: &Run| Some(run.counted.as_ref()?.in_vain());
         let mut table = self.table(
             "Calls that found nothing to do (EAGAIN)",
             self.rows(|(name, _, errors)| if *name == "connect" { 0.0 } else { *errors }, sum),
         );
-        table.note =
-            "The document tells all errors; those of connect, which is always in progress, are \
-                      left out."
-                .to_owned();
+        table.note = "Operations in rings are among them. The document tells all errors; those of \
+                      connect, which is always in progress, are left out."
+            .to_owned();
         table
     }
 
@@ -182,35 +250,36 @@ impl Found {
         table
     }
 
-    /// Call by call, in the document's order, then what it does not know.
+    /// Call by call, in the document's order, then what it does not know. It speaks of one client.
     fn calls(&self, case: usize) -> Table {
         let (mode, clients) = self.cases[case];
+        let document: Document = if clients == 1 { mode.document() } else { &[] };
         let mut names: Vec<String> =
             mode.document()[0].1.iter().map(|(name, ..)| (*name).to_owned()).collect();
         let counted =
             || self.runs.iter().flat_map(|side| &side[case]).filter_map(|run| run.counted.as_ref());
-        for name in counted().flat_map(|counted| counted.keys()) {
+        for name in counted().flat_map(|counted| counted.calls.keys()) {
             if !names.contains(name) {
                 names.push(name.clone());
             }
         }
         let rows = names.into_iter().map(|name| {
-            let document = mode.document().iter().map(|(_, calls)| {
+            let then = document.iter().map(|(_, calls)| {
                 let known = calls.iter().find(|(known, ..)| *known == name);
                 known.map_or_else(|| Cell::exactly(0.0), |(_, calls, _)| Cell::exactly(*calls))
             });
-            let sides = self.sides.iter().enumerate().map(|(side, it)| {
-                let runs = self.runs[side][case].iter().filter_map(|run| run.counted.as_ref());
-                let runs: Vec<_> =
-                    runs.map(|it| it.get(&name).map_or(0.0, |call| call.calls.round())).collect();
-                Cell::of(&runs, it.absent(mode))
-            });
-            Row { name: name.clone(), at: None, cells: document.chain(sides).collect() }
+            let of = |run: &Run| {
+                let counted = run.counted.as_ref()?;
+                Some(counted.calls.get(&name).map_or(0.0, |call| call.calls.round()))
+            };
+            let sides = (0..self.sides.len()).map(|side| self.cell(side, case, of));
+            let cells = then.chain(sides).collect();
+            Row { name: name.clone(), at: None, cells }
         });
         let rows = rows.collect();
-        let mut table =
-            self.table(&format!("Call by call: {}, {}", mode.name(), at_a_time(clients)), rows);
-        table.columns = self.columns(mode.document());
+        let mut table = self.table(&format!("Call by call: {}", case_name(mode, clients)), rows);
+        table.drop_rows_of_nothing();
+        table.columns = self.columns(document);
         if table.rows.iter().any(|row| row.name == "clock_gettime") {
             table.note =
                 "clock_gettime is a system call where a program asks for the processor time \
@@ -222,6 +291,10 @@ impl Found {
         table.plot = Some(Plot::Stacks);
         table
     }
+}
+
+fn case_name(mode: Mode, clients: u32) -> String {
+    format!("{}, {}", mode.name(), at_a_time(clients))
 }
 
 fn at_a_time(clients: u32) -> String {

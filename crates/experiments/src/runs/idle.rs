@@ -11,7 +11,7 @@ use std::process::Command;
 use serde::Deserialize;
 
 use super::libcurl::{Side, Sides};
-use super::sides::interleave;
+use super::sides::{interleave, sizes};
 use crate::Error;
 use crate::lab::{Lab, PATIENCE, Serve};
 use crate::report::{Better, Cell, Column, Outcome, Plot, Row, Table, Whose, grouped};
@@ -19,19 +19,15 @@ use crate::report::{Better, Cell, Column, Outcome, Plot, Row, Table, Whose, grou
 pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
     outcome.about = ABOUT.iter().map(|&text| text.to_owned()).collect();
     let sides = Sides::hiper(lab, outcome)?.all;
-    let sizes = match lab.options.connections.is_empty() {
-        true => SIZES.to_vec(),
-        false => lab.options.connections.clone(),
-    };
+    let sizes = sizes(lab, SIZES, 1, outcome)?;
     let mut found = Found::new(sides.len(), &sizes);
-    let measured = interleave(lab, sides.len(), |side| {
-        for (at, size) in sizes.iter().enumerate() {
-            lab.say(&format!("idle: {size} connections, {}", sides[side].name));
-            let seconds = lab.options.interval.as_secs_f64().to_string();
-            let (run, line) = one(lab, &sides[side], *size, &["--seconds", &seconds])?;
-            outcome.command(&line);
-            found.runs[side][at].push(run);
-        }
+    let measured = interleave(lab, sides.len(), sizes.len(), |side, at| {
+        let size = sizes[at];
+        lab.say(&format!("idle: {size} connections, {}", sides[side].name));
+        let seconds = lab.options.interval.as_secs_f64().to_string();
+        let (run, line) = one(lab, &sides[side], size, &["--seconds", &seconds])?;
+        outcome.command(&line);
+        found.runs[side][at].push(run);
         Ok(())
     });
     outcome.tables.push(found.events(&sides, 0));
@@ -39,8 +35,8 @@ pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
     outcome.tables.push(found.events(&sides, 1));
     outcome.tables.extend([0, 1].map(|phase| found.calls(&sides, phase)));
     outcome.tables.push(found.opening(&sides));
-    measured?;
-    instructions::measure(lab, &sides, &sizes, outcome)
+    let counted = instructions::measure(lab, &sides, &sizes, outcome);
+    Error::all([measured, counted].into_iter().filter_map(Result::err).collect())
 }
 
 /// What one process told.

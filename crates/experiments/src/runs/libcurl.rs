@@ -26,26 +26,33 @@ pub(super) struct Side {
 #[derive(Debug)]
 enum Start {
     Fulmar,
-    Libcurl { program: PathBuf, how: &'static str },
+    Libcurl { program: PathBuf, how: &'static [&'static str] },
 }
 
 impl Sides {
     /// libcurl among many transfers, as before and after project Hiper.
     pub(super) fn hiper(lab: &Lab, outcome: &mut Outcome) -> Result<Self, Error> {
-        let uses = [("libcurl multi_perform", "perform"), ("libcurl multi_socket", "socket")];
+        let uses = [
+            ("libcurl multi_perform", ["--use", "perform"].as_slice()),
+            ("libcurl multi_socket", &["--use", "socket"]),
+        ];
         Self::new(lab, &Peer::HIPER, uses, outcome)
     }
 
-    /// libcurl with transfers that begin again, as its example does it, and with the least calls.
+    /// libcurl with transfers that begin again, as its example does it, and with as few calls as its
+    /// options allow.
     pub(super) fn hyper(lab: &Lab, outcome: &mut Outcome) -> Result<Self, Error> {
-        let uses = [("libcurl", "plain"), ("libcurl, at its best", "best")];
+        let uses = [
+            ("libcurl", ["--use", "plain"].as_slice()),
+            ("libcurl, at its best", &["--use", "best", "--buffer", "131072"]),
+        ];
         Self::new(lab, &Peer::LIBCURL, uses, outcome)
     }
 
     fn new(
         lab: &Lab,
         peer: &Peer,
-        uses: [(&'static str, &'static str); 2],
+        uses: [(&'static str, &'static [&'static str]); 2],
         outcome: &mut Outcome,
     ) -> Result<Self, Error> {
         let program = match peer.program(lab)? {
@@ -77,7 +84,7 @@ impl Side {
             Start::Fulmar => lab.worker(worker),
             Start::Libcurl { program, how } => {
                 let mut command = Command::new(program);
-                command.args(["--use", how]);
+                command.args(*how);
                 command
             }
         })

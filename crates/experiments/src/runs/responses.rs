@@ -20,27 +20,30 @@ pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
     let sides = servers::sides(lab, outcome)?;
     let empty = || SCENARIOS.iter().map(|_| Vec::new()).collect::<Vec<_>>();
     let mut found = Found { runs: sides.iter().map(|_| empty()).collect(), sides };
-    let measured = interleave(lab, found.sides.len(), |side| {
-        let Some(server) = Server::start(lab, &found.sides[side])? else { return Ok(()) };
-        outcome.command(&server.line);
-        for (at, scenario) in SCENARIOS.iter().enumerate() {
-            if found.sides[side].can(scenario) {
-                lab.say(&format!("responses: {}, {}", scenario.name, found.sides[side].name()));
-                let run = one(lab, &server, scenario, outcome)?;
-                found.runs[side][at].push(run);
-            }
+    let mut servers: Vec<Option<Server>> = found.sides.iter().map(|_| None).collect();
+    let measured = interleave(lab, found.sides.len(), SCENARIOS.len(), |side, at| {
+        let scenario = &SCENARIOS[at];
+        if servers[side].is_none() {
+            servers[side] = Server::start(lab, &found.sides[side])?;
         }
-        server.child.stop()?;
+        let Some(server) = &servers[side] else { return Ok(()) };
+        if found.sides[side].can(scenario) {
+            lab.say(&format!("responses: {}, {}", scenario.name, found.sides[side].name()));
+            outcome.command(&server.line);
+            let run = one(lab, server, scenario, outcome)?;
+            found.runs[side][at].push(run);
+        }
         Ok(())
     });
+    servers.into_iter().flatten().try_for_each(|server| server.child.stop().map(drop))?;
     if found.runs.iter().flatten().flatten().any(|run| run.counted.is_some()) {
         outcome.tables.push(found.calls());
         (0..SCENARIOS.len()).for_each(|at| outcome.tables.push(found.by_call(at)));
         outcome.tables.push(found.options());
     }
     outcome.tables.push(found.packets());
-    measured?;
-    trace::add(lab, &found.sides, outcome)
+    let traced = trace::add(lab, &found.sides, outcome);
+    Error::all([measured, traced].into_iter().filter_map(Result::err).collect())
 }
 
 /// What is answered.
@@ -82,7 +85,7 @@ fn one(
     let single = || Asker::connect(lab, server.port)?.ask(scenario);
     let connections = count(server.pid, || (0..CONNECTIONS).try_for_each(|_| single()))?;
     let options = connections.as_ref().ok().map(|counted| {
-        let calls = counted.calls.get("setsockopt").map_or(0.0, |call| call.calls);
+        let calls = counted.counted.calls.get("setsockopt").map_or(0.0, |call| call.calls);
         calls / f64::from(CONNECTIONS)
     });
     let each = 1.0 / f64::from(requests);
@@ -124,10 +127,7 @@ impl Found {
     }
 
     fn calls(&self) -> Table {
-        let of = |run: &Run| {
-            let all: f64 = run.counted.as_ref()?.values().map(|call| call.calls).sum();
-            Some(hundredths(all))
-        };
+        let of = |run: &Run| Some(hundredths(run.counted.as_ref()?.total()));
         let mut table = self.table("All system calls of a response", "calls per response", of);
         table.note =
             "One request at a time on one connection that stands, so each has a wait of its \
@@ -140,7 +140,7 @@ impl Found {
     fn by_call(&self, at: usize) -> Table {
         let mut names: Vec<&String> = Vec::new();
         let counted = self.runs.iter().flat_map(|side| &side[at]);
-        for name in counted.filter_map(|run| run.counted.as_ref()).flat_map(|it| it.keys()) {
+        for name in counted.filter_map(|run| run.counted.as_ref()).flat_map(|it| it.calls.keys()) {
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -151,14 +151,12 @@ impl Found {
         let rows = names.iter().map(|name| {
             let of = |run: &Run| {
                 let counted = run.counted.as_ref()?;
-                Some(hundredths(counted.get(*name).map_or(0.0, |call| call.calls)))
+                Some(hundredths(counted.calls.get(*name).map_or(0.0, |call| call.calls)))
             };
             Row { name: (*name).clone(), at: None, cells: self.cells(at, of).collect() }
         });
         table.rows = rows.collect();
-        table
-            .rows
-            .retain(|row| row.cells.iter().any(|cell| cell.value().is_some_and(|it| it > 0.0)));
+        table.drop_rows_of_nothing();
         table.plot = Some(Plot::Stacks);
         table
     }
@@ -203,7 +201,8 @@ fn hundredths(value: f64) -> f64 {
 const ABOUT: &[&str] = &[
     "The four scenarios of the document: continuous (ten pieces of one byte, chunked, from a producer \
      that always has the next), tiny (128 bytes), modest (64 KB), and a file of 104 KB. nginx has the \
-     modest one from a file, and no producer.",
+     modest one from a file, and no producer. With its option tcp_nopush it joins head and file in \
+     packets, which takes two calls more; by default it does not.",
     "One client asks, reads the whole answer, and asks again.",
 ];
 

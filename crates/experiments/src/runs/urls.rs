@@ -8,7 +8,7 @@ use std::process::Command;
 use serde::Deserialize;
 
 use super::libcurl::Sides;
-use super::sides::interleave;
+use super::sides::{interleave, sizes};
 use crate::Error;
 use crate::lab::{Lab, PATIENCE};
 use crate::report::{Better, Cell, Column, Outcome, Plot, Row, Table, grouped};
@@ -16,14 +16,14 @@ use crate::report::{Better, Cell, Column, Outcome, Plot, Row, Table, grouped};
 pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
     outcome.about = ABOUT.iter().map(|&text| text.to_owned()).collect();
     let sides = Sides::hiper(lab, outcome)?;
-    let mut levels = match lab.options.connections.is_empty() {
-        true => DOCUMENT.iter().map(|(alive, ..)| *alive).chain([MOST]).collect(),
-        false => lab.options.connections.clone(),
-    };
+    let document: Vec<u32> = DOCUMENT.iter().map(|(alive, ..)| *alive).chain([MOST]).collect();
+    let mut levels = sizes(lab, &document, 2, outcome)?;
+    if levels.is_empty() {
+        return Ok(());
+    }
     levels.sort_unstable_by(|a, b| b.cmp(a));
-    levels.dedup();
     let mut runs: Vec<Vec<Run>> = sides.all.iter().map(|_| Vec::new()).collect();
-    let measured = interleave(lab, sides.all.len(), |side| {
+    let measured = interleave(lab, sides.all.len(), 1, |side, _| {
         let Some(command) = sides.all[side].command(lab, "among") else { return Ok(()) };
         lab.say(&format!("urls: {} transfers and fewer, {}", levels[0], sides.all[side].name));
         let (run, line) = one(lab, command, &levels)?;
@@ -84,7 +84,7 @@ impl Figure {
                 "The wait is part of it; the document times only the work after it. In 2005 about \
                  nine in ten were readable each time."
             }
-            Self::Transfer => "",
+            Self::Transfer => "The same figures, divided: they are told, and not compared again.",
             Self::Longest => "Whatever else the machine did meanwhile is part of it.",
         }
     }
@@ -130,7 +130,7 @@ fn table(sides: &Sides, levels: &[u32], runs: &[Vec<Run>], figure: Figure) -> Ta
         note: figure.note().to_owned(),
         unit: figure.unit().to_owned(),
         row_name: "transfers alive".to_owned(),
-        better: Better::Lower,
+        better: if figure == Figure::Transfer { Better::Neither } else { Better::Lower },
         columns,
         rows: rows.collect(),
         plot: (figure == Figure::Lap).then(|| Plot::Lines { axis: "transfers alive".to_owned() }),

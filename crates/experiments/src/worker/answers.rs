@@ -1,39 +1,81 @@
-//! A server of four kinds of answers: the counterpart of `libmicrohttpd.c`.
+//! A program with fulmar's server inside: the counterpart of `libmicrohttpd.c`. It takes and answers
+//! what `bench/README.md` says of every server.
 
 use std::error::Error;
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use fulmar_drive::{Epoll, ListenOptions, Reactor, listen};
 use fulmar_proto::{BodyLen, FileRange, Headers, Misuse, Request, Response};
-use fulmar_server::{Call, Calls, Handler, Limits, Outcome, Produced, ServerEngine, Stop};
-use fulmar_sys as sys;
+use fulmar_server::{Call, Calls, Handler, Layers, Limits, Outcome, Produced, ServerEngine, Stop};
+use fulmar_sys::{self as sys, Ledger};
+use fulmar_tls::{Identity, ServerTls};
+use serde_json::{Map, json};
 
-/// Serves the files of a directory and what is in memory, until it is ended: `--site DIR`. Prints its
-/// port.
-pub(crate) fn run(words: &[String]) -> Result<String, Box<dyn Error>> {
-    let [flag, site] = words else { return Err("--site DIR is missing".into()) };
-    if flag != "--site" {
-        return Err(format!("unknown option {flag}").into());
-    }
+/// Prints its port, and serves until it is ended.
+pub(super) fn run(words: &[String]) -> Result<String, Box<dyn Error>> {
+    let options = Options::parse(words)?;
     sys::raise_descriptors()?;
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let (listener, address) = listen(any, ListenOptions::default())?;
-    let answers = Answers::open(Path::new(site))?;
-    let calls = Calls::new(answers, sys::now(), sys::wall_clock);
+    let defer_accept = options.defer_accept;
+    let (listener, address) =
+        listen(any, ListenOptions { defer_accept, ..ListenOptions::default() })?;
+    let calls = Calls::new(Answers::open(&options.site)?, sys::now(), sys::wall_clock);
     let engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
     let mut reactor = Reactor::new(engine, Epoll::new()?);
     let listener = reactor.listen(listener)?;
-    reactor.engine.add_listener(listener, None);
+    let tls = options.identity.map(tls).transpose()?;
+    reactor.engine.add_listener(listener, tls);
     writeln!(io::stdout(), "{}", address.port())?;
     loop {
         reactor.turn()?;
     }
+}
+
+/// What is to be served.
+#[derive(Debug)]
+struct Options {
+    /// Where the files are.
+    site: PathBuf,
+    /// Over TLS, as this one.
+    identity: Option<Identity>,
+    /// Connections are told when their first bytes are there.
+    defer_accept: bool,
+}
+
+impl Options {
+    fn parse(words: &[String]) -> Result<Self, Box<dyn Error>> {
+        let (mut site, mut cert, mut key, mut defer_accept) = (None, None, None, false);
+        for pair in words.chunks(2) {
+            let [flag, value] = pair else {
+                return Err(format!("{} needs a value", pair[0]).into());
+            };
+            match flag.as_str() {
+                "--site" => site = Some(PathBuf::from(value)),
+                "--cert" => cert = Some(PathBuf::from(value)),
+                "--key" => key = Some(PathBuf::from(value)),
+                "--defer-accept" => defer_accept = value == "on",
+                _ => return Err(format!("unknown option {flag}").into()),
+            }
+        }
+        let identity = match (cert, key) {
+            (Some(cert), Some(key)) => Some(Identity::files(cert, key)),
+            (None, None) => None,
+            _ => return Err("--cert and --key go together".into()),
+        };
+        Ok(Self { site: site.ok_or("--site is missing")?, identity, defer_accept })
+    }
+}
+
+/// A session for each connection.
+fn tls(identity: Identity) -> Result<Layers, Box<dyn Error>> {
+    let tls = ServerTls::new(identity.into())?;
+    Ok(Layers::new(move |_| Some(Box::new(tls.session().ok()?))))
 }
 
 /// Bodies, each made once.
@@ -41,29 +83,35 @@ pub(crate) fn run(words: &[String]) -> Result<String, Box<dyn Error>> {
 struct Answers {
     tiny: Bytes,
     modest: Bytes,
-    file: FileRange,
+    file_104k: FileRange,
+    file_1m: FileRange,
+    requests: u64,
 }
 
 impl Answers {
+    /// Opens the files of `site`.
     fn open(site: &Path) -> io::Result<Self> {
-        let file = File::open(site.join("104k"))?;
-        let len = file.metadata()?.len();
         Ok(Self {
             tiny: vec![b'x'; TINY_SIZE].into(),
             modest: vec![b'x'; MODEST_SIZE].into(),
-            file: FileRange { file: Arc::new(OwnedFd::from(file)), offset: 0, len },
+            file_104k: whole(&site.join("104k"))?,
+            file_1m: whole(&site.join("1m"))?,
+            requests: 0,
         })
     }
 }
 
 impl Handler for Answers {
     fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+        self.requests += 1;
         let head = Response::new(200, Headers::EMPTY);
         match request.target {
             b"/tiny" => call.reply(head, self.tiny.clone()),
             b"/modest" => call.reply(head, self.modest.clone()),
-            b"/104k" => call.reply(head, self.file.clone()),
+            b"/104k" => call.reply(head, self.file_104k.clone()),
+            b"/1m" => call.reply(head, self.file_1m.clone()),
             b"/continuous" => call.produce(head, BodyLen::Unknown, pieces()),
+            b"/.ledger" => call.reply(head, ledger(self.requests)),
             _ => call.text(404, "nothing here\n"),
         }
     }
@@ -77,12 +125,30 @@ fn pieces() -> impl FnMut(&mut Call<'_>) -> Result<Produced, Misuse> {
             return Ok(Produced::All);
         }
         left -= 1;
-        call.send(b"x".as_slice())?;
+        call.send(PIECE)?;
         Ok(Produced::More)
     }
 }
 
+/// The system calls of this thread, as `fulmar serve` tells them.
+fn ledger(requests: u64) -> String {
+    let calls: Map<_, _> = Ledger::here()
+        .iter()
+        .map(|(call, count)| {
+            (call.name().to_owned(), json!({ "calls": count.calls, "eagain": count.eagain }))
+        })
+        .collect();
+    json!({ "requests": requests, "syscalls": calls }).to_string()
+}
+
+fn whole(path: &Path) -> io::Result<FileRange> {
+    let file = File::open(path)?;
+    let len = file.metadata()?.len();
+    Ok(FileRange { file: Arc::new(OwnedFd::from(file)), offset: 0, len })
+}
+
 const TINY_SIZE: usize = 128;
 const MODEST_SIZE: usize = 64 * 1024;
-/// How many pieces come one after the other.
+/// How many pieces come one after the other, and each of them.
 const PIECES: u32 = 10;
+const PIECE: &[u8] = b"x";

@@ -55,7 +55,7 @@ pub use trace::{
     resume, seize, spawn_traced, wait_traced,
 };
 pub use wake::Wakeup;
-pub use watched::{adopt_orphans, open_process, reap, thread_number};
+pub use watched::{adopt_orphans, end_with_parent, open_process, reap, thread_number};
 
 /// No call says that another follows.
 pub(crate) const MORE: libc::c_int = 0;

@@ -26,6 +26,14 @@ pub fn adopt_orphans() -> io::Result<()> {
 ///
 /// # Errors
 /// Always: `Unsupported`.
+pub fn end_with_parent() -> io::Result<()> {
+    Err(unsupported("prctl"))
+}
+
+/// Linux only.
+///
+/// # Errors
+/// Always: `Unsupported`.
 pub fn reap(_pid: u32) -> io::Result<Option<ExitStatus>> {
     Err(unsupported("wait4"))
 }

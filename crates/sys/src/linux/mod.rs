@@ -37,7 +37,7 @@ pub use trace::{
     resume, seize, spawn_traced, wait_traced,
 };
 pub use wake::Wakeup;
-pub use watched::{adopt_orphans, open_process, reap, thread_number};
+pub use watched::{adopt_orphans, end_with_parent, open_process, reap, thread_number};
 
 /// A flag of `send(2)`: another call follows.
 pub(crate) const MORE: libc::c_int = libc::MSG_MORE;

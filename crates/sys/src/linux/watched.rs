@@ -31,6 +31,17 @@ pub fn adopt_orphans() -> io::Result<()> {
     syscall!(prctl, result).map(drop)
 }
 
+/// `prctl(2)`, `PR_SET_PDEATHSIG`: when the thread that started this process ends, it gets SIGTERM.
+/// That holds also for a program that this process becomes.
+///
+/// # Errors
+/// As the manual page says.
+pub fn end_with_parent() -> io::Result<()> {
+    // SAFETY: the command takes a number and no pointers.
+    let result = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
+    syscall!(prctl, result).map(drop)
+}
+
 /// `wait4(2)` without waiting: how a child of ours ended. `None` while it runs.
 ///
 /// # Errors

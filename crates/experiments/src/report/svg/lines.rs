@@ -27,12 +27,18 @@ pub(super) fn draw(table: &Table, axis: &str) -> Option<(String, f64, String)> {
     let (least, most) = range(values().flat_map(|point| [point.low, point.high]))?;
     let (left, right) = range(values().map(|point| point.at))?;
     let label = lines.iter().map(|line| width_of(&ending(line))).fold(0.0, f64::max);
+    let (low, high) = (least / 1.35, most * 1.35);
+    let numbers = ticks(low, high).filter_map(|tick| tick.told).map(|told| width_of(&told));
+    let margin = numbers.fold(MARGIN_LEFT, |margin, width| f64::max(margin, width + TICK_GAP));
+    let end = WIDTH - label - 26.0;
     let frame = Frame {
-        x: Scale::new(left, right, MARGIN_LEFT, WIDTH - label - 26.0),
-        y: Scale::new(least / 1.35, most * 1.35, HEIGHT - MARGIN_BOTTOM, MARGIN_TOP),
+        left: margin,
+        right: end,
+        x: Scale::new(left, right, margin, end),
+        y: Scale::new(low, high, HEIGHT - MARGIN_BOTTOM, MARGIN_TOP),
     };
     let mut out = String::new();
-    put_grid(&frame, (least / 1.35, most * 1.35), table, &mut out);
+    put_grid(&frame, ticks(low, high), table, &mut out);
     put_ticks(&frame, &lines, axis, &mut out);
     lines.iter().for_each(|line| put_line(&frame, line, &table.unit, &mut out));
     put_labels(&frame, &lines, &mut out);
@@ -75,6 +81,9 @@ fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 }
 
 struct Frame {
+    /// Where lines may begin and end.
+    left: f64,
+    right: f64,
     x: Scale,
     y: Scale,
 }
@@ -98,34 +107,44 @@ impl Scale {
     }
 }
 
-/// Horizontal lines at 1, 2, 3 ... 9, 10, 20 ..., so that the scale is seen; those with a number are
-/// as many as are read easily.
-fn put_grid(frame: &Frame, (low, high): (f64, f64), table: &Table, out: &mut String) {
+/// A horizontal line.
+struct Tick {
+    value: f64,
+    /// Its number, if it stands beside it.
+    told: Option<String>,
+}
+
+/// At 1, 2, 3 ... 9, 10, 20 ..., so that the scale is seen; those with a number are as many as are
+/// read easily.
+fn ticks(low: f64, high: f64) -> impl Iterator<Item = Tick> {
     let told: &[f64] = match (high / low).log10() {
         2.2.. => &[1.0],
         0.9.. => &[1.0, 2.0, 5.0],
         _ => &[1.0, 2.0, 3.0, 4.0, 5.0, 7.0],
     };
-    let (x, right) = (MARGIN_LEFT - 10.0, WIDTH - 8.0);
-    let mut power = low.log10().floor();
-    while power <= high.log10() {
-        for step in (1_u8..10).map(f64::from) {
+    let first = low.log10().floor();
+    let powers = (0_u16..).map(move |at| first + f64::from(at));
+    let powers = powers.take_while(move |power| *power <= high.log10());
+    powers.flat_map(move |power| {
+        let steps = (1_u8..10).map(f64::from);
+        let ticks = steps.map(move |step| {
             let value = step * 10_f64.powf(power);
-            if value < low || value > high {
-                continue;
-            }
-            let (y, is_told) = (frame.y.at(value), told.contains(&step));
-            let class = if is_told { "grid" } else { "grid between" };
-            *out += &format!("<path class=\"{class}\" d=\"M{MARGIN_LEFT} {y:.1}H{right}\"/>\n");
-            if is_told {
-                *out += &format!(
-                    "<text class=\"tick end\" x=\"{x}\" y=\"{:.1}\">{}</text>\n",
-                    y + 4.0,
-                    tick(value)
-                );
-            }
+            Tick { value, told: told.contains(&step).then(|| tick(value)) }
+        });
+        ticks.filter(move |tick| (low..=high).contains(&tick.value))
+    })
+}
+
+fn put_grid(frame: &Frame, ticks: impl Iterator<Item = Tick>, table: &Table, out: &mut String) {
+    let (left, x, right) = (frame.left, frame.left - 10.0, WIDTH - 8.0);
+    for Tick { value, told } in ticks {
+        let y = frame.y.at(value);
+        let class = if told.is_some() { "grid" } else { "grid between" };
+        *out += &format!("<path class=\"{class}\" d=\"M{left:.1} {y:.1}H{right}\"/>\n");
+        if let Some(told) = told {
+            let y = y + 4.0;
+            *out += &format!("<text class=\"tick end\" x=\"{x:.1}\" y=\"{y:.1}\">{told}</text>\n");
         }
-        power += 1.0;
     }
     let unit = escape(&table.unit);
     *out += &format!("<text class=\"axis\" x=\"0\" y=\"16\">{unit}, logarithmic</text>\n");
@@ -156,9 +175,8 @@ fn put_ticks(frame: &Frame, lines: &[Line<'_>], axis: &str, out: &mut String) {
         }
     }
     let y = HEIGHT - 6.0;
-    let axis = escape(axis);
-    *out +=
-        &format!("<text class=\"axis\" x=\"{MARGIN_LEFT}\" y=\"{y}\">{axis}, logarithmic</text>\n");
+    let (axis, left) = (escape(axis), frame.left);
+    *out += &format!("<text class=\"axis\" x=\"{left:.1}\" y=\"{y}\">{axis}, logarithmic</text>\n");
 }
 
 fn put_line(frame: &Frame, line: &Line<'_>, unit: &str, out: &mut String) {
@@ -192,23 +210,21 @@ fn ending(line: &Line<'_>) -> String {
     format!("{}  {}", line.name, figure(last))
 }
 
-/// At the end of each line; those that would lie on each other are pushed apart.
+/// Right of the plot, as high as each line ends: inside, one that ends early would have its label on the
+/// others. Those that would lie on each other are pushed apart.
 fn put_labels(frame: &Frame, lines: &[Line<'_>], out: &mut String) {
-    let last = |line: &Line<'_>| {
-        line.points.last().map_or((0.0, 0.0), |it| (frame.x.at(it.at), frame.y.at(it.value)))
-    };
+    let last = |line: &Line<'_>| line.points.last().map_or(0.0, |it| frame.y.at(it.value));
     let mut ordered: Vec<_> = lines.iter().map(|line| (last(line), line)).collect();
-    ordered.sort_by(|a, b| a.0.1.total_cmp(&b.0.1));
-    let mut free = MARGIN_TOP;
-    for ((x, y), line) in ordered {
+    ordered.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (x, mut free) = (frame.right + 12.0, MARGIN_TOP);
+    for (y, line) in ordered {
         let at = f64::max(y + 4.0, free);
         free = at + LABEL_HEIGHT;
         let value = line.points.last().map_or(0.0, |point| point.value);
         *out += &format!(
-            "<text class=\"label {}\" x=\"{:.1}\" y=\"{at:.1}\">{} <tspan class=\"value\">{}\
+            "<text class=\"label {}\" x=\"{x:.1}\" y=\"{at:.1}\">{} <tspan class=\"value\">{}\
              </tspan></text>\n",
             line.class,
-            x + 12.0,
             escape(line.name),
             figure(value),
         );
@@ -217,6 +233,8 @@ fn put_labels(frame: &Frame, lines: &[Line<'_>], out: &mut String) {
 
 const HEIGHT: f64 = 380.0;
 const MARGIN_LEFT: f64 = 64.0;
+/// Between a number and the plot.
+const TICK_GAP: f64 = 12.0;
 const MARGIN_TOP: f64 = 30.0;
 const MARGIN_BOTTOM: f64 = 52.0;
 const LABEL_HEIGHT: f64 = 17.0;
@@ -254,8 +272,37 @@ mod tests {
         let (svg, _, told) = draw(&table, "n").expect("it has points");
         assert_eq!(svg.matches("<circle").count(), 3);
         assert_eq!(told, "then: 100 us. fulmar: from 1.00 at 10 to 10.0 at 1,000 us.");
+        // The document's ends early; both labels stand right of where lines may end.
+        let ends = svg.split("class=\"label").skip(1).filter_map(|it| it.split("x=\"").nth(1));
+        let ends: Vec<f64> = ends.filter_map(|it| it.split('"').next()?.parse().ok()).collect();
+        assert!(ends.len() == 2 && ends[0] == ends[1], "{ends:?}");
         let empty = Table { rows: Vec::new(), ..table };
         assert!(draw(&empty, "n").is_none());
+    }
+
+    #[test]
+    fn large_numbers_have_room() {
+        let told: Vec<_> = ticks(900.0, 3_000_000.0).filter_map(|tick| tick.told).collect();
+        assert_eq!(told, ["1,000", "10,000", "100,000", "1,000,000"]);
+        let row = |name: &str, at: f64, value: f64| Row {
+            name: name.into(),
+            at: Some(at),
+            cells: vec![Cell::exactly(value)],
+        };
+        let table = Table {
+            title: "t".into(),
+            note: String::new(),
+            unit: "instructions".into(),
+            row_name: "n".into(),
+            better: Better::Lower,
+            columns: vec![Column::fulmar("fulmar")],
+            rows: vec![row("1", 1.0, 1e3), row("2", 2.0, 2e6)],
+            plot: Some(Plot::Lines { axis: "n".into() }),
+        };
+        let (svg, ..) = draw(&table, "n").expect("it has points");
+        let number = svg.split(">1,000,000<").next().and_then(|it| it.rsplit("x=\"").next());
+        let right: f64 = number.and_then(|it| it.split('"').next()?.parse().ok()).expect("a place");
+        assert!(right >= width_of("1,000,000"), "{right}");
     }
 
     #[test]

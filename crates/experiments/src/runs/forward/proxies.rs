@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::{DOCUMENT_HTTP, DOCUMENT_TCP, Document};
 use crate::Error;
-use crate::lab::{Child, Lab, find, free_port, nginx, nginx_temporary};
+use crate::lab::{Child, Lab, find, free_ports, nginx, nginx_first};
 use crate::report::{Column, Outcome};
 
 /// What is forwarded.
@@ -96,16 +96,16 @@ impl Side {
 pub(super) struct Proxy {
     pub(super) child: Child,
     pub(super) line: String,
+    /// The process that forwards.
+    pub(super) pid: u32,
     tcp: Option<u16>,
     http: u16,
-    /// It is its child that works.
-    has_worker: bool,
 }
 
 impl Proxy {
     /// In front of `origin`; `None` if it is not installed.
     pub(super) fn start(lab: &Lab, side: &Side, origin: &str) -> Result<Option<Self>, Error> {
-        let (tcp, http) = (free_port()?, free_port()?);
+        let [tcp, http] = free_ports()?;
         let path = lab.path().join(format!("{}.cfg", side.name()));
         let write = |text: String| fs::write(&path, text).map_err(Error::io("a configuration"));
         let mut with_tcp = true;
@@ -132,13 +132,11 @@ impl Proxy {
         let line = lab.line(&command);
         let mut child = lab.server(command)?;
         child.accepting(http)?;
-        let has_worker = matches!(side, Side::Nginx(..));
-        Ok(Some(Self { child, line, tcp: with_tcp.then_some(tcp), http, has_worker }))
-    }
-
-    /// The process that forwards.
-    pub(super) fn pid(&mut self) -> Result<u32, Error> {
-        if self.has_worker { self.child.worker() } else { Ok(self.child.id()) }
+        let pid = match side {
+            Side::Nginx(..) => child.worker()?,
+            _ => child.id(),
+        };
+        Ok(Some(Self { child, line, pid, tcp: with_tcp.then_some(tcp), http }))
     }
 
     pub(super) fn can(&self, mode: Mode) -> bool {
@@ -166,7 +164,7 @@ fn haproxy_cfg(tcp: u16, http: u16, origin: &str) -> String {
 
 /// The same in nginx's words; directories that it would make elsewhere are in `home`.
 fn nginx_conf(tcp: u16, http: u16, origin: &str, home: &Path, stream: Option<&Path>) -> String {
-    let (paths, home) = (nginx_temporary(home), home.display());
+    let (first, paths) = nginx_first(home);
     let load = stream.map_or_else(String::new, |path| format!("load_module {};\n", path.display()));
     let stream = stream.map_or_else(String::new, |_| {
         format!(
@@ -174,8 +172,7 @@ fn nginx_conf(tcp: u16, http: u16, origin: &str, home: &Path, stream: Option<&Pa
         )
     });
     format!(
-        "{load}daemon off;\nworker_processes 1;\nerror_log {home}/nginx.log crit;\n\
-         pid {home}/nginx.pid;\nevents {{ worker_connections 8000; }}\n{stream}\
+        "{load}{first}{stream}\
          http {{\n    access_log off;\n    keepalive_requests 1000000000;\n{paths}    server {{\n        \
          listen 127.0.0.1:{http} backlog=4096;\n        keepalive_timeout 0;\n        \
          location / {{ proxy_pass http://{origin}; }}\n    }}\n}}\n"

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::Scenario;
 use crate::Error;
-use crate::lab::{Child, Lab, Peer, find, free_port, nginx, nginx_temporary};
+use crate::lab::{Child, Lab, Peer, find, free_ports, nginx, nginx_first};
 use crate::report::{Column, Outcome};
 
 /// Who may take part; programs that are not here are `None`.
@@ -14,7 +14,16 @@ use crate::report::{Column, Outcome};
 pub(super) enum Side {
     Fulmar,
     Libmicrohttpd(Option<PathBuf>),
-    Nginx(Option<PathBuf>),
+    /// With or without its option `tcp_nopush`.
+    Nginx(Option<PathBuf>, Joined),
+}
+
+/// Whether nginx puts the head and the begin of a file in one packet: two calls more, and not what it
+/// does by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Joined {
+    No,
+    Yes,
 }
 
 /// All of them; says what is missing.
@@ -30,7 +39,8 @@ pub(super) fn sides(lab: &Lab, outcome: &mut Outcome) -> Result<Vec<Side>, Error
     if nginx.is_none() {
         outcome.missing.push("nginx is not installed: install nginx-light".to_owned());
     }
-    Ok(vec![Side::Libmicrohttpd(library), Side::Nginx(nginx), Side::Fulmar])
+    let plain = Side::Nginx(nginx.clone(), Joined::No);
+    Ok(vec![Side::Libmicrohttpd(library), plain, Side::Nginx(nginx, Joined::Yes), Side::Fulmar])
 }
 
 /// The files that all of them serve.
@@ -51,7 +61,8 @@ impl Side {
         match self {
             Self::Fulmar => "fulmar",
             Self::Libmicrohttpd(_) => "libmicrohttpd",
-            Self::Nginx(_) => "nginx",
+            Self::Nginx(_, Joined::No) => "nginx",
+            Self::Nginx(_, Joined::Yes) => "nginx, tcp_nopush",
         }
     }
 
@@ -64,13 +75,13 @@ impl Side {
 
     /// nginx has no producer of pieces.
     pub(super) fn can(&self, scenario: &Scenario) -> bool {
-        !matches!(self, Self::Nginx(_)) || scenario.target != "/continuous"
+        !matches!(self, Self::Nginx(..)) || scenario.target != "/continuous"
     }
 
     /// Why there is no figure.
     pub(super) fn absent(&self, scenario: &Scenario) -> &'static str {
         match self {
-            Self::Libmicrohttpd(None) | Self::Nginx(None) => "not installed",
+            Self::Libmicrohttpd(None) | Self::Nginx(None, _) => "not installed",
             _ if !self.can(scenario) => "",
             _ => "not measured",
         }
@@ -94,8 +105,10 @@ impl Server {
         let mut command = match side {
             Side::Fulmar => lab.worker("answers"),
             Side::Libmicrohttpd(Some(program)) => Command::new(program),
-            Side::Nginx(Some(program)) => return Self::nginx(lab, program).map(Some),
-            Side::Libmicrohttpd(None) | Side::Nginx(None) => return Ok(None),
+            Side::Nginx(Some(program), joined) => {
+                return Self::nginx(lab, program, *joined).map(Some);
+            }
+            Side::Libmicrohttpd(None) | Side::Nginx(None, _) => return Ok(None),
         };
         command.arg("--site").arg(site);
         let line = lab.line(&command);
@@ -105,11 +118,14 @@ impl Server {
         Ok(Some(Self { child, line, port, pid }))
     }
 
-    fn nginx(lab: &Lab, program: &Path) -> Result<Self, Error> {
-        let (port, home) = (free_port()?, lab.path());
-        let path = home.join("nginx-responses.conf");
-        fs::write(&path, nginx_conf(port, home)).map_err(Error::io("nginx's configuration"))?;
-        let command = nginx(program, home, &path);
+    fn nginx(lab: &Lab, program: &Path, joined: Joined) -> Result<Self, Error> {
+        let ([port], home) = (free_ports()?, lab.path().join(format!("nginx-{joined:?}")));
+        let site = lab.path().join("site");
+        let path = home.join("nginx.conf");
+        fs::create_dir_all(&home)
+            .and_then(|()| fs::write(&path, nginx_conf(port, &home, &site, joined)))
+            .map_err(Error::io("nginx's configuration"))?;
+        let command = nginx(program, &home, &path);
         let line = lab.line(&command);
         let mut child = lab.server(command)?;
         child.accepting(port)?;
@@ -118,15 +134,16 @@ impl Server {
     }
 }
 
-/// What makes it fastest: nothing logged, connections kept, files open, head and body joined.
-fn nginx_conf(port: u16, home: &Path) -> String {
-    let (body, paths, home) = ("x".repeat(128), nginx_temporary(home), home.display());
+/// Nothing logged, connections kept, files open.
+fn nginx_conf(port: u16, home: &Path, site: &Path, joined: Joined) -> String {
+    let (body, (first, paths)) = ("x".repeat(128), nginx_first(home));
+    let nopush = if joined == Joined::Yes { "on" } else { "off" };
+    let site = site.display();
     format!(
-        "daemon off;\nworker_processes 1;\nerror_log {home}/nginx.log crit;\npid {home}/nginx.pid;\n\
-         events {{ worker_connections 4000; }}\nhttp {{\n    access_log off;\n    \
-         keepalive_requests 1000000000;\n    sendfile on;\n    tcp_nopush on;\n    \
+        "{first}http {{\n    access_log off;\n    \
+         keepalive_requests 1000000000;\n    sendfile on;\n    tcp_nopush {nopush};\n    \
          open_file_cache max=1000 inactive=1h;\n    open_file_cache_valid 1h;\n{paths}    server {{\n        \
-         listen 127.0.0.1:{port} backlog=4096;\n        root {home}/site;\n        \
+         listen 127.0.0.1:{port} backlog=4096;\n        root {site};\n        \
          location = /tiny {{ return 200 \"{body}\"; }}\n    }}\n}}\n"
     )
 }

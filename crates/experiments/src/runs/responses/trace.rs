@@ -1,6 +1,7 @@
 //! The sequence of calls of one response, as strace shows it.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -23,25 +24,36 @@ pub(super) fn add(lab: &Lab, sides: &[Side], outcome: &mut Outcome) -> Result<()
         rows: Vec::new(),
     });
     let mut listings: Vec<_> = listings.collect();
+    let mut errors = Vec::new();
     for side in sides {
-        let Some(server) = Server::start(lab, side)? else { continue };
-        for (scenario, listing) in SCENARIOS.iter().zip(&mut listings) {
-            if side.can(scenario) {
-                lab.say(&format!("responses: the sequence of {}, {}", scenario.name, side.name()));
-                let value = sequence(lab, &strace, &server, scenario)?;
-                listing.rows.push(Fact { name: side.name().to_owned(), value });
-            }
+        match of_side(lab, &strace, side, &mut listings) {
+            Ok(()) => {}
+            Err(Error::Stopped) => return Err(Error::Stopped),
+            Err(error) => errors.push(error),
         }
-        server.child.stop()?;
     }
+    listings.retain(|listing| !listing.rows.is_empty());
     outcome.listings.extend(listings);
-    Ok(())
+    Error::all(errors)
+}
+
+/// What one server does, in each listing.
+fn of_side(lab: &Lab, strace: &Path, side: &Side, listings: &mut [Listing]) -> Result<(), Error> {
+    let Some(server) = Server::start(lab, side)? else { return Ok(()) };
+    for (scenario, listing) in SCENARIOS.iter().zip(listings) {
+        if side.can(scenario) {
+            lab.say(&format!("responses: the sequence of {}, {}", scenario.name, side.name()));
+            let value = sequence(lab, strace, &server, scenario)?;
+            listing.rows.push(Fact { name: side.name().to_owned(), value });
+        }
+    }
+    server.child.stop().map(drop)
 }
 
 /// The calls of one response on a connection that stands, in their order.
 fn sequence(
     lab: &Lab,
-    strace: &std::path::Path,
+    strace: &Path,
     server: &Server,
     scenario: &Scenario,
 ) -> Result<String, Error> {

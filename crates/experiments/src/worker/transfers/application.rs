@@ -4,16 +4,16 @@ use std::time::Instant;
 
 use fulmar_client::{Application, Context, Event, Request, TransferId};
 
-use crate::options::{Mode, Options};
+use super::options::{Mode, Options};
 
 /// N transfers, and what came of them.
 #[derive(Debug)]
-pub(crate) struct Transfers {
+pub(super) struct Transfers {
     requests: Vec<Request>,
     mode: Mode,
     clients: usize,
     started: usize,
-    /// Of the first N, those that are answered.
+    /// Connections that have brought an answer.
     answered: usize,
     done: u64,
     last: Option<Instant>,
@@ -24,7 +24,7 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    pub(crate) fn new(requests: Vec<Request>, options: &Options) -> Self {
+    pub(super) fn new(requests: Vec<Request>, options: &Options) -> Self {
         Self {
             requests,
             mode: options.mode,
@@ -41,7 +41,7 @@ impl Transfers {
     }
 
     /// Starts more of the N, at most `room`; false if all are.
-    pub(crate) fn start(&mut self, context: &mut Context<'_>, room: usize) -> bool {
+    pub(super) fn start(&mut self, context: &mut Context<'_>, room: usize) -> bool {
         for _ in 0..room.min(self.clients - self.started) {
             context.start(&self.requests[self.started % self.requests.len()]);
             self.started += 1;
@@ -50,43 +50,43 @@ impl Transfers {
     }
 
     /// Whether there is an answer to wait for.
-    pub(crate) fn wants_answers(&self) -> bool {
+    pub(super) fn wants_answers(&self) -> bool {
         self.mode != Mode::Waiting
     }
 
-    /// True once each of the N has been answered.
-    pub(crate) fn all_answered(&self) -> bool {
-        self.answered == self.clients
+    /// True once each of the N has been answered on a connection of its own.
+    pub(super) fn all_answered(&self) -> bool {
+        self.answered >= self.clients
     }
 
     /// From now on, so many more.
-    pub(crate) fn limit(&mut self, requests: u64) {
+    pub(super) fn limit(&mut self, requests: u64) {
         self.limit = self.done + requests;
     }
 
-    pub(crate) fn is_at_its_limit(&self) -> bool {
+    pub(super) fn is_at_its_limit(&self) -> bool {
         self.done >= self.limit
     }
 
     /// When the last one was done, by the clock of its turn: nobody else needs to read one.
-    pub(crate) fn last(&self) -> Option<Instant> {
+    pub(super) fn last(&self) -> Option<Instant> {
         self.last
     }
 
-    pub(crate) fn done(&self) -> u64 {
+    pub(super) fn done(&self) -> u64 {
         self.done
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    pub(crate) fn errors(&self) -> u64 {
+    pub(super) fn errors(&self) -> u64 {
         self.errors
     }
 
     /// What the first error was.
-    pub(crate) fn complaint(&self) -> String {
+    pub(super) fn complaint(&self) -> String {
         self.complaint.clone()
     }
 }

@@ -7,18 +7,18 @@ use std::time::Duration;
 
 /// What is to be done.
 #[derive(Clone, Debug)]
-pub(crate) struct Options {
-    pub(crate) mode: Mode,
+pub(super) struct Options {
+    pub(super) mode: Mode,
     /// Transfers at a time.
-    pub(crate) clients: usize,
-    pub(crate) urls: Vec<String>,
+    pub(super) clients: usize,
+    pub(super) urls: Vec<String>,
     /// Whom to trust.
-    pub(crate) cacert: Option<PathBuf>,
+    pub(super) cacert: Option<PathBuf>,
 }
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(super) enum Mode {
     /// Transfers, one after the other.
     Requests(Until),
     /// Transfers that are never answered.
@@ -29,13 +29,13 @@ pub(crate) enum Mode {
 
 /// How long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
+pub(super) enum Until {
     Requests(u64),
     Time(Duration),
 }
 
 impl Options {
-    pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
+    pub(super) fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
         let (mut mode, mut until) = (None, Until::Time(Duration::from_secs(5)));
         let (mut clients, mut urls, mut cacert) = (1, Vec::new(), None);
         while let Some(flag) = words.next() {

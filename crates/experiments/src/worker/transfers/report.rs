@@ -4,17 +4,21 @@ use std::io;
 use std::time::Instant;
 
 use fulmar_sys::{self as sys, Ledger};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::{ALLOCATOR, Driver};
+use super::Driver;
+use crate::worker::calls_since;
+
+/// Tells how often the allocator was asked for memory; `None` where nobody counts.
+pub(crate) type Allocations = Option<fn() -> usize>;
 
 /// Everything that is counted, at one moment.
-pub(crate) struct Snapshot {
+pub(super) struct Snapshot {
     time: Instant,
     cpu: sys::CpuTimes,
     rss: u64,
     ledger: Ledger,
-    allocations: usize,
+    allocations: Option<usize>,
     turns: u64,
     done: u64,
     bytes: u64,
@@ -23,17 +27,17 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     /// At the beginning of an interval.
-    pub(crate) fn before(reactor: &Driver) -> io::Result<Self> {
+    pub(super) fn before(reactor: &Driver, allocations: Allocations) -> io::Result<Self> {
         let mut this = Self::take(reactor)?;
         // Without what taking it took.
         this.ledger = Ledger::here();
-        this.allocations = allocations();
+        this.allocations = allocations.map(|count| count());
         Ok(this)
     }
 
     /// At its end.
-    pub(crate) fn after(reactor: &Driver) -> io::Result<Self> {
-        let allocations = allocations();
+    pub(super) fn after(reactor: &Driver, allocations: Allocations) -> io::Result<Self> {
+        let allocations = allocations.map(|count| count());
         Ok(Self { allocations, ..Self::take(reactor)? })
     }
 
@@ -44,7 +48,7 @@ impl Snapshot {
             time: sys::now(),
             cpu: sys::process_cpu()?,
             rss: sys::resident_bytes()?,
-            allocations: 0,
+            allocations: None,
             turns: reactor.stats().turns,
             done: transfers.done(),
             bytes: transfers.bytes(),
@@ -53,19 +57,9 @@ impl Snapshot {
     }
 
     /// The report of the interval that ends here.
-    pub(crate) fn since(&self, before: &Self) -> Value {
-        let spent = |call| {
-            let (after, before) = (self.ledger.count(call), before.ledger.count(call));
-            (after.calls - before.calls, after.eagain - before.eagain)
-        };
-        let (mut syscalls, mut eagain) = (Map::new(), 0);
-        for (call, _) in self.ledger.iter() {
-            let (calls, nothing) = spent(call);
-            eagain += nothing;
-            if calls > 0 {
-                syscalls.insert(call.name().to_owned(), calls.into());
-            }
-        }
+    pub(super) fn since(&self, before: &Self) -> Value {
+        let (syscalls, eagain) = calls_since(&before.ledger, &self.ledger);
+        let allocations = self.allocations.zip(before.allocations);
         json!({
             "requests": self.done - before.done,
             "bytes": self.bytes - before.bytes,
@@ -78,13 +72,9 @@ impl Snapshot {
             "rss_max_bytes": self.rss,
             "syscalls": syscalls,
             "eagain": eagain,
-            "allocations": self.allocations - before.allocations,
+            "allocations": allocations.map(|(after, before)| after - before),
             "clock_reads": self.ledger.clock_reads() - before.ledger.clock_reads(),
             "turns": self.turns - before.turns,
         })
     }
-}
-
-fn allocations() -> usize {
-    ALLOCATOR.stats().allocations + ALLOCATOR.stats().reallocations
 }

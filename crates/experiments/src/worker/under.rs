@@ -1,0 +1,26 @@
+//! A program that ends when whoever started us does: `PARENT PROGRAM ARGUMENTS...`.
+//!
+//! A run that is killed can end nothing any more; the kernel does it then (`PR_SET_PDEATHSIG` of
+//! `prctl(2)`, which stays in force across `execve(2)`).
+
+use std::error::Error;
+use std::os::unix::process::{CommandExt, parent_id};
+use std::process::Command;
+
+use fulmar_sys as sys;
+
+/// Becomes that program; what comes back is why it did not.
+pub(crate) fn run(words: &[String]) -> Box<dyn Error> {
+    let [parent, program, arguments @ ..] = words else {
+        return "a program is missing".into();
+    };
+    if let Err(error) = sys::end_with_parent() {
+        return error.into();
+    }
+    // It may have gone before we asked.
+    if parent.parse() != Ok(parent_id()) {
+        return "whoever started this has ended".into();
+    }
+    let error = Command::new(program).args(arguments).exec();
+    format!("{program}: {error}").into()
+}
