@@ -21,6 +21,8 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use crate::process::PATIENCE;
+
 /// A loop that drives an engine.
 pub trait Loop {
     /// What is driven.
@@ -69,7 +71,7 @@ pub trait Loop {
     /// The descriptors that are watched; all are open.
     fn watched(&self) -> Vec<RawFd>;
 
-    /// Turns until `done`, for at most ten seconds.
+    /// Turns until `done`, for at most [`PATIENCE`].
     ///
     /// # Panics
     /// If that is not enough.
@@ -79,7 +81,7 @@ pub trait Loop {
     {
         let start = sys::now();
         while !done(self) {
-            assert!(sys::now() - start < Duration::from_secs(10), "nothing happens any more");
+            assert!(sys::now() - start < PATIENCE, "nothing happens any more");
             self.turn(Duration::from_millis(20));
         }
     }
