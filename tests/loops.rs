@@ -120,6 +120,9 @@ impl<E: Engine> Loop for OwnLoop<E> {
     }
 
     fn turn(&mut self, max: Duration) {
+        if self.0.driven().spin != Spin::Off {
+            return self.0.turn_within(max).expect("a turn"); // who does not wait does not poll
+        }
         // One pollable descriptor and a deadline: the whole reactor as somebody else's event.
         let wait = until(self.0.deadline()).map_or(max, |left| left.min(max));
         let mut fds = [PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)];

@@ -14,7 +14,7 @@ use fulmar_server::{Calls, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger, Operation};
 use fulmar_tests::http::Client;
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, client, has_ring};
-use fulmar_tests::process::{Ended, PATIENCE, Process, Serve, eventually, example, fulmar};
+use fulmar_tests::process::{Ended, PATIENCE, Process, Serve, eventually, example, fulmar, peer};
 use fulmar_tests::transfers::{Pair, Recorder};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::Signal;
@@ -321,6 +321,25 @@ fn where_io_uring_is_forbidden_everything_runs_on_epoll_and_says_so() {
     assert_eq!(ended.stderr.matches("io_uring").count(), 1, "one line: {}", ended.stderr);
 }
 
+/// A ring takes locked memory, of which who may not lock what he wants has little.
+#[test]
+fn threads_that_get_no_ring_are_counted() {
+    if !has_ring() || sys::user().unwrap() != 0 {
+        return; // others of this user may have taken what there is
+    }
+    let tree = Tree::new();
+    let mut command = peer("setpriv");
+    command.args(["--inh-caps", "-ipc_lock", "--bounding-set", "-ipc_lock", "--"]);
+    command.args(["sh", "-c", "ulimit -l 16; exec \"$@\"", "sh"]).arg(fulmar());
+    command.arg("serve").arg(tree.root()).args(["--listen", "127.0.0.1:0", "--ledger"]);
+    let mut serve = Serve::start_command(command.args(["--threads", "8"]), true);
+    let told = serve.process.wait_stderr("no io_uring");
+    assert!(told.contains(" of 8 threads run on epoll") && told.contains("memory"), "{told}");
+    let ended = serve.end(Signal::TERM);
+    assert_eq!(ended.stderr.matches("io_uring").count(), 1, "one line: {}", ended.stderr);
+    assert!(ended.stdout.contains("driver epoll, ring, "), "{}", ended.stdout);
+}
+
 #[test]
 fn a_ring_that_was_asked_for_and_is_forbidden_is_an_error() {
     let tree = Tree::new();
@@ -396,14 +415,17 @@ fn a_server_that_gives_its_ring_up_says_so_while_it_runs() {
     let line = serve.process.wait_stdout("metrics on ");
     let figures = line.trim().strip_prefix("metrics on http://").unwrap();
     let figures = figures.strip_suffix("/metrics").unwrap().parse().unwrap();
-    let loops = || {
+    let sample = |start: &str| {
         let text = Client::connect(figures).get("/metrics").body;
         let text = String::from_utf8(text).unwrap();
-        text.lines().find(|line| line.starts_with("fulmar_loops{")).unwrap().to_owned()
+        text.lines().find(|line| line.starts_with(start)).unwrap().to_owned()
     };
+    let loops = || sample("fulmar_loops{");
     assert_eq!(loops(), "fulmar_loops{driver=\"ring\",spin=\"off\"} 1");
     ask_at_once(&serve.process, || client(serve.address));
     assert_eq!(loops(), "fulmar_loops{driver=\"epoll\",spin=\"off\"} 1");
+    let received = sample("fulmar_ring_operations_total{operation=\"recv\"} ");
+    assert!(!received.ends_with(" 0"), "nothing hides in a ring: {received}");
     let url = serve.url("/bytes/128");
     let ended = end_of(&mut with_failing_ring(&["load", "--json", "-n", "400", "-c", "16", &url]));
     assert!(ended.stdout.contains("\"driver\":\"epoll\""), "{ended:?}");
@@ -499,6 +521,8 @@ fn the_environment_chooses_where_no_flag_does() {
     };
     assert_eq!(driver(&run("ring", &[])), "ring");
     assert_eq!(driver(&run("ring", &["--driver", "epoll"])), "epoll");
+    assert_eq!(driver(&run("uring", &["--driver", "epoll"])), "epoll", "nobody asks");
+    assert_eq!(driver(&run("", &[])), "ring", "as if it were not there");
     let wrong = run("uring", &[]);
     assert_eq!(wrong.status.code(), Some(1));
     assert!(wrong.stderr.contains("FULMAR_DRIVER: `uring` is no driver"), "{}", wrong.stderr);

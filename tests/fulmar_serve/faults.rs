@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use fulmar_tests::http::Client;
-use fulmar_tests::process::{Serve, eventually, fulmar, peer};
+use fulmar_tests::process::{Serve, eventually, fulmar, peer, text};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
@@ -52,6 +52,34 @@ fn what_does_not_fit_is_said_with_both_numbers() {
     // What was not asked for needs no message.
     let ended = start_limited(&tree.root(), &[]).end(Signal::TERM);
     assert_eq!(ended.stderr, "");
+}
+
+/// `ulimit -f`: the kernel kills who writes more, unless he has said that he can do without.
+#[test]
+fn a_file_that_may_not_be_so_long_is_an_error_and_the_end_of_nobody() {
+    let tree = Tree::new();
+    tree.file("long", noise(20_000));
+    let limited = || {
+        let mut command = peer("sh"); // in blocks of 512 bytes
+        command.args(["-c", "ulimit -f 8; exec \"$@\"", "sh"]).arg(fulmar());
+        command
+    };
+    let mut command = limited();
+    command.arg("serve").arg(tree.root()).args(["--listen", "127.0.0.1:0", "--upload"]);
+    let serve = Serve::start_command(&mut command, true);
+    let mut client = Client::connect(serve.address);
+    client.send("PUT /new HTTP/1.1\r\nHost: test\r\nContent-Length: 20000\r\n\r\n");
+    client.send(noise(20_000));
+    assert_eq!(client.read_reply().unwrap().status, 413);
+    let out = tree.beside("out");
+    let get = limited().args(["get", "--retry", "0", &serve.url("/long"), "-o"]).arg(&out).output();
+    let get = get.unwrap();
+    let told = text(&get.stderr);
+    assert!(get.status.code() == Some(1) && told.contains("File too large"), "{get:?}");
+    let left = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(left.collect::<Vec<_>>(), [".fulmar-get.journal"]);
+    assert_eq!(Client::connect(serve.address).get("/long").status, 200);
+    assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
 }
 
 #[test]

@@ -280,6 +280,7 @@ fn figures_are_on_a_listener_of_their_own() {
     assert_eq!(value("fulmar_syscalls_total{call=\"accept4\"}"), 20.0);
     assert_eq!(value("fulmar_syscalls_total{call=\"epoll_create1\"}"), 2.0, "those that serve");
     assert!((2.0..8.0).contains(&value("fulmar_syscalls_per_request")), "{figures}");
+    assert!(figures.contains("# TYPE fulmar_ring_operations_total counter\n"), "{figures}");
     assert_eq!(curl(&["-o", "/dev/null", "-w", "%{content_type}", &url]), CONTENT_TYPE);
     assert_eq!(Client::connect(serve.address).get("/metrics").status, 404, "not for everybody");
     assert!(curl_fails(&["-f", url.trim_end_matches("metrics")]));

@@ -5,12 +5,17 @@ use fulmar_sys as sys;
 use crate::output::Failure;
 
 /// Descriptors for connections, after raising the soft limit to the hard one and leaving some for
-/// everything else.
-pub(crate) fn for_connections() -> Result<Budget, Failure> {
+/// so many threads and everything else.
+pub(crate) fn for_connections(threads: usize) -> Result<Budget, Failure> {
     let limit = sys::raise_descriptors()
         .map_err(|error| Failure::new("cannot raise the limit on open descriptors", error))?;
-    let connections = usize::try_from(limit.now.saturating_sub(RESERVE)).unwrap_or(usize::MAX);
-    Ok(Budget { connections, limit: limit.now })
+    let left = limit.now.saturating_sub(RESERVE).saturating_sub(reserve_of(threads));
+    Ok(Budget { connections: usize::try_from(left).unwrap_or(usize::MAX), limit: limit.now })
+}
+
+/// What all threads but one need.
+fn reserve_of(threads: usize) -> u64 {
+    u64::try_from(threads).unwrap_or(u64::MAX).saturating_sub(1).saturating_mul(THREAD_RESERVE)
 }
 
 /// What the limit on descriptors leaves.
@@ -37,5 +42,18 @@ impl Budget {
     }
 }
 
-/// For standard streams, listeners, epoll, logs and open files.
+/// For standard streams, listeners, one thread, logs and open files.
 const RESERVE: u64 = 64;
+/// For each other thread: epoll, its waker, a ring, a listener.
+const THREAD_RESERVE: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_have_descriptors_of_their_own() {
+        assert_eq!([0, 1, 2, 64].map(reserve_of), [0, 0, 4, 252]);
+        assert_eq!(reserve_of(usize::MAX), u64::MAX);
+    }
+}

@@ -124,12 +124,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let bar = bar(&options);
     let on_fault = complaints(&arguments, &bar);
     let running = fulmar_fetch::start(options, on_fault).map_err(failure)?;
-    let began = running.driven().clone();
+    let began = [running.driven().clone()];
     loops::tell(&began);
     watch(&running, &news, &bar);
     let report = running.finish().map_err(failure)?;
     bar.finish_and_clear();
-    loops::tell_loss(&began, std::iter::once(&report.driven));
+    loops::tell_loss(&began, [&report.driven]);
     report.trouble.iter().for_each(|trouble| complain(trouble));
     print(&arguments, &report)?;
     Ok(match &report {
@@ -154,7 +154,7 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
         None => Trust::System,
         Some(path) => Trust::File(path.clone()),
     };
-    let mut budget = descriptors::for_connections()?;
+    let mut budget = descriptors::for_connections(1)?;
     budget.connections /= 3; // each may have a file of its own, in a directory of its own
     let (connections, message) = budget.fit(arguments.connections);
     message.iter().for_each(|message| complain(message));

@@ -63,14 +63,15 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     signals::watch(move |_| drop(sender.send(News::Interrupt)))
         .map_err(|error| Failure::new("cannot wait for signals", error))?;
     let running = fulmar_load::start(&options).map_err(|e| Failure::Message(e.to_string()))?;
-    let began = running.driven().clone();
+    let mut began = running.driven().to_vec();
+    began.extend(embedded.iter().flat_map(|embedded| embedded.0.driven().to_vec()));
     loops::tell(&began);
     let interrupted = watch(&running, &news, &options);
     let mut report = running.finish().map_err(|e| Failure::Message(e.to_string()))?;
-    loops::tell_loss(&began, std::iter::once(&report.driven));
     report.connections.asked = traffic.connections;
     report.without_descriptor += traffic.connections - options.connections;
     let served = embedded.map(Embedded::finish).transpose()?;
+    loops::tell_loss(&began, report.driven.iter().chain(served.iter().map(|it| &it.driven)));
     print(&arguments, &report, served.as_ref())?;
     Ok(match interrupted {
         true => ExitCode::from(INTERRUPTED),

@@ -49,6 +49,10 @@ enum Tool {
 }
 
 fn main() -> ExitCode {
+    if let Err(error) = signals::survive_file_limit() {
+        output::complain(&format!("cannot handle SIGXFSZ: {error}"));
+        return ExitCode::FAILURE;
+    }
     if let Some(given) = proxy::asked() {
         return proxy::run(given);
     }

@@ -33,5 +33,21 @@ pub(crate) fn say(text: &str) -> Result<(), Failure> {
 
 /// Writes a line to standard error; if that is gone too, there is nobody to tell.
 pub(crate) fn complain(message: &str) {
-    let _ = writeln!(io::stderr(), "fulmar: {message}");
+    let _ = writeln!(io::stderr(), "fulmar: {}", printable(message));
+}
+
+/// What others have written may be quoted in it, and a terminal obeys control characters.
+fn printable(message: &str) -> String {
+    let shown = |c: char| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c };
+    message.chars().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_not_printed() {
+        assert_eq!(printable("a\x1b[31m\0\u{9b}b\nc é"), "a\u{fffd}[31m\u{fffd}\u{fffd}b\nc é");
+    }
 }

@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let shown = metrics.map(|metrics| watch::show(&arguments, metrics)).transpose()?;
     let running = host.start().map_err(failure)?;
     greet(&arguments, &doors, &running, shown.as_ref())?;
-    let began = running.driven().clone();
+    let began = running.driven().to_vec();
     loops::tell(&began);
     let outcomes = running.join().map_err(failure)?;
     drop(shown);
@@ -62,7 +62,7 @@ fn failure(error: fulmar_host::Error) -> Failure {
 fn limits(arguments: &Arguments) -> Result<Limits, Failure> {
     let threads = usize::from(arguments.threads);
     let asked = &arguments.limits;
-    let budget = descriptors::for_connections()?;
+    let budget = descriptors::for_connections(threads)?;
     // What is remembered of files keeps descriptors too.
     let files = threads * Options::default().entries_max;
     let fits = budget.connections.saturating_sub(files).max(budget.connections / 2);

@@ -1,9 +1,11 @@
 //! SIGINT and SIGTERM as calls.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 /// Somebody wants us to end.
@@ -36,6 +38,13 @@ pub(crate) fn on_hangup(act: impl Fn() + Send + 'static) -> io::Result<()> {
     let mut signals = Signals::new([SIGHUP])?;
     let body = move || signals.forever().for_each(|_| act());
     thread::Builder::new().name("hang-ups".into()).spawn(body).map(drop)
+}
+
+/// A write beyond the limit on a file's size (`ulimit -f`) is an error from now on, as on a disk
+/// that is full, and does not kill us. Programs that we start have it as usual.
+pub(crate) fn survive_file_limit() -> io::Result<()> {
+    let nobody_asks = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGXFSZ, nobody_asks).map(drop)
 }
 
 /// The status of a tool that was interrupted.

@@ -10,7 +10,8 @@ pub(crate) fn of(ledger: &Ledger, count: u64, each: &str) -> String {
     for (call, made) in ledger.iter() {
         text += &row(call.name(), made.calls, made.eagain, count);
     }
-    text += &row("all", ledger.total(), ledger.eagain(), count);
+    let in_vain = ledger.iter().map(|(_, made)| made.eagain).sum(); // of calls, as the others
+    text += &row("all", ledger.total(), in_vain, count);
     for (operation, done) in ledger.operations() {
         text += &row(&format!("in a ring: {}", operation.name()), done.calls, done.eagain, count);
     }
@@ -24,7 +25,7 @@ fn row(name: &str, calls: u64, eagain: u64, count: u64) -> String {
 
 fn line(name: &str, calls: &str, share: &str, eagain: &str) -> String {
     let mut text = String::new();
-    let _ = writeln!(text, "  {name:<16} {calls:>12} {share:>12} {eagain:>10}");
+    let _ = writeln!(text, "  {name:<18} {calls:>12} {share:>12} {eagain:>10}");
     text
 }
 

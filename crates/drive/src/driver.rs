@@ -69,12 +69,24 @@ impl LoopOptions {
     /// # Errors
     /// What it says is no driver, or no time to spin.
     pub fn from_environment() -> Result<Self, String> {
-        Ok(Self { driver: variable("FULMAR_DRIVER")?, spin: variable("FULMAR_SPIN")? })
+        Self::chosen(None, None)
+    }
+
+    /// What was asked for, and otherwise as the environment wants it: what nobody needs is not
+    /// looked at.
+    ///
+    /// # Errors
+    /// As [`LoopOptions::from_environment`].
+    pub fn chosen(driver: Option<Driver>, spin: Option<Spin>) -> Result<Self, String> {
+        let driver = driver.map_or_else(|| variable("FULMAR_DRIVER"), Ok)?;
+        let spin = spin.map_or_else(|| variable("FULMAR_SPIN"), Ok)?;
+        Ok(Self { driver, spin })
     }
 }
 
+/// Without a value it says nothing, as if it were not there.
 fn variable<T: FromStr<Err = String> + Default>(name: &str) -> Result<T, String> {
-    match std::env::var_os(name) {
+    match std::env::var_os(name).filter(|text| !text.is_empty()) {
         None => Ok(T::default()),
         Some(text) => text.to_string_lossy().parse().map_err(|error| format!("{name}: {error}")),
     }

@@ -102,5 +102,9 @@ mod server_page {}
 mod embedding_page {}
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/loops.md")]
+mod loops_page {}
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../docs/libmicrohttpd.md")]
 mod libmicrohttpd_page {}

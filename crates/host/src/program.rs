@@ -169,7 +169,7 @@ impl<R: Send + 'static> Bound<R> {
     /// no file is left.
     pub fn start(self) -> Result<Running<R>, Error> {
         let Self { crews, control, previous, stopper } = self;
-        let mut ready = Ready { threads: Vec::new(), begins: Vec::new(), built: Vec::new() };
+        let mut ready = Ready::default();
         let mut opened = Vec::new();
         for crew in crews {
             match (crew.hire)(crew.hands, &stopper) {
@@ -190,6 +190,8 @@ struct Ready<R> {
     threads: Vec<Thread<R>>,
     begins: Vec<mpsc::Sender<()>>,
     built: Vec<Built>,
+    /// What the loops of the first crew run on, by their numbers.
+    driven: Vec<Driven>,
 }
 
 /// A thread for each hand; all of them could begin, and wait for the word to do so.
@@ -201,7 +203,7 @@ fn hire<C: Crew>(
 ) -> Result<Ready<C::Report>, Error> {
     let crew = Arc::new(crew);
     let (built, waiting) = mpsc::channel();
-    let mut ready = Ready { threads: Vec::new(), begins: Vec::new(), built: Vec::new() };
+    let mut ready = Ready::default();
     for (number, sockets) in hands.into_iter().enumerate() {
         let (begin, begun) = mpsc::channel();
         let seat = Seat {
@@ -225,10 +227,19 @@ fn hire<C: Crew>(
     }
     drop(built);
     ready.built = waiting.iter().collect();
+    ready.built.sort_by_key(|built| built.number); // they come as they could begin
+    ready.driven = ready.built.iter().map(|built| built.driven.clone()).collect();
     if ready.built.len() < ready.threads.len() {
         return Err(ready.dismiss().expect("a thread that says nothing has failed"));
     }
     Ok(ready)
+}
+
+impl<R> Default for Ready<R> {
+    fn default() -> Self {
+        let (threads, begins) = (Vec::new(), Vec::new());
+        Self { threads, begins, built: Vec::new(), driven: Vec::new() }
+    }
 }
 
 impl<R> Ready<R> {
@@ -236,17 +247,15 @@ impl<R> Ready<R> {
         self.threads.append(&mut other.threads);
         self.begins.append(&mut other.begins);
         self.built.append(&mut other.built);
+        if self.driven.is_empty() {
+            self.driven = other.driven;
+        }
     }
 
     /// They are not to begin: waits for their end, and returns why one of them could not.
     fn dismiss(self) -> Option<Error> {
         drop(self.begins);
         join(self.threads).err()
-    }
-
-    /// What the loop of the first of them runs on: the others do as well.
-    fn driven(&self) -> Driven {
-        self.built.first().map(|built| built.driven.clone()).unwrap_or_default()
     }
 
     /// Whoever stops them from now on, or has done so already, is heard.
@@ -263,7 +272,7 @@ impl<R> Ready<R> {
 fn begin<R>(
     opened: Vec<Opened>,
     (control, previous): (Option<Control>, Option<Previous>),
-    ready: Ready<R>,
+    mut ready: Ready<R>,
     stopper: Stopper,
 ) -> Result<Running<R>, Error> {
     let addresses = addresses(&opened);
@@ -281,7 +290,7 @@ fn begin<R>(
             (Some(desk), Some(open))
         }
     };
-    let driven = ready.driven();
+    let driven = std::mem::take(&mut ready.driven);
     let threads = ready.begin(&stopper);
     if let Some(previous) = previous {
         let path = previous.path().to_owned();

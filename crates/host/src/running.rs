@@ -18,7 +18,7 @@ use crate::outcome::Outcome;
 #[must_use = "dropping it stops it"]
 pub struct Running<R> {
     addresses: Vec<Address>,
-    driven: Driven,
+    driven: Vec<Driven>,
     stopper: Stopper,
     threads: Vec<Thread<R>>,
     desk: Option<JoinHandle<Result<(), Error>>>,
@@ -33,7 +33,7 @@ pub(crate) struct Thread<R> {
 impl<R> Running<R> {
     pub(crate) fn new(
         addresses: Vec<Address>,
-        driven: Driven,
+        driven: Vec<Driven>,
         stopper: Stopper,
         threads: Vec<Thread<R>>,
         desk: Option<JoinHandle<Result<(), Error>>>,
@@ -46,9 +46,10 @@ impl<R> Running<R> {
         &self.addresses
     }
 
-    /// What the loops of the first crew began to run on; who wants to know it later takes
+    /// What the loops of the first crew began to run on, by the numbers of their threads: where
+    /// memory is short, some have a ring and others none. Who wants to know it later takes
     /// [`crate::Host::on_driven`].
-    pub fn driven(&self) -> &Driven {
+    pub fn driven(&self) -> &[Driven] {
         &self.driven
     }
 

@@ -52,6 +52,7 @@ pub(crate) struct Seat<C> {
 /// A thread that could begin.
 #[derive(Debug)]
 pub(crate) struct Built {
+    pub(crate) number: usize,
     pub(crate) waker: Waker,
     pub(crate) driven: Driven,
 }
@@ -81,7 +82,8 @@ impl<C: Crew> Seat<C> {
         let mut driven = reactor.driven();
         crew.hear_driven(&worker, &driven);
         // Who waits for it is gone only if the program is: then nobody says that we may begin.
-        let _ = self.built.send(Built { waker, driven: driven.clone() });
+        let built = Built { number: worker.number, waker, driven: driven.clone() };
+        let _ = self.built.send(built);
         drop(self.built);
         if self.begin.recv().is_err() {
             return Ok(None);

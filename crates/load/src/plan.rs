@@ -76,7 +76,7 @@ impl Plan {
             depth: u8::try_from(options.depth).expect("checked"),
             rate: options.rate,
             until: options.until,
-            timeout: options.timeout,
+            timeout: options.timeout.min(TIMEOUT_MAX),
             bind: options.bind.clone(),
         })
     }
@@ -170,6 +170,9 @@ fn reach(
     let tls = tls.map(|tls| (tls.clone(), host));
     Ok(Origin { authority: target.authority().to_owned(), addresses, requests, tls })
 }
+
+/// Moments beyond it cannot be told; nobody waits for a year.
+const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 #[cfg(test)]
 mod tests {

@@ -19,7 +19,8 @@ use crate::tally::{ErrorKind, Handshakes, Tally};
 pub struct Report {
     /// What was requested; several with blanks between.
     pub url: String,
-    /// What drove the loop: `ring`, or `epoll` where each operation was a call.
+    /// What drove the loops: `ring`, or `epoll` where each operation was a call, in one thread at
+    /// least.
     pub driver: &'static str,
     /// Connections.
     pub connections: Connections,
@@ -75,9 +76,9 @@ pub struct Report {
     pub operations: BTreeMap<&'static str, Calls>,
     /// Whether the loop polled before it slept: `off`, `auto`, or for how many microseconds.
     pub spin: String,
-    /// The same as it is told to people, and why there was no ring.
+    /// What each thread's loop ran on at its end, and why there was no ring.
     #[serde(skip)]
-    pub driven: Driven,
+    pub driven: Vec<Driven>,
 }
 
 /// Connections of a run.
@@ -196,7 +197,7 @@ pub(crate) struct Summary {
     cpu: CpuTimes,
     resident: u64,
     turns: Turns,
-    driven: Driven,
+    driven: Vec<Driven>,
     ended: u64,     // nanoseconds, of the last thread
     thread_ns: u64, // of all threads together
 }
@@ -218,7 +219,7 @@ impl Summary {
             cpu: CpuTimes::default(),
             resident: 0,
             turns: Turns::default(),
-            driven: Driven::default(),
+            driven: Vec::new(),
             ended: 0,
             thread_ns: 0,
         }
@@ -240,9 +241,7 @@ impl Summary {
         self.turns.empty += outcome.stats.empty;
         self.turns.events += outcome.stats.events;
         self.turns.timeouts += outcome.stats.timeouts;
-        if self.driven.without_ring.is_none() {
-            self.driven.clone_from(&outcome.driven); // all the same, but for who gave its ring up
-        }
+        self.driven.push(outcome.driven.clone());
         self.ended = self.ended.max(outcome.finish.at());
         self.thread_ns += outcome.finish.at();
     }
@@ -262,6 +261,8 @@ impl Summary {
             planned_sent: planned.map(|planned| (planned, tally.issued)),
             in_flight_max: u64::from(tally.held_max) * u64::from(self.depth),
         });
+        let least = self.driven.iter().min_by_key(|driven| driven.driver != "epoll");
+        let least = least.cloned().unwrap_or_default();
         let per_request = |seconds: f64| round(ratio(seconds * 1e6, float(tally.answered)), 1e3);
         Report {
             connections: Connections {
@@ -302,8 +303,8 @@ impl Summary {
             tls: tally.tls.as_ref().map(Tls::from),
             lost: self.lost,
             operations: operations(total),
-            spin: self.driven.spin.to_string(),
-            driver: self.driven.driver,
+            spin: least.spin.to_string(), // as all of them
+            driver: least.driver,
             driven: self.driven,
             url: self.url,
         }

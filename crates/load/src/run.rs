@@ -38,7 +38,7 @@ pub struct Running {
     url: String,
     epoch: Instant,
     stopper: Stopper,
-    driven: Driven,
+    driven: Vec<Driven>,
     threads: Vec<JoinHandle<Result<Outcome, LoadError>>>,
 }
 
@@ -85,7 +85,7 @@ pub fn start(options: &Options) -> Result<Running, LoadError> {
         reactors.push(reactor);
     }
     let stopper = Stopper { shared, wakers };
-    let driven = reactors.first().map(Reactor::driven).unwrap_or_default();
+    let driven = reactors.iter().map(Reactor::driven).collect();
     let mut threads = Vec::new();
     for (reactor, number) in reactors.into_iter().zip(0..) {
         match spawn(reactor, number) {
@@ -110,8 +110,8 @@ impl Running {
         self.threads.iter().all(JoinHandle::is_finished)
     }
 
-    /// What the threads' loops run on.
-    pub fn driven(&self) -> &Driven {
+    /// What each thread's loop began to run on.
+    pub fn driven(&self) -> &[Driven] {
         &self.driven
     }
 

@@ -1,7 +1,10 @@
 //! The report for people.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
+
+use fulmar_drive::Driven;
 
 use crate::histogram::Latency;
 use crate::limit::Limit;
@@ -53,7 +56,7 @@ impl Report {
             format_args!(
                 "  driven by       {}: {} turns, {:.1} events and {:.2} clock reads per turn, \
                  {:.3} clock reads per request",
-                self.driven,
+                self.drivers(),
                 grouped(turns.turns),
                 of(turns.events),
                 of(turns.clock_reads),
@@ -69,6 +72,12 @@ impl Report {
         line(out, format_args!("  {name:<16}{calls:>14}{per:>14.3}{eagain:>10}"));
     }
 
+    /// What drove the loops: mostly there is one.
+    fn drivers(&self) -> String {
+        let all: BTreeSet<_> = self.driven.iter().map(Driven::to_string).collect();
+        Vec::from_iter(all).join(", ")
+    }
+
     fn write_head(&self, out: &mut String) {
         let asked = self.connections.asked;
         let mut settings = vec![
@@ -79,7 +88,7 @@ impl Report {
         if self.depth > 1 {
             settings.push(format!("{} pipelined", self.depth));
         }
-        settings.push(self.driven.to_string());
+        settings.push(self.drivers());
         line(out, format_args!("{}\n{}\n", self.url, settings.join(", ")));
     }
 

@@ -53,6 +53,14 @@ fn run(address: SocketAddr, change: impl FnOnce(&mut Options)) -> Report {
 }
 
 #[test]
+fn no_time_is_too_long() {
+    let forever = |o: &mut Options| {
+        (o.timeout, o.until) = (Duration::MAX, Until::Requests(20));
+    };
+    assert_eq!(run(server(), forever).requests, 20);
+}
+
+#[test]
 fn a_request_is_one_receive_and_one_send() {
     // A ring does many of them in one call.
     let report = run(server(), |o| o.loop_options.driver = Driver::Epoll);

@@ -94,9 +94,14 @@ fn write_syscalls(out: &mut impl Write, totals: &Totals) -> fmt::Result {
         out,
         "fulmar_syscalls_eagain_total",
         "counter",
-        "System calls that had nothing to do.",
+        "System calls, and operations in a ring, that had nothing to do.",
         totals.ledger.eagain(),
     )?;
+    let name = "fulmar_ring_operations_total";
+    family(out, name, "counter", "Done inside io_uring_enter, by name: no system calls.")?;
+    for (operation, count) in totals.ledger.operations() {
+        writeln!(out, "{name}{{operation=\"{}\"}} {}", operation.name(), count.calls)?;
+    }
     let name = "fulmar_syscalls_per_request";
     family(out, name, "gauge", "All system calls since the start, for each request.")?;
     writeln!(out, "{name} {:.6}", ratio(totals.ledger.total(), totals.answered()))?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use fulmar_audit::report::Per;
 use fulmar_audit::{Method, Scope};
+use fulmar_host::LoopOptions;
 use fulmar_load::{Options, Until};
 
 use crate::durations;
@@ -229,7 +230,8 @@ impl Arguments {
         if urls.is_empty() {
             return Ok(None);
         }
-        let options = self.traffic.options(urls, Until::Requests(REQUESTS))?;
+        let mut options = self.traffic.options(urls, Until::Requests(REQUESTS))?;
+        options.loop_options = LoopOptions::from_environment().map_err(Failure::Message)?;
         options.check().map_err(|error| Failure::Usage(error.to_string()))?;
         Ok(Some(options))
     }

@@ -134,7 +134,8 @@ impl Traffic {
 
 /// As many connections as there are descriptors; an embedded server needs one for each too.
 pub(crate) fn fit(options: &mut Options, embedded: bool) -> Result<(), Failure> {
-    let mut budget = descriptors::for_connections()?;
+    let threads = usize::try_from(options.threads).unwrap_or(usize::MAX);
+    let mut budget = descriptors::for_connections(threads)?;
     if embedded {
         budget.connections /= 2;
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use fulmar_gateway::{Background, Gateway, Link, Master, Notify, Options, Waiting};
 use fulmar_haproxy::{Config, Environment, Source, ThisMachine};
+use fulmar_host::LoopOptions;
 use fulmar_sys as sys;
 use signal_hook::consts::{SIGTERM, SIGUSR1};
 
@@ -198,7 +199,7 @@ fn serve(
     };
     let options = Options {
         connections_max: arguments.connections_max,
-        loop_options: loops::chosen(arguments.driver, arguments.spin).map_err(|wrong| {
+        loop_options: LoopOptions::chosen(arguments.driver, arguments.spin).map_err(|wrong| {
             messages.alert(&wrong);
             Failed
         })?,

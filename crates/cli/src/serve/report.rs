@@ -5,7 +5,7 @@ use fulmar_host::{Outcome, Usage};
 use super::arguments::Arguments;
 use super::watch::logs_to_stdout;
 use crate::output::{Failure, complain, say};
-use crate::table;
+use crate::{loops, table};
 
 pub(super) fn print(arguments: &Arguments, outcomes: &[Outcome<u64>]) -> Result<(), Failure> {
     let requests: u64 = outcomes.iter().map(|outcome| outcome.report).sum();
@@ -25,9 +25,7 @@ pub(super) fn print(arguments: &Arguments, outcomes: &[Outcome<u64>]) -> Result<
         return Ok(());
     }
     let stats = usage.stats;
-    // All the same, but for who gave its ring up.
-    let outcome = outcomes.iter().min_by_key(|outcome| outcome.driven.without_ring.is_none());
-    let driven = outcome.map(|outcome| outcome.driven.to_string()).unwrap_or_default();
+    let driven = loops::names(outcomes.iter().map(|outcome| &outcome.driven));
     let text = format!(
         "{requests} requests on {} connections; driver {driven}, {} turns, {} events\n{}",
         stats.accepted,

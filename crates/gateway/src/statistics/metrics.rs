@@ -133,8 +133,13 @@ fn write_calls(out: &mut String, live: &Live, process: &Process) {
         line(out, format_args!("{name}{{call=\"{}\"}} {}", call.name(), count.calls));
     }
     let name = "fulmar_syscalls_eagain_total";
-    head(out, name, "counter", "System calls that had nothing to do");
+    head(out, name, "counter", "System calls, and operations in a ring, that had nothing to do");
     line(out, format_args!("{name} {}", ledger.eagain()));
+    let name = "fulmar_ring_operations_total";
+    head(out, name, "counter", "Done inside io_uring_enter, by name: no system calls");
+    for (operation, count) in ledger.operations() {
+        line(out, format_args!("{name}{{operation=\"{}\"}} {}", operation.name(), count.calls));
+    }
     let name = "fulmar_loops";
     head(out, name, "gauge", "Event loops that serve, by what drives them");
     let mut loops: BTreeMap<_, u64> = BTreeMap::new();
