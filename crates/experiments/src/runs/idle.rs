@@ -243,6 +243,8 @@ const ABOUT: &[&str] = &[
      ready. Here the client itself holds the other end of the active connection and sends exactly \
      one piece before each event, outside the time that is measured. So every side has the same \
      work, and nobody's library is changed.",
+    "It speaks when it is asked. Of a client that asks only after something has arrived the kernel \
+     holds acknowledgements back, and its receives would cost less.",
 ];
 
 /// Connections as in the document, and as many as 20,000 descriptors allow.
