@@ -17,8 +17,8 @@
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -230,10 +230,20 @@ static struct spent deliver(struct bench *bench, long count, size_t size, long *
     return spent;
 }
 
+/* Packets that have come to the other end of the one stream: acknowledgements, but for its request. */
+static long packets_in(const struct bench *bench) {
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    if (getsockopt(bench->ends[0], IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+        fail_call("getsockopt");
+    return info.tcpi_segs_in;
+}
+
 /* One stream, events of this size; instructions are counted in here (callgrind(1)). */
 __attribute__((noinline)) void steady(struct bench *bench, size_t size, const char *before) {
     const struct options *options = &bench->options;
     struct spent spent = {0, 0};
+    long packets = packets_in(bench);
     long events = 0, turns = 0, calls_before[CALLS], eagain_before = eagain, reads = clock_reads;
     memcpy(calls_before, calls, sizeof calls);
     int64_t end_ns = now_ns() + (int64_t)(options->seconds * 1e9);
@@ -244,9 +254,9 @@ __attribute__((noinline)) void steady(struct bench *bench, size_t size, const ch
         events++;
     }
     printf("%s{\"size\":%zu,\"events\":%ld,\"turns\":%ld,\"wait_us\":%.3f,\"handle_us\":%.3f,"
-           "\"eagain\":%ld,\"clock_reads\":%ld,\"calls\":{",
+           "\"packets\":%ld,\"eagain\":%ld,\"clock_reads\":%ld,\"calls\":{",
            before, size, events, turns, (double)spent.wait_ns / 1e3, (double)spent.handle_ns / 1e3,
-           eagain - eagain_before, clock_reads - reads);
+           packets_in(bench) - packets, eagain - eagain_before, clock_reads - reads);
     for (int call = 0; call < CALLS; call++)
         printf("%s\"%s\":%ld", call > 0 ? "," : "", call_names[call],
                calls[call] - calls_before[call]);

@@ -57,6 +57,7 @@ struct Phase {
     events: f64,
     wait_us: f64,
     handle_us: f64,
+    packets: f64,
     calls: std::collections::BTreeMap<String, f64>,
 }
 
@@ -207,21 +208,25 @@ impl Found {
         };
         let mut table = self.table(sides, all);
         table.title = format!("System calls of an event of {}", EVENTS[phase]);
-        let reads = |side: usize| {
-            let phases = self.runs[side].iter().flatten().flatten().map(|run| &run.phases[phase]);
-            let (mut reads, mut events) = (0.0, 0.0);
-            for phase in phases {
-                reads += phase.calls.get("recv").copied().unwrap_or(0.0);
-                events += phase.events;
-            }
-            reads / f64::max(events, 1.0)
-        };
-        let each = sides.iter().enumerate().filter(|(_, side)| side.is_here());
-        let each = each.map(|(at, side)| format!("{} {:.2}", side.name, reads(at)));
-        table.note = format!("Reads for each event: {}.", each.collect::<Vec<_>>().join(", "));
+        let reads =
+            |side| self.each(side, phase, |it| it.calls.get("recv").copied().unwrap_or(0.0));
+        let packets = |side| self.each(side, phase, |it| it.packets);
+        table.note = format!(
+            "Reads for each event: {}. Acknowledgements of each that the client's kernel sends: {}.",
+            told(sides, reads),
+            told(sides, packets)
+        );
         table.unit = "calls per event".to_owned();
         table.plot = None;
         table
+    }
+
+    /// What a side has of something, for each event in all runs.
+    fn each(&self, side: usize, phase: usize, of: impl Fn(&Phase) -> f64) -> f64 {
+        let phases = self.runs[side].iter().flatten().flatten().map(|run| &run.phases[phase]);
+        let (sum, events) = phases
+            .fold((0.0, 0.0), |(sum, events), phase| (sum + of(phase), events + phase.events));
+        sum / f64::max(events, 1.0)
     }
 
     fn opening(&self, sides: &[Side]) -> Table {
@@ -233,6 +238,13 @@ impl Found {
         table.unit = "µs per connection".to_owned();
         table
     }
+}
+
+/// Of each side that is here.
+fn told(sides: &[Side], of: impl Fn(usize) -> f64) -> String {
+    let each = sides.iter().enumerate().filter(|(_, side)| side.is_here());
+    let each = each.map(|(at, side)| format!("{} {:.2}", side.name, of(at)));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 const ABOUT: &[&str] = &[

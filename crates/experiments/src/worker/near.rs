@@ -2,10 +2,13 @@
 //!
 //! What arrives is then exactly what was sent just before, by the same thread: an event carries as
 //! many bytes as it should, and nobody waits for another process. The calls made here are in no
-//! ledger, and nothing of it is timed.
+//! ledger but for [`NearEnds::packets_in`], and nothing of it is timed.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+
+use fulmar_sys as sys;
 
 /// A listener, and what it accepted.
 #[derive(Debug)]
@@ -69,6 +72,12 @@ impl NearEnds {
     /// As many bytes to each of them.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.ends.iter_mut().try_for_each(|end| end.write_all(bytes))
+    }
+
+    /// Packets that have come from the other side: requests, and acknowledgements.
+    pub(crate) fn packets_in(&self) -> io::Result<u64> {
+        let of_each = self.ends.iter().map(|end| sys::tcp_info(end.as_fd()));
+        of_each.map(|info| info.map(|it| u64::from(it.packets_in))).sum()
     }
 
     /// Ends answers, until so many are left.
