@@ -612,6 +612,8 @@ fn kind_of(error: &io::Error) -> ErrorKind {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => ErrorKind::ConnectRefused,
         io::ErrorKind::TimedOut => ErrorKind::ConnectTimeout,
+        // It stood in the listen queue of a server that went.
+        io::ErrorKind::ConnectionReset => ErrorKind::Reset,
         io::ErrorKind::AddrNotAvailable => ErrorKind::AddressUnavailable,
         _ => match error.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => ErrorKind::Descriptors,

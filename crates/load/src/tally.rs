@@ -11,7 +11,7 @@ use crate::histogram::Histogram;
 pub enum ErrorKind {
     /// Nobody listens there.
     ConnectRefused,
-    /// The network said no.
+    /// The network said no, in another way.
     ConnectFailed,
     /// The connection did not stand in time.
     ConnectTimeout,
@@ -23,7 +23,7 @@ pub enum ErrorKind {
     Handshake,
     /// The server closed while a request was outstanding.
     Closed,
-    /// The connection was reset, or failed otherwise.
+    /// The connection was reset, also while it waited to be accepted, or failed otherwise.
     Reset,
     /// The server broke HTTP.
     Protocol,

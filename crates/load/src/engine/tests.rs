@@ -487,6 +487,15 @@ fn used_up_ports_have_a_kind_of_their_own() {
 }
 
 #[test]
+fn a_server_that_dies_while_we_connect_has_reset_us() {
+    let options = options(|o| o.until = Until::Requests(10));
+    let mut world = World::new(&options, |_| Fate::Answer);
+    world.refuse = Box::new(|n| (n == 1).then_some(libc::ECONNRESET));
+    assert!(matches!(world.run(), Finish::Done(_)));
+    assert_eq!(world.errors(), [("reset", 1)]);
+}
+
+#[test]
 fn a_second_address_is_tried_without_an_error() {
     let mut options = options(|o| o.until = Until::Requests(10));
     options.urls.truncate(1);
