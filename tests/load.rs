@@ -207,8 +207,16 @@ pub fn read_request(from: &mut BufReader<impl Read>) -> io::Result<(String, Vec<
 /// # Panics
 /// There is no port.
 pub fn refusing() -> (OwnedFd, String) {
-    let (socket, address) = bound();
+    let (socket, address) = nobody();
     (socket, format!("http://{address}/"))
+}
+
+/// An address where nobody listens, as long as the socket lives, which shares it with none.
+///
+/// # Panics
+/// There is no port.
+pub fn nobody() -> (OwnedFd, SocketAddr) {
+    bind(rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket"))
 }
 
 /// A socket that holds a free port and does not listen; others may, if they share it.
@@ -219,6 +227,10 @@ pub fn bound() -> (OwnedFd, SocketAddr) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
     let socket = socket.expect("a socket");
     rustix::net::sockopt::set_socket_reuseport(&socket, true).expect("since Linux 3.9");
+    bind(socket)
+}
+
+fn bind(socket: OwnedFd) -> (OwnedFd, SocketAddr) {
     rustix::net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
     let address = rustix::net::getsockname(&socket).expect("it is bound");
     (socket, SocketAddr::try_from(address).expect("an address of IPv4"))

@@ -21,6 +21,8 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use crate::process::PATIENCE;
+
 /// A loop that drives an engine.
 pub trait Loop {
     /// What is driven.
@@ -69,7 +71,7 @@ pub trait Loop {
     /// The descriptors that are watched; all are open.
     fn watched(&self) -> Vec<RawFd>;
 
-    /// Turns until `done`, for at most ten seconds.
+    /// Turns until `done`, for at most [`PATIENCE`].
     ///
     /// # Panics
     /// If that is not enough.
@@ -79,7 +81,7 @@ pub trait Loop {
     {
         let start = sys::now();
         while !done(self) {
-            assert!(sys::now() - start < Duration::from_secs(10), "nothing happens any more");
+            assert!(sys::now() - start < PATIENCE, "nothing happens any more");
             self.turn(Duration::from_millis(20));
         }
     }
@@ -595,13 +597,15 @@ pub fn settle<L: Loop>(driver: &mut L) {
     panic!("it never settles");
 }
 
-/// Nothing at all but the end of the wait itself.
+/// Nothing at all but the end of the wait itself: who is woken again and again is so in every
+/// stretch, whereas what the kernel still has under way on a busy machine comes to its end.
 ///
 /// # Panics
-/// Something happens.
+/// Something happens in each of several stretches.
 pub fn assert_quiet<L: Loop>(driver: &mut L, wall: Duration) {
-    let (turns, calls) = idle(driver, wall);
-    assert!(turns <= 2 && calls <= 2, "{turns} turns and {calls} calls in {wall:?} of waiting");
+    let mut stretches = (0..10).map(|_| idle(driver, wall));
+    let is_quiet = |(turns, calls): &(u32, u64)| *turns <= 2 && *calls <= 2;
+    assert!(stretches.any(|it| is_quiet(&it)), "something happens in every {wall:?} of waiting");
 }
 
 /// Makes tests of functions that are generic over a [`Loop`]: one for each kind of loop, at full

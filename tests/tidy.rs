@@ -752,6 +752,7 @@ const PURE: &[(&str, &str, &str)] = &[
     ("poll", "is_empty", "a field"),
     ("poll", "push", "a field"),
     ("poll", "set", "a field"),
+    ("poll", "mute", "a field"),
     ("poll", "swap_remove", "a field"),
     ("poll", "descriptor", "a field"),
     ("process", "total", "a sum"),

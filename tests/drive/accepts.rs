@@ -59,17 +59,7 @@ fn warm_up(server: &mut Server, address: SocketAddr) {
 
 /// A ring that can accept; `None`: the kernel has none, or one before 6.10.
 fn ring() -> Option<Ring> {
-    if !has_ring() {
-        return None;
-    }
-    let ring = Ring::new().unwrap();
-    let (mut server, addresses) = server(Some(ring), Limits::default(), 1);
-    warm_up(&mut server, addresses[0]);
-    let before = Ledger::here();
-    let _clients = connect(addresses[0], 8);
-    turn_until(&mut server, |server| server.engine.connections() == 8);
-    let accepts = (Ledger::here() - before).operation(Operation::accept).calls;
-    (accepts > 0).then(|| Ring::new().unwrap())
+    has_ring().then(|| Ring::new().unwrap()).filter(Ring::accepts)
 }
 
 fn done_in_ring(made: &Ledger) -> Count {
@@ -119,6 +109,41 @@ fn a_crowd_is_accepted_in_one_turn_by_calls_too() {
     let made = Ledger::here() - before;
     assert_eq!((made.total(), made.eagain()), (2 + 4 * 64, 0), "{made:?}");
     assert_eq!(server.engine.connections(), 0);
+}
+
+#[test]
+fn a_turn_may_be_given_all_the_time_there_is() {
+    let (mut server, addresses) = server(None, Limits::default(), 1);
+    let _client = client(addresses[0]);
+    server.turn_within(Duration::MAX).unwrap();
+    assert_eq!(server.engine.connections(), 1);
+}
+
+/// Two loops that share a socket: who hears first takes the crowd, by one count, and the other finds
+/// nothing to do.
+#[test]
+fn a_crowd_at_a_shared_socket_is_counted_too() {
+    let (mut one, _) = server(None, Limits::default(), 0);
+    let (mut other, _) = server(None, Limits::default(), 0);
+    let (listener, address) =
+        listen((Ipv4Addr::LOCALHOST, 0).into(), ListenOptions::default()).unwrap();
+    for server in [&mut one, &mut other] {
+        server.engine.add_listener(ListenerId(0), None);
+        server.listen(listener.try_clone().unwrap()).unwrap();
+        warm_up(server, address);
+    }
+    for round in 0..4 {
+        let mut clients = connect(address, 64);
+        clients.iter_mut().for_each(|stream| stream.write_all(LAST_REQUEST).unwrap());
+        let (first, second) =
+            if round % 2 == 0 { (&mut one, &mut other) } else { (&mut other, &mut one) };
+        let before = Ledger::here();
+        first.try_turn().unwrap();
+        second.try_turn().unwrap();
+        let made = Ledger::here() - before;
+        // Two waits, one count, and four calls for each.
+        assert_eq!((made.total(), made.eagain()), (3 + 4 * 64, 0), "{made:?}");
+    }
 }
 
 #[test]

@@ -67,13 +67,28 @@ fn check<L: Loop<Engine = Engine>>(of: impl FnOnce(&mut L)) {
     assert!(ends.len() == 1 && ends[0].contains("became shorter"), "{ends:?}");
 }
 
+/// What one turn does not send the next one does, though no event tells that there is room.
+fn a_long_file_arrives_whole<L: Loop<Engine = Engine>>() {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(LEN).unwrap();
+    let (mut driver, address) = L::start(engine(&file).0);
+    let mut stream = client(address);
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+    let read = move || std::io::copy(&mut stream, &mut std::io::sink());
+    let read = beside(&mut driver, read).expect("an end, and no reset");
+    assert!((LEN + 50..LEN + 500).contains(&read), "{read}: a head and all of it");
+}
+
 fn a_file_that_becomes_shorter_ends_its_connection_at_once<L: Loop<Engine = Engine>>() {
     check::<L>(|_| {});
 }
 
 tests_in_every_loop!(
     at_any_pace: [],
-    at_full_speed: [a_file_that_becomes_shorter_ends_its_connection_at_once],
+    at_full_speed: [
+        a_file_that_becomes_shorter_ends_its_connection_at_once,
+        a_long_file_arrives_whole,
+    ],
 );
 
 /// As on systems without sendfile.

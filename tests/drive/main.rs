@@ -8,6 +8,7 @@ mod endpoints;
 mod files;
 mod foreign;
 mod names;
+mod refused;
 mod rings;
 mod simulated;
 mod socket_action;

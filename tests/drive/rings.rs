@@ -7,14 +7,16 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::time::Duration;
 
+use fulmar_client::Config;
 use fulmar_drive::{Driver, Epoll, ListenOptions, LoopOptions, Reactor, Ring, Spin, listen};
 use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{Calls, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger, Operation};
 use fulmar_tests::http::Client;
-use fulmar_tests::loops::{LISTENER, client, has_ring};
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, client, has_ring};
 use fulmar_tests::process::{Ended, PATIENCE, Process, Serve, eventually, example, fulmar};
-use fulmar_tests::tree::Tree;
+use fulmar_tests::transfers::{Pair, Recorder};
+use fulmar_tests::tree::{Tree, noise};
 use rustix::process::Signal;
 
 type Engine = ServerEngine<Calls<Endpoints>>;
@@ -124,6 +126,39 @@ fn a_ring_that_fails_is_given_up_and_nothing_is_lost() {
         let why = reactor.driven().without_ring.unwrap();
         assert!(why.contains("it was to fail"), "{at}: {why}");
     }
+}
+
+/// The same at any list of a client's: every answer arrives once and whole.
+#[test]
+fn a_client_whose_ring_fails_goes_on_and_nothing_is_lost() {
+    if !has_ring() {
+        return;
+    }
+    let mut given_up = 0;
+    for lists in 0..20 {
+        let mut pair = Pair::<OwnLoop<_>, OwnLoop<_>>::new(Recorder::default(), Config::default());
+        let mut ring = Ring::new().unwrap();
+        ring.set_lists_max(lists);
+        pair.client.0.set_ring(ring, 1);
+        for round in 0..2 {
+            let of = |at: usize| if at == 0 { 300_000 } else { 1_000 * round + at };
+            let transfers: Vec<_> =
+                (0..6).map(|at| pair.get(&format!("/bytes/{}", of(at)))).collect();
+            pair.run();
+            for (at, transfer) in transfers.iter().enumerate() {
+                let recorder = pair.client.engine().application();
+                assert!(recorder.ended(*transfer).result.is_ok(), "{lists}: {recorder:?}");
+                assert_eq!(recorder.body(*transfer).len(), of(at), "{lists}");
+            }
+        }
+        assert_eq!(pair.client.engine().idle_connections(), 6, "no connection was lost: {lists}");
+        let driven = pair.client.0.driven();
+        if driven.driver != "ring" {
+            given_up += 1;
+            assert!(driven.without_ring.unwrap().contains("it was to fail"));
+        }
+    }
+    assert!(given_up >= 5, "a run has some lists: {given_up}");
 }
 
 /// Empty polls have a line of their own, and are calls as all others.
@@ -376,6 +411,33 @@ fn a_server_that_gives_its_ring_up_says_so_while_it_runs() {
     let ended = serve.end(Signal::TERM);
     assert!(ended.stdout.contains("driver epoll,"), "{}", ended.stdout);
     assert!(ended.stderr.contains("gave io_uring up"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_download_that_gives_its_ring_up_is_whole_and_says_so() {
+    if !has_ring() {
+        return;
+    }
+    let tree = Tree::new();
+    for number in 0..40 {
+        tree.file(number.to_string(), noise(3_000 * number));
+    }
+    let serve = Serve::start(&tree.root(), &[]);
+    let urls: Vec<_> = (0..40).map(|number| serve.url(&format!("/{number}"))).collect();
+    let dir = Tree::new();
+    let to = dir.root();
+    let mut get = vec!["get", "--ledger", "--retry", "0", "--per-host", "16", "-o"];
+    get.push(to.to_str().unwrap());
+    get.extend(urls.iter().map(String::as_str));
+    let ended = end_of(&mut with_failing_ring(&get));
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    assert_eq!(ended.stderr.matches("gave io_uring up").count(), 1, "{ended:?}");
+    assert!(ended.stderr.contains("not permitted"), "why: {ended:?}");
+    assert!(ended.stdout.contains("driven by       epoll: "), "{ended:?}");
+    for number in 0..40 {
+        let file = std::fs::read(to.join(number.to_string())).unwrap();
+        assert!(file == noise(3_000 * number), "{number} is whole");
+    }
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Mode http.
 
 use std::cell::Cell;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
+
+use fulmar_tests::load::nobody;
 
 use crate::alone;
 use crate::cases::{Comes, FAULTS, Failure, Fault, RACE, until_answered};
@@ -29,6 +32,8 @@ struct Round {
     text: String,
     world: World,
     origins: Vec<Origin>,
+    /// Keeps the port where nobody listens.
+    nobody: OwnedFd,
     book: Book,
     clients: Vec<Client>,
     next_id: u32,
@@ -53,13 +58,14 @@ impl Round {
         let welcomes = [Welcome::Serve, Welcome::Serve, Welcome::Close, Welcome::Reset];
         let origins: Vec<Origin> =
             welcomes.into_iter().map(|it| Origin::new(it, dribbles)).collect();
-        let gone = refusing();
+        let (holder, gone) = nobody();
         let retries = random.u32(0..4);
         let (retry_on, retried) = RETRY_ON[random.usize(0..RETRY_ON.len())];
         let text = configuration(&mut random, &origins, gone, retries, retry_on);
         Self {
             seed,
             world: World::new(&text),
+            nobody: holder,
             text,
             origins,
             book: Book::default(),
@@ -220,8 +226,8 @@ impl Round {
         }
         self.world.assert_idle(&self.what());
         let (what, counts) = (self.what(), (self.clients.len(), self.lost.get()));
-        let Self { clients, origins, world, .. } = self;
-        drop((clients, origins, world));
+        let Self { clients, origins, world, nobody, .. } = self;
+        drop((clients, origins, world, nobody));
         assert_eq!(descriptors(), before, "{what}: descriptors");
         counts
     }
@@ -397,10 +403,6 @@ fn shifted(steps: Vec<Step>, before: usize) -> Vec<Step> {
 }
 
 /// An address where nobody listens.
-pub(crate) fn refusing() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
 fn configuration(
     random: &mut fastrand::Rng,
     origins: &[Origin],

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
+use fulmar_tests::load::nobody;
+
 use crate::alone;
-use crate::http::refusing;
 use crate::peer::{Peer, Step};
 use crate::world::{World, descriptors};
 
@@ -188,7 +189,8 @@ fn round(seed: u64, len: u32) -> u32 {
     let before = descriptors();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut origins = [To::Good, To::Closing, To::Resetting].map(Origin::new);
-    let addresses = [origins[0].address(), origins[1].address(), origins[2].address(), refusing()];
+    let (holder, gone) = nobody();
+    let addresses = [origins[0].address(), origins[1].address(), origins[2].address(), gone];
     let mut worlds: Vec<World> = addresses.iter().map(|to| World::new(&text(*to))).collect();
     let (mut talks, mut clients) = (HashMap::new(), Vec::new());
     for number in 0..len {
@@ -242,7 +244,7 @@ fn round(seed: u64, len: u32) -> u32 {
         assert!(line.is_some_and(|code| fault.codes.contains(&code)), "{what}");
     }
     worlds.iter().for_each(|world| world.assert_idle(&format!("seed {seed}")));
-    drop((clients, origins, worlds));
+    drop((clients, origins, worlds, holder));
     assert_eq!(descriptors(), before, "seed {seed}");
     len
 }

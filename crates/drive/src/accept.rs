@@ -6,7 +6,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use fulmar_engine::{Engine, ListenerId};
-use fulmar_sys::errno::{EMFILE, ENFILE, ENOBUFS, ENOMEM};
+use fulmar_sys::errno::{
+    EAGAIN, ECONNABORTED, ECONNRESET, EHOSTDOWN, EHOSTUNREACH, EINTR, EMFILE, ENETDOWN,
+    ENETUNREACH, ENFILE, ENOBUFS, ENOMEM, ENOPROTOOPT, EPROTO, ETIMEDOUT,
+};
 use fulmar_sys::{self as sys, RING_LEN_MAX};
 
 use crate::listener::{Listener, REST};
@@ -109,19 +112,32 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         if self.makes_room(error) {
             return self.arrivals.push(id); // it is asked again in the next turn, which does not wait
         }
-        let Some(listener) = self.open_listener(id) else { return };
-        if is_exhaustion(error) {
-            let until = Some(now + REST);
-            listener.resting = until;
-            self.rest_until = earliest(self.rest_until, until);
-            self.engine.handle_accept_failed(now, id, error);
-            self.watch_listener(id);
-        } else if error.kind() != io::ErrorKind::ConnectionAborted {
-            listener.crowd.handle_end(arrived);
-        } else if !S::REPEATS {
-            // The peer gave up while it waited; others may wait behind it.
-            self.arrivals.push(id);
+        match Absence::of(error) {
+            Absence::Nobody => {
+                if let Some(listener) = self.open_listener(id) {
+                    listener.crowd.handle_end(arrived);
+                }
+            }
+            Absence::Lost if S::REPEATS => {} // those behind are told of again
+            Absence::Lost => self.arrivals.push(id),
+            Absence::Exhausted => {
+                self.rest(now, id);
+                self.engine.handle_accept_failed(now, id, error);
+            }
+            Absence::Refused => {
+                self.rest(now, id);
+                self.count_refused();
+            }
         }
+    }
+
+    /// Nobody is looked for at a listener for a while.
+    fn rest(&mut self, now: Instant, id: ListenerId) {
+        let Some(listener) = self.open_listener(id) else { return };
+        let until = Some(now + REST);
+        listener.resting = until;
+        self.rest_until = earliest(self.rest_until, until);
+        self.watch_listener(id);
     }
 
     /// One that is to be accepted from.
@@ -169,7 +185,58 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 }
 
-/// Descriptors or memory are used up: the connection stays in the queue, and so would the event.
-fn is_exhaustion(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(EMFILE | ENFILE | ENOBUFS | ENOMEM))
+/// What an accept that brought nobody says about those who wait (accept(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Absence {
+    /// There is none: the next event tells.
+    Nobody,
+    /// One who waited has failed meanwhile and waits no more; others may stand behind it, of whom no
+    /// other edge tells.
+    Lost,
+    /// Descriptors or memory are used up: whoever waits goes on waiting, and so would the event.
+    Exhausted,
+    /// The same, for a reason that only others can end: a filter forbids it, or somebody who has the
+    /// same socket does not listen on it any more.
+    Refused,
+}
+
+impl Absence {
+    /// What is not known here is a refusal, which a rest is right for in any case.
+    fn of(error: &io::Error) -> Self {
+        let Some(number) = error.raw_os_error() else {
+            // Not the kernel's: somebody was there, with an address of a kind that we do not know.
+            return Self::Lost;
+        };
+        match number {
+            EAGAIN => Self::Nobody,
+            EMFILE | ENFILE | ENOBUFS | ENOMEM => Self::Exhausted,
+            EINTR | ECONNABORTED | ECONNRESET | EHOSTDOWN | EHOSTUNREACH | ENETDOWN
+            | ENETUNREACH | ENOPROTOOPT | EPROTO | ETIMEDOUT => Self::Lost,
+            _ => Self::Refused,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fulmar_sys::errno::{EIO, ENOSYS, EPERM};
+
+    use super::*;
+
+    #[test]
+    fn only_that_nobody_waits_leaves_a_listener_alone() {
+        for (absence, numbers) in [
+            (Absence::Nobody, &[EAGAIN][..]),
+            (Absence::Lost, &[ECONNABORTED, EPROTO, ENETDOWN, EHOSTUNREACH, EINTR]),
+            (Absence::Exhausted, &[EMFILE, ENFILE, ENOBUFS, ENOMEM]),
+            (Absence::Refused, &[EPERM, ENOSYS, EIO, i32::MAX]),
+        ] {
+            for number in numbers {
+                let error = io::Error::from_raw_os_error(*number);
+                assert_eq!(Absence::of(&error), absence, "{error}");
+            }
+        }
+        let strange = io::Error::from(io::ErrorKind::InvalidData);
+        assert_eq!(Absence::of(&strange), Absence::Lost);
+    }
 }

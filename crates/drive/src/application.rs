@@ -28,7 +28,8 @@
 //! descriptor is readable and writable, and is understood.
 //!
 //! **Numbers.** `Forget` comes exactly once for each descriptor that was watched, while it is
-//! open; it is closed when the application speaks again. From then on its number may be a new
+//! open; it is closed when the application speaks again. (A listener that rests is forgotten and
+//! stays open; it is watched anew later.) From then on its number may be a new
 //! connection's: who handles several events of one wait leaves out those whose descriptor was
 //! forgotten since. **The timer** is one, fires once, and is replaced by the next; if it fires
 //! early, it is told again. **At the end**, [`Reactor::end`] tells what is still watched;

@@ -24,8 +24,9 @@ pub enum Change {
         /// What [`crate::Reactor::assign`] attached to it.
         user: Option<u64>,
     },
-    /// Stop waiting for `fd`. It is closed when the next change is asked for, or at the next
-    /// action: the application never sees a number that means something else by now.
+    /// Stop waiting for `fd`, also for errors. It is closed when the next change is asked for, or at
+    /// the next action: the application never sees a number that means something else by now. Only a
+    /// listener that rests for a while stays open, and is told by a [`Change::Watch`] again.
     Forget {
         /// The descriptor, still open.
         fd: RawFd,
@@ -60,6 +61,14 @@ struct Watched {
     again: bool, // to be told even if it is the same
 }
 
+impl Watched {
+    /// A listener that nobody is to be accepted from for now. It is not waited for at all: if it has
+    /// ended, an event that is told in any case would be told for ever.
+    fn rests(&self) -> bool {
+        matches!(self.tag, Tag::Listener(_)) && self.wanted == Interest::default()
+    }
+}
+
 impl Changes {
     /// Nothing is watched yet.
     pub fn new() -> Self {
@@ -90,6 +99,13 @@ impl Changes {
         while let Some(fd) = self.changed.pop_front() {
             let Some(watched) = self.slot(fd) else { continue };
             watched.changed = false;
+            if watched.rests() {
+                let (told, user) = (watched.told.take(), watched.user.take());
+                match told {
+                    Some(_) => return Some(Change::Forget { fd, user }),
+                    None => continue,
+                }
+            }
             if std::mem::take(&mut watched.again) || watched.told != Some(watched.wanted) {
                 watched.told = Some(watched.wanted);
                 let (interest, user) = (watched.wanted, watched.user);

@@ -206,6 +206,7 @@ fn events(tag: Tag, interest: Interest) -> Events {
     match tag {
         Tag::Socket(_) if interest.write => Events::EDGES,
         Tag::Socket(_) => Events::EDGES_IN,
+        Tag::Listener(_) if interest == Interest::default() => Events::MUTE,
         Tag::Listener(_) | Tag::Waker | Tag::Foreign(_) => interest.events(),
     }
 }

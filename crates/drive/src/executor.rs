@@ -12,9 +12,9 @@ use fulmar_engine::SocketId;
 use fulmar_sys::errno::{EAGAIN, EINTR, EIO};
 use fulmar_sys::{self as sys, RING_LEN_MAX, Ring};
 
-use crate::portions::{Throttle, Way, portion};
 use crate::receive::FLOWING_LEN_MAX;
 use crate::socket::Sockets;
+use crate::throttle::{Throttle, Way, portion};
 
 /// One operation of a turn: plain data.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Op {
     tried: usize,
     /// How many there were, or a negated `errno(3)`; `EIO` for errors that have no number.
     result: i64,
-    /// It was not tried, and is to be tried again: [`crate::Portions`], or the ring failed.
+    /// It was not tried, and is to be tried again: a test wants it so, or the ring failed.
     pub(crate) refused: bool,
     /// Of a send: the end of the connection follows in this turn, and leaves with it.
     is_last: bool,

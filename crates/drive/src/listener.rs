@@ -239,15 +239,15 @@ impl Prediction {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Crowd {
     /// The listener is asked how many wait: in every turn as long as there are some, and once in a
-    /// while otherwise. So all are accepted, in one list, and nobody is looked for in vain.
+    /// while otherwise. So all are accepted, in one list, and nobody is looked for in vain, unless
+    /// others who accept there too were faster.
     Counted {
-        /// So many counts in a row were low, or more.
+        /// So many counts in a row have not paid, or more.
         low: u8,
         /// Since the last count.
         accepted: u16,
     },
-    /// Where that cannot be asked, or others accept there too: one more is tried once in so many
-    /// accepts. If there was one less, no more than there were are tried from then on: what has been
+    /// Where that cannot be asked: one more is tried once in so many accepts. If there was one less, no more than there were are tried from then on: what has been
     /// gained is lost with each EAGAIN, so there are not more of these than trials.
     Guessed {
         size: u16,
@@ -265,7 +265,8 @@ impl Default for Crowd {
 impl Crowd {
     const GUESS: Self = Self::Guessed { size: 1, accepted: 0 };
 
-    /// How many to try. `waiting` counts them, if that can be done.
+    /// How many to try; none if they are counted and all are gone, which only happens where others
+    /// accept, too. `waiting` counts them, if that can be done.
     fn estimate(&mut self, waiting: impl FnOnce() -> Option<u16>) -> u16 {
         let low = match *self {
             Self::Guessed { size, .. } => return size,
@@ -276,15 +277,19 @@ impl Crowd {
             *self = Self::GUESS;
             return 1;
         };
-        let low = if count < COUNT_MIN { LOW_MAX.min(low + 1) } else { 0 };
-        *self = Self::Counted { low, accepted: 0 };
-        count.clamp(1, CROWD_SIZE_MAX)
+        *self = Self::Counted { low: LOW_MAX.min(low + 1), accepted: 0 }; // it has to pay yet
+        count.min(CROWD_SIZE_MAX)
     }
 
     /// All of those who were tried have arrived, so many, and perhaps there are more.
     pub(crate) fn handle_all(&mut self, arrived: u16) {
         match self {
-            Self::Counted { accepted, .. } => *accepted = accepted.saturating_add(arrived),
+            Self::Counted { low, accepted } => {
+                *accepted = accepted.saturating_add(arrived);
+                if arrived >= COUNT_MIN {
+                    *low = 0;
+                }
+            }
             Self::Guessed { size, accepted } => {
                 *accepted = accepted.saturating_add(arrived);
                 if *accepted >= GUESS_EVERY && *size < CROWD_SIZE_MAX {
@@ -294,12 +299,13 @@ impl Crowd {
         }
     }
 
-    /// There were only so many. If they were counted, others accept there too.
+    /// There were only so many. If they were counted, others accept there too: then it has to be one
+    /// more for the count to pay, as this has cost a call as well.
     pub(crate) fn handle_end(&mut self, arrived: u16) {
-        *self = match self {
-            Self::Counted { .. } => Self::GUESS,
-            Self::Guessed { .. } => Self::Guessed { size: arrived.max(1), accepted: 0 },
-        };
+        match self {
+            Self::Counted { .. } => self.handle_all(arrived.saturating_sub(1)),
+            Self::Guessed { .. } => *self = Self::Guessed { size: arrived.max(1), accepted: 0 },
+        }
     }
 }
 
@@ -407,12 +413,86 @@ mod tests {
 
     #[test]
     fn who_cannot_be_counted_is_guessed() {
-        let counted = || Crowd::Counted { low: 0, accepted: 0 };
-        let mut shared = counted();
-        assert_eq!(shared.estimate(|| Some(30)), 30);
-        shared.handle_end(7);
-        let mut unix = counted();
-        assert_eq!(unix.estimate(|| None), 1);
-        assert_eq!([shared, unix], [Crowd::GUESS, Crowd::GUESS]);
+        let mut unix = Crowd::Counted { low: 0, accepted: 0 };
+        assert_eq!((unix.estimate(|| None), unix), (1, Crowd::GUESS));
+    }
+
+    /// One loop of several, in a turn.
+    struct Sharer {
+        crowd: Crowd,
+        size: u16,
+        arrived: u16,
+        ended: bool,
+    }
+
+    impl Sharer {
+        /// Its calls: an accept if it wants one more, which finds nobody if all are gone.
+        fn accept(&mut self, waiting: &mut u16) -> u32 {
+            let tries = self.arrived < self.size && !self.ended;
+            if tries {
+                self.ended = *waiting == 0;
+                self.arrived += u16::from(!self.ended);
+                *waiting = waiting.saturating_sub(1);
+            }
+            tries.into()
+        }
+    }
+
+    /// Calls of loops that share a socket, at which a crowd comes so many times: all of them hear of
+    /// it, count at the same moment, and accept in turns. And how many there are if each accepts one
+    /// in a turn.
+    fn calls(sharers: u16, crowd: u16, times: u32) -> (u32, u32) {
+        let new = |_| Sharer { crowd: Crowd::default(), size: 0, arrived: 0, ended: false };
+        let mut loops: Vec<_> = (0..sharers).map(new).collect();
+        let mut calls = 0;
+        for _ in 0..times {
+            let mut waiting = crowd;
+            while waiting > 0 {
+                calls += u32::from(sharers); // waits
+                for it in &mut loops {
+                    it.size = it.crowd.estimate(|| {
+                        calls += 1;
+                        Some(waiting)
+                    });
+                    (it.arrived, it.ended) = (0, false);
+                }
+                loop {
+                    let tried: u32 = loops.iter_mut().map(|it| it.accept(&mut waiting)).sum();
+                    calls += tried;
+                    if tried == 0 {
+                        break;
+                    }
+                }
+                loops.iter_mut().for_each(|it| match it.ended {
+                    true => it.crowd.handle_end(it.arrived),
+                    false => it.crowd.handle_all(it.arrived),
+                });
+            }
+        }
+        // A wait and an accept, the last ones of which may be in vain.
+        (calls, times * u32::from(crowd.div_ceil(sharers)) * 2 * u32::from(sharers))
+    }
+
+    #[test]
+    fn who_shares_a_socket_counts_as_long_as_it_pays() {
+        for sharers in [2, 3, 8] {
+            for crowd in [1, 2, 5, 10, 30] {
+                let (calls, one_by_one) = calls(sharers, crowd, 1_000);
+                assert!(
+                    calls * 100 <= one_by_one * 102,
+                    "{sharers}, {crowd}: {calls} {one_by_one}"
+                );
+            }
+            let (calls, one_by_one) = calls(sharers, 64, 1_000);
+            assert!(calls * 100 <= one_by_one * 80, "{sharers}: {calls} {one_by_one}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_looked_for_where_others_were_faster() {
+        let mut crowd = Crowd::Counted { low: 0, accepted: 0 };
+        assert_eq!(crowd.estimate(|| Some(0)), 0);
+        crowd.handle_all(0);
+        assert_eq!(crowd, Crowd::Counted { low: 1, accepted: 0 });
     }
 }

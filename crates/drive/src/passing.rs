@@ -65,7 +65,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Some(transmit) => {
                 let steps = turn(transmit, passing.sent, piece, *abilities);
                 let fd = sockets.fd(passing.socket);
-                passing.note(send_steps(fd, steps, loaded, throttle), transmit.len());
+                passing.note(send_steps(fd, steps, u64::MAX, loaded, throttle), transmit.len());
             }
             // Given up, on behalf of another whose transmit has left before.
             None => passing.ended = Some(Outcome::default()),

@@ -59,9 +59,12 @@ impl Selector for Poll {
         Ok(())
     }
 
-    fn set_interest(&mut self, fd: BorrowedFd<'_>, _: Tag, interest: Interest) -> io::Result<()> {
-        if let Some(at) = self.place(fd) {
-            self.set.set(at, interest.events());
+    fn set_interest(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
+        match (self.place(fd), tag) {
+            // It rests; and if it has ended, that would be told at once and for ever.
+            (Some(at), Tag::Listener(_)) if interest == Interest::default() => self.set.mute(at),
+            (Some(at), _) => self.set.set(at, interest.events()),
+            (None, _) => {}
         }
         Ok(())
     }

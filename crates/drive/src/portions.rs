@@ -1,4 +1,4 @@
-//! Doing less at a time than the kernel would: for tests.
+//! Doing less at a time than the kernel would: for tests, with the feature `testing`.
 //!
 //! A machine's own network hands over whole messages. What real networks do (one byte, then
 //! nothing, then the rest) comes from here, at every place and in seconds.
@@ -7,6 +7,8 @@ use std::io;
 
 use fastrand::Rng;
 use fulmar_sys::errno::EAGAIN;
+
+use crate::throttle::Way;
 
 /// How little one call does. By default as much as it can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,28 +43,16 @@ impl Throttle {
         let random = Rng::with_seed(portions.seed);
         Self { portions: Portions { receive, send, ..portions }, random }
     }
-}
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    Receive,
-    Send,
-}
-
-/// How many of `len` bytes a call may move: all of them, outside of such tests.
-pub(crate) fn portion(
-    throttle: &mut Option<Box<Throttle>>,
-    way: Way,
-    len: usize,
-) -> io::Result<usize> {
-    let Some(throttle) = throttle else { return Ok(len) };
-    if throttle.random.u32(0..1000) < throttle.portions.again {
-        return Err(io::Error::from_raw_os_error(EAGAIN));
+    pub(crate) fn portion(&mut self, way: Way, len: usize) -> io::Result<usize> {
+        if self.random.u32(0..1000) < self.portions.again {
+            return Err(io::Error::from_raw_os_error(EAGAIN));
+        }
+        Ok(len.min(match way {
+            Way::Receive => self.portions.receive,
+            Way::Send => self.portions.send,
+        }))
     }
-    Ok(len.min(match way {
-        Way::Receive => throttle.portions.receive,
-        Way::Send => throttle.portions.send,
-    }))
 }
 
 #[cfg(test)]
@@ -71,11 +61,12 @@ mod tests {
 
     #[test]
     fn nothing_is_limited_by_default_and_a_seed_gives_the_same_again() {
-        assert_eq!(portion(&mut None, Way::Send, 7).unwrap(), 7);
+        let mut whole = Throttle::new(Portions::default());
+        assert_eq!(whole.portion(Way::Send, 7).unwrap(), 7);
         let portions = Portions { receive: 2, send: 0, again: 500, seed: 1 };
         let run = || {
-            let mut throttle = Some(Box::new(Throttle::new(portions)));
-            let mut one = |_| portion(&mut throttle, Way::Receive, 7).ok();
+            let mut throttle = Throttle::new(portions);
+            let mut one = |_| throttle.portion(Way::Receive, 7).ok();
             (0..100).map(&mut one).collect::<Vec<_>>()
         };
         let first = run();

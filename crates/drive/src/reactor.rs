@@ -21,11 +21,11 @@ use crate::listener::{Listener, Prediction};
 use crate::passing::Passing;
 use crate::pipe::Pipes;
 use crate::poll::Poll;
-use crate::portions::{Portions, Throttle};
 use crate::quiet::Quiet;
 use crate::receive::BLOCK_SIZE;
 use crate::selector::{Interest, Ready, Selector, Tag, Tail, Until, Waiter};
 use crate::socket::{Birth, Nagle, Socket, Sockets};
+use crate::throttle::Throttle;
 use crate::waker::Waker;
 use crate::watch::Foreign;
 
@@ -87,6 +87,9 @@ pub struct Stats {
     pub timeouts: u64,
     /// Connections accepted.
     pub accepted: u64,
+    /// Times that nobody could be accepted for a reason outside of this process: a filter forbids
+    /// it, or somebody who has the same socket has ended its listening. It is tried again soon.
+    pub refused: u64,
 }
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
@@ -202,19 +205,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.tell_deadline(now);
     }
 
-    /// Has lists of `len_min` operations or more done in a ring from now on.
+    /// Has lists of `len_min` operations or more done in a ring from now on: for loops that are not made
+    /// by [`Reactor::with_options`].
     pub fn set_ring(&mut self, ring: Ring, len_min: usize) {
         self.executor = Executor::Ring(Box::new(ring), len_min.max(1));
-    }
-
-    /// Has every call do less than it could, from now on: for tests.
-    pub fn set_portions(&mut self, portions: Portions) {
-        self.throttle = Some(Box::new(Throttle::new(portions)));
-    }
-
-    /// Has files sent as another platform would, from now on: for tests, as far as this kernel can.
-    pub fn set_abilities(&mut self, abilities: Abilities) {
-        self.abilities = abilities;
     }
 
     /// What drove the loop so far.
@@ -519,6 +513,24 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     pub(crate) fn count_accepted(&mut self) {
         self.stats.accepted += 1;
     }
+
+    pub(crate) fn count_refused(&mut self) {
+        self.stats.refused += 1;
+    }
+}
+
+/// For tests.
+#[cfg(feature = "testing")]
+impl<E, S> Reactor<E, S> {
+    /// Has every call do less than it could, from now on.
+    pub fn set_portions(&mut self, portions: crate::Portions) {
+        self.throttle = Some(Box::new(Throttle::new(portions)));
+    }
+
+    /// Has files sent as another platform would, from now on, as far as this kernel can.
+    pub fn set_abilities(&mut self, abilities: Abilities) {
+        self.abilities = abilities;
+    }
 }
 
 impl<E: Engine, W: Waiter> Reactor<E, W> {
@@ -539,7 +551,8 @@ impl<E: Engine, W: Waiter> Reactor<E, W> {
     /// # Errors
     /// As [`Reactor::turn`].
     pub fn turn_within(&mut self, max: Duration) -> io::Result<()> {
-        let until = if self.has_work() { Until::Now } else { Until::Moment(self.clock + max) };
+        let limit = || self.clock.checked_add(max).map_or(Until::Deadline, Until::Moment);
+        let until = if self.has_work() { Until::Now } else { limit() };
         self.turn_until(until)
     }
 

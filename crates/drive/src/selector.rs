@@ -113,7 +113,7 @@ pub trait Selector {
     fn set_interest(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()>;
 
     /// What is waited for is to be told although it may be there already and nothing has changed:
-    /// needed only where [`crate::Portions`] stop before the kernel does.
+    /// needed where we stop before the kernel does, as tests have it.
     ///
     /// # Errors
     /// As the kernel says.

@@ -10,11 +10,11 @@ use fulmar_proto::{FileRange, Pipe, Piped};
 
 use crate::executor::Op;
 use crate::pipe::{self, PIPE_SIZE};
-use crate::portions::{Way, portion};
 use crate::reactor::Reactor;
 use crate::receive::BLOCK_SIZE;
 use crate::selector::Selector;
 use crate::socket::Socket;
+use crate::throttle::{Way, portion};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
     /// From now on what arrives may go past the engine; what has arrived goes the usual way first.

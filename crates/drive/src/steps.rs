@@ -8,7 +8,7 @@ use fulmar_proto::{Part, Run, Step};
 use fulmar_sys as sys;
 
 use crate::pipe;
-use crate::portions::{Throttle, Way, portion};
+use crate::throttle::{Throttle, Way, portion};
 
 /// What came of a transmit, or of as much of it as was tried.
 #[derive(Debug, Default)]
@@ -36,17 +36,28 @@ impl Outcome {
     }
 }
 
-/// Does the steps of a transmit until one falls short.
+/// Does the steps of a transmit until one falls short, or about `share` bytes have left: what is
+/// behind them was not tried, and the socket may have room for it.
 ///
 /// `memory` is for files that have to be read; it grows when that happens first.
 pub(crate) fn send_steps<'t>(
     fd: BorrowedFd<'_>,
     steps: impl Iterator<Item = Step<'t>>,
+    share: u64,
     memory: &mut Vec<u8>,
     throttle: &mut Option<Box<Throttle>>,
 ) -> Outcome {
     let mut outcome = Outcome::default();
     for step in steps {
+        if outcome.sent >= share {
+            break;
+        }
+        let step = match step {
+            Step::File { run, part } => {
+                Step::File { run, part: Part { len: part.len.min(share), ..part } }
+            }
+            step => step,
+        };
         outcome.wanted += step.len();
         let (sent, result) = send_step(fd, step, memory, throttle);
         outcome.sent += sent;
@@ -80,9 +91,12 @@ fn send_step(
 
 /// Makes calls until the socket has no room, or one fails.
 ///
-/// `sendfile(2)` stops early when a signal has come, and where a file ends that has become shorter,
-/// although the socket has room: no edge would tell of that later. So what is left of a file is
-/// asked for at once, and a full socket has to say so.
+/// `sendfile(2)` stops early when a signal has come (SIGSTOP and its end are enough, which nobody can
+/// block), and where a file ends that has become shorter, although the socket has room: no edge
+/// would tell of that later. So what is left of a file is asked for at once, and a full socket has
+/// to say so, which is what makes the kernel tell of room. That is a call for each stall of a slow
+/// client. A short count alone does not show which of them it was, and whatever could be asked
+/// instead (the file's length, the room) is a call as well.
 fn send_whole(
     fd: BorrowedFd<'_>,
     mut step: Step<'_>,
@@ -190,3 +204,45 @@ fn some_of_file(n: usize) -> io::Result<usize> {
 }
 
 pub(crate) const SHRUNK: &str = "the file became shorter while it was sent";
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+    use std::sync::Arc;
+
+    use fulmar_proto::{Abilities, FileRange, Segment, Transmit};
+
+    use super::*;
+
+    /// Into something that is never full.
+    fn sent(lens: &[u64], share: u64) -> Outcome {
+        let null = File::options().write(true).open("/dev/null").unwrap();
+        let zeros = tempfile::tempfile().unwrap();
+        zeros.set_len(*lens.iter().max().unwrap()).unwrap();
+        let zeros = Arc::new(zeros.into());
+        let range = |len: &u64| FileRange { file: Arc::clone(&zeros), offset: 0, len: *len };
+        let segments: Vec<_> = lens.iter().map(|len| Segment::File(range(len))).collect();
+        let transmit = Transmit { inline: b"", segments: &segments };
+        send_steps(
+            null.as_fd(),
+            transmit.steps(Abilities::LINUX),
+            share,
+            &mut Vec::new(),
+            &mut None,
+        )
+    }
+
+    #[test]
+    fn a_share_ends_within_a_file_and_behind_one() {
+        for (lens, share, left) in [
+            (&[5_000_000][..], 1_000_000, 1_000_000),
+            (&[5_000_000], u64::MAX, 5_000_000),
+            (&[400_000, 300_000, 200_000, 600_000], 900_000, 900_000),
+            (&[400_000, 300_000, 900_000, 600_000], 800_000, 1_500_000),
+        ] {
+            let Outcome { wanted, sent, error } = sent(lens, share);
+            assert_eq!((wanted, sent, error.is_none()), (left, left, true), "{lens:?}");
+        }
+    }
+}

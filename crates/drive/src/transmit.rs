@@ -85,7 +85,10 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             _ => {
                 let (fd, memory) = (socket.fd.as_fd(), &mut self.loaded);
                 let steps = transmit.steps(self.abilities);
-                let outcome = send_steps(fd, steps, memory, &mut self.throttle);
+                let outcome = send_steps(fd, steps, SHARE_SIZE, memory, &mut self.throttle);
+                if outcome.is_all() && outcome.wanted < transmit.len() {
+                    self.later.push(id);
+                }
                 self.sent(now, id, outcome);
             }
         }
@@ -150,5 +153,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
 
 /// Up to here a copy costs less than a call that gathers.
 const COPY_SIZE_MAX: usize = 4096;
+/// What one socket sends in a turn by calls of its own. A file that comes from a slow disk never
+/// fills a socket: as a whole, it would keep all others waiting for as long as it takes.
+const SHARE_SIZE: u64 = 2 * 1024 * 1024;
 /// Transmits in one list.
 const LIST_LEN_MAX: usize = 64;

@@ -41,6 +41,7 @@ impl Add for Usage {
                 events: self.stats.events + other.stats.events,
                 timeouts: self.stats.timeouts + other.stats.timeouts,
                 accepted: self.stats.accepted + other.stats.accepted,
+                refused: self.stats.refused + other.stats.refused,
             },
             cpu: CpuTimes {
                 user: self.cpu.user + other.cpu.user,

@@ -11,6 +11,9 @@ pub struct Events(u32);
 impl Events {
     /// Nothing: the descriptor stays registered and is not reported, but for errors.
     pub const NONE: Self = Self(0);
+    /// The same, and errors are reported once, where they can be (`EPOLLET`): for what rests, whose
+    /// errors nobody ends by hearing of them.
+    pub const MUTE: Self = Self(EDGE);
     /// Level-triggered readability: for listeners and foreign descriptors.
     pub const READABLE: Self = Self(libc::POLLIN as u32);
     /// Level-triggered room to write: for foreign descriptors.

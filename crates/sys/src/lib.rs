@@ -66,7 +66,9 @@ pub use unix::{
 /// Numbers of errors that are told apart (`errno(3)`), which differ from system to system.
 pub mod errno {
     pub use libc::{
-        EAGAIN, ECHILD, EINTR, EIO, EMFILE, ENFILE, ENOBUFS, ENODEV, ENOMEM, ENOSYS, EPERM, ESRCH,
+        EAGAIN, ECHILD, ECONNABORTED, ECONNRESET, EHOSTDOWN, EHOSTUNREACH, EINTR, EIO, EMFILE,
+        ENETDOWN, ENETUNREACH, ENFILE, ENOBUFS, ENODEV, ENOMEM, ENOPROTOOPT, ENOSYS, EPERM, EPROTO,
+        ESRCH, ETIMEDOUT,
     };
 }
 

@@ -50,6 +50,7 @@ pub fn receive_passed(
     let mut control = Control::empty();
     let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut message = control.message(&mut vector);
+    message.msg_controllen = CONTROL_LEN as _; // padding has room for another
     // SAFETY: `message` names live buffers, which the kernel may write up to their lengths.
     let result = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, RECEIVE_CLOSED_ON_EXEC) };
     let n = syscall!(recvmsg, result)?.unsigned_abs();
@@ -110,6 +111,8 @@ impl Control {
 const RIGHTS_LEN: u32 = size_of::<RawFd>() as u32;
 // SAFETY: CMSG_SPACE computes from its argument only.
 const CONTROL_SIZE: usize = unsafe { libc::CMSG_SPACE(RIGHTS_LEN) } as usize;
+// SAFETY: CMSG_LEN computes from its argument only.
+const CONTROL_LEN: usize = unsafe { libc::CMSG_LEN(RIGHTS_LEN) } as usize;
 
 #[cfg(test)]
 mod tests {
@@ -137,5 +140,33 @@ mod tests {
         assert_eq!((&buffer[..n], none.is_none()), (&b"two"[..], true));
         drop(ours);
         assert_eq!(receive_passed(theirs.as_fd(), &mut buffer).unwrap().0, 0);
+    }
+
+    /// In a header's padding there is room for a second one.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn of_several_descriptors_one_is_taken_and_none_is_left_open() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let ((near, _near_end), (other, mut other_end)) =
+            (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+        let words = |low: i32, high: i32| {
+            u64::from_ne_bytes([low.to_ne_bytes(), high.to_ne_bytes()].concat().try_into().unwrap())
+        };
+        // The length of all: a header of 16 bytes, and two descriptors.
+        let rights = words(libc::SOL_SOCKET, libc::SCM_RIGHTS);
+        let mut control = [24, rights, words(near.as_raw_fd(), other.as_raw_fd())];
+        let mut vector = libc::iovec { iov_base: c"x".as_ptr().cast_mut().cast(), iov_len: 1 };
+        // SAFETY: msghdr is plain data; all-zero is a valid value of it.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (&raw mut vector, 1);
+        (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), 24);
+        // SAFETY: `message` names live buffers, which the call only reads.
+        let sent = unsafe { libc::sendmsg(ours.as_raw_fd(), &raw const message, 0) };
+        assert_eq!(sent, 1);
+        let (n, passed) = receive_passed(theirs.as_fd(), &mut [0; 4]).unwrap();
+        assert!(n == 1 && passed.is_some());
+        drop((near, other, passed));
+        other_end.set_nonblocking(true).unwrap();
+        assert_eq!(other_end.read(&mut [0]).expect("nobody has the other end"), 0);
     }
 }

@@ -92,6 +92,12 @@ impl PollSet {
     /// nothing is wanted.
     pub fn set(&mut self, at: usize, wanted: Events) {
         self.entries[at].events = bits(wanted);
+        self.entries[at].fd = self.descriptor(at);
+    }
+
+    /// Waits for nothing, not even for errors, until something is [`set`](Self::set) again.
+    pub fn mute(&mut self, at: usize) {
+        self.entries[at].fd = !self.descriptor(at); // which poll(2) ignores
     }
 
     /// Removes the descriptor at a place, which the last one takes.
@@ -101,7 +107,10 @@ impl PollSet {
 
     /// The descriptor at a place.
     pub fn descriptor(&self, at: usize) -> RawFd {
-        self.entries[at].fd
+        match self.entries[at].fd {
+            muted @ ..0 => !muted,
+            fd => fd,
+        }
     }
 
     /// What the last wait reported of a place.

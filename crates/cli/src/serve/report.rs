@@ -14,6 +14,13 @@ pub(super) fn print(arguments: &Arguments, outcomes: &[Outcome<u64>]) -> Result<
         let times = usage.accept_failures;
         complain(&format!("descriptors or memory ran out {times} times; clients waited"));
     }
+    if usage.stats.refused > 0 {
+        let times = usage.stats.refused;
+        complain(&format!(
+            "nobody could be accepted {times} times: a filter of system calls forbids it, or another \
+             process has ended the listening of a socket that it shares with us"
+        ));
+    }
     if !arguments.watching.ledger {
         return Ok(());
     }

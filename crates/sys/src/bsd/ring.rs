@@ -26,16 +26,6 @@ impl Ring {
         match *self {}
     }
 
-    /// Has it fail after so many lists more.
-    pub fn set_lists_max(&mut self, _: u32) {
-        match *self {}
-    }
-
-    /// Has its accepts ask for what no kernel knows.
-    pub fn set_accepts_unknown(&mut self) {
-        match *self {}
-    }
-
     /// As [`fault`](Self::fault), and gives the ring up.
     pub fn into_fault(self) -> Option<io::Error> {
         match self {}

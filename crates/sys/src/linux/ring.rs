@@ -28,8 +28,8 @@ pub struct Ring {
     fault: Option<io::Error>,
     /// The list that is made, or was done last.
     entries: Vec<Entry>,
-    /// How an accept is asked not to wait; `None` once the kernel has said that it does not know.
-    accept_flags: Option<u16>,
+    /// Accepts can be asked not to wait.
+    accepts: bool,
     /// Of those who are accepted, and how long each is.
     addresses: Vec<(libc::sockaddr_storage, libc::socklen_t)>,
     /// Lists until it fails by arrangement.
@@ -54,13 +54,12 @@ impl Ring {
     pub fn new() -> io::Result<Self> {
         let len = u32::try_from(RING_LEN_MAX).expect("a list is short");
         let built = IoUring::builder().setup_submit_all().setup_clamp().build(len);
-        let result = if built.is_ok() { 0 } else { -1 };
-        syscall!(io_uring_setup, result)?;
+        let _ = syscall!(io_uring_setup, if built.is_ok() { 0 } else { -1 });
         let mut ring = Self {
             ring: built?,
             fault: None,
             entries: Vec::with_capacity(RING_LEN_MAX),
-            accept_flags: Some(ACCEPT_DONTWAIT),
+            accepts: false,
             addresses: Vec::new(),
             lists_left: None,
         };
@@ -72,17 +71,6 @@ impl Ring {
     /// every operation answers `Interrupted`.
     pub fn fault(&self) -> Option<&io::Error> {
         self.fault.as_ref()
-    }
-
-    /// Has it fail after so many lists more, as if the kernel did: for tests.
-    pub fn set_lists_max(&mut self, lists: u32) {
-        self.lists_left = Some(lists);
-    }
-
-    /// Has its accepts ask for what no kernel knows, so that it answers as one before 6.10 does: for
-    /// tests.
-    pub fn set_accepts_unknown(&mut self) {
-        self.accept_flags = Some(1 << 15);
     }
 
     /// As [`fault`](Self::fault), and gives the ring up.
@@ -111,13 +99,22 @@ impl Ring {
         self.close(&mut vec![other.into()]);
         // Its number may be another's already; but here the other end is gone.
         self.receive(&mut found, 1, &mut nothing, |_| (one.as_fd(), 1), note);
-        match (self.fault.take(), &found) {
-            (Some(fault), _) => Err(fault),
-            (None, [Err(error)]) if error.kind() == io::ErrorKind::WouldBlock => {
-                Err(unfit("CLOSE", &"left open"))
-            }
-            (None, _) => Ok(()),
+        if matches!(&found, [Err(error)] if error.kind() == io::ErrorKind::WouldBlock) {
+            return Err(unfit("CLOSE", &"left open"));
         }
+        self.accepts = self.knows_accepts();
+        self.fault.take().map_or(Ok(()), Err)
+    }
+
+    /// Flags that a kernel does not know (before 6.10) are `EINVAL`, before it looks for the socket,
+    /// which is none.
+    fn knows_accepts(&mut self) -> bool {
+        let (mut address, mut len) = (empty_storage(), STORAGE_LEN);
+        let to = std::ptr::from_mut(&mut address).cast();
+        let accept = opcode::Accept::new(Fd(-1), to, &raw mut len).build();
+        let mut results = [NOT_DONE];
+        self.enter(&mut results, std::iter::once(with_priority(accept, ACCEPT_DONTWAIT)));
+        results == [-libc::EBADF]
     }
 
     /// `recv(2)` for each entry of a list: at most so many bytes as `entry` says, and no more than
@@ -190,43 +187,38 @@ impl Ring {
         }
     }
 
-    /// False once [`accept`](Self::accept) has found that the kernel cannot do it (before 6.10).
+    /// Whether the kernel can [`accept`](Self::accept) in a ring without waiting (since 6.10).
     pub fn accepts(&self) -> bool {
-        self.accept_flags.is_some()
+        self.accepts
     }
 
     /// [`crate::accept`] for each entry of a list of listeners; `done` is told who has come, in
-    /// order. Where the kernel cannot do it, every entry answers `Interrupted`: nobody has been
-    /// accepted, and it need not be asked again.
+    /// order.
     ///
     /// # Panics
-    /// If there are more than [`RING_LEN_MAX`].
+    /// If there are more than [`RING_LEN_MAX`], or the kernel cannot do it.
     pub fn accept<'f, T>(
         &mut self,
         list: &mut [T],
         entry: impl Fn(&T) -> BorrowedFd<'f>,
         mut done: impl FnMut(&mut T, io::Result<(OwnedFd, SocketAddr)>),
     ) {
+        assert!(self.accepts, "an older kernel would wait for somebody");
         let mut results = [NOT_DONE; RING_LEN_MAX];
         let results = &mut results[..list.len()];
         let mut addresses = std::mem::take(&mut self.addresses);
         addresses.clear();
         addresses.resize(list.len(), (empty_storage(), STORAGE_LEN));
-        if let Some(dont_wait) = self.accept_flags {
-            self.enter(
-                results,
-                list.iter().zip(&mut addresses).map(|(of, (address, len))| {
-                    let to = std::ptr::from_mut(address).cast();
-                    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-                    let accept = opcode::Accept::new(Fd(entry(of).as_raw_fd()), to, len);
-                    with_priority(accept.flags(flags).build(), dont_wait)
-                }),
-            );
-        }
+        self.enter(
+            results,
+            list.iter().zip(&mut addresses).map(|(of, (address, len))| {
+                let to = std::ptr::from_mut(address).cast();
+                let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+                let accept = opcode::Accept::new(Fd(entry(of).as_raw_fd()), to, len);
+                with_priority(accept.flags(flags).build(), ACCEPT_DONTWAIT)
+            }),
+        );
         for ((of, result), (address, _)) in list.iter_mut().zip(results).zip(&addresses) {
-            if *result == -libc::EINVAL {
-                (*result, self.accept_flags) = (NOT_DONE, None);
-            }
             let result = outcome(Operation::accept, *result).and_then(|fd| {
                 let fd = RawFd::try_from(fd).expect("a descriptor");
                 // SAFETY: the operation returned a new descriptor that nobody else owns.
@@ -327,6 +319,20 @@ impl Ring {
         };
         let _ = syscall!(io_uring_register, if cancelled.is_ok() { 0 } else { -1 });
         cancelled
+    }
+}
+
+/// For tests.
+#[cfg(any(test, feature = "testing"))]
+impl Ring {
+    /// Has it fail after so many lists more, as if the kernel did.
+    pub fn set_lists_max(&mut self, lists: u32) {
+        self.lists_left = Some(lists);
+    }
+
+    /// Has it be as on a kernel before 6.10.
+    pub fn set_accepts_unknown(&mut self) {
+        self.accepts = false;
     }
 }
 
@@ -442,6 +448,9 @@ mod tests {
     #[test]
     fn a_list_of_accepts_is_one_call_over_several_listeners_and_nobody_waits() {
         let mut ring = Ring::new().unwrap();
+        if !ring.accepts() {
+            return; // a kernel before 6.10
+        }
         let (one, other) = (listener(), listener());
         let clients = [&one, &one, &other]
             .map(|listener| TcpStream::connect(listener.local_addr().unwrap()).unwrap());
@@ -449,9 +458,6 @@ mod tests {
         let before = Ledger::here();
         let found = accept(&mut ring, &list);
         let made = Ledger::here() - before;
-        if !ring.accepts() {
-            return; // a kernel before 6.10
-        }
         let accepts = made.operation(Operation::accept);
         assert_eq!((made.total(), accepts.calls, accepts.eagain), (1, 4, 1));
         let [Ok(first), Ok(its), Ok(second), Err(nobody)] = &found[..] else { panic!("{found:?}") };
@@ -468,34 +474,43 @@ mod tests {
         use std::os::linux::net::SocketAddrExt;
         use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
         let mut ring = Ring::new().unwrap();
+        if !ring.accepts() {
+            return; // a kernel before 6.10
+        }
         let name = format!("fulmar-ring-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(name).unwrap();
         let listener = UnixListener::bind_addr(&address).unwrap();
         let _client = UnixStream::connect_addr(&address).unwrap();
         let found = accept(&mut ring, &[listener.as_fd(), listener.as_fd()]);
-        if !ring.accepts() {
-            return; // a kernel before 6.10
-        }
         assert_eq!(found[0].as_ref().unwrap().1, crate::UNNAMED);
         assert_eq!(found[1].as_ref().unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
+    /// As the operation is known since 5.5, and the flag since 6.10.
     #[test]
-    fn a_kernel_that_does_not_know_such_accepts_has_accepted_nobody_and_is_not_asked_again() {
+    fn a_kernel_that_does_not_know_a_flag_of_accepts_says_so_without_a_socket() {
         let mut ring = Ring::new().unwrap();
-        ring.set_accepts_unknown();
-        let listener = listener();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let before = Ledger::here();
-        for _ in 0..2 {
-            for found in accept(&mut ring, &[listener.as_fd(), listener.as_fd()]) {
-                assert_eq!(found.unwrap_err().kind(), io::ErrorKind::Interrupted);
-            }
-            assert!(!ring.accepts() && ring.fault().is_none());
+        let (mut address, mut len) = (empty_storage(), STORAGE_LEN);
+        let to = std::ptr::from_mut(&mut address).cast();
+        let accept = opcode::Accept::new(Fd(-1), to, &raw mut len).build();
+        let mut results = [NOT_DONE];
+        ring.enter(&mut results, std::iter::once(with_priority(accept, 1 << 15)));
+        assert_eq!(results, [-libc::EINVAL]);
+        assert!(ring.fault().is_none());
+    }
+
+    /// Who shares a listener may end its listening; that says nothing about the kernel.
+    #[test]
+    fn an_accept_where_nobody_listens_any_more_is_an_error_of_its_own() {
+        let mut ring = Ring::new().unwrap();
+        if !ring.accepts() {
+            return; // a kernel before 6.10
         }
-        let made = Ledger::here() - before;
-        assert_eq!((made.total(), made.operations().count()), (1, 0));
-        assert_eq!(listener.accept().unwrap().1, client.local_addr().unwrap());
+        let socket = crate::tcp_socket("127.0.0.1:0".parse().unwrap()).unwrap();
+        for found in accept(&mut ring, &[socket.as_fd(), socket.as_fd()]) {
+            assert_eq!(found.unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        }
+        assert!(ring.accepts() && ring.fault().is_none());
     }
 
     #[test]

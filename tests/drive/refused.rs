@@ -1,0 +1,72 @@
+//! Accepts that fail: whoever waits behind one is accepted nevertheless, and nothing spins.
+
+use std::net::TcpListener;
+
+use fulmar_server::{Limits, ServerEngine};
+use fulmar_sys as sys;
+use fulmar_tests::app::{App, server};
+use fulmar_tests::in_every_loop;
+use fulmar_tests::loops::{AppLoop, Edge, Loop, Once, client};
+use fulmar_tests::process::{peer, run, text};
+use rustix::net::{Shutdown, listen, shutdown};
+
+/// As HAProxy does to the listeners of its predecessor: who has the same socket ends its listening,
+/// and begins anew.
+fn a_listener_that_another_has_paused_accepts_again<L: Loop<Engine = ServerEngine<App>>>() {
+    let (mut driver, _) = L::start(server(Limits::default()));
+    let listener = TcpListener::from(sys::duplicate(driver.watched()[0]).expect("a descriptor"));
+    shutdown(&listener, Shutdown::Read).expect("it listens");
+    driver.turn_until(|driver| driver.stats().refused > 0);
+    let before = driver.stats();
+    driver.turn_until(|driver| driver.stats().refused >= before.refused + 2);
+    let after = driver.stats();
+    assert_eq!(after.accepted, 0);
+    assert!(after.turns - before.turns < 40, "it rests: {before:?} {after:?}");
+    listen(&listener, 10).expect("it can listen");
+    let address = listener.local_addr().expect("it is bound again"); // a free port was asked for
+    let _clients = [client(address), client(address)];
+    driver.turn_until(|driver| driver.engine().connections() == 2);
+}
+
+#[test]
+fn a_listener_that_was_paused_accepts_again() {
+    in_every_loop!(a_listener_that_another_has_paused_accepts_again, at_full_speed);
+}
+
+/// An error that is told of somebody who waits no more, or that the kernel has for other reasons, is
+/// told once; those who stand behind have had their edge.
+#[test]
+fn who_waits_behind_an_accept_that_fails_is_accepted() {
+    if std::env::var_os(TRACED).is_some() {
+        accept_three::<AppLoop<_, Edge>>();
+        return accept_three::<AppLoop<_, Once>>();
+    }
+    let probe = peer("strace").args(["-o", "/dev/null", "true"]).output().expect("it is there");
+    if !probe.status.success() {
+        let said = text(&probe.stderr).to_lowercase();
+        assert!(said.contains("ptrace") && said.contains("not permitted"), "{said}");
+        return;
+    }
+    std::thread::scope(|threads| {
+        for error in ["EPROTO", "ECONNABORTED", "EPERM", "ENOBUFS", "EOPNOTSUPP"] {
+            threads.spawn(move || {
+                // The first one of each loop, and one in the middle of the first.
+                let fault = format!("--inject=accept4:error={error}:when=1+2");
+                let mut strace = peer("strace");
+                strace.args(["-f", "-o", "/dev/null", &fault]);
+                let test = "refused::who_waits_behind_an_accept_that_fails_is_accepted";
+                strace.arg(std::env::current_exe().expect("it runs")).args(["--exact", test]);
+                run(strace.env(TRACED, "1"));
+            });
+        }
+    });
+}
+
+/// All stand before the first turn: there is one edge for all of them.
+fn accept_three<L: Loop<Engine = ServerEngine<App>>>() {
+    let (mut driver, address) = L::start(server(Limits::default()));
+    let _clients = [client(address), client(address), client(address)];
+    driver.turn_until(|driver| driver.engine().connections() == 3);
+}
+
+const TRACED: &str = "FULMAR_TEST_TRACED";
