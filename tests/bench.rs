@@ -52,6 +52,12 @@ fn one_active_transfer_among_some() {
         let [all, one, ours] = [0, 1, 2].map(|at| row["cells"][at]["value"].as_f64().unwrap());
         assert!(all > one && one > ours && ours == 2.0, "a wait and a receive: {row}");
     }
+    // The kernel has as much to do for each: none of them is spared acknowledgements.
+    let (_, told) = calls["note"].as_str().unwrap().split_once("kernel sends: ").unwrap();
+    let told = told.trim_end_matches('.').split(", ").map(|it| it.rsplit_once(' ').unwrap().1);
+    let told: Vec<f64> = told.map(|it| it.parse().unwrap()).collect();
+    assert_eq!(told.len(), 3);
+    assert!(told.iter().all(|each| (0.95..1.05).contains(each)), "{told:?}");
     for table in tables.iter().filter(|it| it["unit"] == "µs per event") {
         let cells = table["rows"].as_array().unwrap().iter().flat_map(|it| it["cells"].as_array());
         let values = cells.flatten().filter_map(|cell| cell["value"].as_f64());

@@ -17,8 +17,8 @@
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -52,6 +52,8 @@ struct bench {
     int listener, port;
     int *ends; /* other ends of transfers; those that were closed are at the back */
     long end_count;
+    int silent[OPENING_MAX]; /* accepted, but not asked yet */
+    int silent_count;
 };
 
 /* What the calls of an event took. */
@@ -134,24 +136,35 @@ static void put(int fd, const char *bytes, size_t size) {
     }
 }
 
-/* Takes those that have connected; their answers begin as soon as they are asked for. */
+/* Takes those that have connected. */
 static void accept_all(struct bench *bench) {
-    static const char head[] = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
     int on = 1, fd;
     while ((fd = accept4(bench->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+        if (bench->silent_count == OPENING_MAX) fail("more connections than transfers");
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        put(fd, head, sizeof head - 1);
-        bench->ends[bench->end_count++] = fd;
+        bench->silent[bench->silent_count++] = fd;
     }
     if (errno != EAGAIN) fail_call("accept4");
 }
 
-/* Ends an answer. A request that was not read would make it a reset (tcp(7)). */
-static void close_end(struct bench *bench) {
+/* Begins the answers that are asked for. Who asks only after something has arrived is interactive to
+ * the kernel, which then holds acknowledgements back: events would cost a client less whose request
+ * is sent late. And a request that is not read makes a close a reset (tcp(7)). */
+static void answer_all(struct bench *bench) {
+    static const char head[] = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
     char request[1024];
-    int fd = bench->ends[--bench->end_count];
-    if (read(fd, request, sizeof request) <= 0) fail_call("read");
-    close(fd);
+    int left = 0;
+    for (int i = 0; i < bench->silent_count; i++) {
+        int fd = bench->silent[i];
+        if (recvfrom(fd, request, sizeof request, MSG_DONTWAIT, NULL, NULL) > 0) {
+            put(fd, head, sizeof head - 1);
+            bench->ends[bench->end_count++] = fd;
+        } else {
+            if (errno != EAGAIN) fail_call("recvfrom");
+            bench->silent[left++] = fd;
+        }
+    }
+    bench->silent_count = left;
 }
 
 /* The transfers. */
@@ -196,6 +209,7 @@ static void open_near(struct bench *bench, long count) {
         }
         turn(bench, 1);
         accept_all(bench);
+        answer_all(bench);
     }
     for (long i = 0; i < count; i++) put(bench->ends[i], "x", 1);
     while (bench->received < count) turn(bench, STEP_MS);
@@ -216,10 +230,20 @@ static struct spent deliver(struct bench *bench, long count, size_t size, long *
     return spent;
 }
 
+/* Packets that have come to the other end of the one stream: acknowledgements, but for its request. */
+static long packets_in(const struct bench *bench) {
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    if (getsockopt(bench->ends[0], IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+        fail_call("getsockopt");
+    return info.tcpi_segs_in;
+}
+
 /* One stream, events of this size; instructions are counted in here (callgrind(1)). */
 __attribute__((noinline)) void steady(struct bench *bench, size_t size, const char *before) {
     const struct options *options = &bench->options;
     struct spent spent = {0, 0};
+    long packets = packets_in(bench);
     long events = 0, turns = 0, calls_before[CALLS], eagain_before = eagain, reads = clock_reads;
     memcpy(calls_before, calls, sizeof calls);
     int64_t end_ns = now_ns() + (int64_t)(options->seconds * 1e9);
@@ -230,9 +254,9 @@ __attribute__((noinline)) void steady(struct bench *bench, size_t size, const ch
         events++;
     }
     printf("%s{\"size\":%zu,\"events\":%ld,\"turns\":%ld,\"wait_us\":%.3f,\"handle_us\":%.3f,"
-           "\"eagain\":%ld,\"clock_reads\":%ld,\"calls\":{",
+           "\"packets\":%ld,\"eagain\":%ld,\"clock_reads\":%ld,\"calls\":{",
            before, size, events, turns, (double)spent.wait_ns / 1e3, (double)spent.handle_ns / 1e3,
-           eagain - eagain_before, clock_reads - reads);
+           packets_in(bench) - packets, eagain - eagain_before, clock_reads - reads);
     for (int call = 0; call < CALLS; call++)
         printf("%s\"%s\":%ld", call > 0 ? "," : "", call_names[call],
                calls[call] - calls_before[call]);
@@ -265,7 +289,7 @@ static void by_alive(struct bench *bench) {
     for (int level = 0; level < levels->count; level++) {
         long alive = atol(levels->words[level]), turns = 0;
         double sum_ns = 0, max_ns = 0;
-        while (bench->end_count > alive) close_end(bench);
+        while (bench->end_count > alive) close(bench->ends[--bench->end_count]);
         while (bench->loop.running > alive) turn(bench, STEP_MS);
         deliver(bench, alive, 1, &(long){0});
         for (long lap = 0; lap < bench->options.laps; lap++) {

@@ -132,19 +132,20 @@ impl Executor {
         block: &mut BytesMut,
         throttle: &mut Option<Box<Throttle>>,
     ) {
-        ops.iter_mut().for_each(|op| op.want(share.min(op.len)));
         let ops = throttled(ops, Way::Receive, throttle);
         match self.ring(ops.len()) {
             Some(ring) => {
+                ops.iter_mut().for_each(|op| op.want(share.min(op.len)));
                 let entry = |op: &Op| (sockets.fd(op.socket), op.len);
                 ring.receive(ops, share, block, entry, Op::note);
                 // What has arrived lies in order: nothing can be put between it now.
                 ops.iter_mut().filter(|op| op.is_undone()).for_each(Op::refuse);
                 self.check();
             }
-            None => ops
-                .iter_mut()
-                .for_each(|op| op.note(sys::recv(sockets.fd(op.socket), block, op.len))),
+            None => ops.iter_mut().for_each(|op| {
+                op.want(share.min(op.len));
+                op.note(sys::recv(sockets.fd(op.socket), block, op.len));
+            }),
         }
     }
 

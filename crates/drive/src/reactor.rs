@@ -294,7 +294,9 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             self.engine.handle_timeout(now);
         }
         self.act(now);
-        self.sending.append(&mut self.later);
+        if !self.later.is_empty() {
+            self.sending.append(&mut self.later);
+        }
         if self.flush(now) {
             self.act(now); // what sending led to; what it wants sent waits for the next turn
         }

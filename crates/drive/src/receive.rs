@@ -32,14 +32,15 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     /// Where the list ends that begins at `from`. Sockets whose last share was full have much to
     /// say: they share the block with few, for each piece takes an operation.
     fn end_of_list(&self, from: usize) -> usize {
+        let (rest, most) = (&self.reading[from..], self.executor.receives_max());
+        if rest.len() == 1 || most == FLOWING_LEN_MAX {
+            return from + rest.len().min(most); // whoever they are
+        }
         let is_flowing = |id: &SocketId| self.sockets.get(*id).is_some_and(|it| it.flowing);
-        let most = match is_flowing(&self.reading[from]) {
-            true => FLOWING_LEN_MAX,
-            false => self.executor.receives_max(),
-        };
-        let rest = &self.reading[from..];
-        let same = |id: &&SocketId| most == FLOWING_LEN_MAX || !is_flowing(id);
-        from + rest.iter().take(most).take_while(same).count()
+        from + match is_flowing(&rest[0]) {
+            true => rest.len().min(FLOWING_LEN_MAX),
+            false => rest.iter().take(most).take_while(|id| !is_flowing(id)).count(),
+        }
     }
 
     /// Long pieces of what has just arrived are on their way to other sockets: they leave while they
@@ -71,6 +72,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             self.redeliver(now, id);
         }
         self.receive_list(now);
+        if !self.splices.is_empty() {
+            self.splice_list(now); // not in most turns
+        }
+    }
+
+    fn splice_list(&mut self, now: Instant) {
         while let Some(id) = self.splices.pop() {
             self.splice(now, id);
         }

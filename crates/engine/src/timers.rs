@@ -5,6 +5,7 @@
 //! touches the wheel. Four levels of 64 buckets hold 1 ms to 4.6 hours; a bucket of a coarse
 //! level comes due when its span begins, and the same rule takes its entries to a finer one.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// Milliseconds since the wheel began. 64 bits: they do not wrap after 49.7 days.
@@ -56,9 +57,9 @@ impl From<Duration> for Span {
 #[derive(Debug)]
 pub struct Wheel {
     start: Instant,
-    latest: (Instant, Tick), // the time asked for last: of one turn, it is always the same
-    next: Option<Instant>,   // when the first entry comes due: asked every turn, rarely changed
-    done: u64,               // every tick up to this one has been handled
+    latest: (Range<Instant>, Tick), // asked for last: from that moment on it is this one, until then
+    next: Option<Instant>, // when the first entry comes due: asked every turn, rarely changed
+    done: u64,             // every tick up to this one has been handled
     heads: [[u32; BUCKETS]; LEVELS],
     occupied: [u64; LEVELS],
     nodes: Vec<Node>, // by slot
@@ -78,16 +79,18 @@ impl Wheel {
     /// An empty wheel whose first tick is `start`.
     pub fn new(start: Instant) -> Self {
         let heads = [[NIL; BUCKETS]; LEVELS];
-        let latest = (start, Tick(0));
+        let latest = (start..start, Tick::START);
         Self { start, latest, next: None, done: 0, heads, occupied: [0; LEVELS], nodes: Vec::new() }
     }
 
     /// The tick that `time` falls in; what is due at it has come.
     pub fn tick(&mut self, time: Instant) -> Tick {
-        if self.latest.0 != time {
+        if !self.latest.0.contains(&time) {
             let since = time.saturating_duration_since(self.start);
             let millis = since.as_secs().saturating_mul(1_000);
-            self.latest = (time, Tick(millis.saturating_add(since.subsec_millis().into())));
+            let tick = Tick(millis.saturating_add(since.subsec_millis().into()));
+            let left = Duration::new(0, 1_000_000 - since.subsec_nanos() % 1_000_000);
+            self.latest = (time..time + left, tick);
         }
         self.latest.1
     }
@@ -271,6 +274,18 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "a test needs some moment to start from")]
     fn wheel() -> Wheel {
         Wheel::new(Instant::now())
+    }
+
+    #[test]
+    fn a_moment_has_its_tick_whichever_was_asked_for_before() {
+        let mut wheel = wheel();
+        let start = wheel.start;
+        let nanos = [0, 999_999, 1_000_000, 1_999_999, 1_000_000, 999_999, 2_000_000, 0, 3_500_000];
+        for time in nanos {
+            assert_eq!(wheel.tick(start + Duration::from_nanos(time)), Tick(time / 1_000_000));
+        }
+        let early = start.checked_sub(Duration::from_nanos(1)).expect("the clock has run a while");
+        assert_eq!([early, start, early].map(|time| wheel.tick(time)), [Tick::START; 3]);
     }
 
     #[test]

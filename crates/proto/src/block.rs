@@ -180,6 +180,41 @@ mod tests {
         assert_eq!(block.shared.len(), 1, "two blocks take turns for ever");
     }
 
+    /// However it is taken: at once, in pieces, or unseen.
+    #[test]
+    fn inputs_lie_at_its_front_as_long_as_nobody_keeps_any() {
+        let mut block = Block::new(SIZE);
+        let place = block.clear().as_ptr();
+        for len in 1..=SIZE {
+            block.clear().extend_from_slice(&[b'x'; SIZE][..len]);
+            assert_eq!(block.memory().as_ptr(), place, "{len} bytes");
+            let mut input = block.input(len, false);
+            drop(input.take(len / 2));
+            input.skip(len / 4);
+            drop(input.take(input.len()));
+        }
+        assert_eq!(PLACES.with_borrow(Vec::len), 1);
+    }
+
+    #[test]
+    fn what_is_kept_is_never_written_over() {
+        let mut block = Block::new(SIZE);
+        let mut kept: Vec<(u8, Bytes)> = Vec::new();
+        for round in 0..=u8::MAX {
+            block.clear().extend_from_slice(&[round; SIZE]);
+            let mut input = block.input(SIZE, false);
+            input.skip(usize::from(round));
+            let share = input.take(SIZE / 2);
+            input.clear();
+            match round % 3 {
+                0 => kept.push((round, share)),
+                1 => kept.truncate(usize::from(round % 7)), // some are given back, latest first
+                _ => drop(share),
+            }
+            assert!(kept.iter().all(|(byte, share)| share.iter().all(|it| it == byte)));
+        }
+    }
+
     /// However much is kept, it is so many blocks and the bytes themselves.
     #[test]
     fn who_keeps_a_byte_of_each_input_keeps_few_blocks() {

@@ -132,7 +132,7 @@ fn by_alive(
     open_near(reactor, ends, options.alive[0])?;
     let mut levels = Vec::new();
     for alive in &options.alive {
-        ends.shrink(*alive)?;
+        ends.shrink(*alive);
         while reactor.engine.running() > *alive {
             turn_within(reactor, STEP)?;
         }
@@ -190,7 +190,7 @@ fn open_near(
             }
         });
         turn_within(reactor, Duration::from_millis(1))?;
-        ends.accept_all()?;
+        ends.answer_all()?;
     }
     ends.send(b"x")?;
     while reactor.engine.application().bytes < count {
@@ -224,6 +224,7 @@ fn steady(
     options: &Options,
 ) -> Result<Value, Box<dyn Error>> {
     let block = vec![b'x'; size];
+    let packets = ends.packets_in()?;
     let (before, turns) = (Ledger::here(), reactor.stats().turns);
     let (end, mut events, mut spent) = (sys::now() + options.interval, 0, Duration::ZERO);
     while options.events.map_or_else(|| sys::now() < end, |most| events < most) {
@@ -234,6 +235,7 @@ fn steady(
     let (calls, eagain) = calls_since(&before, &after);
     // Three reads of each event are the measurement's, or two where events are counted.
     let ours = events * if options.events.is_some() { 2 } else { 3 };
+    let packets = ends.packets_in()? - packets;
     Ok(json!({
         "size": size,
         "events": events,
@@ -241,6 +243,7 @@ fn steady(
         "wait_us": 0.0,
         "handle_us": micros(spent),
         "eagain": eagain,
+        "packets": packets,
         "clock_reads": (after.clock_reads() - before.clock_reads()).saturating_sub(ours),
         "calls": calls,
     }))
