@@ -219,13 +219,15 @@ pub fn nobody() -> (OwnedFd, SocketAddr) {
     bind(rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket"))
 }
 
-/// A socket that holds a free port and does not listen; others may, if they share it.
+/// A socket that holds a free port and does not listen. Whoever shares it, or sets `SO_REUSEADDR` as
+/// servers do, may; nobody else is given it (`SO_REUSEADDR` and `SO_REUSEPORT` in socket(7)).
 ///
 /// # Panics
 /// There is none.
 pub fn bound() -> (OwnedFd, SocketAddr) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
     let socket = socket.expect("a socket");
+    rustix::net::sockopt::set_socket_reuseaddr(&socket, true).expect("a socket");
     rustix::net::sockopt::set_socket_reuseport(&socket, true).expect("since Linux 3.9");
     bind(socket)
 }

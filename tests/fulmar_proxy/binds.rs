@@ -99,7 +99,8 @@ fn a_line_has_several_addresses_and_ranges_of_ports() {
     end(process, Signal::TERM);
     let path = place.path("binds.cfg");
     let _theirs = Process::start(peer("haproxy").args(["-db", "-f"]).arg(path));
-    eventually("it serves", || UnixStream::connect(place.path("s.sock")).is_ok());
+    let serves = |name| UnixStream::connect(place.path(name)).is_ok();
+    eventually("it serves", || serves("s.sock") && serves("web.sock"));
     assert_eq!((ours, by_path()), (listeners(&place), "/:".into()));
 }
 
