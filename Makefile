@@ -1,17 +1,22 @@
 # Everything a user or contributor runs. `make help` lists it.
 
+SHELL       := /bin/bash
+.SHELLFLAGS := -o pipefail -c
 RUST_NEEDED := 1.95
-# Tests whose loop is the usual one: run once more with every list in a ring, and polling. They wait
-# for longer than `auto` polls for.
-RING_TESTS  := --test client_uses --test proxy_http --test server -- \
-  basic:: files:: failures:: manners:: ends:: repairs:: limits::
+# The suites that are run a second time, over a ring: see docs/loops.md, "Tests".
+RING_SUITES := client_uses drive exhaustion fulmar_get fulmar_load fulmar_proxy fulmar_serve haproxy_alike \
+  host load_budgets names_exhausted proxy_exhausted proxy_faults proxy_http proxy_pipes_left proxy_tcp \
+  scenarios server server_crowd tls tls_memory
+# Tests in them that say themselves what they run over: a module for each loop, or exact calls.
+RING_OWN    := ::poll:: ::ring:: ::level:: ::edge:: ::one_shot:: ::registered_once:: _bytewise:: \
+  budgets:: rings:: accepts::
 TARGET_DIR  := $(or $(CARGO_TARGET_DIR),target)
 FULMAR      := ./$(TARGET_DIR)/release/fulmar
 ifneq ($(filter /%,$(TARGET_DIR)),)
 FULMAR      := $(TARGET_DIR)/release/fulmar
 endif
 
-.PHONY: help demo test bench build build-tests fmt lint platforms cargo tools
+.PHONY: help demo test test-usual test-ring bench build build-tests fmt lint platforms cargo tools
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,13 +27,21 @@ demo: build ## An embedded server, 1,000 connections, 5 seconds, both ledgers
 test: tools ## All tests, with real peers (installs Debian packages that are missing; needs root then)
 	scripts/setup-peers
 	$(MAKE) -j2 build build-tests # the binary's last link keeps one core busy for minutes
-	cargo test --workspace
-	FULMAR_DRIVER=ring:1 FULMAR_SPIN=2000 cargo test --workspace $(RING_TESTS)
+	$(MAKE) -j2 test-usual test-ring # side by side: they wait more than they compute
 
 bench: build ## All measurements, against the peers: the reference report, then the bars of the README
 	$(FULMAR) bench all --json $(TARGET_DIR)/reference.json --html $(TARGET_DIR)/reference.html
 	cp $(TARGET_DIR)/reference.json $(TARGET_DIR)/reference.html bench/ # none that was interrupted
 	bench/run
+
+# Everything, over what is usual: `auto`, and no polling.
+test-usual:
+	cargo test --workspace
+
+# Once more with every list in a ring, and polling for longer than tests usually wait.
+test-ring:
+	FULMAR_DRIVER=ring:1 FULMAR_SPIN=2000 cargo test --workspace $(RING_SUITES:%=--test %) -- \
+	  $(RING_OWN:%=--skip %) 2>&1 | sed --unbuffered 's/^/ring: /'
 
 build: tools ## The binary
 	cargo build --release -p fulmar-cli

@@ -2,11 +2,13 @@
 //! does with a request is what we have to do.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use crate::process::eventually;
+use crate::load::bound;
+use crate::process::{PATIENCE, eventually};
 use crate::relay::is_whole;
 use crate::scripted::Scripted;
 
@@ -16,6 +18,7 @@ pub struct Beside {
     process: Child,
     lines: BufReader<ChildStdout>,
     address: SocketAddr,
+    _holder: OwnedFd,
     _folder: tempfile::TempDir,
 }
 
@@ -26,9 +29,7 @@ impl Beside {
     /// # Panics
     /// If it does not start.
     pub fn new(text: &str, origins: &[Scripted]) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
-        let address = free.local_addr().expect("it listens");
-        drop(free);
+        let (holder, address) = bound();
         let mut text = text.replace("127.0.0.1:0\n", &format!("{address}\n"));
         for (at, origin) in origins.iter().enumerate() {
             text = text.replace(&format!("ORIGIN{at}"), &origin.address().to_string());
@@ -44,7 +45,7 @@ impl Beside {
             .spawn()
             .expect("haproxy is there: scripts/setup-peers installs it");
         let lines = BufReader::new(process.stdout.take().expect("it is piped"));
-        Self { process, lines, address, _folder: folder }
+        Self { process, lines, address, _holder: holder, _folder: folder }
     }
 
     /// Asks, and returns the answer; the origins are turned meanwhile.
@@ -56,13 +57,16 @@ impl Beside {
         stream.write_all(request.as_bytes()).expect("room");
         stream.set_read_timeout(Some(Duration::from_millis(5))).expect("a socket");
         let mut got = Vec::new();
-        for _ in 0..2_000 {
+        let start = fulmar_sys::now();
+        while fulmar_sys::now() - start < PATIENCE {
             origins.iter_mut().for_each(Scripted::turn);
             let mut bytes = [0; 64 * 1024];
             match stream.read(&mut bytes) {
                 Ok(0) => break,
                 Ok(n) => got.extend_from_slice(&bytes[..n]),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock) => {}
+                // A stop and its end are enough where there is a timeout (signal(7)).
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 Err(error) => panic!("{error}"),
             }
             if is_whole(&got) {

@@ -11,7 +11,7 @@ use fulmar_drive::{Epoll, Reactor};
 use fulmar_serve::{Files, FilesOptions, Options};
 use fulmar_server::{Calls, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger};
-use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, client};
+use fulmar_tests::loops::{LISTENER, OwnLoop, client};
 
 type Engine = ServerEngine<Calls<Files>>;
 
@@ -22,7 +22,7 @@ fn files(root: &Path) -> (OwnLoop<Engine>, SocketAddr) {
     let calls = Calls::new(files, sys::now(), sys::wall_clock);
     let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, None);
-    OwnLoop::start(engine)
+    OwnLoop::by_calls(engine)
 }
 
 fn root() -> tempfile::TempDir {

@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
 
-use fulmar_drive::{Epoll, ListenOptions, Reactor, Waker, listen};
+use fulmar_drive::{ListenOptions, Reactor, Waker, listen};
 use fulmar_server::{Layers, Limits, ServerEngine, Stop};
 use fulmar_sys as sys;
 use fulmar_tls::{ClientOptions, ClientTls, Roots, ServerTls};
 
 use crate::app::{self, App};
 use crate::certs::{Certs, Who};
+use crate::loops::{LISTENER, asked};
 
 /// An engine that answers over TLS.
 pub fn server(tls: ServerTls, limits: Limits) -> ServerEngine<App> {
@@ -70,8 +71,8 @@ impl Https {
             let stop = Stop::new();
             let app = app::app();
             let mut engine = ServerEngine::new(sys::now(), app, Limits::default(), stop.clone());
-            engine.add_listener(crate::loops::LISTENER, Some(layers(tls)));
-            let mut reactor = Reactor::new(engine, Epoll::new().expect("a descriptor"));
+            engine.add_listener(LISTENER, Some(layers(tls)));
+            let mut reactor = Reactor::with_options(engine, asked()).expect("descriptors");
             reactor.listen(listener).expect("a listener");
             sender.send((stop, reactor.waker().expect("a descriptor"))).expect("it waits");
             while !reactor.engine.is_done() {

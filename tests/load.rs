@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
 
-use rustix::net::{AddressFamily, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -216,18 +216,25 @@ pub fn refusing() -> (OwnedFd, String) {
 /// # Panics
 /// There is no port.
 pub fn nobody() -> (OwnedFd, SocketAddr) {
-    bind(rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket"))
+    bind(socket())
 }
 
-/// A socket that holds a free port and does not listen; others may, if they share it.
+/// A socket that holds a free port and does not listen. Whoever shares it, or sets `SO_REUSEADDR` as
+/// servers do, may; nobody else is given it (`SO_REUSEADDR` and `SO_REUSEPORT` in socket(7)).
 ///
 /// # Panics
 /// There is none.
 pub fn bound() -> (OwnedFd, SocketAddr) {
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
-    let socket = socket.expect("a socket");
+    let socket = socket();
+    rustix::net::sockopt::set_socket_reuseaddr(&socket, true).expect("a socket");
     rustix::net::sockopt::set_socket_reuseport(&socket, true).expect("since Linux 3.9");
     bind(socket)
+}
+
+/// It is not for the programs that a test starts.
+fn socket() -> OwnedFd {
+    let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+    rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).expect("a socket")
 }
 
 fn bind(socket: OwnedFd) -> (OwnedFd, SocketAddr) {

@@ -10,7 +10,7 @@ use fulmar_load::{Options, Report, Until};
 use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{Calls, Limits};
 use fulmar_sys as sys;
-use fulmar_tests::loops::has_ring;
+use fulmar_tests::loops::{asked, has_ring};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -21,6 +21,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 fn serve() -> Running<()> {
     Host::new(|_| Ok(Calls::new(Endpoints::new(), sys::now(), sys::wall_clock)))
+        .loop_options(asked())
         .listen(Listen::tcp((Ipv4Addr::LOCALHOST, 0).into()))
         .limits(Limits { drain_timeout: Duration::from_millis(100), ..Limits::default() })
         .start()
@@ -47,7 +48,10 @@ fn counted(options: Options) -> (Report, usize) {
 /// turn grow to their largest once, so a few may differ.
 fn allocates_nothing(options: &Options) {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let run = |n| counted(Options { until: Until::Requests(n), ..options.clone() }).1;
+    let run = |n| {
+        let (until, loop_options) = (Until::Requests(n), asked());
+        counted(Options { until, loop_options, ..options.clone() }).1
+    };
     run(20_000);
     let (few, many) = (run(20_000), run(200_000));
     let more = many.saturating_sub(few);

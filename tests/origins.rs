@@ -1,15 +1,17 @@
 //! Servers of others, to stand behind a proxy, each of which writes down what it has heard.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::http::Client;
-use crate::load::Nginx;
+use crate::load::{Nginx, bound};
 use crate::process::{Process, eventually, peer};
 
 /// Which server.
@@ -171,13 +173,16 @@ fn haproxy(address: SocketAddr, dir: &Path, log: &Path) -> Command {
     command
 }
 
-/// An address that nobody listens on, and that nobody else is given soon.
+/// An address that nobody listens on, for a server to be started there: it is held for as long as
+/// the tests run, so that nobody else is given it meanwhile.
 ///
 /// # Panics
 /// There is none.
 pub fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("it is bound")
+    static HELD: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
+    let (socket, address) = bound();
+    HELD.lock().expect("nobody panics with it").push(socket);
+    address
 }
 
 /// How often it is asked again whether somebody has heard what was to be heard.

@@ -17,6 +17,10 @@ use rustix::process::{Pid, Signal, kill_process};
 /// that is busy with other things.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Each operation is a call, and nothing is polled, whatever the environment wants: for tests that
+/// count those calls.
+pub const BY_CALLS: &[&str] = &["--driver", "epoll", "--spin", "off"];
+
 /// Where the binary lies.
 pub fn fulmar() -> &'static Path {
     built("fulmar")

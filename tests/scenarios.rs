@@ -130,11 +130,20 @@ impl Application for Scenarios {
 
 type Own = OwnLoop<ServerEngine<Scenarios>>;
 
-fn server() -> (Own, SocketAddr) {
+fn engine() -> ServerEngine<Scenarios> {
     let limits = Limits::default();
     let mut engine = ServerEngine::new(sys::now(), Scenarios::new(), limits, Stop::new());
     engine.add_listener(LISTENER, None);
-    OwnLoop::start(engine)
+    engine
+}
+
+fn server() -> (Own, SocketAddr) {
+    OwnLoop::start(engine())
+}
+
+/// A server whose calls are counted.
+fn counted() -> (Own, SocketAddr) {
+    OwnLoop::by_calls(engine())
 }
 
 fn request(target: &str) -> Vec<u8> {
@@ -190,7 +199,7 @@ fn packets(server: &Own) -> u32 {
 
 /// Asks `times` and reads each answer: what that cost, and packets.
 fn spent(target: &str, times: u64, abilities: Abilities) -> (Ledger, u32) {
-    let (mut server, address) = server();
+    let (mut server, address) = counted();
     server.0.set_abilities(abilities);
     let mut stream = client(address);
     let request = request(target);
@@ -239,7 +248,7 @@ fn an_answer_costs_its_plan_a_receive_and_a_wait() {
 #[test]
 fn waits_are_shared_when_many_ask_at_a_time() {
     for (target, calls_each) in [("/ready", 2), ("/tiny", 2), ("/modest", 2), ("/file", 3)] {
-        let (mut server, address) = server();
+        let (mut server, address) = counted();
         let mut streams: Vec<_> = (0..CLIENTS).map(|_| client(address)).collect();
         let mut answer = Vec::new();
         for stream in &mut streams {
@@ -325,7 +334,7 @@ fn files_arrive_as_they_are() {
 
 #[test]
 fn pieces_that_come_later_leave_as_they_come() {
-    let (mut server, address) = server();
+    let (mut server, address) = counted();
     let mut stream = client(address);
     answer_len(&mut server, &mut stream, "/tiny");
     let (before, packets_before) = (Ledger::here(), packets(&server));
@@ -390,7 +399,7 @@ fn the_kernel_sees_these_plans() {
 /// Answers each kind of request twice, in this thread, to a client in another: at first, the
 /// kernel has not made room for large answers. One more request ends the last of them.
 fn serve_each() {
-    let (mut server, address) = server();
+    let (mut server, address) = counted();
     std::thread::scope(|scope| {
         let asker = scope.spawn(move || {
             let mut stream = Client::connect(address);

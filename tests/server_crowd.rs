@@ -5,13 +5,13 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use fulmar_drive::{Epoll, ListenOptions, Reactor, listen};
+use fulmar_drive::{ListenOptions, Reactor, listen};
 use fulmar_engine::Rate;
 use fulmar_server::{Limits, ServerEngine, Stop};
 use fulmar_sys as sys;
 use fulmar_tests::app::app;
 use fulmar_tests::http::Client;
-use fulmar_tests::loops::LISTENER;
+use fulmar_tests::loops::{LISTENER, asked};
 use fulmar_tests::process::{Process, Serve, eventually};
 use fulmar_tests::tree::Tree;
 use rustix::net::sockopt::set_socket_send_buffer_size;
@@ -49,10 +49,16 @@ fn dribble(stream: &mut TcpStream, at: usize) {
     };
 }
 
-/// The latency that all but one in a hundred are below, of as many exchanges as there is time for.
-fn p99(client: &mut Client, time: Duration, mut between: impl FnMut(usize)) -> Duration {
+/// The latency that all but one in a hundred are below, of as many exchanges as there is time for,
+/// and at least so many.
+fn p99(
+    client: &mut Client,
+    time: Duration,
+    least: usize,
+    mut between: impl FnMut(usize),
+) -> Duration {
     let (start, mut all) = (sys::now(), Vec::new());
-    while sys::now() - start < time {
+    while all.len() < least || sys::now() - start < time {
         between(all.len());
         let asked: Instant = sys::now();
         assert_eq!(client.get("/bytes/128").body.len(), 128);
@@ -92,7 +98,7 @@ fn serve() {
     };
     let mut engine = ServerEngine::new(sys::now(), app(), limits, Stop::new());
     engine.add_listener(LISTENER, None);
-    let mut reactor = Reactor::new(engine, Epoll::new().expect("a descriptor"));
+    let mut reactor = Reactor::with_options(engine, asked()).expect("descriptors");
     reactor.listen(listener).expect("a listener");
     println!("{CHILD} {address}");
     loop {
@@ -129,8 +135,8 @@ fn slow_clients_are_in_nobodys_way() {
     // machine that does something else meanwhile may spoil one measurement, but not all.
     let mut next = 0;
     let served = |_| {
-        let latency = p99(&mut client, Duration::from_secs(1), |_| {
-            for _ in 0..10 {
+        let latency = p99(&mut client, Duration::from_secs(1), count / EACH + 1, |_| {
+            for _ in 0..EACH {
                 dribble(&mut crowd[next % count], next % count);
                 next += 1;
             }
@@ -179,6 +185,8 @@ fn a_crowd_that_left_has_given_its_memory_back() {
     assert!(sys::now() - left <= Duration::from_secs(10), "in time");
 }
 
+/// How many of the crowd do something between two requests.
+const EACH: usize = 10;
 /// Tells a process that it is the server.
 const CHILD: &str = "FULMAR_TESTS_SERVER";
 /// Longer than this test takes.

@@ -118,20 +118,23 @@ fn the_queue_does_not_count_for_an_exchange() {
     fn check<L: Loop<Engine = Client<Recorder>>>() {
         let config = Config { connections_max: 1, ..Config::default() };
         let mut pair = Pair::<L, Server>::new(Recorder::default(), config);
-        let span = Duration::from_millis(300);
-        let options = Options { exchange_timeout: Some(span), ..Options::default() };
-        let options = Arc::new(options);
-        let mut start = |path: &str| {
-            let request = Request::get(&pair.url(path)).options(Arc::clone(&options));
+        let span = Duration::from_secs(1);
+        let hasty = Options { exchange_timeout: Some(span), ..Options::default() };
+        let (hasty, patient) = (Arc::new(hasty), Arc::new(Options::default()));
+        let mut start = |path: &str, options: &Arc<Options>| {
+            let request = Request::get(&pair.url(path)).options(Arc::clone(options));
             pair.start(&request.build().unwrap())
         };
-        let quick = [(); 4].map(|()| start("/delay/120"));
-        let slow = start("/delay/5000");
+        let first = start("/delay/1100", &patient);
+        let quick = [(); 4].map(|()| start("/bytes/1", &hasty));
+        let slow = start("/delay/60000", &hasty);
         pair.run();
         let recorder = pair.client.engine().application();
+        assert!(recorder.ended(first).result.is_ok());
         for id in quick {
             let done = recorder.ended(id);
             assert!(done.result.is_ok(), "{done:?}");
+            assert!(done.timings().queue > span, "{done:?}");
         }
         let done = recorder.ended(slow);
         assert!(matches!(done.result, Err(Error::TimedOut(Waiting::Total))), "{done:?}");

@@ -1,8 +1,8 @@
 //! The examples of the library do what they say: each fetches, from a server of the test.
 
-use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 
+use fulmar_tests::origins::free_address;
 use fulmar_tests::process::{example, text};
 use fulmar_tests::threads::{Scripted, answer};
 use fulmar_tests::tree::noise;
@@ -41,7 +41,7 @@ fn they_print_what_they_fetch() {
 #[test]
 fn they_say_what_they_could_not_fetch() {
     let server = Scripted::start(|_| answer(200, "", "fetched"));
-    let nobody = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port");
+    let nobody = free_address();
     each(&[format!("http://{nobody}/x"), server.url("/")], |name, output| {
         assert!(!output.status.success(), "{name}");
         assert_eq!(text(&output.stdout), "fetched", "{name}");

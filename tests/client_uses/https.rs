@@ -14,7 +14,7 @@ use fulmar_sys::{Call, Ledger};
 use fulmar_tests::alone::Alone;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https::{Https, client_tls, trusting};
-use fulmar_tests::loops::{AppLoop, Bytewise, Loop, OwnLoop};
+use fulmar_tests::loops::{AppLoop, Bytewise, Loop, OwnLoop, done};
 use fulmar_tests::process::{Process, peer};
 use fulmar_tests::threads::{Asked, Scripted, relay};
 use fulmar_tests::transfers::Recorder;
@@ -59,12 +59,12 @@ fn a_request_on_a_kept_connection_is_one_send_and_one_recv() {
     }
     let before = Ledger::here();
     for _ in 0..50 {
-        let done = is_ok(client.fetch(&request));
-        assert_eq!((done.calls.send, done.calls.receive), (1, 1));
-        assert!(done.reused);
+        let ended = is_ok(client.fetch(&request));
+        assert_eq!((ended.calls.send, ended.calls.receive), (1, 1));
+        assert!(ended.reused);
     }
     let spent = Ledger::here() - before;
-    assert_eq!((spent.count(Call::send).calls, spent.count(Call::recv).calls), (50, 50));
+    assert_eq!((done(&spent, Call::send), done(&spent, Call::recv)), (50, 50));
     assert_eq!(client.client.engine().stats().connections, 1);
 }
 

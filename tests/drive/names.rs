@@ -13,6 +13,7 @@ use fulmar_names::{Family, Names, Options, Overrides};
 use fulmar_sys as sys;
 use fulmar_tests::dns::{self, A, AAAA, Dns, Heard, Say, address_of, alias};
 use fulmar_tests::loops::{AppLoop, Loop, OwnLoop, PollLoop};
+use fulmar_tests::process::PATIENCE;
 use fulmar_tests::resolving::{Answer, Asker};
 use tempfile::TempDir;
 
@@ -378,7 +379,8 @@ fn whatever_a_server_says_is_answered_in_time() {
         for lookup in lookups {
             let _ = driven.wait(lookup); // or a panic: nothing happens any more
         }
-        assert!(sys::now() - driven.start < Duration::from_secs(5));
+        // Each within its half second, and what 500 of them are to think about for a debug build.
+        assert!(sys::now() - driven.start < PATIENCE);
     });
 }
 

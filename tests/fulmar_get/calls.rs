@@ -73,12 +73,15 @@ fn the_ledger_counts_what_the_kernel_sees() {
         ("pwrite64", "pwrite64("),
         ("epoll_wait", "epoll_wait("),
         ("connect", "connect("),
+        ("io_uring_enter", "io_uring_enter("),
     ] {
         let thread = trace.lines().find(|line| line.contains("renameat2(")).unwrap();
         let thread = format!("{} ", thread.split(' ').next().unwrap());
         let lines = trace.lines().filter(|line| line.starts_with(&thread));
         let seen = lines.filter(|line| line.contains(kernel)).count() as u64;
-        assert_eq!(calls(&ended, name), seen, "{name}");
+        // Those that found nothing have a line of their own.
+        let empty = calls(&ended, &format!("{name}_empty"));
+        assert_eq!(calls(&ended, name) + empty, seen, "{name}");
     }
 }
 
@@ -99,6 +102,6 @@ fn memory_does_not_grow_with_the_list() {
         assert!(ended.status.success(), "{ended:?}");
         memory(&ended)
     };
-    let (few, many) = (run(2_500), run(25_000));
-    assert!(many < few + 20, "{} MB for 2,500 URLs, {} MB for 25,000", few / 10, many / 10);
+    let (few, many) = (run(2_500), run(10_000));
+    assert!(many < few + 7, "{few} tenths of a MB for 2,500 URLs, {many} for 10,000");
 }

@@ -6,12 +6,13 @@ use std::process::Command;
 
 use fulmar_tests::http::Client;
 use fulmar_tests::load::{Report, command, load, refusing, report};
-use fulmar_tests::process::{Ended, Process, Serve, eventually, fulmar, peer, run, text};
+use fulmar_tests::loops::asked;
+use fulmar_tests::process::{BY_CALLS, Ended, Process, Serve, eventually, fulmar, peer, run, text};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 
 fn serve() -> Serve {
-    Serve::start(&Tree::new().root(), &["--test-endpoints"])
+    Serve::start(&Tree::new().root(), &[&["--test-endpoints"], BY_CALLS].concat())
 }
 
 fn script(name: &str) -> PathBuf {
@@ -27,7 +28,7 @@ fn shell(line: &str, url: &str) -> Ended {
 
 #[test]
 fn without_a_url_there_is_a_server_and_a_ledger_of_both_sides() {
-    let ended = load(&["-c", "4", "-n", "500", "--ledger"]);
+    let ended = load(&[&["-c", "4", "-n", "500", "--ledger"], BY_CALLS].concat());
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
     let (ours, its) = ended.stdout.split_once("system calls of the embedded server").unwrap();
     let (report, ours) = ours.split_once("system calls of the load").unwrap();
@@ -94,8 +95,9 @@ fn the_json_object_has_the_documented_keys() {
         (keys(&value["latency_us"]), keys(&value["raw_latency_us"])),
         (latency.clone(), latency)
     );
-    assert_eq!(keys(&value["syscalls"]["send"]), set(&["calls", "eagain"]));
-    assert_eq!((&value["spin"], &value["status"]["200"]), (&"off".into(), &100.into()));
+    assert_eq!(keys(&value["syscalls"]["connect"]), set(&["calls", "eagain"]));
+    let spin = asked().spin.to_string();
+    assert_eq!((&value["spin"], &value["status"]["200"]), (&spin.into(), &100.into()));
     assert!(value["driver"] == "epoll" || value["driver"] == "ring", "{json}");
     let l = &value["latency_us"];
     let order = ["min", "p50", "p90", "p99", "p999", "max"].map(|key| l[key].as_u64().unwrap());

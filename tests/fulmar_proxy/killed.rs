@@ -157,7 +157,8 @@ fn a_killed_server_costs_only_requests_that_cannot_be_repeated() {
     let told = Mutex::new(0);
     let log = kill_under_load("http", |[gets, posts, longs]| {
         assert_eq!(gets, Vec::<String>::new(), "they go to the other one");
-        assert!(posts.len() <= 2 && longs.len() <= 1, "one of each client: {posts:?} {longs:?}");
+        // Each thread may lose one of each client, where the dead one's sockets are closed slowly.
+        assert!(posts.len() <= 4 && longs.len() <= 2, "{posts:?} {longs:?}");
         assert!(posts.iter().all(|lost| lost.starts_with("HTTP/1.1 502 ")), "{posts:?}");
         *told.lock().unwrap() += posts.len();
     });

@@ -381,6 +381,7 @@ fn a_certificate_is_replaced_where_no_other_file_can_be_read_any_more() {
     fs::write(&path, site.read("proxy.cfg").replace(" nbthread 1\n", &line)).unwrap();
     let process = Process::start(command().args(["-db", "-f", &path]));
     eventually("it listens", || std::net::TcpStream::connect(site.address).is_ok());
+    eventually("there too", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
     for name in ["a.pem", "apart.pem", "apart.key", "lists.pem"] {
         fs::remove_file(site.path(name)).unwrap(); // as after a `chroot`
     }

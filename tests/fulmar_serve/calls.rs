@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use fulmar_tests::curl;
 use fulmar_tests::http::{Client, Counts};
-use fulmar_tests::process::{Serve, fulmar, peer, run};
+use fulmar_tests::process::{BY_CALLS, Serve, fulmar, peer, run};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -35,6 +35,7 @@ impl Traced {
         let mut command = peer("strace");
         command.args(["-f", "-s", "32", "-o"]).arg(&output).arg(fulmar()).arg("serve");
         command.arg(tree.root()).args(["--listen", "127.0.0.1:0", "--test-endpoints"]);
+        command.args(BY_CALLS);
         let serve = Serve::start_command(&mut command, true);
         let strace = serve.process.id();
         let children = fs::read_to_string(format!("/proc/{strace}/task/{strace}/children"));
@@ -199,7 +200,7 @@ fn a_short_connection_costs_at_most_six_calls() {
     let tree = Tree::new();
     tree.file("small", noise(1_000));
     let connections = 20;
-    let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
+    let serve = Serve::start(&tree.root(), &[&["--test-endpoints"], BY_CALLS].concat());
     let mut client = Client::connect(serve.address);
     client.get("/small");
     let before = client.ledger();

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 use fulmar_tests::http::{Client, replies};
-use fulmar_tests::process::{Ended, Process, Serve, eventually, fulmar, peer};
+use fulmar_tests::process::{BY_CALLS, Ended, Process, Serve, eventually, fulmar, peer};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::Signal;
 
@@ -194,7 +194,7 @@ fn calls(table: &str, name: &str) -> u64 {
 fn the_ledger_is_printed_at_the_end() {
     let tree = Tree::new();
     tree.file("f", "inside");
-    let serve = Serve::start(&tree.root(), &["--ledger"]);
+    let serve = Serve::start(&tree.root(), &[&["--ledger"], BY_CALLS].concat());
     let mut client = Client::connect(serve.address);
     (0..50).for_each(|_| drop(client.get("/f")));
     drop(client);
@@ -211,7 +211,8 @@ fn the_ledger_is_printed_at_the_end() {
 fn threads_share_the_port_and_the_ledger_is_their_sum() {
     let tree = Tree::new();
     tree.file("f", "inside");
-    let serve = Serve::start(&tree.root(), &["--threads", "2", "--ledger"]);
+    let flags = [&["--threads", "2", "--ledger"], BY_CALLS].concat();
+    let serve = Serve::start(&tree.root(), &flags);
     for _ in 0..40 {
         let mut client = Client::connect(serve.address);
         assert_eq!(client.get("/f").body, b"inside");

@@ -6,7 +6,7 @@ use std::thread;
 
 use fulmar_tests::cases::{Case, bad};
 use fulmar_tests::http::{Client, Counts, Reply, replies};
-use fulmar_tests::process::{Serve, eventually};
+use fulmar_tests::process::{BY_CALLS, Serve, eventually};
 use fulmar_tests::tree::{Tree, noise};
 
 /// Sends bytes, and reads everything until the server closes; it must not reset.
@@ -307,7 +307,7 @@ fn cost(client: &mut Client, mut work: impl FnMut(&mut Client)) -> Counts {
 fn pipelined_requests_share_their_calls() {
     let tree = Tree::new();
     tree.file("small", noise(128));
-    let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
+    let serve = Serve::start(&tree.root(), &[&["--test-endpoints"], BY_CALLS].concat());
     let mut client = Client::connect(serve.address);
     let request = "GET /small HTTP/1.1\r\nHost: h\r\n\r\n";
     client.get("/small");

@@ -14,7 +14,7 @@ use rustix::process::Signal;
 fn interrupted_waits_are_no_errors() {
     let tree = Tree::new();
     tree.file("large", noise(1 << 20));
-    let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
+    let serve = Serve::start(&tree.root(), &["--test-endpoints", "--spin", "off"]);
     let interrupt = || {
         serve.process.pause();
         serve.process.signal(Signal::CONT);

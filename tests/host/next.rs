@@ -13,6 +13,7 @@ use fulmar_host::{Error, Host, Listen, Running};
 use fulmar_server::Limits;
 use fulmar_tests::app::{App, app};
 use fulmar_tests::http::{Client, replies};
+use fulmar_tests::loops::asked;
 use fulmar_tests::process::{PATIENCE, Process, Serve, eventually};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
@@ -36,6 +37,7 @@ impl Place {
 
     fn host(&self, threads: usize) -> Host<App, u64> {
         Host::new(|_| Ok(app()))
+            .loop_options(asked())
             .listen(Listen::tcp(SocketAddr::from(([127, 0, 0, 1], 0))))
             .listen(Listen::unix(self.socket()))
             .threads(threads)
@@ -301,6 +303,7 @@ fn a_listener_that_is_not_wanted_any_more_is_closed() {
     let old = place.host(1).start().unwrap();
     let address = old.addresses()[0].tcp().unwrap();
     let next = Host::new(|_| Ok(app()))
+        .loop_options(asked())
         .listen(Listen::tcp(address)) // as it was found, not as it was asked for
         .hand_over(place.control())
         .at_end(|app: &mut App| app.requests())

@@ -12,7 +12,7 @@ fn table(frontend: &str, backend: &str, origins: Vec<Scripted>) -> Table {
     let servers: String =
         (0..origins.len()).map(|at| format!("  server s{at} ORIGIN{at}\n")).collect();
     let text = format!(
-        "defaults\n  mode http\n  timeout connect 500ms\n  timeout client 5s\n  timeout server 5s\n\
+        "defaults\n  mode http\n  timeout connect 5s\n  timeout client 5s\n  timeout server 5s\n\
          frontend fe\n  bind 127.0.0.1:0\n  default_backend be\n{frontend}\n\
          backend be\n{backend}\n{servers}"
     );

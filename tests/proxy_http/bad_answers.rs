@@ -27,7 +27,7 @@ use Fate::{Cut, Missing, Refused, Whole};
 fn table(frontend: &str, origins: Vec<Scripted>) -> Table {
     let text = format!(
         "global\n  log stdout format raw local0\n\
-         defaults\n  mode http\n  log global\n  option httplog\n  timeout connect 500ms\n  \
+         defaults\n  mode http\n  log global\n  option httplog\n  timeout connect 5s\n  \
          timeout client 5s\n  timeout server 5s\n\
          frontend fe\n  bind 127.0.0.1:0\n  default_backend be\n{frontend}\n\
          backend be\n  http-reuse always\n  server s ORIGIN0\n"

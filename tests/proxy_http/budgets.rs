@@ -31,7 +31,7 @@ impl Bench {
              backend be\n  http-reuse always\n{backend}\n  server s1 {at}\n"
         );
         let (proxy, ..) = configured(&text);
-        let (proxy, address) = OwnLoop::start(proxy);
+        let (proxy, address) = OwnLoop::by_calls(proxy);
         Self { proxy, address, listener, origin: None }
     }
 

@@ -27,7 +27,7 @@ fn compare(backend: &str, asked: &[Asked<'_>]) {
 fn compare_with(backend: &str, servers: &str, method: &str, asked: &[Asked<'_>]) {
     let text = format!(
         "global\n log stdout format raw local0\ndefaults\n mode http\n log global\n \
-         option httplog\n retries 1\n timeout connect 500ms\n timeout client 5s\n timeout server 5s\n\
+         option httplog\n retries 1\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
          frontend fe\n bind 127.0.0.1:0\n default_backend be\nbackend be\n {backend}\n {servers}\n"
     );
     // The response has the fields that the request asks for.

@@ -116,7 +116,7 @@ fn a_kept_exchange_costs_two_receives_two_sends_and_two_waits() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let (proxy, ..) = engine(frontend(), [backend([server("s1", address)])]);
-    let (mut proxy, address): (OwnLoop<Proxy>, SocketAddr) = OwnLoop::start(proxy);
+    let (mut proxy, address): (OwnLoop<Proxy>, SocketAddr) = OwnLoop::by_calls(proxy);
     let mut stream = client(address);
     stream.write_all(request("/").as_bytes()).expect("room");
     let mut origin = None;

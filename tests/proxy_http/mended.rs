@@ -14,6 +14,7 @@ use fulmar_proto::Input;
 use fulmar_proxy::Counter;
 use fulmar_tests::gateway::{Place, command};
 use fulmar_tests::loops::{LISTENER, Loop};
+use fulmar_tests::origins::free_address;
 use fulmar_tests::process::{PATIENCE, eventually};
 use fulmar_tests::relay::{Table, configured, is_whole};
 use fulmar_tests::scripted::{self, Heard, Scripted, Step};
@@ -331,7 +332,7 @@ fn sessions_that_are_shut_down_end_there() {
 /// Mode http waited a second for a server that refuses, as if there was no other.
 #[test]
 fn who_is_refused_in_turn_goes_elsewhere_at_once() {
-    let gone = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
+    let gone = free_address();
     for (algorithm, retried) in [("roundrobin", "+1"), ("random", "+1"), ("source", "+3")] {
         let text = format!(
             "{DEFAULTS}frontend fe\n  mode http\n  bind 127.0.0.1:0\n  log stdout format raw local0\n\

@@ -15,6 +15,7 @@ use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https::{client_tls, server_tls};
 use fulmar_tests::loops::{
     AppLoop, Edge, Level, Loop, OneShot, OwnLoop, Trigger, assert_quiet, beside, client, idle,
+    settle,
 };
 use fulmar_tests::relay::{Table, configured, is_whole};
 use fulmar_tests::scripted::{Heard, Scripted, Step, ok};
@@ -213,7 +214,7 @@ fn a_client_that_leaves_wakes_a_few_times() {
                     if resets {
                         proxy.turn_until(|proxy| proxy.engine().clients() == 0);
                     }
-                    idle(&mut proxy, Duration::from_millis(100));
+                    settle(&mut proxy);
                     let events = proxy.stats().events - before;
                     assert!(events <= 3, "{what}, {resets}: {events} wake-ups");
                     assert_quiet(&mut proxy, Duration::from_millis(100));
@@ -237,10 +238,7 @@ fn a_server_that_leaves_wakes_a_few_times() {
                     rest(&mut table);
                     let before = table.proxy.stats().events;
                     table.origins[0].act(0, [end.clone()]);
-                    for _ in 0..3 {
-                        table.origins[0].turn();
-                        idle(&mut table.proxy, Duration::from_millis(50));
-                    }
+                    rest(&mut table);
                     let events = table.proxy.stats().events - before;
                     assert!(events <= 3, "{path}, {end:?}: {events} wake-ups");
                     assert_quiet(&mut table.proxy, Duration::from_millis(100));

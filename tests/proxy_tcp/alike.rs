@@ -252,12 +252,9 @@ fn all(mut proxy: Command, config: &Path, listens: Duration) -> Vec<Seen> {
                     timeout connect 5s\n timeout client 20s\n timeout server 20s\n"
         .to_owned();
     let mut places: Vec<(SocketAddr, Receiver<Heard>)> = Vec::new();
-    // Servers first: none of them can come to stand where a proxy is to listen.
     let origins: Vec<_> = CASES.iter().map(|case| origin(case.server, listens)).collect();
     for ((at, case), (origin, heard)) in CASES.iter().enumerate().zip(origins) {
-        // Both proxies would share a port that two listeners have.
-        let is_new = |it: &SocketAddr| places.iter().all(|(taken, _)| taken != it);
-        let address = std::iter::repeat_with(free_address).find(is_new).expect("a free port");
+        let address = free_address();
         let (front, back) = (case.front.join("\n "), case.back.join("\n "));
         let bind = case.bind;
         text += &format!(
@@ -329,8 +326,9 @@ fn play(mut stream: &TcpStream, script: &[Do], listens: Duration) -> Heard {
             Hear(size) => {
                 while heard.len() < *size {
                     match stream.read(&mut block) {
-                        Ok(0) | Err(_) => break,
-                        Ok(n) => heard.extend_from_slice(&block[..n]),
+                        Ok(n @ 1..) => heard.extend_from_slice(&block[..n]),
+                        Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                        Ok(_) | Err(_) => break,
                     }
                 }
             }
@@ -347,6 +345,7 @@ fn play(mut stream: &TcpStream, script: &[Do], listens: Duration) -> Heard {
         match stream.read(&mut block) {
             Ok(0) => break Ended::Yes,
             Ok(n) => heard.extend_from_slice(&block[..n]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => break Ended::No,
             Err(_) => break Ended::Torn,
         }

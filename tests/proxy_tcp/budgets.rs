@@ -12,7 +12,7 @@ use fulmar_proxy::Proxy;
 use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::Calls;
 use fulmar_sys::{self as sys, Call, Ledger};
-use fulmar_tests::loops::{Loop, OwnLoop, beside, client};
+use fulmar_tests::loops::{OwnLoop, beside, client};
 use fulmar_tests::proxied::{backend, config, frontend, proxy};
 use fulmar_tests::relay::server;
 
@@ -23,7 +23,7 @@ fn start() -> (OwnLoop<Proxy>, SocketAddr, TcpListener) {
     let mut frontend = frontend();
     frontend.logs.clear();
     let (proxy, ..) = proxy(config(frontend, [backend([server("one", to)])]), None);
-    let (driver, address) = OwnLoop::start(proxy);
+    let (driver, address) = OwnLoop::by_calls(proxy);
     (driver, address, origin)
 }
 
@@ -119,7 +119,7 @@ fn sixty_four_clients_in_a_closed_loop_cost_the_same() {
     let mut frontend = frontend();
     frontend.logs.clear();
     let (proxy, ..) = proxy(config(frontend, [backend([server("one", to)])]), None);
-    let (mut driver, address) = OwnLoop::start(proxy);
+    let (mut driver, address) = OwnLoop::by_calls(proxy);
     let options = Options {
         urls: vec![format!("http://{address}/bytes/128")],
         connections: 64,

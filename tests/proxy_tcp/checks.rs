@@ -24,6 +24,8 @@ use fulmar_sys as sys;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https::{self, server_tls};
 use fulmar_tests::loops::{Loop, OwnLoop};
+use fulmar_tests::origins::free_address;
+use fulmar_tests::process::PATIENCE;
 use fulmar_tests::proxied::{config, frontend};
 use fulmar_tests::relay::{Book, Lines, backend, server};
 
@@ -74,11 +76,6 @@ fn silent() -> SocketAddr {
     address
 }
 
-/// An address that nobody listens on.
-fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port")
-}
-
 fn plan() -> ServerCheck {
     ServerCheck {
         interval: Duration::from_secs(10),
@@ -92,6 +89,12 @@ fn plan() -> ServerCheck {
         send_proxy: false,
         sni: None,
     }
+}
+
+/// Answers may take longer than the time between checks, as they do on a busy machine.
+fn patient(mut backend: Backend) -> Backend {
+    backend.timeouts.check = Some(PATIENCE);
+    backend
 }
 
 fn checked(address: SocketAddr) -> Server {
@@ -159,7 +162,7 @@ fn refuse(what: Expected) -> Vec<Expect> {
 #[test]
 fn a_connection_is_enough() {
     assert_finds(backend([checked(origin(1, b"").0)]), "L4OK", 0, "");
-    assert_finds(backend([checked(nobody())]), "L4CON", 0, "Connection refused");
+    assert_finds(backend([checked(free_address())]), "L4CON", 0, "Connection refused");
 }
 
 /// A listener that takes no more connections: its queue is full. Those that fill it are kept.
@@ -312,7 +315,7 @@ fn dialogues_by_steps() {
     let empty = "TCPCHK got an empty response at step 2";
     finds(vec![ping(), text("PON")], origin(6, b"").0, "L7RSP", empty);
     let refused = "Connection refused at step 1 of tcp-check (connect)";
-    finds(vec![connect(), ping()], nobody(), "L4CON", refused);
+    finds(vec![connect(), ping()], free_address(), "L4CON", refused);
     finds(vec![connect()], pong(), "L4OK", "");
     finds(vec![], pong(), "L4OK", "");
 }
@@ -352,7 +355,7 @@ fn resets_are_errors_of_the_socket() {
 #[test]
 fn another_address_another_port_and_a_proxy_header() {
     let (address, heard) = origin(15, b"HTTP/1.0 200 OK\r\n\r\n");
-    let mut elsewhere = checked(nobody());
+    let mut elsewhere = checked(free_address());
     let plan = elsewhere.check.as_mut().expect("there");
     (plan.port, plan.address) = (Some(address.port()), Some(address.ip()));
     plan.send_proxy = true;
@@ -370,10 +373,10 @@ fn servers_at_unix_sockets_and_at_no_address() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("s");
     let _listener = UnixListener::bind(&path).expect("a socket");
-    let unix = Server { address: ServerAddress::Unix(path), ..checked(nobody()) };
+    let unix = Server { address: ServerAddress::Unix(path), ..checked(free_address()) };
     assert_finds(backend([unix]), "L4OK", 0, "");
     let mapped = ServerAddress::Mapped { address: Ipv4Addr::UNSPECIFIED.into(), offset: 1 };
-    let mapped = Server { address: mapped, ..checked(nobody()) };
+    let mapped = Server { address: mapped, ..checked(free_address()) };
     assert_finds(backend([mapped]), "SOCKERR", 0, "no address and port for checks");
 }
 
@@ -437,8 +440,8 @@ fn texts(lines: &Lines) -> Vec<String> {
 #[test]
 fn a_server_goes_down_and_comes_back_with_the_lines_of_haproxy() {
     let mut quick = checked(scripted(&[200, 500, 500, 404, 200]));
-    quick.check.as_mut().expect("there").interval = Duration::from_millis(10);
-    let (mut driver, live, lines) = start(with(http(vec![]), quick));
+    quick.check.as_mut().expect("there").interval = SOON;
+    let (mut driver, live, lines) = start(patient(with(http(vec![]), quick)));
     driver.turn_until(|_| lines.borrow().len() == 3);
     assert_eq!(
         texts(&lines),
@@ -464,8 +467,8 @@ fn a_server_goes_down_and_comes_back_with_the_lines_of_haproxy() {
 #[test]
 fn every_check_that_counts_is_logged_if_asked_for() {
     let mut quick = checked(scripted(&[200, 500, 500, 200, 200, 200]));
-    quick.check.as_mut().expect("there").interval = Duration::from_millis(10);
-    let mut backend = with(http(vec![]), Server { backup: true, ..quick });
+    quick.check.as_mut().expect("there").interval = SOON;
+    let mut backend = patient(with(http(vec![]), Server { backup: true, ..quick }));
     backend.log_health_checks = true;
     let (mut driver, _, lines) = start(backend);
     driver.turn_until(|_| lines.borrow().len() >= 8);
@@ -498,8 +501,8 @@ fn every_check_that_counts_is_logged_if_asked_for() {
 #[test]
 fn a_404_takes_a_server_out_of_the_rotation() {
     let mut quick = checked(scripted(&[404, 200, 200]));
-    quick.check.as_mut().expect("there").interval = Duration::from_millis(10);
-    let mut backend = with(http(expect(Expected::Status(vec![(200, 299)]))), quick);
+    quick.check.as_mut().expect("there").interval = SOON;
+    let mut backend = patient(with(http(expect(Expected::Status(vec![(200, 299)]))), quick));
     backend.disable_on_404 = true;
     let (mut driver, live, lines) = start(backend);
     let member = &live.backends[0].group.members()[0];
@@ -627,7 +630,7 @@ fn errors_of_sessions_count_where_they_are_observed() {
 
 #[test]
 fn who_waits_and_who_is_there_hears_of_a_server_that_goes_down() {
-    let mut server = checked(nobody());
+    let mut server = checked(free_address());
     (server.connections_max, server.shutdown_when_down) = (1, true);
     let (mut driver, live, lines) = start(backend([server]));
     let (told, rung): (_, Receiver<()>) = channel();
@@ -651,10 +654,10 @@ fn who_waits_and_who_is_there_hears_of_a_server_that_goes_down() {
 #[test]
 fn a_slow_start_grows_to_the_whole_weight() {
     let mut quick = checked(scripted(&[500, 200, 200]));
-    quick.check.as_mut().expect("there").interval = Duration::from_millis(10);
+    quick.check.as_mut().expect("there").interval = SOON;
     (quick.weight, quick.connections_max) = (16, 100);
     quick.slow_start = Some(Duration::from_millis(300));
-    let (mut driver, live, _) = start(with(http(vec![]), quick));
+    let (mut driver, live, _) = start(patient(with(http(vec![]), quick)));
     let group = &live.backends[0].group;
     let member = &group.members()[0];
     driver.turn_until(|_| member.health() == Health::Down);
@@ -751,7 +754,7 @@ fn a_protocol_is_spoken_with_a_server() {
 
 #[test]
 fn checks_are_spread_by_chance_if_asked_for() {
-    let mut config = config(frontend(), [backend([checked(nobody())])]);
+    let mut config = config(frontend(), [backend([checked(free_address())])]);
     config.global.spread_checks = 50;
     let live = Arc::new(Live::new(config, 1));
     let start = sys::now();
@@ -762,3 +765,6 @@ fn checks_are_spread_by_chance_if_asked_for() {
     assert!(waits.iter().all(|wait| (5..=16).contains(wait)), "{waits:?}");
     assert!(waits.iter().min() < waits.iter().max(), "{waits:?}");
 }
+
+/// When servers that are up are asked again; to connect may take as long.
+const SOON: Duration = Duration::from_millis(300);

@@ -197,7 +197,7 @@ fn departs<L: Loop<Engine = Engine>>(request: &str, what: &str, how: Departure) 
     depart(&mut stream, how);
     let stays = how == Departure::Fin && (one.is_some() || request.contains("/endless"));
     driver.turn_until(|driver| driver.engine().connections() == usize::from(stays));
-    idle(&mut driver, Duration::from_millis(100));
+    settle(&mut driver);
     let events = driver.stats().events - before;
     assert!(events <= 3, "{what}, {how:?}: {events} wake-ups");
     assert_quiet(&mut driver, Duration::from_millis(100));
@@ -253,7 +253,7 @@ fn departs_over_tls<L: Loop<Engine = Engine>>(
     if how == Departure::Rst {
         driver.turn_until(|driver| driver.engine().connections() == 0);
     }
-    idle(&mut driver, Duration::from_millis(100));
+    settle(&mut driver);
     let events = driver.stats().events - before;
     assert!(events <= 3, "{what}, {how:?}, {says_so}: {events} wake-ups");
     assert_quiet(&mut driver, Duration::from_millis(100));

@@ -10,10 +10,10 @@ use fulmar_proto::Request;
 use fulmar_serve::root::Lookup;
 use fulmar_serve::{Options, Site, UploadOptions};
 use fulmar_server::{Call, Calls, Handler, Limits, Outcome, ServerEngine, Stop};
-use fulmar_sys::{self as sys, Call as System, Ledger, Operation};
+use fulmar_sys::{self as sys, Call as System, Ledger};
 use fulmar_tests::curl::Curl;
 use fulmar_tests::http::{Client, Reply};
-use fulmar_tests::loops::{LISTENER, Loop, OwnLoop};
+use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, done};
 use fulmar_tests::tests_in_every_loop;
 use tempfile::TempDir;
 
@@ -205,8 +205,7 @@ fn a_client_that_leaves_leaves_nothing<L: Loop<Engine = Engine>>() {
     bench.driver.turn_until(|driver| driver.engine().connections() == 0);
     assert_eq!((bench.names(), bench.text("a")), (vec!["a".to_owned()], "old".to_owned()));
     let made = Ledger::here() - before;
-    let closed = made.count(System::close).calls + made.operation(Operation::close).calls;
-    assert_eq!(closed, 3, "the file, its directory and the connection");
+    assert_eq!(done(&made, System::close), 3, "the file, its directory and the connection");
 }
 
 /// What was conditional on what there is loses against whoever was faster.
@@ -305,7 +304,7 @@ fn an_upload_costs_nine_calls_and_two_more_if_it_replaces() {
     for (status, linked, renamed) in [(201, 1, 0), (204, 2, 1)] {
         let before = Ledger::here();
         client.send([head("/a", "", 4).as_bytes(), b"text"].concat());
-        bench.driver.turn_until(|_| (Ledger::here() - before).count(System::send).calls == 1);
+        bench.driver.turn_until(|_| done(&(Ledger::here() - before), System::send) == 1);
         assert_eq!(client.read_reply().expect("a reply").status, status);
         let made = Ledger::here() - before;
         for (call, times) in [
@@ -319,7 +318,7 @@ fn an_upload_costs_nine_calls_and_two_more_if_it_replaces() {
             (System::close, 2),
             (System::recv, 1),
         ] {
-            assert_eq!(made.count(call).calls, times, "{}, {status}", call.name());
+            assert_eq!(done(&made, call), times, "{}, {status}", call.name());
         }
     }
 }

@@ -19,7 +19,7 @@ use fulmar_tls::ClientTls;
 type Client = OwnLoop<Asker>;
 
 fn client() -> Client {
-    OwnLoop::start(Asker::default()).0
+    OwnLoop::by_calls(Asker::default()).0
 }
 
 fn connect(client: &mut Client, tls: &ClientTls, address: std::net::SocketAddr) -> SocketId {
@@ -92,7 +92,7 @@ fn files(root: &Path, certs: &Certs) -> (FileServer, std::net::SocketAddr) {
     let tls = server_tls(certs, Who::Server);
     let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, Some(layers(tls)));
-    OwnLoop::start(engine)
+    OwnLoop::by_calls(engine)
 }
 
 #[test]

@@ -61,24 +61,24 @@ const HEAD: &str = "1\n# be_id be_name srv_id srv_name srv_addr srv_op_state srv
                     srv_check_port srv_check_addr srv_agent_addr srv_agent_port\n";
 
 const ALL: &str = "\
-3 a 1 down 127.0.0.1 0 0 1 1 1000 8 2 0 2 0 0 0 - 1 - 0 0 - - 0
-3 a 2 out 127.0.0.1 2 1 1 1 1001 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
-3 a 3 drained 127.0.0.1 2 8 5 5 1002 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
-3 a 4 reweighted 127.0.0.1 2 0 3 5 1003 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
-3 a 5 disabled 127.0.0.1 0 5 1 1 1004 1 0 0 8 0 0 0 - 1 - 0 0 - - 0
-3 a 6 newly 127.0.0.1 2 0 1 1 1005 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
-3 a 7 anew 127.0.0.1 0 5 1 1 1006 1 0 0 8 0 0 0 - 1 - 0 0 - - 0
-3 a 8 readied 127.0.0.1 2 4 1 1 1007 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
-3 a 9 named 127.0.0.7 2 0 1 1 1008 1 0 4 0 0 0 0 localhost 7 - 0 0 - - 0
-3 a 10 port 127.0.0.7 2 0 1 1 1009 1 0 4 0 0 0 0 - 7 - 0 0 - - 0
-3 a 11 stopping 127.0.0.1 3 0 1 1 1010 16 4 4 2 0 0 0 - 1 - 0 0 - - 0
-3 a 12 zero 127.0.0.1 2 8 3 3 1011 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
-3 a 13 wasnone 127.0.0.1 2 8 0 0 1012 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
-3 a 14 bad 127.0.0.1 2 1 300 1 1013 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
-4 none 1 s 127.0.0.1 2 1 1 1 1014 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
+3 a 1 down 127.0.0.1 0 0 1 1 1050 8 2 0 2 0 0 0 - 1 - 0 0 - - 0
+3 a 2 out 127.0.0.1 2 1 1 1 1051 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
+3 a 3 drained 127.0.0.1 2 8 5 5 1052 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
+3 a 4 reweighted 127.0.0.1 2 0 3 5 1053 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
+3 a 5 disabled 127.0.0.1 0 5 1 1 1054 1 0 0 8 0 0 0 - 1 - 0 0 - - 0
+3 a 6 newly 127.0.0.1 2 0 1 1 1055 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
+3 a 7 anew 127.0.0.1 0 5 1 1 1056 1 0 0 8 0 0 0 - 1 - 0 0 - - 0
+3 a 8 readied 127.0.0.1 2 4 1 1 1057 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
+3 a 9 named 127.0.0.7 2 0 1 1 1058 1 0 4 0 0 0 0 localhost 7 - 0 0 - - 0
+3 a 10 port 127.0.0.7 2 0 1 1 1059 1 0 4 0 0 0 0 - 7 - 0 0 - - 0
+3 a 11 stopping 127.0.0.1 3 0 1 1 1060 16 4 4 2 0 0 0 - 1 - 0 0 - - 0
+3 a 12 zero 127.0.0.1 2 8 3 3 1061 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
+3 a 13 wasnone 127.0.0.1 2 8 0 0 1062 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
+3 a 14 bad 127.0.0.1 2 1 300 1 1063 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
+4 none 1 s 127.0.0.1 2 1 1 1 1064 1 0 4 0 0 0 0 - 1 - 0 0 - - 0
 ";
-const OWN: &str = "5 own 1 s 127.0.0.1 2 8 1 1 1015 1 0 4 0 0 0 0 - 1 - 0 0 - - 0\n";
-const OTHER: &str = "6 other 1 s 127.0.0.1 2 1 1 1 1016 1 0 4 0 0 0 0 - 1 - 0 0 - - 0\n";
+const OWN: &str = "5 own 1 s 127.0.0.1 2 8 1 1 1065 1 0 4 0 0 0 0 - 1 - 0 0 - - 0\n";
+const OTHER: &str = "6 other 1 s 127.0.0.1 2 1 1 1 1066 1 0 4 0 0 0 0 - 1 - 0 0 - - 0\n";
 
 fn write(folder: &Path, all: &str) -> String {
     for (name, lines) in [("all", all), ("own", OWN), ("elsewhere", OTHER)] {
@@ -87,15 +87,15 @@ fn write(folder: &Path, all: &str) -> String {
     text(folder)
 }
 
-/// Names, address, states, weights, port; how long ago, in hundreds of seconds; and of a server
-/// with checks, what they have found.
+/// Names, address, states, weights, port; how long ago, in hundreds of seconds, since HAProxy may be
+/// a second early, even before it began; and of a server with checks, what they have found.
 fn common(shown: &str) -> Vec<String> {
     let rows =
         shown.lines().filter(|line| line.starts_with(|letter: char| letter.is_ascii_digit()));
     // With HAProxy, a server that was disabled in the text before, and is not now, stays down.
     let rows = rows.skip(1).filter(|row| !row.contains(" anew ")).map(|row| {
         let fields: Vec<&str> = row.split(' ').collect();
-        let since = fields[9].parse::<u32>().unwrap() / 100;
+        let since = fields[9].parse::<i32>().unwrap() / 100;
         let checks = if fields[13] == "2" { &fields[10..12] } else { &[] };
         let (common, port) = (&fields[1..9], fields[18]);
         format!("{} {port} {since} {}", common.join(" "), checks.join(" "))
