@@ -36,11 +36,11 @@ bench: build ## All measurements, against the peers: the reference report, then 
 
 # Everything, over what is usual: `auto`, and no polling.
 test-usual:
-	cargo test --workspace
+	cargo test --workspace --no-fail-fast
 
 # Once more with every list in a ring, and polling for longer than tests usually wait.
 test-ring:
-	FULMAR_DRIVER=ring:1 FULMAR_SPIN=2000 cargo test --workspace $(RING_SUITES:%=--test %) -- \
+	FULMAR_DRIVER=ring:1 FULMAR_SPIN=2000 cargo test --workspace --no-fail-fast $(RING_SUITES:%=--test %) -- \
 	  $(RING_OWN:%=--skip %) 2>&1 | sed --unbuffered 's/^/ring: /'
 
 build: tools ## The binary

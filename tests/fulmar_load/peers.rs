@@ -64,9 +64,8 @@ fn a_connection_for_every_request_is_one() {
     let nginx = Nginx::start();
     let report = report(&["-c", "8", "-n", "1000", "--reconnect", &nginx.url()]);
     no_errors(&report, 1_000);
-    let opened = report.count("/connections/opened");
-    assert!((1_000..=1_008).contains(&opened), "{report:?}");
-    assert!(report.calls("connect") >= opened, "{report:?}");
+    assert_eq!(report.count("/connections/opened"), 1_000, "{report:?}");
+    assert!(report.calls("connect") >= 1_000, "{report:?}");
 }
 
 #[test]
@@ -257,10 +256,10 @@ fn strace_counts_what_the_ledger_counts() {
     ] {
         // Those that found nothing have a line of their own.
         let ours = report.calls(ledger) + report.calls(&format!("{ledger}_empty"));
-        // Before anything is counted, a ring is tried by an operation of each kind; and the thread
+        // Before anything is counted, a ring is tried by its operations, accepting twice; and the thread
         // that waits for signals reads from a socket too, once.
         let allowed = match kernel {
-            "io_uring_enter" => 4,
+            "io_uring_enter" => 5,
             "recvfrom" => 1,
             _ => 0,
         };
@@ -297,7 +296,7 @@ fn a_handshake_for_every_request_is_counted_apart() {
     no_errors(&report, 200);
     let handshakes = report.count("/tls/handshakes");
     assert_eq!(handshakes, report.count("/connections/opened"));
-    assert!((200..=204).contains(&handshakes), "{report:?}");
+    assert_eq!(handshakes, 200, "{report:?}");
     let text = load(&["-k", "-c", "4", "-n", "20", &url]).stdout;
     assert!(text.contains("handshakes    4 done, 0 failed, TLS 1.3, TLS_"), "{text}");
     assert!(text.contains("  handshake "), "{text}");

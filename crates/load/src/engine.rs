@@ -192,7 +192,9 @@ impl Load {
 
     /// Opens connections that may be opened now.
     fn open(&mut self, now: Instant, at: u64) {
-        while let Some(opening) = self.core.opener.next(at) {
+        while self.core.wants_connections()
+            && let Some(opening) = self.core.opener.next(at)
+        {
             let (number, plan) = (opening.number, &self.core.plan);
             let conn = Conn {
                 flights: Flights::new(plan.depth),
@@ -339,7 +341,8 @@ impl Engine for Load {
         }
         let due = core.work.next().filter(|_| !core.free.is_empty());
         let end = (core.end < u64::MAX).then_some(core.end);
-        let own = [end, due, core.opener.deadline()].into_iter().flatten().min();
+        let opens = core.opener.deadline().filter(|_| core.wants_connections());
+        let own = [end, due, opens].into_iter().flatten().min();
         let own = own.map(|at| core.instant(at));
         match (own, self.links.poll_timeout()) {
             (Some(own), Some(links)) => Some(own.min(links)),
@@ -418,6 +421,14 @@ impl Core {
         if conn.flights.push(Flight { planned, sent: now }) {
             self.fresh.push(socket);
         }
+    }
+
+    /// False if those that stand and those that come are as many as there are requests for them:
+    /// where each request has a connection of its own, another one would have nothing to ask.
+    fn wants_connections(&self) -> bool {
+        let Tally { held, issued, answered, failed, .. } = self.tally;
+        let idle = u64::from(held).saturating_sub(issued - answered - failed);
+        !self.plan.reconnect || self.work.left() > idle + u64::from(self.opener.opening())
     }
 
     /// Nothing is due: the connection waits for work.

@@ -183,6 +183,11 @@ impl Opener {
         }
     }
 
+    /// Connects in progress.
+    pub(crate) fn opening(&self) -> u32 {
+        self.opening
+    }
+
     /// True once no connection waits or is being opened.
     pub(crate) fn is_settled(&self) -> bool {
         self.waiting == 0 && self.opening == 0

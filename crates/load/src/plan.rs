@@ -20,6 +20,8 @@ pub(crate) struct Plan {
     pub(crate) connections: u32,
     pub(crate) threads: u32,
     pub(crate) depth: u8,
+    /// Each request has a connection of its own.
+    pub(crate) reconnect: bool,
     pub(crate) rate: Option<u64>,
     pub(crate) until: Until,
     pub(crate) timeout: Duration,
@@ -74,6 +76,7 @@ impl Plan {
             connections: options.connections,
             threads: options.threads,
             depth: u8::try_from(options.depth).expect("checked"),
+            reconnect: options.reconnect,
             rate: options.rate,
             until: options.until,
             timeout: options.timeout.min(TIMEOUT_MAX),

@@ -79,6 +79,11 @@ impl Work {
         Self { left: count.unwrap_or(u64::MAX), pace }
     }
 
+    /// How many requests are still to be made, due or not.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
     /// A request that is due, by its planned time.
     pub(crate) fn take(&mut self, now: u64) -> Option<u64> {
         if self.left == 0 {
