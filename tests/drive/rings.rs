@@ -340,6 +340,17 @@ fn threads_that_get_no_ring_are_counted() {
     assert!(ended.stdout.contains("driver epoll, ring, "), "{}", ended.stdout);
 }
 
+/// A filter may know the call that makes a ring and not the one that uses it.
+#[test]
+fn a_ring_that_may_be_made_and_not_used_is_none_and_the_cause_is_named() {
+    let mut command = Command::new(example("without_ring"));
+    command.args(["--beyond", "0"]).arg(fulmar()).args(["load", "-n", "1", "--driver", "ring"]);
+    let ended = end_of(command.arg("http://127.0.0.1:9/"));
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    let clear = ended.stderr.contains("driver `ring`") && ended.stderr.contains("not permitted");
+    assert!(clear && !ended.stderr.contains("RECV"), "{ended:?}");
+}
+
 #[test]
 fn a_ring_that_was_asked_for_and_is_forbidden_is_an_error() {
     let tree = Tree::new();

@@ -78,7 +78,7 @@ pub use mailbox::Mailbox;
 pub use observer::{Answered, Asked, Observer, RequestId};
 pub use server::ServerEngine;
 
-pub use fulmar_engine::Stop;
+pub use fulmar_engine::{Rate, Stop};
 pub use suspended::{Errand, Resumer, Suspended};
 pub use task::Session;
 pub use work::Produced;

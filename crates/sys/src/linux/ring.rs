@@ -78,9 +78,16 @@ impl Ring {
         self.fault
     }
 
+    /// Whether it does what it is for. What `io_uring_enter(2)` failed with says more than what came of
+    /// an operation that was never begun.
+    fn try_out(&mut self) -> io::Result<()> {
+        let tried = self.try_operations();
+        self.fault.take().map_or(tried, Err)
+    }
+
     /// An empty receive finishes at once with `EAGAIN`, a send and a close with success; and what
     /// would not finish could be taken back.
-    fn try_out(&mut self) -> io::Result<()> {
+    fn try_operations(&mut self) -> io::Result<()> {
         self.cancel()?; // which kernels can since 6.0
         let (one, other) = std::os::unix::net::UnixStream::pair()?;
         let mut found = [Ok(0)];
@@ -103,7 +110,7 @@ impl Ring {
             return Err(unfit("CLOSE", &"left open"));
         }
         self.accepts = self.knows_accepts();
-        self.fault.take().map_or(Ok(()), Err)
+        Ok(())
     }
 
     /// Flags that a kernel does not know (before 6.10) are `EINVAL`, before it looks for the socket,
