@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fulmar_proxy::{Counter, sum};
 use fulmar_sys::{self as sys, Ledger};
-use fulmar_tests::loops::{Loop, client};
+use fulmar_tests::loops::{Loop, client, polling};
 use fulmar_tests::relay::Table;
 use fulmar_tests::scripted::{Heard, Scripted, ok};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -76,7 +76,7 @@ fn who_comes_waits() {
         table.proxy.turn(Duration::from_millis(50));
     }
     let spent = Ledger::here() - before;
-    assert!(spent.total() <= 40, "ten looks in a second: {spent:?}");
+    assert!(spent.total() - polling(&spent) <= 40, "ten looks in a second: {spent:?}");
     hoard.truncate(hoard.len() - 4); // a client, a server, and both at the origin
     std::mem::swap(&mut table.stream, &mut late);
     assert_eq!(table.status("/"), 200);

@@ -1,7 +1,9 @@
 //! Operations of io_uring: which were asked for, and what came of them.
 
+use std::process::Command;
+
 use fulmar_audit::{Backend, Counter, Counts, Method, Phase, Scope, Tally, TimedCall};
-use fulmar_tests::process::{PATIENCE, Serve, eventually, peer};
+use fulmar_tests::process::{PATIENCE, Serve, eventually, peer, run, text};
 use fulmar_tests::tree::Tree;
 use fulmar_tests::{http::Client, load};
 use rustix::io::Errno;
@@ -38,7 +40,9 @@ fn told(operations: &str, scope: Scope) -> Option<(Counts, Vec<TimedCall>)> {
          \x20 assert call(426, f, 1, 0, 0, None, 0) == 1\n\
          {operations}\n"
     );
-    let mut command = peer("python3");
+    // What has the name may be a script that looks for it, with calls of its own.
+    let python = run(peer("python3").args(["-I", "-c", "import sys; print(sys.executable)"]));
+    let mut command = Command::new(text(&python.stdout).trim());
     command.args(["-I", "-c", &script]);
     let counter = Counter::start(command, scope).expect("it starts");
     let end = counter.wait(Some(PATIENCE)).expect("no error");

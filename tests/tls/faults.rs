@@ -14,7 +14,7 @@ use fulmar_tests::app::App;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https::{self, client_tls, server_tls};
 use fulmar_tests::in_every_loop;
-use fulmar_tests::loops::{LISTENER, Loop, client};
+use fulmar_tests::loops::{LISTENER, Loop, client, polling};
 use fulmar_tests::tls_end::{TlsEnd, TlsPeer};
 use fulmar_tls::{TlsError, Version};
 
@@ -118,7 +118,7 @@ fn a_client_that_stalls_in_its_handshake_costs_nothing() {
         let waits = [Call::epoll_wait, Call::epoll_pwait2, Call::poll];
         let waits = waits.map(|call| spent.count(call).calls).iter().sum::<u64>();
         assert!(waits <= 5, "one for each turn that the test asked for: {waits}");
-        assert_eq!(spent.total(), waits, "and nothing for those who stall");
+        assert_eq!(spent.total() - polling(&spent), waits, "and nothing for those who stall");
         let left = server.deadline().expect("theirs") - sys::now();
         assert!(left > Duration::from_secs(10), "nobody wakes up before: {left:?}");
         assert_eq!(server.engine().connections(), stalled.len());
