@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::fs;
 
 use fulmar_tests::get::Download;
-use fulmar_tests::process::{Ended, Serve, peer};
+use fulmar_tests::process::{BY_CALLS, Ended, Serve, peer};
 use fulmar_tests::tree::{Tree, noise};
 
 /// A list of `count` URLs, `sizes` in turn.
@@ -36,7 +36,7 @@ fn a_small_file_costs_six_calls_and_the_wait() {
     let serve = serve(&tree, &sizes);
     let download = Download::new();
     let list = list(&serve, 2_000, &sizes);
-    let ended = download.run_list(&list, &["-j", "16", "--ledger", "--driver", "epoll"]);
+    let ended = download.run_list(&list, &[&["-j", "16", "--ledger"], BY_CALLS].concat());
     assert!(ended.status.success(), "{ended:?}");
     let of = |name| calls(&ended, name);
     assert_eq!((of("send"), of("renameat2")), (2_000, 2_000), "{ended:?}");
