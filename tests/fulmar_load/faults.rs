@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fulmar_tests::http::Client;
 use fulmar_tests::load::{Report, command, load, read_request, scripted};
-use fulmar_tests::process::{Process, Serve, eventually, fulmar};
+use fulmar_tests::process::{BY_CALLS, Process, Serve, eventually, fulmar};
 use fulmar_tests::tree::Tree;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::process::Signal;
@@ -253,7 +253,7 @@ fn some_good_and_some_bad_add_up() {
 
 fn serve_at(address: &str) -> Serve {
     let mut command = Command::new(fulmar());
-    command.args(["serve", ".", "--test-endpoints", "--listen", address]);
+    command.args(["serve", ".", "--test-endpoints", "--listen", address]).args(BY_CALLS);
     Serve::start_command(&mut command, true)
 }
 
@@ -283,7 +283,7 @@ fn a_server_that_comes_back_is_loaded_again() {
 
 #[test]
 fn a_server_that_stays_away_ends_a_run_that_counts() {
-    let serve = Serve::start(&Tree::new().root(), &["--test-endpoints"]);
+    let serve = Serve::start(&Tree::new().root(), &[&["--test-endpoints"], BY_CALLS].concat());
     let url = serve.url("/bytes/128");
     let arguments = ["-c", "4", "-R", "1000", "-n", "1000000", "--timeout", "1", "--json", &url];
     let running = Process::start(&mut command(&arguments));
