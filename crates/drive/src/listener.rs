@@ -247,8 +247,9 @@ pub(crate) enum Crowd {
         /// Since the last count.
         accepted: u16,
     },
-    /// Where that cannot be asked: one more is tried once in so many accepts. If there was one less, no more than there were are tried from then on: what has been
-    /// gained is lost with each EAGAIN, so there are not more of these than trials.
+    /// Where that cannot be asked: one more is tried once in so many accepts. If there was one less,
+    /// no more than there were are tried from then on: what has been gained is lost with each EAGAIN,
+    /// so there are not more of these than trials.
     Guessed {
         size: u16,
         /// Since it changed.
