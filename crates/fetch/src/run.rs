@@ -151,6 +151,7 @@ fn prepare(
     shared: Arc<Shared>,
     complaints: Complaints,
 ) -> Result<(Loop, Waker, Instant), FetchError> {
+    sys::block_write_signals().map_err(FetchError::Loop)?; // whatever the program does about them
     let now = sys::now();
     let wall = sys::wall_clock();
     let plan = Plan::new(&options, (now, wall))?;
@@ -249,3 +250,28 @@ impl fmt::Display for FetchError {
 }
 
 impl std::error::Error for FetchError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Proxy;
+
+    /// A file that may not be so long (`ulimit -f`) fails alone, whatever the program does about
+    /// `SIGXFSZ`.
+    #[test]
+    fn a_thread_that_writes_files_is_not_killed_by_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let urls = vec!["no URL".to_owned()];
+        let (dir, proxy) = (dir.path().to_owned(), Proxy::None);
+        let options = Options { urls, dir, proxy, ..Options::default() };
+        let (sender, told) = mpsc::channel();
+        let running = start(options, move |_| {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+            sender.send(u64::from_str_radix(mask.unwrap().trim(), 16).unwrap()).unwrap();
+        });
+        running.unwrap().finish().unwrap();
+        let both = 1 << (13 - 1) | 1 << (25 - 1); // SIGPIPE, SIGXFSZ
+        assert_eq!(told.recv().unwrap() & both, both);
+    }
+}

@@ -67,7 +67,7 @@ pub(crate) struct Share {
 impl<C: Crew> Seat<C> {
     /// Runs until the end; `None` if it was not to begin, since another thread could not.
     pub(crate) fn run(self) -> io::Result<Option<Outcome<C::Report>>> {
-        sys::block_pipe_signal()?; // whatever the program does about it
+        sys::block_write_signals()?; // whatever the program does about them
         let crew = self.crew;
         let listeners = self.sockets.iter().map(|share| share.listen).collect();
         let worker = Worker { number: self.number, listeners, stop: self.stop };

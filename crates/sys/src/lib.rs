@@ -51,7 +51,9 @@ pub use platform::{
     trim_memory, wait_traced, waiting,
 };
 pub use poll::{PollEntry, PollSet, poll, poll_now};
-pub use process::{CpuTimes, Descriptors, block_pipe_signal, duplicate, process_cpu, sched_yield};
+pub use process::{
+    CpuTimes, Descriptors, block_write_signals, duplicate, process_cpu, sched_yield,
+};
 pub use socket::{
     Connect, TcpInfo, UNNAMED, VECTOR_LEN_MAX, accept, bind, close, connect, listen, local_address,
     recv, reset_on_close, send, send_vectored, set_keep_alive, set_keep_alive_count,

@@ -66,16 +66,19 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), micros * 1_000)
 }
 
-/// `pthread_sigmask(3)`: `SIGPIPE` is not delivered to the calling thread from now on, nor to those
-/// that it starts. A send to a connection that is gone only fails then, also by `sendfile(2)` and
-/// `splice(2)`, which cannot be asked not to raise it.
+/// `pthread_sigmask(3)`: neither `SIGPIPE` nor `SIGXFSZ` is delivered to the calling thread from now on,
+/// nor to those that it starts. A send to a connection that is gone only fails then, also by
+/// `sendfile(2)` and `splice(2)`, which cannot be asked not to raise the one; and so does a write
+/// beyond the limit on a file's size (`RLIMIT_FSIZE`), where the other comes from.
 ///
 /// # Errors
 /// As the manual page says: none with these arguments.
-pub fn block_pipe_signal() -> io::Result<()> {
+pub fn block_write_signals() -> io::Result<()> {
     let mut set = no_signals();
-    // SAFETY: `set` is live; the call writes to it.
-    unsafe { libc::sigaddset(&raw mut set, libc::SIGPIPE) };
+    for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
+        // SAFETY: `set` is live; the call writes to it.
+        unsafe { libc::sigaddset(&raw mut set, signal) };
+    }
     // SAFETY: `set` is live, and the call only reads it; the old mask is not asked for.
     match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) } {
         0 => syscall!(rt_sigprocmask, 0).map(drop),
