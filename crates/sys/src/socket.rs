@@ -62,14 +62,20 @@ pub fn listen(fd: BorrowedFd<'_>, backlog: u16) -> io::Result<()> {
 /// `accept4(2)` with `SOCK_NONBLOCK` and `SOCK_CLOEXEC`: no `fcntl` for what is accepted, where
 /// there is such a call.
 ///
-/// Who connects to a Unix socket has no address: [`UNNAMED`] stands for it.
+/// Who connects to a Unix socket has no address, or to another one that is not of IP: [`UNNAMED`]
+/// stands for it.
 ///
 /// # Errors
 /// As the manual page says; `EMFILE` and `ENFILE` leave the connection in the queue.
 pub fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SocketAddr)> {
     let mut storage = empty_storage();
     let fd = accept_into(listener, &mut storage)?;
-    Ok((fd, from_raw(&storage)?))
+    Ok((fd, peer_of(&storage)))
+}
+
+/// Who was accepted.
+pub(crate) fn peer_of(storage: &libc::sockaddr_storage) -> SocketAddr {
+    from_raw(storage).unwrap_or(UNNAMED)
 }
 
 /// What came of a `connect(2)` that did not fail.
@@ -401,6 +407,16 @@ mod tests {
         for text in ["127.0.0.1:8080", "[::1]:1", "[fe80::1%7]:65535", "0.0.0.0:0"] {
             let address: SocketAddr = text.parse().unwrap();
             assert_eq!(from_raw(&to_raw(address).0).unwrap(), address);
+        }
+    }
+
+    /// Nobody is turned away for where he comes from: the socket of a virtual machine, for instance.
+    #[test]
+    fn who_has_no_address_of_ip_is_accepted_without_one() {
+        let mut storage = empty_storage();
+        for family in [libc::AF_UNSPEC, libc::AF_UNIX, 40] {
+            storage.ss_family = libc::sa_family_t::try_from(family).unwrap();
+            assert_eq!(peer_of(&storage), UNNAMED, "{family}");
         }
     }
 }

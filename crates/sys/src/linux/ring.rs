@@ -20,7 +20,7 @@ use io_uring::{EnterFlags, IoUring, opcode};
 
 use crate::ledger::{Operation, enter_operation, syscall};
 use crate::platform::{MORE, NO_SIGNAL};
-use crate::socket::{STORAGE_LEN, empty_storage, from_raw};
+use crate::socket::{STORAGE_LEN, empty_storage, peer_of};
 
 /// A ring, empty between two calls. It may be used by one thread after another.
 pub struct Ring {
@@ -53,6 +53,8 @@ impl Ring {
     /// operation cannot be done in it.
     pub fn new() -> io::Result<Self> {
         let len = u32::try_from(RING_LEN_MAX).expect("a list is short");
+        // Children have its memory too (no `dontfork`): one that drops its copy of the ring would
+        // unmap what has come to lie there instead.
         let built = IoUring::builder().setup_submit_all().setup_clamp().build(len);
         let _ = syscall!(io_uring_setup, if built.is_ok() { 0 } else { -1 });
         let mut ring = Self {
@@ -226,11 +228,10 @@ impl Ring {
             }),
         );
         for ((of, result), (address, _)) in list.iter_mut().zip(results).zip(&addresses) {
-            let result = outcome(Operation::accept, *result).and_then(|fd| {
+            let result = outcome(Operation::accept, *result).map(|fd| {
                 let fd = RawFd::try_from(fd).expect("a descriptor");
                 // SAFETY: the operation returned a new descriptor that nobody else owns.
-                let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-                Ok((fd, from_raw(address)?))
+                (unsafe { OwnedFd::from_raw_fd(fd) }, peer_of(address))
             });
             done(of, result);
         }
