@@ -4,7 +4,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use fulmar_proxy::{Counter, sum};
+use fulmar_proxy::{Counter, Severity, sum};
 use fulmar_sys::{self as sys, Ledger};
 use fulmar_tests::loops::{Loop, client, polling};
 use fulmar_tests::relay::Table;
@@ -77,6 +77,11 @@ fn who_comes_waits() {
     }
     let spent = Ledger::here() - before;
     assert!(spent.total() - polling(&spent) <= 40, "ten looks in a second: {spent:?}");
+    let told = "Proxy fe reached process FD limit. Please check 'ulimit-n' and restart.";
+    let lines = table.lines.borrow().clone();
+    let alarms = lines.iter().filter(|(severity, _)| *severity == Severity::Emergency);
+    let alarms: Vec<&str> = alarms.map(|(_, line)| line.as_str()).collect();
+    assert_eq!(alarms, [told], "once, for all its looks");
     hoard.truncate(hoard.len() - 4); // a client, a server, and both at the origin
     std::mem::swap(&mut table.stream, &mut late);
     assert_eq!(table.status("/"), 200);

@@ -23,6 +23,7 @@ use crate::passing::pipes_max;
 use crate::relay::{HTTP_CLIENTS, HTTP_SERVERS, LANES, Relay};
 use crate::services::Services;
 use crate::shared::{BindId, Shared};
+use crate::shortage;
 use crate::tcp::Tcp;
 
 /// The proxy on one thread, to be driven by a reactor.
@@ -239,6 +240,13 @@ impl Engine for Proxy {
 
     fn handle_local(&mut self, local: SocketAddr) {
         self.shared.local = Some(local);
+    }
+
+    fn handle_accept_failed(&mut self, now: Instant, listener: ListenerId, error: &io::Error) {
+        self.shared.tell(now);
+        if let Some(known) = self.listeners.iter().find(|known| known.id == listener) {
+            shortage::tell(&mut self.shared, now, known.bind.frontend, error);
+        }
     }
 
     fn handle_connected(&mut self, now: Instant, socket: SocketId) {

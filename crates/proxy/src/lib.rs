@@ -38,6 +38,7 @@ mod malformed;
 mod orders;
 mod restore;
 mod services;
+mod shortage;
 
 pub use balancing::hasher;
 pub use checks::{

@@ -20,6 +20,7 @@ use crate::gate::Wanting;
 use crate::limit::Limit;
 use crate::malformed::LastMalformed;
 use crate::orders::{Order, Orders};
+use crate::shortage::Shortage;
 use crate::upstream::client_tls;
 use crate::wakers::Wakers;
 
@@ -85,6 +86,8 @@ pub struct LiveFrontend {
     pub stopped: AtomicBool,
     /// The last request that was no HTTP.
     pub malformed: LastMalformed,
+    /// When it was told that nobody can be accepted.
+    pub(crate) shortage: Shortage,
 }
 
 /// A backend at work.
@@ -279,6 +282,7 @@ impl LiveFrontend {
             wanting: Wanting::new(clocks.len()),
             stopped: AtomicBool::new(false),
             malformed: LastMalformed::default(),
+            shortage: Shortage::default(),
         }
     }
 }
