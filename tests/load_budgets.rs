@@ -106,7 +106,7 @@ fn in_a_ring_no_receive_and_no_send_is_a_call() {
     let (report, server) = load(options);
     server.stop();
     server.join().expect("a good end");
-    assert_eq!((report.requests, report.errors_total(), report.driver), (20_000, 0, "ring"));
+    assert_eq!((report.requests, report.errors_total(), &*report.driver), (20_000, 0, "ring:1"));
     let calls = |name: &str| report.syscalls.get(name).map_or(0, |calls| calls.calls);
     let done = |name: &str| report.operations.get(name).map_or(0, |calls| calls.calls);
     // What is sent first goes out with the connects, one by one or in a list.

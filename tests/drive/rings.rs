@@ -4,11 +4,13 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use fulmar_client::Config;
 use fulmar_drive::{Driver, Epoll, ListenOptions, LoopOptions, Reactor, Ring, Spin, listen};
+use fulmar_host::{Host, Listen};
 use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{Calls, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Ledger, Operation};
@@ -153,9 +155,11 @@ fn a_client_whose_ring_fails_goes_on_and_nothing_is_lost() {
         }
         assert_eq!(pair.client.engine().idle_connections(), 6, "no connection was lost: {lists}");
         let driven = pair.client.0.driven();
-        if driven.driver != "ring" {
+        if let Some(why) = driven.without_ring {
             given_up += 1;
-            assert!(driven.without_ring.unwrap().contains("it was to fail"));
+            assert!(driven.driver == "epoll" && why.contains("it was to fail"), "{why}");
+        } else {
+            assert_eq!(driven.driver, "ring:1");
         }
     }
     assert!(given_up >= 5, "a run has some lists: {given_up}");
@@ -402,13 +406,13 @@ fn reports_say_what_ran() {
     };
     let json = load(&["--json", "--driver", "ring:1", "--spin", "70"]);
     let report: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
-    assert_eq!((&report["driver"], &report["spin"]), (&"ring".into(), &"70".into()));
+    assert_eq!((&report["driver"], &report["spin"]), (&"ring:1".into(), &"70".into()));
     assert_eq!(report["operations"]["recv"]["calls"], 50);
     let text = load(&flags).stdout;
-    assert!(text.contains("driven by       ring (spin auto): "), "{text}");
+    assert!(text.contains("driven by       ring:1 (spin auto): "), "{text}");
     assert!(text.contains("in a ring: recv"), "{text}");
     let ended = serve.end(Signal::TERM);
-    assert!(ended.stdout.contains("driver ring (spin auto), "), "{}", ended.stdout);
+    assert!(ended.stdout.contains("driver ring:1 (spin auto), "), "{}", ended.stdout);
     assert!(ended.stdout.contains("in a ring: recv"), "{}", ended.stdout);
 }
 
@@ -432,7 +436,7 @@ fn a_server_that_gives_its_ring_up_says_so_while_it_runs() {
         text.lines().find(|line| line.starts_with(start)).unwrap().to_owned()
     };
     let loops = || sample("fulmar_loops{");
-    assert_eq!(loops(), "fulmar_loops{driver=\"ring\",spin=\"off\"} 1");
+    assert_eq!(loops(), "fulmar_loops{driver=\"ring:1\",spin=\"off\"} 1");
     ask_at_once(&serve.process, || client(serve.address));
     assert_eq!(loops(), "fulmar_loops{driver=\"epoll\",spin=\"off\"} 1");
     let received = sample("fulmar_ring_operations_total{operation=\"recv\"} ");
@@ -491,29 +495,78 @@ fn a_proxy_that_gives_its_ring_up_says_so_while_it_runs() {
     let process =
         Process::start(&mut with_failing_ring(&["proxy", "-f", config.to_str().unwrap()]));
     eventually("it listens", || UnixStream::connect(&desk).is_ok());
-    let connect = |place| {
-        let stream = UnixStream::connect(place).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream
-    };
-    let told = |place, question: &str| {
-        let mut stream = connect(place);
-        stream.write_all(question.as_bytes()).unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        text
-    };
     let says = |driver| {
-        let (info, figures) = (told(&desk, "show info\n"), told(&door, FIGURES));
+        let (info, figures) = (told_at(&desk, "show info\n"), told_at(&door, FIGURES));
         assert!(info.contains(&format!("\nDriver: {driver}\n")), "{info}");
         let sample = format!("fulmar_loops{{driver=\"{driver}\",spin=\"off\"}} 1\n");
         assert!(figures.contains(&sample), "{figures}");
     };
-    says("ring");
-    ask_at_once(&process, || connect(&door));
+    says("ring:1");
+    ask_at_once(&process, || connect_to(&door));
     says("epoll");
     process.signal(Signal::TERM);
     process.wait();
+}
+
+fn connect_to(place: &Path) -> UnixStream {
+    let stream = UnixStream::connect(place).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// What is answered to this at a Unix socket, until its end.
+fn told_at(place: &Path, question: &str) -> String {
+    let mut stream = connect_to(place);
+    stream.write_all(question.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// As docs/loops.md has it: a ring where there is one, and no polling, which harms those who share a
+/// core with us.
+#[test]
+fn what_nobody_chooses_is_a_ring_and_no_polling() {
+    let usual = LoopOptions { driver: Driver::Auto, spin: Spin::Off };
+    assert_eq!(LoopOptions::default(), usual);
+    assert_eq!(fulmar_load::Options::default().loop_options, usual);
+    let drives = if has_ring() { "ring" } else { "epoll" };
+    let host = Host::new(|_| Ok(Calls::new(Endpoints::new(), sys::now(), sys::wall_clock)));
+    let running = host.listen(Listen::tcp((Ipv4Addr::LOCALHOST, 0).into())).start().unwrap();
+    assert_eq!(running.driven()[0].to_string(), drives, "a library's");
+    running.stop();
+    running.join().unwrap();
+    let tree = Tree::new();
+    tree.file("f", "inside");
+    let tool = |name: &str| {
+        let mut command = Command::new(fulmar());
+        command.arg(name).env("FULMAR_DRIVER", "").env("FULMAR_SPIN", "");
+        command
+    };
+    let mut command = tool("serve");
+    command.arg(tree.root()).args(["--listen", "127.0.0.1:0", "--ledger"]);
+    let serve = Serve::start_command(&mut command, true);
+    let url = serve.url("/f");
+    let load = end_of(tool("load").args(["--json", "-n", "1", "-c", "1", &url])).stdout;
+    assert!(load.contains(&format!("\"driver\":\"{drives}\"")), "{load}");
+    assert!(load.contains("\"spin\":\"off\""), "{load}");
+    let get = end_of(tool("get").args(["--ledger", &url, "-o"]).arg(tree.beside("out"))).stdout;
+    assert!(get.contains(&format!("driven by       {drives}: ")), "{get}");
+    let served = serve.end(Signal::TERM).stdout;
+    assert!(served.contains(&format!("; driver {drives}, ")), "{served}");
+    let desk = tree.beside("desk");
+    let text = format!(
+        "global\n  stats socket {}\ndefaults\n  mode http\n  timeout client 5s\nfrontend fe\n  \
+         bind 127.0.0.1:0\n  http-request deny\n",
+        desk.display()
+    );
+    let config = tree.file("proxy.cfg", &text);
+    let proxy = Process::start(tool("proxy").arg("-f").arg(config));
+    eventually("it listens", || UnixStream::connect(&desk).is_ok());
+    let info = told_at(&desk, "show info\n");
+    assert!(info.contains(&format!("\nDriver: {drives}\n")), "{info}");
+    proxy.signal(Signal::TERM);
+    proxy.wait();
 }
 
 #[test]

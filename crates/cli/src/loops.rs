@@ -11,7 +11,7 @@ use crate::output::{Failure, complain};
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct LoopArguments {
     /// What does the system calls: `epoll` (a call for each), `ring` (io_uring, one for a list of
-    /// them), or `auto` [default: auto, or $FULMAR_DRIVER]
+    /// them; `ring:N`: of N or more), or `auto` [default: auto, or $FULMAR_DRIVER]
     #[arg(long, value_name = "DRIVER")]
     driver: Option<Driver>,
 
@@ -76,7 +76,7 @@ mod tests {
 
     fn driven(reasons: &[Option<&str>]) -> Vec<Driven> {
         let of = |why: &Option<&str>| Driven {
-            driver: if why.is_some() { "epoll" } else { "ring" },
+            driver: if why.is_some() { "epoll" } else { "ring" }.to_owned(),
             spin: Spin::Off,
             without_ring: why.map(str::to_owned),
         };

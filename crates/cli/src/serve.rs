@@ -124,7 +124,7 @@ fn host(
     let host = match shown {
         None => host,
         Some(metrics) => host.on_driven(move |worker, driven| {
-            metrics.set_loop(worker.number, driven.driver, driven.spin.to_string());
+            metrics.set_loop(worker.number, driven.driver.clone(), driven.spin.to_string());
         }),
     };
     Ok(host.threads(arguments.threads.into()).limits(limits).at_end(|calls| {

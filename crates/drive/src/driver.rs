@@ -45,8 +45,9 @@ pub struct LoopOptions {
 /// What a loop runs on, as reports tell it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Driven {
-    /// See [`Reactor::driver`].
-    pub driver: &'static str,
+    /// `epoll`, or `ring`; `ring:N` if lists have to be longer or shorter than usual. As [`Driver`]
+    /// is written.
+    pub driver: String,
     /// Whether it polls before it sleeps.
     pub spin: Spin,
     /// Why there is no ring, or none any more, although one was wanted.
@@ -56,7 +57,7 @@ pub struct Driven {
 impl fmt::Display for Driven {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.spin {
-            Spin::Off => f.write_str(self.driver),
+            Spin::Off => f.write_str(&self.driver),
             spin => write!(f, "{} (spin {spin})", self.driver),
         }
     }
@@ -123,11 +124,11 @@ impl<E: Engine> Reactor<E, Epoll> {
 
     /// What it runs on.
     pub fn driven(&self) -> Driven {
-        let without_ring = match &self.executor {
-            Executor::Direct(error) => error.as_ref().map(io::Error::to_string),
-            Executor::Ring(..) => None,
+        let (driver, without_ring) = match &self.executor {
+            Executor::Direct(error) => (Driver::Epoll, error.as_ref().map(io::Error::to_string)),
+            Executor::Ring(_, len_min) => (Driver::Ring { len_min: *len_min }, None),
         };
-        Driven { driver: self.driver(), spin: self.selector.spin(), without_ring }
+        Driven { driver: driver.to_string(), spin: self.selector.spin(), without_ring }
     }
 }
 

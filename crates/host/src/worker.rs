@@ -79,10 +79,10 @@ impl<C: Crew> Seat<C> {
         }
         let waker = reactor.waker()?;
         crew.set_waker(&mut reactor.engine, &worker, waker.clone());
-        let mut driven = reactor.driven();
+        let (driven, mut driver) = (reactor.driven(), reactor.driver());
         crew.hear_driven(&worker, &driven);
         // Who waits for it is gone only if the program is: then nobody says that we may begin.
-        let built = Built { number: worker.number, waker, driven: driven.clone() };
+        let built = Built { number: worker.number, waker, driven };
         let _ = self.built.send(built);
         drop(self.built);
         if self.begin.recv().is_err() {
@@ -92,9 +92,9 @@ impl<C: Crew> Seat<C> {
         reactor.with(|_, _| ());
         while !crew.is_done(&reactor.engine, &worker) {
             reactor.turn()?;
-            if reactor.driver() != driven.driver {
-                driven = reactor.driven();
-                crew.hear_driven(&worker, &driven);
+            if reactor.driver() != driver {
+                driver = reactor.driver();
+                crew.hear_driven(&worker, &reactor.driven());
             }
         }
         let report = crew.finish(&mut reactor.engine);
@@ -104,6 +104,6 @@ impl<C: Crew> Seat<C> {
             ledger: Ledger::here(),
             cpu: sys::thread_cpu()?,
         };
-        Ok(Some(Outcome { report, usage, driven }))
+        Ok(Some(Outcome { report, usage, driven: reactor.driven() }))
     }
 }

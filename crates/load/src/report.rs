@@ -19,9 +19,9 @@ use crate::tally::{ErrorKind, Handshakes, Tally};
 pub struct Report {
     /// What was requested; several with blanks between.
     pub url: String,
-    /// What drove the loops: `ring`, or `epoll` where each operation was a call, in one thread at
-    /// least.
-    pub driver: &'static str,
+    /// What drove the loops: `ring` (`ring:N` if lists of N went there, and that is not as usual), or
+    /// `epoll` where each operation was a call, in one thread at least.
+    pub driver: String,
     /// Connections.
     pub connections: Connections,
     /// Requests answered completely, whatever the status.
@@ -375,7 +375,7 @@ pub(crate) mod tests {
                 cpu: CpuTimes { user: ms(100), system: ms(300) },
                 resident: 3_000_000,
                 stats: fulmar_drive::Stats { turns: 10, events: 1_000, ..Default::default() },
-                driven: Driven { driver: "epoll", ..Driven::default() },
+                driven: Driven { driver: "epoll".to_owned(), ..Driven::default() },
             });
         }
         summary.report()

@@ -91,7 +91,7 @@ impl Counts {
 pub(crate) struct Totals {
     pub(crate) threads: u64,
     /// By what drives them, and whether they poll.
-    pub(crate) loops: BTreeMap<(&'static str, String), u64>,
+    pub(crate) loops: BTreeMap<(String, String), u64>,
     pub(crate) ledger: Ledger,
     pub(crate) accepted: u64,
     pub(crate) ended: [u64; REASONS.len()],

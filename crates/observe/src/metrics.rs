@@ -24,7 +24,7 @@ pub struct Metrics(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     threads: Mutex<Vec<Arc<Counts>>>,
-    loops: Mutex<BTreeMap<usize, (&'static str, String)>>,
+    loops: Mutex<BTreeMap<usize, (String, String)>>,
 }
 
 impl Metrics {
@@ -42,7 +42,7 @@ impl Metrics {
     }
 
     /// What drives the loop of this thread, and whether that polls before it sleeps, from now on.
-    pub fn set_loop(&self, thread: usize, driver: &'static str, spin: String) {
+    pub fn set_loop(&self, thread: usize, driver: String, spin: String) {
         lock(&self.0.loops).insert(thread, (driver, spin));
     }
 

@@ -197,9 +197,9 @@ fn threads_and_their_system_calls_are_added_up() {
 fn loops_are_told_as_they_run_now() {
     let metrics = Metrics::new();
     for thread in 0..3 {
-        metrics.set_loop(thread, "ring", "auto".into());
+        metrics.set_loop(thread, "ring".into(), "auto".into());
     }
-    metrics.set_loop(1, "epoll", "auto".into());
+    metrics.set_loop(1, "epoll".into(), "auto".into());
     let families = parse(&metrics.to_string());
     assert_eq!(value(&families, "fulmar_loops{driver=\"ring\",spin=\"auto\"}"), 2.0);
     assert_eq!(value(&families, "fulmar_loops{driver=\"epoll\",spin=\"auto\"}"), 1.0);

@@ -239,8 +239,16 @@ const FLAGS: &[Flag] = &[
         "LIST",
         "Have what is not supported be a warning: keywords, sections, names, all",
     ),
-    Flag("--driver", "DRIVER", "What does the system calls: epoll, ring (io_uring) or auto"),
-    Flag("--spin", "SPIN", "Poll before sleeping: off, auto, or for so many microseconds"),
+    Flag(
+        "--driver",
+        "DRIVER",
+        "What does the system calls: epoll, ring (io_uring), ring:N or auto (default)",
+    ),
+    Flag(
+        "--spin",
+        "SPIN",
+        "Poll before sleeping: off (default), auto, or for so many microseconds",
+    ),
     Flag("-N", "N", "Connections of each frontend that has no maxconn"),
     Flag("-S", "BIND", "Left out with a warning: there is no socket of the master"),
     Flag("-m", "N", "Left out with a warning: memory is not limited"),
