@@ -62,12 +62,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     // Nobody listens any more: the end is near.
     signals::watch(move |_| drop(sender.send(News::Interrupt)))
         .map_err(|error| Failure::new("cannot wait for signals", error))?;
-    let running = fulmar_load::start(&options).map_err(|e| Failure::Message(e.to_string()))?;
+    let running = fulmar_load::start(&options).map_err(|error| traffic::failure(&error))?;
     let mut began = running.driven().to_vec();
     began.extend(embedded.iter().flat_map(|embedded| embedded.0.driven().to_vec()));
     loops::tell(&began);
     let interrupted = watch(&running, &news, &options);
-    let mut report = running.finish().map_err(|e| Failure::Message(e.to_string()))?;
+    let mut report = running.finish().map_err(|error| traffic::failure(&error))?;
     report.connections.asked = traffic.connections;
     report.without_descriptor += traffic.connections - options.connections;
     let served = embedded.map(Embedded::finish).transpose()?;
