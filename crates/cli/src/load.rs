@@ -194,6 +194,6 @@ fn share_cpus() -> (Option<Vec<usize>>, Option<Vec<usize>>) {
 const TICK: Duration = Duration::from_millis(50);
 const REDRAW: Duration = Duration::from_millis(500);
 const HELP: &str = "\
-Exit status: 0 when the load is done, whatever was answered; 1 if nothing was answered or every
-connection was lost; 2 if the command line is wrong; 130 after SIGINT or SIGTERM, with the report
-of what was done. A second signal ends it at once.";
+Exit status: 0 when the load is done, whatever was answered; 1 if nothing was answered, every
+connection was lost or something could not be had; 2 if the command line is wrong; 130 after SIGINT
+or SIGTERM, with the report of what was done. A second signal ends it at once.";
