@@ -115,7 +115,8 @@ pub(crate) fn work(arguments: &Worker) -> Result<ExitCode, Failure> {
 fn read(path: &Path) -> Result<Report, Box<dyn Error>> {
     let mut text = String::new();
     File::open(path)?.take(REPORT_SIZE_MAX).read_to_string(&mut text)?;
-    Ok(Report::from_json(&text).map_err(|error| format!("it cannot be read as a report: {error}"))?)
+    Ok(Report::from_json(&text)
+        .map_err(|error| format!("it cannot be read as a report: {error}"))?)
 }
 
 /// Where a report goes besides standard output.
