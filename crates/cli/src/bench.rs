@@ -89,6 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let program = std::env::current_exe().map_err(|e| Failure::new("this program's path", e))?;
     let options = Options {
         program,
+        commit: env!("FULMAR_COMMIT").to_owned(),
         interval: arguments.duration,
         rounds: arguments.rounds,
         connections: arguments.connections.clone(),
