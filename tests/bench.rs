@@ -235,6 +235,18 @@ fn connections_that_take_too_many_descriptors_are_left_out_and_told() {
 }
 
 #[test]
+fn the_help_names_every_experiment() {
+    let told = |flag| text(&run(Command::new(fulmar()).args(["bench", flag])).stdout);
+    let (list, help) = (told("--list"), told("--help"));
+    let names: Vec<_> = list.lines().filter(|line| !line.starts_with(' ')).collect();
+    assert_eq!(names.len(), 5, "{list}");
+    for line in names {
+        let name = line.split(' ').next().unwrap();
+        assert!(help.contains(&format!(" {name},")), "{name}: {help}");
+    }
+}
+
+#[test]
 fn a_command_line_that_is_wrong_is_told() {
     let status = |arguments: &[&str]| {
         let output = Command::new(fulmar()).arg("bench").args(arguments).output().unwrap();
@@ -307,6 +319,18 @@ fn nothing_is_left_of_a_run_that_is_interrupted() {
             fs::read_dir(dir.path()).unwrap().flatten().map(|it| it.file_name()).collect();
         assert_eq!(left, ["installed"], "its directory is gone");
     }
+}
+
+#[test]
+fn the_page_that_is_kept_is_of_the_report_that_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/reference.html"));
+    let made = dir.path().join("made.html");
+    let mut command = Command::new(fulmar());
+    command.args(["bench", "--from"]).arg(kept.with_extension("json")).arg("--html").arg(&made);
+    run(&mut command);
+    let [kept, made] = [kept, &made].map(|path| fs::read_to_string(path).unwrap());
+    assert!(kept == made, "make it again: fulmar bench --from bench/reference.json --html ...");
 }
 
 /// A page as a browser lays it out: `measure` is JavaScript that a copy of it ends with, and puts what

@@ -19,7 +19,7 @@ use crate::signals::{self, INTERRUPTED};
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
-    /// Which experiments; `all` is all of them
+    /// Which experiments: idle, urls, hyper, responses, forward, or `all`
     #[arg(value_name = "NAME", required_unless_present_any = ["list", "from"])]
     names: Vec<String>,
 
@@ -158,6 +158,6 @@ fn write((path, mut file): (&Path, File), text: &str) -> Result<(), Failure> {
 const REPORT_SIZE_MAX: u64 = 32 << 20;
 
 const HELP: &str = "\
-Exit status: 0 when everything was measured, whoever is ahead; 1 if an experiment failed; 2 if the
-command line is wrong; 130 after SIGINT or SIGTERM, with the experiments that were complete.
-Whatever was started is ended in every case.";
+Exit status: 0 when everything was measured, whoever is ahead; 1 if an experiment failed or a report
+cannot be written; 2 if the command line is wrong; 130 after SIGINT or SIGTERM, with the experiments
+that were complete. Whatever was started is ended in every case.";
