@@ -387,10 +387,10 @@ fn the_page_is_laid_out_in_light_and_in_dark_and_on_a_small_screen() {
     let path = dir.path().join("report.html");
     run(Command::new(fulmar()).arg("bench").args(arguments).arg(&path));
     let page = fs::read_to_string(path).unwrap();
-    // What a printer does, as far as a window of a sheet's width shows it: it cannot scroll.
+    // What a printer does, as far as a window of a sheet's width (A4) shows it: it cannot scroll.
     let printed = page.replace("@media print", "@media all");
     assert_ne!(printed, page);
-    let sheet = browse(dir.path(), &printed, &["--window-size=718,1000"]);
+    let sheet = browse(dir.path(), &printed, &["--window-size=690,1000"]);
     let light = "--blink-settings=preferredColorScheme=1";
     let light = browse(dir.path(), &page, &[light, "--window-size=1200,900"]);
     let dark = "--blink-settings=preferredColorScheme=0";
