@@ -47,7 +47,7 @@ def commit(root: Path) -> str:
     command = ["git", "-C", str(root), "describe", "--always", "--dirty"]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    except FileNotFoundError:
+    except OSError:
         return ""
     return done.stdout.strip()
 
@@ -56,6 +56,6 @@ def output(command: list[str]) -> str:
     """The first line that `command` prints on either stream; empty if it cannot be run."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    except FileNotFoundError:
+    except OSError:
         return ""
     return done.stdout.strip().split("\n")[0]
