@@ -81,6 +81,20 @@ fn peers_that_are_missing_are_told_and_fulmar_is_measured_all_the_same() {
     assert!(cells[3]["value"].as_f64().unwrap() > 0.0);
 }
 
+#[test]
+fn a_report_tells_each_round() {
+    let dir = tempfile::tempdir().unwrap();
+    let arguments = ["urls", "-c", "4", "-r", "3", "--json", "r.json"];
+    run(bench(dir.path(), &[], &arguments).current_dir(dir.path()));
+    let report = json(&dir.path().join("r.json"));
+    let cell = &report["experiments"][0]["tables"][0]["rows"][0]["cells"][3];
+    let mut rounds: Vec<_> =
+        cell["rounds"].as_array().unwrap().iter().map(|it| it.as_f64().unwrap()).collect();
+    rounds.sort_by(f64::total_cmp);
+    let told = ["low", "value", "high"].map(|name| cell[name].as_f64().unwrap());
+    assert_eq!(rounds, told);
+}
+
 /// The figures of a row, by column.
 fn row(outcome: &Value, table: &str, row: &str) -> Vec<(String, Option<f64>)> {
     let find = |list: &Value, field: &str, name: &str| {
@@ -221,6 +235,18 @@ fn connections_that_take_too_many_descriptors_are_left_out_and_told() {
 }
 
 #[test]
+fn the_help_names_every_experiment() {
+    let told = |flag| text(&run(Command::new(fulmar()).args(["bench", flag])).stdout);
+    let (list, help) = (told("--list"), told("--help"));
+    let names: Vec<_> = list.lines().filter(|line| !line.starts_with(' ')).collect();
+    assert_eq!(names.len(), 5, "{list}");
+    for line in names {
+        let name = line.split(' ').next().unwrap();
+        assert!(help.contains(&format!(" {name},")), "{name}: {help}");
+    }
+}
+
+#[test]
 fn a_command_line_that_is_wrong_is_told() {
     let status = |arguments: &[&str]| {
         let output = Command::new(fulmar()).arg("bench").args(arguments).output().unwrap();
@@ -295,6 +321,18 @@ fn nothing_is_left_of_a_run_that_is_interrupted() {
     }
 }
 
+#[test]
+fn the_page_that_is_kept_is_of_the_report_that_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../bench/reference.html"));
+    let made = dir.path().join("made.html");
+    let mut command = Command::new(fulmar());
+    command.args(["bench", "--from"]).arg(kept.with_extension("json")).arg("--html").arg(&made);
+    run(&mut command);
+    let [kept, made] = [kept, &made].map(|path| fs::read_to_string(path).unwrap());
+    assert!(kept == made, "make it again: fulmar bench --from bench/reference.json --html ...");
+}
+
 /// A page as a browser lays it out: `measure` is JavaScript that a copy of it ends with, and puts what
 /// it finds into the title.
 fn browse(dir: &Path, page: &str, arguments: &[&str]) -> Value {
@@ -314,7 +352,7 @@ fn browse(dir: &Path, page: &str, arguments: &[&str]) -> Value {
         .unwrap()
 }
 
-/// Colours, what sticks out of the page or of a plot, labels that lie on each other.
+/// Colours, what sticks out of the page, of a table's place or of a plot, labels that lie on each other.
 const MEASURE: &str = "
     const shade = element => getComputedStyle(element).backgroundColor;
     const plots = [...document.querySelectorAll('.plot svg')];
@@ -326,13 +364,17 @@ const MEASURE: &str = "
       }).map(text => text.textContent);
     });
     const on = plots.flatMap(svg => {
-      const texts = [...svg.querySelectorAll('text.label, text.name, text.total, text.key')];
+      const kinds = 'text.label, text.name, text.total, text.key, text.tick';
+      const texts = [...svg.querySelectorAll(kinds)];
       const boxes = texts.map(text => [text.textContent, text.getBoundingClientRect()]);
       return boxes.flatMap(([a, one], at) => boxes.slice(at + 1).filter(([b, two]) =>
         one.left < two.right - 1 && two.left < one.right - 1 &&
         one.top < two.bottom - 4 && two.top < one.bottom - 4).map(([b]) => a + ' / ' + b));
     });
+    const scrolled = [...document.querySelectorAll('.scroll, .plot')];
+    const cut = scrolled.filter(it => it.scrollWidth > it.clientWidth + 1);
     return {
+      cut: cut.map(it => it.closest('figure').querySelector('h3').textContent),
       ground: shade(document.body), card: shade(document.querySelector('.panel')),
       plots: plots.length, described: document.querySelectorAll('.plot svg > desc').length,
       wide: document.documentElement.scrollWidth > innerWidth, out, on,
@@ -345,18 +387,21 @@ fn the_page_is_laid_out_in_light_and_in_dark_and_on_a_small_screen() {
     let path = dir.path().join("report.html");
     run(Command::new(fulmar()).arg("bench").args(arguments).arg(&path));
     let page = fs::read_to_string(path).unwrap();
+    // What a printer does, as far as a window of a sheet's width (A4) shows it: it cannot scroll.
+    let printed = page.replace("@media print", "@media all");
+    assert_ne!(printed, page);
+    let sheet = browse(dir.path(), &printed, &["--window-size=690,1000"]);
     let light = "--blink-settings=preferredColorScheme=1";
     let light = browse(dir.path(), &page, &[light, "--window-size=1200,900"]);
     let dark = "--blink-settings=preferredColorScheme=0";
     let dark = browse(dir.path(), &page, &[dark, "--window-size=500,900"]);
     assert_eq!(light["ground"], "rgb(246, 248, 250)");
     assert_eq!(dark["ground"], "rgb(13, 18, 24)");
-    for found in [&light, &dark] {
+    let nothing = Value::from([(); 0].to_vec());
+    assert_eq!((&light["cut"], &sheet["cut"]), (&nothing, &nothing), "nobody has to scroll");
+    for found in [&light, &dark, &sheet] {
         assert_eq!(found["wide"], false, "nothing sticks out: {found}");
-        assert_eq!(
-            (&found["out"], &found["on"]),
-            (&Value::from([(); 0].to_vec()), &Value::from([(); 0].to_vec()))
-        );
+        assert_eq!((&found["out"], &found["on"]), (&nothing, &nothing));
         assert_eq!(found["plots"], found["described"]);
         assert!(found["plots"].as_u64().unwrap() > 5, "{found}");
     }

@@ -80,6 +80,8 @@ def overhead(context: Context) -> list[Bar]:
     def attach(command: list[str]) -> Process:
         process = Process(command, CLIENT_CORE, context.directory)
         time.sleep(ATTACH_S)
+        if process.child.poll() is not None:
+            raise Failed(f"ended early: {process.line}\n{process.errors()}")
         return process
 
     interleave(context.rounds, alone, *(partial(counted, way) for way in ways))

@@ -127,7 +127,7 @@ def table(machine: dict[str, str], options: str, bars: list[Bar], failures: list
                  number(bar.peer_value) + (unit if bar.peer else ""),
                  number(bar.value) + unit, number(bar.ratio), str(bar.limit), met]
         lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", *(f"Failed: {text}" for text in failures), "Commands:", ""]
+    lines += ["", *(f"Not measured: {text}\n" for text in failures), "Commands:", ""]
     for bar in bars:
         lines += [f"- {bar.name}", *(f"  - `{line}`" for line in bar.commands)]
     return "\n".join(lines) + "\n"

@@ -32,7 +32,7 @@ def facts(root: Path) -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "descriptors": str(resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
         "load_average": " ".join(f"{load:.2f}" for load in os.getloadavg()),
-        "commit": output(["git", "-C", str(root), "describe", "--always", "--dirty"]),
+        "commit": commit(root),
         "nginx": output(["nginx", "-v"]),
         "h2o": output(["h2o", "-v"]),
         "libmicrohttpd": output(["dpkg-query", "-W", "-f", "${Version}", "libmicrohttpd-dev"]),
@@ -42,10 +42,20 @@ def facts(root: Path) -> dict[str, str]:
     }
 
 
+def commit(root: Path) -> str:
+    """Of the work tree; empty if that is none, or there is no git."""
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty"]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    except OSError:
+        return ""
+    return done.stdout.strip()
+
+
 def output(command: list[str]) -> str:
     """The first line that `command` prints on either stream; empty if it cannot be run."""
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    except FileNotFoundError:
+    except OSError:
         return ""
     return done.stdout.strip().split("\n")[0]

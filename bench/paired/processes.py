@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -18,6 +19,27 @@ class Failed(Exception):
     """A run that brought no figure; the message says why."""
 
 
+class Missing(Failed):
+    """It needs a program that is not installed."""
+
+
+PEERS = ("nginx", "haproxy", "h2o", "wrk", "h2load", "curl", "strace", "valgrind", "cc", "openssl")
+# Where servers lie, also if the PATH of whoever is not root leaves it out.
+SYSTEM_DIRS = ("/usr/sbin", "/usr/local/sbin", "/sbin")
+
+
+def find_system_programs() -> None:
+    """They are found from now on."""
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), *SYSTEM_DIRS])
+
+
+def check_installed(command: list[str]) -> None:
+    """Every peer in it is there, or a message says how to get it."""
+    missing = [word for word in command if word in PEERS and shutil.which(word) is None]
+    if missing:
+        raise Missing(f"{missing[0]} is not installed; scripts/setup-peers installs what is needed")
+
+
 # Everyone else first: what is ready gathers meanwhile.
 LAST = ("chrt", "--idle", "0")
 
@@ -27,6 +49,7 @@ class Process:
 
     def __init__(self, command: list[str], cores: str, directory: Path,
                  shown: list[str] | None = None) -> None:
+        check_installed(command)
         self.command = ["taskset", "-c", cores, *command]
         self.line = show(["taskset", "-c", cores, *(shown or command)])
         self.directory = directory

@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import ssl
@@ -18,19 +17,10 @@ from pathlib import Path
 from .machine import BOTH_CORES, CLIENT_CORE, SERVER_CORE
 from .processes import Failed, Process, children, until
 
-PEERS = ("nginx", "haproxy", "h2o", "wrk", "h2load", "curl", "strace", "valgrind", "taskset", "cc",
-         "openssl")
 BODY = b"x" * 128
 FILE_64K = 64 * 1024
 FILE_104K = 104 * 1024
 FILE_1M = 1024 * 1024
-
-
-def check_peers() -> None:
-    """Every peer is there, or a message says how to get it."""
-    missing = [name for name in PEERS if shutil.which(name) is None]
-    if missing:
-        raise Failed(f"missing: {', '.join(missing)}; run scripts/setup-peers")
 
 
 def build(root: Path) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .context import Context
 from .machine import SERVER_CORE
-from .processes import Failed, Process, until
+from .processes import Failed, Process, check_installed, until
 from .programs import FILE_104K, FILE_1M, FILE_64K, Nginx, Server, answers, free_port
 from .transfers import compiled, make_certificate
 
@@ -135,6 +135,7 @@ def tls_facts(server: Server) -> tuple[str, ...]:
     if server.scheme == "http":
         return ()
     command = ["openssl", "s_client", "-brief", "-connect", f"127.0.0.1:{server.port}"]
+    check_installed(command)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
     facts = re.findall(r"^(?:Protocol version|Ciphersuite|\w+ Temp Key): (.*)$", done.stdout,

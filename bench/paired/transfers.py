@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from .machine import CLIENT_CORE, SERVER_CORE
-from .processes import Failed, Process, children, show, until
+from .processes import Failed, Process, check_installed, children, show, until
 from .programs import Server, answers, free_port
 
 OURS = "fulmar-bench-client"
@@ -149,6 +149,7 @@ def compiled(name: str, sources: Path, directory: Path, *libraries: str) -> Path
 
 def succeed(command: list[str]) -> None:
     """Runs it; a message says what it said if it failed."""
+    check_installed(command)
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         raise Failed(f"{show(command)}: {done.stdout[-1000:]}\nscripts/setup-peers installs what "

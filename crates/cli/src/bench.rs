@@ -19,7 +19,7 @@ use crate::signals::{self, INTERRUPTED};
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Arguments {
-    /// Which experiments; `all` is all of them
+    /// Which experiments: idle, urls, hyper, responses, forward, or `all`
     #[arg(value_name = "NAME", required_unless_present_any = ["list", "from"])]
     names: Vec<String>,
 
@@ -89,6 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let program = std::env::current_exe().map_err(|e| Failure::new("this program's path", e))?;
     let options = Options {
         program,
+        commit: env!("FULMAR_COMMIT").to_owned(),
         interval: arguments.duration,
         rounds: arguments.rounds,
         connections: arguments.connections.clone(),

@@ -24,7 +24,7 @@ use crate::output::Failure;
 
 /// An engine that moves HTTP with hardly a system call, and counts every one.
 #[derive(Debug, Parser)]
-#[command(name = "fulmar", version, after_help = EXIT_STATUS)]
+#[command(name = "fulmar", version = env!("FULMAR_VERSION"), after_help = EXIT_STATUS)]
 struct Arguments {
     #[command(subcommand)]
     tool: Tool,

@@ -30,6 +30,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 pub struct Options {
     /// This program: it takes part as fulmar's side.
     pub program: PathBuf,
+    /// The commit that it was built of; empty if nobody knows.
+    pub commit: String,
     /// How long each figure is measured.
     pub interval: Duration,
     /// How often each side is measured; medians are told.

@@ -8,8 +8,8 @@ use fulmar_sys as sys;
 use crate::lab::{Cores, find};
 use crate::report::{Fact, Machine};
 
-/// This machine, now.
-pub(crate) fn describe(cores: &Cores) -> Machine {
+/// This machine, now, and this fulmar, which was built of `commit`.
+pub(crate) fn describe(cores: &Cores, commit: &str) -> Machine {
     let facts = [
         ("date", date()),
         ("kernel", first_line("/proc/sys/kernel/osrelease")),
@@ -19,6 +19,7 @@ pub(crate) fn describe(cores: &Cores) -> Machine {
         ("load before the run", load()),
         ("descriptors", descriptors()),
         ("fulmar", env!("CARGO_PKG_VERSION").to_owned()),
+        ("commit", commit.to_owned()),
         ("nginx", version("nginx", &["-v"])),
         ("HAProxy", version("haproxy", &["-v"])),
         ("libcurl", version("curl-config", &["--version"])),
@@ -83,13 +84,45 @@ fn version(program: &str, arguments: &[&str]) -> String {
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();
     let line = text.lines().next().unwrap_or_default();
-    let line = line.trim_start_matches("nginx version: ").trim_start_matches("libcurl ");
-    line.split(" - ").next().unwrap_or_default().trim().to_owned()
+    bare(line).to_owned()
 }
+
+/// Without the program's name before it, and its address behind it.
+fn bare(line: &str) -> &str {
+    let line = NAMES.iter().find_map(|name| line.strip_prefix(name)).unwrap_or(line);
+    line.split(" - ").next().unwrap_or_default().trim()
+}
+
+const NAMES: &[&str] = &["nginx version: nginx/", "HAProxy version ", "libcurl ", "valgrind-"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_commit_is_told_if_somebody_knows_it() {
+        let cores = Cores::find().expect("there are some");
+        let told = |commit| {
+            let facts = describe(&cores, commit).facts.into_iter();
+            facts.filter(|fact| fact.name == "commit").map(|fact| fact.value).collect::<Vec<_>>()
+        };
+        assert_eq!(told("725b808fe30a-dirty"), ["725b808fe30a-dirty"]);
+        assert!(told("").is_empty());
+    }
+
+    #[test]
+    fn versions_stand_alone() {
+        for (line, told) in [
+            ("nginx version: nginx/1.22.1", "1.22.1"),
+            ("nginx version: openresty/1.21.4", "nginx version: openresty/1.21.4"),
+            ("HAProxy version 2.6.12-1 2026/10/17 - https://haproxy.org/", "2.6.12-1 2026/10/17"),
+            ("libcurl 7.88.1", "7.88.1"),
+            ("valgrind-3.19.0", "3.19.0"),
+            ("0.9.75", "0.9.75"),
+        ] {
+            assert_eq!(bare(line), told);
+        }
+    }
 
     #[test]
     fn days_are_dates() {

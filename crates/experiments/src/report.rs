@@ -160,6 +160,9 @@ pub enum Cell {
         low: f64,
         /// The most.
         high: f64,
+        /// Each round's, in their order; empty for what was not measured in rounds.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        rounds: Vec<f64>,
     },
     /// No figure.
     Absent {
@@ -258,9 +261,10 @@ impl Table {
 impl Cell {
     /// Of the figures of all rounds; without any, `why` there is none.
     pub fn of(rounds: &[f64], why: &str) -> Self {
-        let mut sorted: Vec<f64> = rounds.iter().copied().filter(|it| it.is_finite()).collect();
+        let rounds: Vec<f64> = rounds.iter().copied().filter(|it| it.is_finite()).collect();
+        let mut sorted = rounds.clone();
         sorted.sort_by(f64::total_cmp);
-        let (Some(low), Some(high)) = (sorted.first(), sorted.last()) else {
+        let (Some(&low), Some(&high)) = (sorted.first(), sorted.last()) else {
             return Self::Absent { absent: why.to_owned() };
         };
         let middle = sorted.len() / 2;
@@ -268,12 +272,12 @@ impl Cell {
             1 => sorted[middle],
             _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
         };
-        Self::Value { value, low: *low, high: *high }
+        Self::Value { value, low, high, rounds }
     }
 
     /// A figure that is what it is.
     pub fn exactly(value: f64) -> Self {
-        Self::Value { value, low: value, high: value }
+        Self::Value { value, low: value, high: value, rounds: Vec::new() }
     }
 
     /// No figure, and none is expected.

@@ -90,7 +90,7 @@ pub fn run(
     let lab = Lab::new(options, stopper.clone(), say)?;
     let mut report = Report {
         version: VERSION,
-        machine: machine::describe(&lab.cores),
+        machine: machine::describe(&lab.cores, &lab.options.commit),
         experiments: Vec::new(),
     };
     for experiment in chosen {

@@ -25,14 +25,15 @@ fn put_head(report: &Report, out: &mut String) {
         found.map_or(String::new(), |fact| escape(&fact.value))
     };
     let (version, date, processor) = (fact("fulmar"), fact("date"), fact("processor"));
-    let kernel = fact("kernel");
+    let (kernel, commit) = (fact("kernel"), fact("commit"));
+    let commit = if commit.is_empty() { commit } else { format!(" ({commit})") };
     *out += &format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>fulmar bench: the reference \
          measurements, again</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>{STYLE}</style>\n\
          </head>\n<body>\n<main>\n<header class=\"top\">{MARK}<div><h1>The reference measurements, \
-         again</h1>\n<p>fulmar {version} beside its peers, in turn, on one machine: {processor}, \
+         again</h1>\n<p>fulmar {version}{commit} beside its peers, in turn, on one machine: {processor}, \
          Linux {kernel}, {date}.</p></div></header>\n"
     );
 }
@@ -171,8 +172,8 @@ fn put_row(table: &Table, row: &Row, verdicts: bool, out: &mut String) {
     *out += &format!("<tr><th scope=\"row\">{}</th>", escape(&row.name));
     for (column, cell) in table.columns.iter().zip(&row.cells) {
         let shown = match cell {
-            Cell::Value { value, low, high } if low == high => count(*value),
-            Cell::Value { value, low, high } if *high > low * SPREAD_MIN => {
+            Cell::Value { value, low, high, .. } if low == high => count(*value),
+            Cell::Value { value, low, high, .. } if *high > low * SPREAD_MIN => {
                 format!("{}<small>{}–{}</small>", figure(*value), figure(*low), figure(*high))
             }
             Cell::Value { value, .. } => figure(*value),
@@ -241,7 +242,8 @@ const READING: &str = "Client and server have a core each, if there are two. Sid
     differ by more than a tenth. Figures of the documents come from other machines and other years: \
     they stand beside the new ones, and are never compared. Ahead is who is \
     better than the best peer by more than 2 %, and in its worst round still better than every peer in \
-    its best; the number is the peer's figure by fulmar's. Everything else is not ahead.";
+    its best; the number is the peer's figure by fulmar's. Everything else is not ahead. Each figure is a median of \
+    its own, so calls that are told one by one may differ from their total by a little.";
 
 /// A bird with long wings, gliding.
 const MARK: &str = "<svg class=\"mark\" viewBox=\"0 0 48 48\" aria-hidden=\"true\">\

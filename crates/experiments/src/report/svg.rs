@@ -25,16 +25,14 @@ pub(super) fn plot(table: &Table, id: &str) -> Option<String> {
     ))
 }
 
-/// The class of a column's colour: fulmar has its own, documents are all alike.
+/// The class of a column's colour: each peer has its own, the others are all alike.
 fn class(columns: &[Column], at: usize) -> String {
-    let peers = |until: usize| {
-        let earlier = columns[..until].iter();
-        earlier.filter(|it| matches!(it.whose, Whose::Peer | Whose::Beside)).count()
-    };
+    let peers = |until: usize| columns[..until].iter().filter(|it| it.whose == Whose::Peer).count();
     match columns[at].whose {
         Whose::Fulmar => "ours".to_owned(),
         Whose::Document => "then".to_owned(),
-        Whose::Peer | Whose::Beside => format!("p{}", peers(at) % PEER_COLOURS),
+        Whose::Beside => "beside".to_owned(),
+        Whose::Peer => format!("p{}", peers(at) % PEER_COLOURS),
     }
 }
 

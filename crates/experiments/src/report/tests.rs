@@ -26,7 +26,11 @@ fn report() -> Report {
     Report {
         version: 1,
         machine: Machine {
-            facts: vec![Fact { name: "processor".to_owned(), value: "<fast>".to_owned() }],
+            facts: vec![
+                Fact { name: "processor".to_owned(), value: "<fast>".to_owned() },
+                Fact { name: "fulmar".to_owned(), value: "0.1.0".to_owned() },
+                Fact { name: "commit".to_owned(), value: "725b-dirty".to_owned() },
+            ],
         },
         experiments: vec![Outcome {
             name: "idle".to_owned(),
@@ -66,7 +70,8 @@ fn json_is_read_as_it_was_written_and_nothing_else_is() {
 
 #[test]
 fn a_median_stands_between_its_rounds() {
-    assert_eq!(Cell::of(&[3.0, 1.0, 2.0], ""), Cell::Value { value: 2.0, low: 1.0, high: 3.0 });
+    let rounds = vec![3.0, 1.0, 2.0];
+    assert_eq!(Cell::of(&rounds, ""), Cell::Value { value: 2.0, low: 1.0, high: 3.0, rounds });
     assert_eq!(Cell::of(&[4.0, 1.0], "").value(), Some(2.5));
     assert_eq!(Cell::of(&[f64::NAN], "why"), Cell::Absent { absent: "why".to_owned() });
 }
@@ -102,6 +107,7 @@ fn html_is_whole_escaped_and_described() {
             html.matches(&format!("<{tag}>")).count() + html.matches(&format!("<{tag} ")).count();
         assert_eq!(opened, html.matches(&format!("</{tag}>")).count(), "{tag}");
     }
+    assert!(html.contains("<p>fulmar 0.1.0 (725b-dirty) beside its peers"));
     assert!(html.contains("Where fulmar is not ahead") && html.contains("behind peer: 2.0x"));
     assert!(html.contains("<code>recv=1</code> <code>send=2</code>"));
     assert_eq!(html.matches("<desc ").count(), 3);

@@ -103,7 +103,7 @@ fn line(table: &Table, row: &Row) -> Vec<String> {
 
 fn cell(cell: &Cell) -> String {
     match cell {
-        Cell::Value { value, low, high } if low == high => count(*value),
+        Cell::Value { value, low, high, .. } if low == high => count(*value),
         Cell::Value { value, .. } => figure(*value),
         Cell::Absent { absent } if absent.is_empty() => "-".to_owned(),
         Cell::Absent { absent } => absent.clone(),

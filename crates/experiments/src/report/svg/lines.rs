@@ -68,7 +68,9 @@ fn lines(table: &Table) -> Vec<Line<'_>> {
 /// A logarithm has no place for nothing.
 fn point<'a>(at: f64, cell: &Cell, row: &'a str) -> Option<Point<'a>> {
     match *cell {
-        Cell::Value { value, low, high } if low > 0.0 => Some(Point { at, value, low, high, row }),
+        Cell::Value { value, low, high, .. } if low > 0.0 => {
+            Some(Point { at, value, low, high, row })
+        }
         _ => None,
     }
 }
@@ -136,11 +138,11 @@ fn ticks(low: f64, high: f64) -> impl Iterator<Item = Tick> {
 }
 
 fn put_grid(frame: &Frame, ticks: impl Iterator<Item = Tick>, table: &Table, out: &mut String) {
-    let (left, x, right) = (frame.left, frame.left - 10.0, WIDTH - 8.0);
+    let (left, x, right) = (frame.left, frame.left - 10.0, frame.right);
     for Tick { value, told } in ticks {
         let y = frame.y.at(value);
         let class = if told.is_some() { "grid" } else { "grid between" };
-        *out += &format!("<path class=\"{class}\" d=\"M{left:.1} {y:.1}H{right}\"/>\n");
+        *out += &format!("<path class=\"{class}\" d=\"M{left:.1} {y:.1}H{right:.1}\"/>\n");
         if let Some(told) = told {
             let y = y + 4.0;
             *out += &format!("<text class=\"tick end\" x=\"{x:.1}\" y=\"{y:.1}\">{told}</text>\n");
@@ -211,15 +213,23 @@ fn ending(line: &Line<'_>) -> String {
 }
 
 /// Right of the plot, as high as each line ends: inside, one that ends early would have its label on the
-/// others. Those that would lie on each other are pushed apart.
+/// others. Those that would lie on each other are pushed apart, and none goes below the plot, where
+/// the axis has its numbers.
 fn put_labels(frame: &Frame, lines: &[Line<'_>], out: &mut String) {
     let last = |line: &Line<'_>| line.points.last().map_or(0.0, |it| frame.y.at(it.value));
-    let mut ordered: Vec<_> = lines.iter().map(|line| (last(line), line)).collect();
+    let mut ordered: Vec<_> = lines.iter().map(|line| (last(line) + 4.0, line)).collect();
     ordered.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (x, mut free) = (frame.right + 12.0, MARGIN_TOP);
-    for (y, line) in ordered {
-        let at = f64::max(y + 4.0, free);
-        free = at + LABEL_HEIGHT;
+    let (mut free, mut full) = (MARGIN_TOP, HEIGHT - MARGIN_BOTTOM);
+    for (at, _) in &mut ordered {
+        *at = f64::max(*at, free);
+        free = *at + LABEL_HEIGHT;
+    }
+    for (at, _) in ordered.iter_mut().rev() {
+        *at = f64::min(*at, full);
+        full = *at - LABEL_HEIGHT;
+    }
+    let x = frame.right + 12.0;
+    for (at, line) in ordered {
         let value = line.points.last().map_or(0.0, |point| point.value);
         *out += &format!(
             "<text class=\"label {}\" x=\"{x:.1}\" y=\"{at:.1}\">{} <tspan class=\"value\">{}\
@@ -278,6 +288,35 @@ mod tests {
         assert!(ends.len() == 2 && ends[0] == ends[1], "{ends:?}");
         let empty = Table { rows: Vec::new(), ..table };
         assert!(draw(&empty, "n").is_none());
+    }
+
+    #[test]
+    fn labels_stand_apart_and_none_stands_on_the_axis() {
+        let cells = |values: [f64; 4]| values.into_iter().map(Cell::exactly).collect();
+        let row = |name: &str, at: f64, values| Row {
+            name: name.into(),
+            at: Some(at),
+            cells: cells(values),
+        };
+        let names = ["a", "b", "c"].map(Column::peer);
+        let table = Table {
+            title: "t".into(),
+            note: String::new(),
+            unit: "us".into(),
+            row_name: "n".into(),
+            better: Better::Lower,
+            columns: names.into_iter().chain([Column::fulmar("fulmar")]).collect(),
+            rows: vec![row("1", 1.0, [9e3, 5.0, 5.0, 5.0]), row("2", 2.0, [9e3, 5.2, 5.1, 5.0])],
+            plot: Some(Plot::Lines { axis: "n".into() }),
+        };
+        let (svg, ..) = draw(&table, "n").expect("it has points");
+        let labels = svg.split("class=\"label").skip(1).filter_map(|it| it.split(" y=\"").nth(1));
+        let mut heights: Vec<f64> =
+            labels.filter_map(|it| it.split('"').next()?.parse().ok()).collect();
+        heights.sort_by(f64::total_cmp);
+        assert_eq!(heights.len(), 4);
+        assert!(heights[3] <= HEIGHT - MARGIN_BOTTOM, "{heights:?}");
+        assert!(heights.windows(2).all(|two| two[1] - two[0] >= LABEL_HEIGHT - 0.1), "{heights:?}");
     }
 
     #[test]
