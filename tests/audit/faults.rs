@@ -302,6 +302,16 @@ fn an_old_kernel_is_told_and_traced() {
 }
 
 #[test]
+fn under_another_tracer_nothing_is_traced_and_that_is_said() {
+    let mut strace = peer("strace");
+    strace.args(["-f", "-o", "/dev/null"]).arg(fulmar());
+    strace.args(["audit", "--counter", "ptrace", "--", "true"]);
+    let ended = Process::start(&mut strace).wait();
+    assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(3), ""), "{ended:?}");
+    assert!(ended.stderr.contains("is traced already, by "), "{ended:?}");
+}
+
+#[test]
 fn where_nobody_may_count_that_is_said() {
     let filter =
         [(BPF, None, Errno::PERM.raw_os_error()), (PTRACE, None, Errno::PERM.raw_os_error())];

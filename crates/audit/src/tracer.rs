@@ -229,10 +229,20 @@ impl Entry {
         self.conclude(result);
     }
 
+    /// What one of the operations received was not looked at.
+    pub(crate) fn unseen(&mut self) {
+        *self.kinds.entry(UNSEEN).or_default() += 1;
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
     /// The name of the operation, and the sum.
     pub(crate) fn operation(&self, opcode: u32) -> (String, Tally) {
         let name = names::operation(opcode);
-        let tally = self.tally(names::operates_on_bytes(&name), BTreeMap::new());
+        let kinds = self.kinds.values().map(|count| (kinds::UNSEEN.to_owned(), *count)).collect();
+        let tally = self.tally(names::operates_on_bytes(&name), kinds);
         (name, tally)
     }
 
@@ -258,3 +268,5 @@ const LEAVE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Results from here to -1 are errors (`syscalls(2)`); other negative ones are addresses.
 const ERROR_MIN: i64 = -4095;
+/// The only kind of an operation.
+const UNSEEN: u32 = 0;
