@@ -104,7 +104,7 @@ const CELL_WIDTH: usize = 8;
 /// Where what is said of a name begins.
 const FIELD_WIDTH: usize = 16;
 /// What a terminal shows beside a margin.
-pub(crate) const LINE_WIDTH: usize = 96;
+const LINE_WIDTH: usize = 96;
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::errno;
 use super::run::{Load, Run, by_frequency};
 use super::sequence;
-use super::table::{LINE_WIDTH, Table, counted, field, grouped, share, unless_zero, wrapped};
+use super::table::{Table, counted, field, grouped, share, unless_zero, wrapped};
 use super::waste::{Waste, wastes};
 use crate::counts::{Backend, Counts, Phase, Tally};
 use crate::kinds::UNSEEN;
@@ -50,7 +50,7 @@ impl Run {
         if !cost.other_call.is_zero() {
             text += &format!("; {} ns for each of other programs", ns(cost.other_call));
         }
-        wrapped(&text, LINE_WIDTH).join("\n") + "\n"
+        wrapped(&text, COST_WIDTH).join("\n") + "\n"
     }
 
     /// System calls, and below them what a ring was asked to do.
@@ -162,7 +162,10 @@ impl Run {
             text += &format!("\n{}", row("while", &per, "its operations of io_uring"));
             phases.iter().for_each(|(phase, done)| text += &rows(*phase, done, &shown));
         }
-        text += &doubts(&self.counts);
+        let doubts = doubts(&self.counts);
+        if !doubts.is_empty() {
+            text += &format!("\n{doubts}");
+        }
         Some(text)
     }
 
@@ -314,6 +317,8 @@ const OF_SOCKETS: &[&str] = &[
     "sendmsg_zc",
 ];
 const ADVICE_WIDTH: usize = 92;
+/// What counting costs stands on one line, unless there is a ring.
+const COST_WIDTH: usize = 100;
 /// As many calls of a phase are named: there are more only where a program starts and ends.
 const PHASE_CALLS: usize = 12;
 /// What a line has room for behind a phase.
@@ -432,6 +437,30 @@ counting costs about 4,000 ns for each call
   watch-churn       400, going by the number of calls
     epoll_ctl beyond one for each connection. Register once, for reading, and wait for room to
     write only after EAGAIN; close(2) removes a registration by itself.
+"
+        );
+    }
+
+    #[test]
+    fn what_phases_cannot_tell_is_said() {
+        let phases = |name: &str, tally: Tally| -> BTreeMap<_, _> {
+            [(Phase::Other, [(name.to_owned(), tally)].into())].into()
+        };
+        let mut counts = run(1, &[]).counts;
+        counts.by_phase = Some(phases("epoll_wait", Tally { count: 7, ..Tally::default() }));
+        assert_eq!(doubts(&counts), "");
+        counts.by_phase = Some(phases("recvfrom", Tally { count: 3, ..Tally::default() }));
+        let kinds = [(UNSEEN.to_owned(), 2)].into();
+        let recv = Tally { count: 2, kinds, ..Tally::default() };
+        counts.ring_by_phase = Some([(Phase::Head, [("recv".to_owned(), recv)].into())].into());
+        counts.by_phase.as_mut().unwrap().insert(Phase::Tls, BTreeMap::new());
+        assert_eq!(
+            doubts(&counts),
+            "  encrypted       what is sent first after a handshake is a head, and the rest a body: tickets
+                  too, if the request came before them
+  not looked at   2 results in buffers that a ring chose: taken for heads, or bodies
+  not followed    3 calls on sockets are `other`: of datagrams, or of connections that were
+                  there before, or that the process was given
 "
         );
     }
