@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use fulmar_tests::load::{Nginx, scripted};
-use fulmar_tests::process::{Ended, Process, fulmar};
+use fulmar_tests::process::{Ended, Process, fulmar, peer, run};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -154,7 +154,6 @@ fn what_cannot_be_counted_is_said() {
         (&[], &["/nonexistent"], 3, "/nonexistent: No such file"),
         (&[], &["/tmp"], 3, "/tmp: is a directory"),
         (&[], &[""], 2, "this one is empty"),
-        (&[], &["sh", "-c", "exit 7"], 3, "it failed: exit status: 7"),
         (&nobody, &["sh", "-c", "exit 7"], 3, "ended before it listened on"),
         (&nobody, &["sh", "-c", "exec tail -f /dev/null"], 3, "does not listen on"),
         (&["--load", &taken], &["true"], 3, "somebody listens there already"),
@@ -196,6 +195,32 @@ fn counts_that_cannot_be_kept_are_told_all_the_same() {
     let ended = Process::start(&mut full).wait();
     assert_eq!(status(&ended), Some(3), "{ended:?}");
     assert!(ended.stderr.contains("standard output: No space left"), "{ended:?}");
+}
+
+#[test]
+fn what_a_command_that_fails_has_done_is_told_and_not_kept() {
+    let tree = tree();
+    let record = tree.root().join("counts.txt").display().to_string();
+    let ended = audit(&["--record", &record, "--per", "accept", "--", "sh", "-c", "exit 7"]);
+    assert_eq!(status(&ended), Some(3), "{ended:?}");
+    assert!(ended.stderr.contains("it failed: exit status: 7"), "{ended:?}");
+    assert!(ended.stdout.contains("execve"), "{ended:?}");
+    assert!(!Path::new(&record).exists());
+}
+
+/// It ends, and loads nothing.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn clock_reads_that_nobody_counts_are_not_known_and_that_is_said() {
+    let tree = tree();
+    let source = "void _start(void) { __asm__(\"mov $60, %eax; xor %edi, %edi; syscall\"); }";
+    let source = file(&tree, "bare.c", source);
+    let bare = tree.root().join("bare").display().to_string();
+    run(peer("cc").args(["-static", "-nostdlib", "-o", &bare, &source]));
+    let ended = audit(&["--clock", "--", &bare]);
+    assert_eq!(status(&ended), Some(0), "{ended:?}");
+    assert!(ended.stderr.contains("clock reads are not known"), "{ended:?}");
+    assert!(!ended.stdout.contains("clock reads"), "{ended:?}");
 }
 
 #[test]

@@ -165,6 +165,34 @@ fn operations_belong_to_a_connection_of_the_rings_own_table() {
     assert_eq!((of(&counts, "close").count, counts.lost), (2, 0), "{counts:?}");
 }
 
+/// A buffer that is handed to the ring (31) and that it chooses, by flag 0x20 of an entry: where the
+/// program would have had it there lies something else, the beginning of a handshake.
+#[test]
+fn what_a_ring_received_into_a_buffer_of_its_own_is_not_looked_at() {
+    let script = "other = ctypes.create_string_buffer(b'\\x16\\x03\\x01\\0\\x40', 64)\n\
+                  def entry(op, flags, fd, at, n, own):\n\
+                  \x20 i = struct.unpack_from('I', r, tail)[0]\n\
+                  \x20 struct.pack_into('BBHiQQIIQHHI16x', s, i % 8 * 64, op, flags, 0, fd, 0,\n\
+                  \x20   ctypes.addressof(at), n, own, 7, 5, 0, 0)\n\
+                  \x20 struct.pack_into('I', r, array + i % 8 * 4, i % 8)\n\
+                  \x20 struct.pack_into('I', r, tail, i + 1)\n\
+                  \x20 assert call(426, f, 1, 0, 0, None, 0) == 1\n\
+                  l = socket.create_server(('127.0.0.1', 0))\n\
+                  peer = socket.create_connection(l.getsockname())\n\
+                  a, _ = l.accept()\n\
+                  entry(31, 0, 1, b, 60, 0)\n\
+                  peer.send(b'GET / HTTP/1.1\\r\\n\\r\\n')\n\
+                  entry(27, 0x20, a.fileno(), other, 0, 0x40)\n\
+                  assert b.raw.startswith(b'GET /')";
+    let scope = Scope { phases: true, timeline: true, ..Scope::default() };
+    let Some((counts, timeline)) = told(script, scope) else { return };
+    let phases = counts.ring_by_phase.as_ref().expect("they were asked for");
+    let recv = &phases[&Phase::Head]["recv"];
+    assert_eq!((recv.count, recv.bytes, recv.kinds["unseen"]), (1, 18, 1), "{phases:?}");
+    let received = timeline.iter().find(|call| call.name == "io_uring:recv").expect("it is there");
+    assert!(!received.arguments.contains('"'), "{received:?}");
+}
+
 /// The same answers leave by calls, by a ring, or by both.
 #[test]
 fn a_server_sends_the_same_by_a_ring_and_by_calls() {

@@ -100,7 +100,8 @@ impl Counts {
             ring: ring.map(|ring| minus(ring, earlier.ring.as_ref().unwrap_or(&none))),
             ring_why: self.ring_why.clone(),
             clock_reads: self.clock_reads.map(reads),
-            lost: self.lost - earlier.lost,
+            // What a phase was not told of in time may have come since.
+            lost: self.lost.saturating_sub(earlier.lost),
             foreign: self.foreign - earlier.foreign,
             threads: self.threads,
             processes: self.processes,

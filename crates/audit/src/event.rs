@@ -105,7 +105,10 @@ impl Event {
         }
         let memory = fields.0.get(..MEMORY.min(usize::try_from(size).ok()?))?.to_vec();
         let start = (start > 0).then_some(start);
-        Some(Self { start, end, process, thread, call, result, arguments, memory })
+        let event = Self { start, end, process, thread, call, result, arguments, memory };
+        // Whatever lies where the program would have had it, it is not what was received.
+        let is_elsewhere = event.operation().is_some_and(|operation| operation.chooses_buffer);
+        Some(if is_elsewhere { Self { memory: Vec::new(), ..event } } else { event })
     }
 
     /// The operation that it is, if it is no call.

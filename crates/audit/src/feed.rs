@@ -78,6 +78,11 @@ impl Feed {
         Some(by_phase(&self.phases.as_ref()?.operations, Entry::operation))
     }
 
+    /// How many calls are in a phase.
+    pub(crate) fn phased(&self) -> u64 {
+        self.phases.as_ref().map_or(0, |phases| phases.calls.values().map(Entry::count).sum())
+    }
+
     /// What phases do not tell, when so many events never came here. Nothing if nobody asked.
     pub(crate) fn lost(&self, events: u64) -> u64 {
         self.phases.as_ref().map_or(0, |phases| phases.connections.lost + events)
@@ -96,6 +101,9 @@ impl Phases {
         // One that was asked for before anybody looked is in no count; its result is.
         let is_counted = operation.is_repeated || event.start.is_some();
         entry.complete(is_counted, event.result);
+        if operation.chooses_buffer && event.result > 0 && phase != Phase::Other {
+            entry.unseen();
+        }
     }
 }
 
@@ -135,5 +143,20 @@ mod tests {
         let accepted = &by_phase[&Phase::Accept]["(repeated)"];
         assert_eq!((accepted.count, accepted.bytes), (1, 0));
         assert_eq!(feed.by_phase(), Some(ByPhase::new()));
+    }
+
+    /// Flag 32 of an entry: the ring chooses the buffer.
+    #[test]
+    fn what_is_received_into_a_buffer_of_the_rings_own_is_told_as_unseen() {
+        let mut feed = Feed::new(true, false).expect("phases");
+        feed.enter(done(0x1000 + 1_024 + 13, Some(1), 7));
+        for result in [40, 0] {
+            let mut received = done(1_024 + 27, Some(1), result);
+            received.arguments[4] = 32 << 32;
+            feed.enter(received);
+        }
+        let by_phase = feed.ring_by_phase().expect("phases");
+        let unseen = |phase| by_phase[&phase]["recv"].kinds.get("unseen").copied();
+        assert_eq!((unseen(Phase::Head), unseen(Phase::Close)), (Some(1), None));
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct Extent {
     pub(crate) tasks_max: u32,
     /// Operations of io_uring too. Reading the kernel's types for them takes the longest.
     pub(crate) rings: bool,
+    /// So many calls that were told are taken at a time.
+    pub(crate) drained_max: usize,
 }
 
 /// How much the kernel tells of io_uring.
@@ -65,6 +67,10 @@ struct Told {
     feed: Feed,
     /// Events that were lost before the timeline began.
     lost_before: u64,
+    /// As [`Extent::drained_max`].
+    drained_max: usize,
+    /// There were more events than were taken the last time.
+    is_behind: bool,
 }
 
 /// Whom the program looks for, by number, until it knows their tasks.
@@ -78,7 +84,7 @@ pub(crate) enum Seed {
 
 impl Default for Extent {
     fn default() -> Self {
-        Self { tasks_max: TASKS_MAX, rings: true }
+        Self { tasks_max: TASKS_MAX, rings: true, drained_max: DRAINED_MAX }
     }
 }
 
@@ -108,7 +114,8 @@ impl Kernel {
         for (program, tracepoint, doing) in starts.chain(&TRACEPOINTS) {
             attach(&mut programs, program, tracepoint).map_err(|e| refusal(doing, &e))?;
         }
-        let told = feed.map(|feed| Told::new(&mut programs, feed)).transpose()?;
+        let told =
+            feed.map(|feed| Told::new(&mut programs, feed, extent.drained_max)).transpose()?;
         let ring = match &types {
             Ok(types) => attach_ring(&mut programs, types),
             Err(why) => Ring::Nothing((*why).to_owned()),
@@ -207,10 +214,10 @@ impl Kernel {
         counts.foreign = self.total(FOREIGN)?;
         counts.threads = self.total(THREADS)?;
         counts.processes = self.total(PROCESSES)?;
-        if let Some(Told { feed, .. }) = &self.told {
-            counts.by_phase = feed.by_phase();
-            counts.ring_by_phase = feed.ring_by_phase().filter(|_| counts.ring.is_some());
-            counts.lost += feed.lost(self.total(LOST_EVENTS)?);
+        if let Some(told) = &self.told {
+            counts.by_phase = told.feed.by_phase();
+            counts.ring_by_phase = told.feed.ring_by_phase().filter(|_| counts.ring.is_some());
+            counts.lost += told.lost(counts.total(), self.total(LOST_EVENTS)?);
         }
         Ok(counts)
     }
@@ -257,16 +264,31 @@ impl Kernel {
 }
 
 impl Told {
-    fn new(programs: &mut Ebpf, feed: Feed) -> Result<Self, Refusal> {
+    fn new(programs: &mut Ebpf, feed: Feed, drained_max: usize) -> Result<Self, Refusal> {
         look(programs).map_err(|e| refusal(TABLES, &e))?;
-        Ok(Self { events: map(programs, EVENTS)?, feed, lost_before: 0 })
+        let events = map(programs, EVENTS)?;
+        Ok(Self { events, feed, lost_before: 0, drained_max, is_behind: false })
     }
 
     fn drain(&mut self) {
-        for _ in 0..DRAINED_MAX {
-            let Some(bytes) = self.events.next() else { break };
+        for _ in 0..self.drained_max {
+            let Some(bytes) = self.events.next() else {
+                self.is_behind = false;
+                return;
+            };
             self.feed.enter(Event::read(&bytes).expect("the program writes whole events"));
         }
+        self.is_behind = true;
+    }
+
+    /// What phases do not tell of so many calls, when there was no room for so many events: these,
+    /// and what a program that calls faster than is taken has put into the buffer meanwhile.
+    fn lost(&self, calls: u64, events: u64) -> u64 {
+        let untaken = match self.is_behind {
+            true => calls.saturating_sub(self.feed.phased() + events),
+            false => 0,
+        };
+        self.feed.lost(events + untaken)
     }
 }
 

@@ -45,6 +45,10 @@ impl Question {
     }
 }
 
+/// The kind of an operation of io_uring that received into a buffer which the ring chose: what came is
+/// not looked at.
+pub(crate) const UNSEEN: &str = "unseen";
+
 /// The kind of a call with these arguments. `None` if it has none, or it cannot be known.
 pub(crate) fn kind(number: u32, arguments: &[u64; 6]) -> Option<u32> {
     QUESTIONS.iter().find(|(call, _)| *call as u32 == number)?.1.answer(arguments)

@@ -22,6 +22,8 @@ pub(crate) struct Operation {
     pub(crate) place: u32,
     /// The descriptor is one of the ring's own table.
     pub(crate) is_registered: bool,
+    /// The ring chooses the buffer: what the program says of one is not used.
+    pub(crate) chooses_buffer: bool,
     /// Which ring: not 0, and its own while it lives.
     pub(crate) ring: u64,
 }
@@ -40,6 +42,7 @@ impl Operation {
             offset,
             place: low(place).cast_unsigned(),
             is_registered: place >> 32 & FIXED_FILE != 0,
+            chooses_buffer: place >> 32 & BUFFER_SELECT != 0 && place != NOT_KNOWN,
             ring,
         })
     }
@@ -57,6 +60,10 @@ pub(crate) const ANY_PLACE: u32 = u32::MAX;
 const REPEATED: u32 = 0x1000;
 /// `IOSQE_FIXED_FILE`.
 const FIXED_FILE: u64 = 1;
+/// `IOSQE_BUFFER_SELECT`.
+const BUFFER_SELECT: u64 = 1 << 5;
+/// An argument of an operation that was asked for before anybody looked.
+const NOT_KNOWN: u64 = u64::MAX;
 
 /// `enum io_uring_op` of `<linux/io_uring.h>`, as far as somebody asks for it.
 pub(crate) mod opcode {

@@ -226,10 +226,20 @@ impl Entry {
         self.conclude(result);
     }
 
+    /// What one of the operations received was not looked at.
+    pub(crate) fn unseen(&mut self) {
+        *self.kinds.entry(UNSEEN).or_default() += 1;
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
     /// The name of the operation, and the sum.
     pub(crate) fn operation(&self, opcode: u32) -> (String, Tally) {
         let name = names::operation(opcode);
-        let tally = self.tally(names::operates_on_bytes(&name), BTreeMap::new());
+        let kinds = self.kinds.values().map(|count| (kinds::UNSEEN.to_owned(), *count)).collect();
+        let tally = self.tally(names::operates_on_bytes(&name), kinds);
         (name, tally)
     }
 
@@ -252,3 +262,5 @@ impl Entry {
 const LEAVE_LOOK: Duration = Duration::from_millis(1);
 /// It has nothing to wait for by then; a machine that is that slow does not wait for us either.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(5);
+/// The only kind of an operation.
+const UNSEEN: u32 = 0;

@@ -24,7 +24,7 @@ use crate::counter::End;
 use crate::error::AuditError;
 use crate::teller::Teller;
 use crate::tracer::Book;
-use crate::watch::{children_of_thread, locked, threads, unstartable, unwatchable};
+use crate::watch::{children_of_thread, locked, threads, tracer_of, unstartable, unwatchable};
 use crate::{names, operation};
 
 /// What one thread traces.
@@ -71,7 +71,7 @@ pub(crate) fn start(
     ended: Arc<sys::Wakeup>,
 ) -> Result<Tracing, AuditError> {
     may_trace()?;
-    let mut child = sys::spawn_traced(command).map_err(|cause| unstartable(command, cause))?;
+    let mut child = sys::spawn_traced(command).map_err(|cause| unstarted(command, cause))?;
     let pid = child.id();
     let prepare = || {
         await_stop(|state| matches!(state, TracedState::Signal(_)))?;
@@ -91,6 +91,17 @@ pub(crate) fn start(
     tracing.meet(pid);
     locked(&tracing.book).processes += 1;
     Ok(tracing)
+}
+
+/// Who traces us, and with us all that we start, leaves nothing for us to trace.
+fn unstarted(command: &Command, cause: io::Error) -> AuditError {
+    let pid = std::process::id();
+    match tracer_of(pid) {
+        Some(by) if cause.raw_os_error() == Some(sys::errno::EPERM) => {
+            AuditError::Traced { pid, by }
+        }
+        _ => unstartable(command, cause),
+    }
 }
 
 /// Traces the threads of a running process, and of its descendants: all stood for a moment when this

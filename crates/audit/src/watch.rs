@@ -278,6 +278,7 @@ const DRAIN_AGAIN: Duration = Duration::from_millis(20);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counter::Scope;
     use crate::error::Refusal;
     use crate::kernel::Extent;
 
@@ -289,6 +290,31 @@ mod tests {
         }
         let error = unwatchable(u32::MAX, io::Error::from_raw_os_error(libc::EPERM));
         assert!(matches!(error, AuditError::Process { .. }), "{error:?}");
+    }
+
+    /// Of a program that calls faster than is taken, phases and what is told as lost are all.
+    #[test]
+    fn what_was_not_taken_in_time_is_told_as_lost() {
+        let feed = Scope { phases: true, ..Scope::default() }.feed();
+        let extent = Extent { rings: false, drained_max: 100, ..Extent::default() };
+        let kernel = match Kernel::load(feed, extent) {
+            Ok(kernel) => kernel,
+            Err(Refusal::Privileges) => return,
+            Err(refusal) => panic!("{refusal}"),
+        };
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "i=0; while [ $i -lt 500 ]; do kill -0 $$; i=$((i+1)); done"]);
+        let (watch, pid) = Watch::start(kernel, &mut shell).unwrap();
+        let stat = format!("/proc/{pid}/stat");
+        while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+            std::thread::yield_now(); // nothing is taken meanwhile
+        }
+        for taken in [100, 200] {
+            let counts = watch.snapshot().unwrap();
+            let phases = counts.by_phase.iter().flatten().flat_map(|(_, calls)| calls.values());
+            assert_eq!(phases.map(|tally| tally.count).sum::<u64>(), taken);
+            assert_eq!(counts.lost, counts.total() - taken, "{counts:?}");
+        }
     }
 
     #[test]

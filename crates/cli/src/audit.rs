@@ -18,7 +18,7 @@ pub(crate) use arguments::Arguments;
 
 use crate::output::{Failure, complain};
 use crate::signals::INTERRUPTED;
-use measure::Bell;
+use measure::{Bell, Measured};
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     match audit(arguments) {
@@ -35,17 +35,25 @@ fn audit(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let budget = arguments.budget.as_deref().map(|path| read(path, Budget::parse)).transpose()?;
     let kept = asked.kept.as_deref().map(|path| read(path, Run::read)).transpose()?;
     let bell = Bell::hang()?;
-    let this = measure::run(&asked.this, &asked, &bell)?;
+    let Measured { run: this, mut failure } = measure::run(&asked.this, &asked, &bell)?;
     let other = match (&asked.other, kept) {
-        (Some(other), _) if !bell.has_rung() => Some(measure::run(other, &asked, &bell)?),
+        (Some(other), _) if failure.is_none() && !bell.has_rung() => {
+            let other = measure::run(other, &asked, &bell)?;
+            failure = other.failure;
+            Some(other.run)
+        }
         (_, kept) => kept,
     };
-    let recorded = arguments.record.as_deref().map(|path| record(path, &this));
+    let recorded = arguments.record.as_deref().filter(|_| failure.is_none());
+    let recorded = recorded.map(|path| record(path, &this));
     let exceeded = budget.as_ref().map(|budget| budget.exceeded(&this));
     tell::print(arguments, &asked, &this, other.as_ref(), exceeded.as_deref())?;
     recorded.transpose()?; // not before: what was counted is worth something without its record
     if bell.has_rung() {
         return Ok(ExitCode::from(INTERRUPTED));
+    }
+    if let Some(failure) = failure {
+        return Err(failure);
     }
     match (&arguments.budget, &budget, &exceeded) {
         (Some(path), Some(budget), Some(exceeded)) => judge(path, budget, exceeded, &this),

@@ -1,6 +1,7 @@
 //! A run for machines. The form is stable: fields are added, never renamed or removed.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -8,7 +9,6 @@ use super::budget::Excess;
 use super::compare::{Comparison, Row};
 use super::errno;
 use super::run::Run;
-use super::unit::Unit;
 use super::waste::wastes;
 use crate::cost::Cost;
 use crate::counts::{ByPhase, Tally};
@@ -172,9 +172,11 @@ struct Answers {
 struct Price {
     /// Each call that was counted.
     call_ns: f64,
+    /// Each operation of io_uring; `null` if there were none.
+    operation_ns: Option<f64>,
     /// Each call of other programs.
     other_call_ns: f64,
-    /// The calls of a unit; `null` without one.
+    /// The calls and operations of a unit; `null` without one.
     per_unit_us: Option<f64>,
 }
 
@@ -294,12 +296,13 @@ impl Calls {
 }
 
 impl Price {
-    fn new(run: &Run, Cost { call, other_call }: Cost) -> Self {
-        let of_unit = |unit: &Unit| unit.share(run.counts.total()) * call.as_secs_f64() * 1e6;
+    fn new(run: &Run, Cost { call, operation, other_call }: Cost) -> Self {
+        let ns = |time: Duration| round(time.as_secs_f64() * 1e9);
         Self {
-            call_ns: round(call.as_secs_f64() * 1e9),
-            other_call_ns: round(other_call.as_secs_f64() * 1e9),
-            per_unit_us: run.unit.as_ref().map(|unit| round(of_unit(unit))),
+            call_ns: ns(call),
+            operation_ns: operation.map(ns),
+            other_call_ns: ns(other_call),
+            per_unit_us: run.cost_per_unit_us().map(round),
         }
     }
 }
@@ -383,8 +386,8 @@ mod tests {
             refused: 2,
             warm_up: 100,
         });
-        let nanos = std::time::Duration::from_nanos;
-        this.cost = Some(Cost { call: nanos(100), other_call: nanos(20) });
+        let nanos = Duration::from_nanos;
+        this.cost = Some(Cost { call: nanos(100), operation: None, other_call: nanos(20) });
         let arguments = "7".to_owned();
         let (at_ns, took_ns, name) = (Some(-1_500), None, "close".to_owned());
         let (process, thread, result) = (1, 2, -i64::from(libc::EBADF));
@@ -409,7 +412,9 @@ mod tests {
             keys(&value["load"]),
             ["connections", "errors", "refused", "requests", "url", "warm_up"]
         );
-        let cost = serde_json::json!({"call_ns": 100.0, "other_call_ns": 20.0, "per_unit_us": 0.2});
+        let cost = serde_json::json!({
+            "call_ns": 100.0, "operation_ns": null, "other_call_ns": 20.0, "per_unit_us": 0.2
+        });
         assert_eq!(value["cost"], cost);
         assert_eq!(keys(&value["timeline"]), ["calls", "left_out", "lost", "requests"]);
         let call = &value["timeline"]["calls"][0];

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::errno::EAGAIN;
 use super::group::Group;
@@ -66,6 +67,15 @@ impl Run {
     /// Calls that had nothing to do: they answered `EAGAIN`.
     pub fn eagain(&self) -> u64 {
         self.counts.failed_with(EAGAIN)
+    }
+
+    /// Microseconds that counting cost for each unit. `None` without a unit, or if it was not measured.
+    pub fn cost_per_unit_us(&self) -> Option<f64> {
+        let (unit, cost) = (self.unit.as_ref()?, self.cost?);
+        let operations = self.counts.ring.iter().flatten().map(|(_, tally)| tally.count).sum();
+        let per_unit = |count, each: Duration| unit.share(count) * each.as_secs_f64() * 1e6;
+        let of_operations = cost.operation.map_or(0.0, |each| per_unit(operations, each));
+        Some(per_unit(self.counts.total(), cost.call) + of_operations)
     }
 
     /// Calls by what they do, those that were made, in the order of [`Group::ALL`].

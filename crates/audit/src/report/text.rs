@@ -8,8 +8,8 @@ use super::run::{Load, Run, by_frequency};
 use super::sequence;
 use super::table::{Table, counted, field, grouped, share, unless_zero, wrapped};
 use super::waste::{Waste, wastes};
-use crate::cost::Cost;
 use crate::counts::{Backend, Counts, Phase, Tally};
+use crate::kinds::UNSEEN;
 
 impl Run {
     /// For people: what was counted, by call, and what is wasted; it ends with a line feed.
@@ -38,20 +38,19 @@ impl Run {
 
     /// What counting cost, if that was measured.
     fn cost(&self) -> String {
-        let Some(Cost { call, other_call }) = self.cost else { return String::new() };
-        let each = match &self.unit {
-            Some(unit) => {
-                let us = unit.share(self.counts.total()) * call.as_secs_f64() * 1e6;
-                format!(", {us:.2} us per {}", unit.noun())
-            }
-            None => String::new(),
-        };
+        let Some(cost) = self.cost else { return String::new() };
         let ns = |time: Duration| grouped(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        let mut text = format!("counting costs about {} ns for each call{each}", ns(call));
-        if !other_call.is_zero() {
-            text += &format!("; {} ns for each of other programs", ns(other_call));
+        let mut text = format!("counting costs about {} ns for each call", ns(cost.call));
+        if let Some(operation) = cost.operation {
+            text += &format!(", {} ns for each operation of io_uring", ns(operation));
         }
-        text + "\n"
+        if let (Some(unit), Some(us)) = (&self.unit, self.cost_per_unit_us()) {
+            text += &format!(", {us:.2} us per {}", unit.noun());
+        }
+        if !cost.other_call.is_zero() {
+            text += &format!("; {} ns for each of other programs", ns(cost.other_call));
+        }
+        wrapped(&text, COST_WIDTH).join("\n") + "\n"
     }
 
     /// System calls, and below them what a ring was asked to do.
@@ -163,6 +162,10 @@ impl Run {
             text += &format!("\n{}", row("while", &per, "its operations of io_uring"));
             phases.iter().for_each(|(phase, done)| text += &rows(*phase, done, &shown));
         }
+        let doubts = doubts(&self.counts);
+        if !doubts.is_empty() {
+            text += &format!("\n{doubts}");
+        }
         Some(text)
     }
 
@@ -261,12 +264,61 @@ fn rows(phase: Phase, done: &BTreeMap<String, Tally>, shown: &impl Fn(u64) -> St
     text
 }
 
+/// What phases cannot tell of these calls, each on a line of its own.
+fn doubts(counts: &Counts) -> String {
+    let by_phase = || counts.by_phase.iter().chain(&counts.ring_by_phase).flatten();
+    let mut text = String::new();
+    if by_phase().any(|(phase, _)| *phase == Phase::Tls) {
+        text += &field(
+            "encrypted",
+            "what is sent first after a handshake is a head, and the rest a body: tickets too, if \
+             the request came before them",
+        );
+    }
+    let all = by_phase().flat_map(|(_, done)| done.values());
+    let unseen: u64 = all.filter_map(|tally| tally.kinds.get(UNSEEN)).sum();
+    if unseen > 0 {
+        let results = counted(unseen, "result");
+        let said = format!("{results} in buffers that a ring chose: taken for heads, or bodies");
+        text += &field("not looked at", &said);
+    }
+    let others = by_phase().filter(|(phase, _)| **phase == Phase::Other);
+    let others = others.flat_map(|(_, done)| done);
+    let of_sockets = others.filter(|(name, _)| OF_SOCKETS.contains(&name.as_str()));
+    let strange: u64 = of_sockets.map(|(_, tally)| tally.count).sum();
+    if strange > 0 {
+        let calls = counted(strange, "call");
+        let said = format!(
+            "{calls} on sockets are `other`: of datagrams, or of connections that were there \
+             before, or that the process was given"
+        );
+        text += &field("not followed", &said);
+    }
+    text
+}
+
 /// A phase, how often, and what.
 fn row(name: &str, all: &str, calls: &str) -> String {
     format!("  {name:<14}  {all:>11}  {calls}\n")
 }
 
+/// Calls, and operations of io_uring, that only sockets know.
+const OF_SOCKETS: &[&str] = &[
+    "recvfrom",
+    "recvmsg",
+    "recvmmsg",
+    "sendto",
+    "sendmsg",
+    "sendmmsg",
+    "shutdown",
+    "recv",
+    "send",
+    "send_zc",
+    "sendmsg_zc",
+];
 const ADVICE_WIDTH: usize = 92;
+/// What counting costs stands on one line, unless there is a ring.
+const COST_WIDTH: usize = 100;
 /// As many calls of a phase are named: there are more only where a program starts and ends.
 const PHASE_CALLS: usize = 12;
 /// What a line has room for behind a phase.
@@ -275,6 +327,7 @@ const PHASE_WIDTH: usize = 65;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::Cost;
     use crate::report::run::tests::{fail, run};
 
     #[test]
@@ -295,7 +348,8 @@ mod tests {
         counts.ring = Some([("send".to_owned(), send)].into());
         counts.ring_why = "the kernel does not tell".into();
         let nanos = Duration::from_nanos;
-        run.cost = Some(Cost { call: nanos(105), other_call: nanos(20) });
+        let operation = Some(nanos(1_000));
+        run.cost = Some(Cost { call: nanos(105), operation, other_call: nanos(20) });
         run.load = Some(Load {
             url: "http://127.0.0.1:80/".into(),
             connections: 64,
@@ -312,7 +366,8 @@ server --port 1
 errors of the load: timeout: 1,000
 1 answer said that it failed (status 400 and above)
 counted in the kernel (ebpf): 1 process, 2 threads, 1.2 s
-counting costs about 105 ns for each call, 0.23 us per request; 20 ns for each of other programs
+counting costs about 105 ns for each call, 1,000 ns for each operation of io_uring, 0.23 us per
+request; 20 ns for each of other programs
 
   system call     per request  per 10,000  in total    EAGAIN    errors     bytes
   recvfrom             2.0000     20000.0    20,000    10,000         1   410,000
@@ -346,7 +401,7 @@ counting costs about 105 ns for each call, 0.23 us per request; 20 ns for each o
         run.counts.backend = Backend::Ptrace;
         run.counts.ring_why = "the kernel does not tell".into();
         let call = Duration::from_micros(4);
-        run.cost = Some(Cost { call, other_call: Duration::ZERO });
+        run.cost = Some(Cost { call, operation: None, other_call: Duration::ZERO });
         let tally = run.counts.calls["read"].clone();
         let many = (0..14).map(|at| (format!("call{at:02}"), tally.clone())).collect();
         let body = [("read".to_owned(), tally)].into();
@@ -382,6 +437,30 @@ counting costs about 4,000 ns for each call
   watch-churn       400, going by the number of calls
     epoll_ctl beyond one for each connection. Register once, for reading, and wait for room to
     write only after EAGAIN; close(2) removes a registration by itself.
+"
+        );
+    }
+
+    #[test]
+    fn what_phases_cannot_tell_is_said() {
+        let phases = |name: &str, tally: Tally| -> BTreeMap<_, _> {
+            [(Phase::Other, [(name.to_owned(), tally)].into())].into()
+        };
+        let mut counts = run(1, &[]).counts;
+        counts.by_phase = Some(phases("epoll_wait", Tally { count: 7, ..Tally::default() }));
+        assert_eq!(doubts(&counts), "");
+        counts.by_phase = Some(phases("recvfrom", Tally { count: 3, ..Tally::default() }));
+        let kinds = [(UNSEEN.to_owned(), 2)].into();
+        let recv = Tally { count: 2, kinds, ..Tally::default() };
+        counts.ring_by_phase = Some([(Phase::Head, [("recv".to_owned(), recv)].into())].into());
+        counts.by_phase.as_mut().unwrap().insert(Phase::Tls, BTreeMap::new());
+        assert_eq!(
+            doubts(&counts),
+            "  encrypted       what is sent first after a handshake is a head, and the rest a body: tickets
+                  too, if the request came before them
+  not looked at   2 results in buffers that a ring chose: taken for heads, or bodies
+  not followed    3 calls on sockets are `other`: of datagrams, or of connections that were
+                  there before, or that the process was given
 "
         );
     }

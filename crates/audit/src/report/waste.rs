@@ -51,10 +51,14 @@ pub struct Waste {
 /// What a run wastes, as far as it matters: the worst first.
 ///
 /// What matters is a hundredth of a call for each unit or more. Without a unit, it is a hundredth
-/// of all calls, and more than a program makes to begin and to end.
+/// of all calls. Unless requests are divided by, beginning and end are counted too: then it is also
+/// more than a program makes for these.
 pub fn wastes(run: &Run) -> Vec<Waste> {
     let matters = |waste: &Waste| match &run.unit {
-        Some(unit) => unit.share(waste.count) >= waste.class.share_min(),
+        Some(unit) => {
+            (unit.noun() == "request" || waste.count >= COUNT_MIN)
+                && unit.share(waste.count) >= waste.class.share_min()
+        }
         None => waste.count >= COUNT_MIN && waste.count >= run.counts.total() / 100,
     };
     let found = Class::ALL.into_iter().filter_map(|class| class.found(&run.counts));
@@ -137,8 +141,9 @@ impl Class {
                  ignore it once, at the start."
             }
             Self::FileLooks => {
-                "Looks at files that were just looked at. Keep the descriptor and what fstat(2) \
-                 said for as long as an answer may be old, and let inotify(7) or a second do the rest."
+                "Looks at files. Where they are the same again and again, keep the descriptor and \
+                 what fstat(2) said for as long as an answer may be old, and let inotify(7) or a \
+                 second do the rest."
             }
             Self::ClockCalls => {
                 "The clock read by a system call. clock_gettime(2) needs none for CLOCK_MONOTONIC \
@@ -146,8 +151,8 @@ impl Class {
                  processor time it always does."
             }
             Self::ClockReads => {
-                "The clock read more than once for each unit. Read it once after a wait, and use \
-                 that time for everything that the wait led to."
+                "The clock read once for each unit, or more often. Read it once after a wait, and \
+                 use that time for everything that the wait led to."
             }
         }
     }
@@ -259,6 +264,7 @@ const OPTIONS_USUAL: u64 = 4;
 mod tests {
     use super::*;
     use crate::report::run::tests::{fail, run};
+    use crate::report::unit::Unit;
 
     /// Calls that waste, of 1,000 requests on 10 connections, and what they come to.
     type Case<'a> = (Class, &'a [(&'a str, u64)], u64, bool);
@@ -322,6 +328,8 @@ mod tests {
         run.counts.calls.get_mut("newfstatat").unwrap().count = 10;
         let classes = |run: &Run| wastes(run).iter().map(|w| w.class).collect::<Vec<_>>();
         assert_eq!(classes(&run), [Class::ClockReads, Class::FileLooks]);
+        run.unit = Unit::new("item", 1_000);
+        assert_eq!(classes(&run), [Class::ClockReads], "fewer than to begin and to end");
         run.unit = None;
         assert_eq!(classes(&run), [Class::ClockReads], "less than a hundred, and a hundredth");
     }

@@ -48,28 +48,42 @@ impl Bell {
     }
 }
 
+/// What was found of a program.
+pub(crate) struct Measured {
+    pub(crate) run: Run,
+    /// It ended by itself, and badly: it has done something else than it should.
+    pub(crate) failure: Option<Failure>,
+}
+
 /// Starts a program, counts, and ends it.
-pub(crate) fn run(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Run, Failure> {
-    let Counted { command, counts, load, timeline } = match &subject.load {
+pub(crate) fn run(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Measured, Failure> {
+    let Counted { command, counts, load, timeline, failure } = match &subject.load {
         Some(options) => under_load(subject, options, asked, bell)?,
         None => by_itself(subject, asked, bell)?,
     };
     let requests = load.as_ref().map(|load| load.requests);
     let unit = match asked.per.map(|per| Unit::of(per, &counts, requests)).transpose() {
         Ok(unit) => unit,
-        Err(_) if bell.has_rung() => None, // too early to have any
+        Err(_) if bell.has_rung() || failure.is_some() => None, // too early to have any
         Err(error) => return Err(Failure::new(&command, error)),
     };
-    let cost = Cost::measure(counts.backend, asked.scope); // now that nobody counts
-    Ok(Run { command, unit, counts, load, cost, timeline })
+    let cost = Cost::measure(&counts, asked.scope); // now that nobody counts
+    if asked.clock && counts.clock_reads.is_none() {
+        complain(&format!(
+            "{command}: clock reads are not known: it has not loaded what counts them, as a \
+             program that is linked statically loads nothing"
+        ));
+    }
+    Ok(Measured { run: Run { command, unit, counts, load, cost, timeline }, failure })
 }
 
-/// What was found of a program.
+/// The same, before it is divided.
 struct Counted {
     command: String,
     counts: Counts,
     load: Option<Load>,
     timeline: Option<Timeline>,
+    failure: Option<Failure>,
 }
 
 /// All that it does until it ends, or the time has come.
@@ -88,10 +102,9 @@ fn by_itself(subject: &Subject, asked: &Asked, bell: &Bell) -> Result<Counted, F
     }
     let (command, status) = (program.command.clone(), program.status());
     program.stop()?;
-    match status.filter(|status| !status.success() && !bell.rings()) {
-        Some(status) => Err(Failure::new(command, format!("it failed: {status}"))),
-        None => Ok(Counted { command, counts, load: None, timeline }),
-    }
+    let failed = status.filter(|status| !status.success() && !bell.rings());
+    let failure = failed.map(|status| Failure::new(&command, format!("it failed: {status}")));
+    Ok(Counted { command, counts, load: None, timeline, failure })
 }
 
 /// What a load makes it do, from a quiet moment to the next.
@@ -125,7 +138,8 @@ fn under_load(
     };
     let command = program.command.clone();
     program.stop()?;
-    Ok(Counted { command, counts, load: Some(brought(&report, warm_up)), timeline })
+    let load = Some(brought(&report, warm_up));
+    Ok(Counted { command, counts, load, timeline, failure: None })
 }
 
 /// What some requests more make it do, one after the other on one connection.
