@@ -8,6 +8,7 @@ use std::time::Duration;
 use fulmar_proxy::Proxy;
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::loops::{Loop, OwnLoop, client};
+use fulmar_tests::process::PATIENCE;
 use fulmar_tests::relay::configured;
 use rustix::net::sockopt::set_socket_linger;
 
@@ -68,7 +69,7 @@ fn who_leaves_before_being_watched_is_noticed() {
         drop(asker);
         bench.proxy.turn_until(|proxy| proxy.engine().clients() == 0);
         assert_eq!(watched(&before), 2);
-        origin.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+        origin.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         assert!(matches!(origin.read(&mut [0; 16]), Ok(0) | Err(_)), "its request was given up");
     }
 }
@@ -81,7 +82,7 @@ fn one_look_is_enough_for_all_who_wait_and_none_is_needed_for_nobody() {
     let asked = Ledger::here();
     let start = sys::now();
     while watched(&before) < 2 * 20 {
-        assert!(sys::now() - start < Duration::from_secs(5), "{} watched", watched(&before));
+        assert!(sys::now() - start < PATIENCE, "{} watched", watched(&before));
         bench.proxy.0.turn().expect("a turn");
     }
     let spent = Ledger::here() - asked;
