@@ -103,7 +103,7 @@ fn one_look_is_enough_for_all_who_wait_and_none_is_needed_for_nobody() {
     assert!(waits <= 3, "{waits} waits");
     drop(held);
     bench.proxy.turn_until(|proxy| proxy.engine().clients() == 0);
-    let (mut asker, mut origin) = bench.ask();
+    let (mut asker, mut origin, _) = bench.ask_unwatched();
     let deadline = bench.proxy.deadline().expect("a look");
     assert!(deadline < sys::now() + Duration::from_secs(1), "somebody is there to look at");
     origin.write_all(ANSWER).expect("room");
