@@ -45,16 +45,16 @@ impl Place {
         self.dir.path().join(name)
     }
 
-    /// Writes `proxy.cfg`: `global`, the usual `defaults`, a frontend `fe` with `front`, a backend
-    /// `be` with the server.
+    /// Writes `proxy.cfg`: `global`, the usual `defaults` with times that nobody reaches, a frontend
+    /// `fe` with `front`, a backend `be` with the server.
     ///
     /// # Panics
     /// The disk is full.
     pub fn configure(&self, global: &str, front: &str) -> PathBuf {
         let Self { address, origin, .. } = self;
         let text = format!(
-            "global\n nbthread 2\n{global}\ndefaults\n mode http\n timeout client 5s\n \
-             timeout server 5s\n timeout connect 1s\n{front}\nfrontend fe\n bind {address}\n \
+            "global\n nbthread 2\n{global}\ndefaults\n mode http\n timeout client 1m\n \
+             timeout server 1m\n timeout connect 10s\n{front}\nfrontend fe\n bind {address}\n \
              default_backend be\nbackend be\n server s1 {origin}\n"
         );
         self.write("proxy.cfg", &text)

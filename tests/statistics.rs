@@ -17,6 +17,7 @@ use fulmar_proto::HeaderBuf;
 use fulmar_proxy::{Counter, Counters, Live, Page, Services};
 use fulmar_rules::RequestHead;
 
+use crate::process::PATIENCE;
 use crate::relay;
 
 /// Two frontends, and backends with servers in every state.
@@ -240,7 +241,7 @@ impl Drop for Site {
 }
 
 fn answer(mut socket: TcpStream, reports: &mut Reports, page: &StatsPage) -> std::io::Result<()> {
-    socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+    socket.set_read_timeout(Some(PATIENCE))?;
     let mut reader = BufReader::new(socket.try_clone()?);
     let mut line = String::new();
     std::io::BufRead::read_line(&mut reader, &mut line)?;

@@ -3,13 +3,17 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixStream};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use fulmar_tests::gateway::{Place, command, end, run};
 use fulmar_tests::process::{PATIENCE, Process, eventually, fulmar, peer};
+use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use rustix::process::Signal;
 
 const GET: &[u8] = b"GET / HTTP/1.0\r\n\r\n";
@@ -50,16 +54,34 @@ fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
 }
 
 /// As many neighbours as are wanted, all of them free, and of those that the kernel gives nobody
-/// who does not ask for them (`ip_local_port_range` in ip(7)), whatever crowds there are.
+/// who does not ask for them (`ip_local_port_range` in ip(7)), whatever crowds there are. Those who
+/// look for some here, in another process too, find none of them free as long as the tests run.
 fn free_ports(count: u16) -> u16 {
+    static HELD: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
     for _ in 0..100 {
         let first = fastrand::u16(10_000..32_000);
-        let mut all = (first..first + count).map(|port| TcpListener::bind(("127.0.0.1", port)));
-        if all.all(|it| it.is_ok()) {
+        let all: Option<Vec<OwnedFd>> = (first..first + count).map(held).collect();
+        if let Some(all) = all {
+            HELD.lock().expect("nobody panics with it").extend(all);
             return first;
         }
     }
     panic!("no neighbours are free");
+}
+
+/// Holds a port that nobody has, for servers that set `SO_REUSEADDR` (socket(7)).
+fn held(port: u16) -> Option<OwnedFd> {
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let socket = || {
+        let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+        socket_with(family, kind, SocketFlags::CLOEXEC, None).expect("a socket")
+    };
+    bind(socket(), &address).ok()?; // nobody has it, not even to hold it
+    let holder = socket();
+    set_socket_reuseaddr(&holder, true).expect("a socket");
+    set_socket_reuseport(&holder, true).expect("since Linux 3.9");
+    bind(&holder, &address).ok()?;
+    Some(holder)
 }
 
 /// The names of listeners, as statistics have them, with their numbers.

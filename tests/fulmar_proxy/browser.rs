@@ -11,7 +11,7 @@ use rustix::process::Signal;
 fn visit(url: &str, more: &[&str]) -> (String, String) {
     let profile = tempfile::tempdir().unwrap();
     let mut browser: Command = peer("timeout");
-    browser.arg("--kill-after=5").arg("60").arg(peer("chromium").get_program());
+    browser.arg("--kill-after=5").arg("180").arg(peer("chromium").get_program());
     browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
     browser.args(["--no-first-run", "--enable-logging=stderr", "--hide-scrollbars"]);
     browser.arg(format!("--user-data-dir={}", profile.path().display()));

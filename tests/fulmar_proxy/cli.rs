@@ -8,6 +8,7 @@ use std::process::Command;
 
 use fulmar_tests::gateway::{Place, command, end, origin, pid_in, run};
 use fulmar_tests::http::Client;
+use fulmar_tests::origins::free_address;
 use fulmar_tests::process::{Process, eventually, fulmar, peer};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
@@ -125,7 +126,7 @@ fn versions_and_help_are_told() {
 #[test]
 fn a_soft_stop_lets_clients_finish() {
     let place = Place::new();
-    let path = place.configure("", "");
+    let path = place.configure(" nbthread 1", "");
     let process = place.start(["-db", "-f", path.to_str().unwrap()]);
     let mut half = TcpStream::connect(place.address).unwrap();
     half.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n").unwrap();
@@ -173,7 +174,7 @@ fn a_hang_up_tells_how_servers_are() {
 #[test]
 fn servers_are_checked_from_the_beginning() {
     let place = Place::new();
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = free_address();
     let more = format!(
         " default-server check inter 50 fall 2\nbackend other\n server gone {nobody}\n log stdout \
          format raw local0"

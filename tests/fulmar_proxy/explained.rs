@@ -2,9 +2,9 @@
 //! came of it, and why there was not another attempt.
 
 use std::io::Write;
-use std::time::Duration;
 
 use fulmar_tests::origins::free_address;
+use fulmar_tests::process::PATIENCE;
 use fulmar_tests::relay::Table;
 use fulmar_tests::scripted::{Heard, Scripted, Step, ok};
 
@@ -72,11 +72,12 @@ fn that_nobody_could_be_asked_is_told() {
 
 #[test]
 fn who_waited_in_vain_is_told() {
-    let mut table = table(TO_BE, "", vec![Scripted::new(|_: &Heard| Vec::new())]);
+    let never = "  timeout server 60s"; // the first one stays
+    let mut table = table(TO_BE, never, vec![Scripted::new(|_: &Heard| Vec::new())]);
     let mut first =
         std::mem::replace(&mut table.stream, fulmar_tests::loops::client(table.address));
     first.write_all(GET.as_bytes()).expect("room");
-    first.set_read_timeout(Some(Duration::from_secs(20))).expect("a good time");
+    first.set_read_timeout(Some(PATIENCE)).expect("a good time");
     table.turn_until(|_, origins| origins[0].count("GET") == 1);
     assert_eq!(explained(table, 503), "it waited too long for a place");
 }

@@ -78,8 +78,8 @@ fn ten_reloads_under_tls_lose_nobody() {
     place.write(
         "proxy.cfg",
         &format!(
-            "global\n nbthread 2\ndefaults\n mode http\n timeout client 5s\n timeout server 5s\n \
-             timeout connect 1s\nfrontend fe\n bind {address} ssl crt {}\n default_backend be\n\
+            "global\n nbthread 2\ndefaults\n mode http\n timeout client 1m\n timeout server 1m\n \
+             timeout connect 10s\nfrontend fe\n bind {address} ssl crt {}\n default_backend be\n\
              backend be\n server s1 {origin}\n",
             pem.display()
         ),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use fulmar_gateway::{Gateway, Options};
 use fulmar_haproxy::{Environment, ThisMachine, load};
 use fulmar_host::Running;
-use fulmar_tests::process::{Process, eventually, peer};
+use fulmar_tests::process::{PATIENCE, Process, eventually, peer};
 use tempfile::TempDir;
 
 mod following;
@@ -32,8 +32,8 @@ fn text(folder: &Path, servers: usize) -> String {
 defaults
   mode http
   timeout connect 1s
-  timeout client 5s
-  timeout server 5s
+  timeout client 1m
+  timeout server 1m
 frontend www
   bind unix@{folder}/www.sock name web
   option socket-stats
@@ -143,7 +143,7 @@ impl Theirs {
 /// What is answered to these chunks, until the other end is done.
 fn talk(folder: &Path, socket: &str, chunks: &[&str]) -> String {
     let mut to = UnixStream::connect(folder.join(format!("{socket}.sock"))).unwrap();
-    to.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    to.set_read_timeout(Some(PATIENCE)).unwrap();
     for chunk in chunks {
         to.write_all(chunk.as_bytes()).unwrap();
     }
@@ -317,7 +317,7 @@ fn sessions_are_shown_and_cut_off() {
     });
     assert!(talk(folder, "operator", &[&format!("show sess {name}\n")]).contains("fe=www"));
     assert_eq!(talk(folder, "admin", &[&format!("shutdown session {name}\n")]), "\n");
-    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
     assert_eq!(client.read(&mut [0; 100]).unwrap_or(0), 0);
     let again = talk(folder, "admin", &[&format!("shutdown session {name}\n")]);
     assert_eq!(again, "No such session (use 'show sess').\n\n");
@@ -327,7 +327,7 @@ fn sessions_are_shown_and_cut_off() {
 fn who_says_nothing_is_closed() {
     let ours = Ours::start(0);
     let mut to = UnixStream::connect(ours.folder.path().join("user.sock")).unwrap();
-    to.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    to.set_read_timeout(Some(PATIENCE)).unwrap();
     to.write_all(b"prompt\nset timeout cli 100ms\n").unwrap();
     let mut answer = String::new();
     to.read_to_string(&mut answer).unwrap();

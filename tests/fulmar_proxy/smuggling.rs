@@ -56,15 +56,17 @@ fn nobody_hears_what_is_refused() {
     for kind in Kind::ALL {
         let origin = Origin::start(kind);
         let proxy = Proxy::before(origin.address);
+        let mut begun = 0;
         for case in bad() {
             let before = origin.heard().len();
             proxy.ask(&case);
             let heard = origin.heard().split_off(before);
-            // Of a body that breaks off, the head has been forwarded before anybody could know.
-            let begun = case.expected.ends_with("body") || case.expected == "eof";
-            let is_begun = |line: &String| line.starts_with("POST /echo");
-            let begun = begun && kind != Kind::Node && heard.len() == 1;
-            let fine = heard.is_empty() || (begun && heard.iter().all(is_begun));
+            // Of a body that breaks off, the head has been forwarded before anybody could know: it
+            // may be written down now, or when the next case is under way.
+            let is_begun = case.expected.ends_with("body") || case.expected == "eof";
+            begun = 1.min(begun) + usize::from(is_begun && kind != Kind::Node);
+            let fine = heard.len() <= begun && heard.iter().all(|it| it.starts_with("POST /echo"));
+            begun = begun.saturating_sub(heard.len());
             if !fine {
                 wrong.push(format!("{kind:?} heard {heard:?} of {}: {}", case.what, shown(&case)));
             }
@@ -94,7 +96,8 @@ fn everybody_hears_what_is_taken_and_nothing_else() {
             let told = case.expected.split(", ").chain(["GET /behind 0"]);
             let told: Vec<_> = told.filter_map(|request| written(kind, request)).collect();
             let expected: Vec<_> = told.iter().collect();
-            let heard = origin.heard_after(before, expected.len());
+            let taken = |heard: &[String]| heard.iter().filter(|line| !is_refusal(line)).count();
+            let heard = origin.heard_after(before, |heard| taken(heard) >= expected.len());
             let heard: Vec<_> = heard.iter().filter(|line| !is_refusal(line)).collect();
             if heard != expected {
                 let what = format!("{kind:?} heard {heard:?}, not {expected:?}");

@@ -97,7 +97,7 @@ impl Site {
     /// What curl fetches, or how it fails.
     fn curl(&self, name: &str, arguments: &[&str]) -> Result<String, i32> {
         let mut curl = peer("curl");
-        curl.args(["-sS", "--max-time", "10", "--cacert"]).arg(self.certs.ca());
+        curl.args(["-sS", "--max-time", "60", "--cacert"]).arg(self.certs.ca());
         let place = format!("{name}:{}:127.0.0.1", self.address.port());
         curl.args(["--resolve", &place]).args(arguments);
         let url = format!("https://{name}:{}/", self.address.port());

@@ -49,8 +49,8 @@ fn what_cannot_be_done_is_status_1_and_named() {
     let (root, file) = (tree.root(), file.to_str().unwrap().to_owned());
     let root = root.to_str().unwrap();
     let missing = format!("{root}/missing");
-    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
-    let busy = busy.local_addr().unwrap().to_string();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let busy = listener.local_addr().unwrap().to_string();
     let listen = ["--listen", "127.0.0.1:0"];
     let cases: [(Vec<&str>, &str, &str); 6] = [
         (vec!["serve", root, "--listen", &busy], &busy, "in use"),
@@ -64,7 +64,6 @@ fn what_cannot_be_done_is_status_1_and_named() {
             "No such file",
         ),
     ];
-    let _still_busy = TcpListener::bind(&busy); // the first was dropped with its name
     for (arguments, named, why) in cases {
         let ended = end_of(&arguments);
         assert_eq!(ended.status.code(), Some(1), "{arguments:?}: {}", ended.stderr);
@@ -99,7 +98,7 @@ fn a_download_under_way_is_finished_after_sigterm() {
     let tree = Tree::new();
     let bytes = noise(20 << 20);
     tree.file("large", &bytes);
-    let serve = Serve::start(&tree.root(), &["--drain-timeout", "20"]);
+    let serve = Serve::start(&tree.root(), &["--drain-timeout", "60"]);
     let mut idle = Client::connect(serve.address);
     idle.get("/none");
     let mut client = Client::connect(serve.address);
@@ -122,7 +121,7 @@ fn clients_that_connect_at_the_moment_of_the_end_break_nothing() {
     let tree = Tree::new();
     tree.file("f", "inside");
     for _ in 0..5 {
-        let serve = Serve::start(&tree.root(), &["--drain-timeout", "20"]);
+        let serve = Serve::start(&tree.root(), &["--drain-timeout", "60"]);
         let mut idle: Vec<_> = (0..10).map(|_| Client::connect(serve.address)).collect();
         idle.iter_mut().for_each(|client| drop(client.get("/f")));
         serve.process.signal(Signal::TERM);
@@ -149,8 +148,9 @@ fn what_never_ends_is_ended_at_the_deadline() {
     assert!(rest.is_err() || !rest.unwrap().ends_with(b"0\r\n\r\n"), "it looks complete");
     assert!(!idle.read_to_end().is_ok_and(|bytes| !bytes.is_empty()));
     assert_eq!(serve.process.wait().status.code(), Some(0));
+    // Ten seconds are the default.
     let took = start.elapsed().as_millis();
-    assert!((450..4_000).contains(&took), "{took} ms");
+    assert!((450..9_500).contains(&took), "{took} ms");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn an_answer_that_was_promised_is_given_and_said_to_be_the_last() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &["--test-endpoints"]);
     let mut client = Client::connect(serve.address);
-    client.send_get("/delay/300");
+    client.send_get("/delay/2000"); // the signal comes within that
     Client::connect(serve.address).get("/bytes/1"); // by now the delay has begun
     serve.process.signal(Signal::TERM);
     let answers = replies(&client.read_to_end().unwrap()).unwrap();

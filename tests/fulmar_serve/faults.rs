@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use fulmar_tests::http::Client;
-use fulmar_tests::process::{Serve, eventually, fulmar, peer, text};
+use fulmar_tests::process::{PATIENCE, Serve, eventually, fulmar, peer, text};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
@@ -33,7 +33,8 @@ fn beginning(serve: &Serve) -> Client {
 }
 
 /// Lets `wall` go by while a client waits for bytes that do not come; the processor time that the
-/// server took meanwhile, in hundredths of a second.
+/// server took meanwhile, in hundredths of a second. Who spins takes all of it, on a busy machine
+/// his share.
 fn ticks_while_waiting(serve: &Serve, client: &mut Client, wall: Duration) -> u64 {
     let before = serve.process.cpu_ticks();
     client.socket().set_read_timeout(Some(wall)).unwrap();
@@ -91,9 +92,9 @@ fn idle_clients_beyond_the_limit_cost_no_time_and_are_served_when_others_leave()
     let mut last = Client::connect(serve.address);
     last.send_get("/f");
     let ticks = ticks_while_waiting(&serve, &mut last, Duration::from_secs(1));
-    assert!(ticks < 5, "{ticks} ticks");
+    assert!(ticks < TICKS_MAX, "{ticks} ticks");
     drop(clients);
-    last.socket().set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    last.socket().set_read_timeout(Some(PATIENCE)).unwrap();
     assert_eq!(last.read_reply().unwrap().body, b"inside");
     assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
 }
@@ -110,12 +111,12 @@ fn running_out_of_descriptors_costs_no_time_and_is_recovered_from() {
     let mut last = Client::connect(serve.address);
     last.send_get("/f");
     let ticks = ticks_while_waiting(&serve, &mut last, Duration::from_secs(1));
-    assert!(ticks < 5, "{ticks} ticks");
+    assert!(ticks < TICKS_MAX, "{ticks} ticks");
     // Those that stand are served meanwhile.
     first.send("f HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_eq!(first.read_reply().unwrap().body, b"inside");
     drop(clients);
-    last.socket().set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    last.socket().set_read_timeout(Some(PATIENCE)).unwrap();
     assert_eq!(last.read_reply().unwrap().body, b"inside");
     let ended = serve.end(Signal::TERM);
     assert_eq!(ended.status.code(), Some(0));
@@ -198,7 +199,7 @@ fn connections_beyond_the_maximum_wait_for_their_turn() {
     );
     for _ in 0..10 {
         drop(first.pop());
-        let next = served.recv_timeout(Duration::from_secs(10)).expect("its turn has come");
+        let next = served.recv_timeout(PATIENCE).expect("its turn has come");
         assert_eq!(next.1, b"inside");
         first.insert(0, next);
     }
@@ -261,3 +262,6 @@ fn clients_that_come_and_go_leave_nothing_behind() {
         serve.process.descriptors() == before
     });
 }
+
+/// In a second: what it takes to hear of everybody, and far from a second.
+const TICKS_MAX: u64 = 20;

@@ -494,8 +494,10 @@ fn uploads_are_echoed() {
         &["-H", "Transfer-Encoding: chunked", "-H", "Expect: 100-continue"],
         &["--http1.0", "-H", "Expect:"],
     ];
+    // Who waits waits for the answer, and not for a second.
+    let upload = ["--expect100-timeout", "60", "--data-binary", &upload];
     for arguments in cases {
-        let curl = Curl::new(&serve.url("/echo")).with(&["--data-binary", &upload]);
+        let curl = Curl::new(&serve.url("/echo")).with(&upload);
         let fetched = curl.with(arguments).run();
         let waits = arguments.iter().any(|argument| argument.contains("100-continue"));
         let statuses: &[u16] = if waits { &[100, 200] } else { &[200] };
@@ -503,7 +505,7 @@ fn uploads_are_echoed() {
         assert!(fetched.reply.body == bytes, "{arguments:?}: other bytes");
     }
     // A final status instead of 100 spares curl the upload.
-    let curl = Curl::new(&serve.url("/none")).with(&["--data-binary", &upload]);
+    let curl = Curl::new(&serve.url("/none")).with(&upload);
     let fetched = curl.with(&["-H", "Expect: 100-continue"]).run();
     assert_eq!(fetched.statuses, [405]);
 }

@@ -9,6 +9,8 @@ use fulmar_tests::http::{Client, Counts, Reply, replies};
 use fulmar_tests::process::{BY_CALLS, Serve, eventually};
 use fulmar_tests::tree::{Tree, noise};
 
+use crate::signals::peak;
+
 /// Sends bytes, and reads everything until the server closes; it must not reset.
 fn exchange(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut client = Client::connect(address);
@@ -270,6 +272,8 @@ fn a_pipeliner_that_does_not_read_is_not_read_ahead_for_ever() {
     let tree = Tree::new();
     let serve = Serve::start(&tree.root(), &["--test-endpoints", "--send-timeout", "60"]);
     let mut client = Client::connect(serve.address);
+    assert_eq!(client.get("/bytes/10").body.len(), 10);
+    let before = peak(&serve);
     let mut socket = client.socket().try_clone().unwrap();
     // 64 MB of requests for 640 MB of answers: somebody has to wait.
     let request = b"GET /bytes/10000 HTTP/1.1\r\nHost: h\r\nX-Padding: 0123456789\r\n\r\n";
@@ -288,10 +292,8 @@ fn a_pipeliner_that_does_not_read_is_not_read_ahead_for_ever() {
     for _ in 0..100 {
         assert_eq!(Client::connect(serve.address).get("/bytes/10").body.len(), 10);
     }
-    let status = std::fs::read_to_string(format!("/proc/{}/status", serve.process.id())).unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    let kilobytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
-    assert!(kilobytes < 40_000, "{kilobytes} kB");
+    let grown = peak(&serve) - before;
+    assert!(grown < 32_000, "{grown} kB more than before");
     assert_eq!(client.read_reply().unwrap().body.len(), 10_000);
     client.socket().shutdown(std::net::Shutdown::Both).unwrap();
     assert!(writer.join().unwrap() < 64 << 20, "everything was read ahead");
@@ -320,40 +322,53 @@ fn pipelined_requests_share_their_calls() {
             }
         }
     });
-    assert!(calls.total() * 5 <= rounds * 16, "{calls:?}");
+    // Three for sixteen, and a few when the file is looked at anew.
+    assert!(calls.total() * 4 <= rounds * 16, "{calls:?}");
 }
 
 #[test]
 fn slow_clients_are_closed_and_others_served_meanwhile() {
     let tree = Tree::new();
     tree.file("f", "inside");
-    let timeouts = [
+    let cases = [
         ("--head-timeout", "GET /f HTTP/1.1\r\nHost:"),
         ("--head-timeout", "G"),
         ("--body-timeout", "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nabc"),
         ("--idle-timeout", ""),
         ("--idle-timeout", "GET /f HTTP/1.1\r\nHost: h\r\n\r\n"),
     ];
-    for (flag, bytes) in timeouts {
-        let serve = Serve::start(&tree.root(), &["--test-endpoints", flag, "0.3"]);
-        let mut slow: Vec<_> = (0..20).map(|_| Client::connect(serve.address)).collect();
-        let start = fulmar_sys::now();
-        slow.iter_mut().for_each(|client| client.send(bytes));
-        let mut other = Client::connect(serve.address);
-        for _ in 0..20 {
-            assert_eq!(other.get("/f").body, b"inside", "{flag}");
+    // At the same time, and with more time than anybody is late on a busy machine.
+    thread::scope(|scope| {
+        for (flag, bytes) in cases {
+            let tree = &tree;
+            scope.spawn(move || slow_ones_are_closed(tree, flag, bytes));
         }
-        for client in &mut slow {
-            let answer = client.read_to_end().unwrap_or_else(|error| panic!("{flag}: {error}"));
-            let complete = replies(&answer).is_ok_and(|all| all.iter().all(|r| r.status < 400));
-            let timed_out = answer.is_empty() || answer.starts_with(b"HTTP/1.1 408 ");
-            let cut = flag == "--body-timeout" && answer.starts_with(b"HTTP/1.1 200 ");
-            assert!(timed_out || cut || (flag == "--idle-timeout" && complete), "{flag}");
-        }
-        let took = start.elapsed().as_millis();
-        assert!((250..3_000).contains(&took), "{flag} {bytes:?}: {took} ms");
-        assert_eq!(Client::connect(serve.address).get("/f").body, b"inside");
+    });
+}
+
+fn slow_ones_are_closed(tree: &Tree, flag: &str, bytes: &str) {
+    let serve = Serve::start(&tree.root(), &["--test-endpoints", flag, "2"]);
+    let start = fulmar_sys::now();
+    let begin = |_| {
+        let mut client = Client::connect(serve.address);
+        client.send(bytes);
+        client
+    };
+    let slow: Vec<_> = (0..20).map(begin).collect();
+    for _ in 0..20 {
+        assert_eq!(Client::connect(serve.address).get("/f").body, b"inside", "{flag}");
     }
+    for mut client in slow {
+        let answer = client.read_to_end().unwrap_or_else(|error| panic!("{flag}: {error}"));
+        let complete = replies(&answer).is_ok_and(|all| all.iter().all(|r| r.status < 400));
+        let timed_out = answer.is_empty() || answer.starts_with(b"HTTP/1.1 408 ");
+        let cut = flag == "--body-timeout" && answer.starts_with(b"HTTP/1.1 200 ");
+        assert!(timed_out || cut || (flag == "--idle-timeout" && complete), "{flag}");
+    }
+    // The defaults are 20 seconds and more.
+    let took = start.elapsed().as_millis();
+    assert!((1_900..18_000).contains(&took), "{flag} {bytes:?}: {took} ms");
+    assert_eq!(Client::connect(serve.address).get("/f").body, b"inside");
 }
 
 #[test]
@@ -363,9 +378,9 @@ fn a_client_that_drips_its_head_is_closed_all_the_same() {
     let mut client = Client::connect(serve.address);
     client.send("GET / HTTP/1.1\r\n");
     let start = fulmar_sys::now();
-    // A byte at a time buys no time.
+    // A byte at a time buys no time. Twenty seconds are the default.
     eventually("the end of its patience", || client.socket().write_all(b"X").is_err());
-    assert!(start.elapsed().as_millis() < 3_000);
+    assert!(start.elapsed().as_secs() < 18);
 }
 
 #[test]

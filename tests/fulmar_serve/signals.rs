@@ -23,9 +23,12 @@ fn interrupted_waits_are_no_errors() {
     let mut client = Client::connect(serve.address);
     let before = client.ledger();
     let mut looks = 0;
-    // Some meet a server that is not back in its wait yet: on a busy machine most do.
     eventually("waits are interrupted", || {
-        (0..50).for_each(|_| interrupt());
+        for _ in 0..10 {
+            // On a busy machine it takes a while until it is back in its wait.
+            eventually("everybody waits", || is_asleep(&serve));
+            interrupt();
+        }
         looks += 1;
         let spent = client.ledger().since(&before);
         let others = spent.total() - spent.of("epoll_wait");
@@ -44,6 +47,15 @@ fn interrupted_waits_are_no_errors() {
     assert_eq!((ended.status.code(), &ended.stderr[..]), (Some(0), ""));
 }
 
+/// Every thread of it waits for something (proc_pid_stat(5)).
+fn is_asleep(serve: &Serve) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", serve.process.id())).unwrap();
+    let stats = threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("stat")));
+    stats
+        .flatten()
+        .all(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')))
+}
+
 /// Who leaves in the middle of an answer is a failed `send`, not a signal: neither from memory,
 /// nor from a file, where no flag forbids it.
 #[test]
@@ -60,8 +72,9 @@ fn clients_that_leave_in_the_middle_are_no_signal() {
     assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));
 }
 
-/// The most memory that a process has had, in kilobytes (proc(5)).
-fn peak(serve: &Serve) -> u64 {
+/// The most memory that a process has had, in kilobytes (proc(5)): its own pages, and those of its
+/// file that it has come by, which are a few megabytes more or less.
+pub(crate) fn peak(serve: &Serve) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", serve.process.id())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     peak.trim().trim_end_matches(" kB").parse().unwrap()
@@ -123,7 +136,7 @@ fn floods_are_cut_and_take_no_memory() {
         assert!(all.len() <= 1 && all.iter().all(|reply| reply.status >= 400), "{all:?}");
     }
     let grown = peak(&serve) - before;
-    assert!(grown < 8_000, "{grown} kB more than before");
+    assert!(grown < 32_000, "{grown} kB more than before"); // each flood is far more
     assert_eq!(Client::connect(serve.address).get("/bytes/1").body.len(), 1);
     eventually("all are closed", || serve.process.descriptors() < 20);
     assert_eq!(serve.end(Signal::TERM).status.code(), Some(0));

@@ -10,7 +10,7 @@ import urllib.parse
 import urllib.request
 
 root = urllib.parse.urlsplit(sys.argv[1])
-connection = http.client.HTTPConnection(root.hostname, root.port, timeout=20)
+connection = http.client.HTTPConnection(root.hostname, root.port, timeout=60)
 
 
 def ask(method, target, body=None, headers={}, **more):
@@ -74,7 +74,7 @@ def by_urllib():
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def read(target):
-        with opener.open(root.geturl() + target, timeout=20) as response:
+        with opener.open(root.geturl() + target, timeout=60) as response:
             return response.geturl(), response.read()
 
     expect(read("/hello.txt")[1], b"hello, world\n")

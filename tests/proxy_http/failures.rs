@@ -10,6 +10,7 @@ use fulmar_haproxy::Backend;
 use fulmar_haproxy::model::{BackendTimeouts, RetryOn, Reuse};
 use fulmar_proxy::Proxy;
 use fulmar_tests::loops::{Loop, OwnLoop, client};
+use fulmar_tests::origins::free_address;
 use fulmar_tests::relay::{backend, engine, frontend, server};
 use fulmar_tests::scripted::{Heard, Scripted, Step, answer, ok};
 
@@ -152,9 +153,7 @@ fn a_connection_that_was_closed_while_idle_is_not_used() {
 
 #[test]
 fn a_server_that_refuses_is_tried_again_and_then_another_one() {
-    let gone = Scripted::new(|_: &Heard| ok(b""));
-    let address = gone.address();
-    drop(gone);
+    let address = free_address();
     let there = Scripted::new(|_: &Heard| ok(b"fine"));
     let mut test = Test::new(vec![there], |backend| {
         let dead = std::sync::Arc::new(server("dead", address));
@@ -170,9 +169,7 @@ fn a_server_that_refuses_is_tried_again_and_then_another_one() {
 
 #[test]
 fn without_redispatch_a_refusal_is_503_after_all_retries() {
-    let gone = Scripted::new(|_: &Heard| ok(b""));
-    let address = gone.address();
-    drop(gone);
+    let address = free_address();
     let mut test = Test::new(vec![], |backend| {
         backend.servers.push(std::sync::Arc::new(server("dead", address)));
         backend.retries = 2;
@@ -267,8 +264,9 @@ fn nobody_waits_for_ever_in_a_queue() {
     });
     let mut other = client(test.proxy_address());
     other.write_all(GET.as_bytes()).expect("room");
-    test.proxy.turn(Duration::from_millis(20));
-    test.proxy.turn(Duration::from_millis(20));
+    test.proxy.turn_until(|proxy| proxy.engine().clients() == 2);
+    // Its request, which came before that of the other, has the place.
+    (0..2).for_each(|_| test.proxy.turn(Duration::from_millis(20)));
     let origins = std::mem::take(&mut test.origins); // nobody answers the first one
     assert_eq!(test.status(GET), 503);
     test.origins = origins;

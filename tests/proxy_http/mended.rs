@@ -600,10 +600,11 @@ fn any_number_of_requests_may_have_times_of_their_own() {
     };
     let mut table = Table::new(&text, vec![Scripted::new(script)]);
     let request = |n| format!("GET / HTTP/1.1\r\nHost: h\r\nX-T: {n}\r\n\r\n");
-    let (from, to) = (100_000, 104_200);
-    let all: String = (from..to).map(request).collect();
     let size = get(&mut table, "/", "").len();
-    table.talk(all, |got| got.len() >= size * (to - from));
+    for from in (100_000..104_200).step_by(200) {
+        let some: String = (from..from + 200).map(request).collect();
+        table.talk(some, |got| got.len() >= size * 200);
+    }
     assert!(get(&mut table, "/mute", "X-T: 50\r\n").starts_with("HTTP/1.1 504"));
 }
 

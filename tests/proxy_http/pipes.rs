@@ -473,6 +473,6 @@ fn megabyte(driver: &mut OwnLoop<Proxy>, client: &mut TcpStream, server: &mut Tc
     });
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const ASKS: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const MEASURED: u64 = 20;

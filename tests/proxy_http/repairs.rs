@@ -262,9 +262,7 @@ fn a_get_that_is_made_a_head_is_answered() {
 /// A request of HTTP/1.0 without a Host means the server, and that may be another one at last.
 #[test]
 fn after_a_redispatch_the_host_is_that_of_the_other_server() {
-    let refused = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let dead = refused.local_addr().expect("bound");
-    drop(refused);
+    let dead = fulmar_tests::origins::free_address();
     let backend = format!(
         "  balance first\n  retries 1\n  option redispatch 1\n  timeout connect 50ms\n  \
          server dead {dead}\n  server s ORIGIN0"

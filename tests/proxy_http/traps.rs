@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fulmar_drive::Ready;
@@ -17,6 +18,7 @@ use fulmar_tests::loops::{
     AppLoop, Edge, Level, Loop, OneShot, OwnLoop, Trigger, assert_quiet, beside, client, idle,
     settle,
 };
+use fulmar_tests::process::PATIENCE;
 use fulmar_tests::relay::{Table, configured, is_whole};
 use fulmar_tests::scripted::{Heard, Scripted, Step, ok};
 use fulmar_tests::tls_end::TlsPeer;
@@ -64,7 +66,7 @@ fn a_stale_event_ends_nobody_elses_connection() {
         let mut stale = Vec::new();
         let start = sys::now();
         while driver.engine().clients() > 0 {
-            assert!(sys::now() - start < Duration::from_secs(10), "its end is not seen");
+            assert!(sys::now() - start < PATIENCE, "its end is not seen");
             for (fd, ready) in driver.wait(Duration::from_millis(20)) {
                 driver.tell(fd, ready);
                 stale.push(fd);
@@ -271,9 +273,9 @@ fn who_waits_for_a_place_is_served_in_turn() {
     for n in 0..30 {
         let mut stream = client(table.address);
         stream.write_all(get(&format!("/{n}")).as_bytes()).expect("room");
-        table.turn_until(|proxy, _| proxy.clients() == n + 2);
         // Its request is read before the next one comes.
-        idle(&mut table.proxy, Duration::from_millis(2));
+        let live = Arc::clone(&table.live);
+        table.turn_until(|_, _| live.backends[0].group.queued() == n + 1);
         waiting.push(stream);
     }
     table.origins[0].act(0, ok(b"at last"));
@@ -303,7 +305,7 @@ fn a_dropped_proxy_leaves_nothing_open() {
     }
     let start = sys::now();
     while origins[0].open() > 0 {
-        assert!(sys::now() - start < Duration::from_secs(10), "a server's connection is left");
+        assert!(sys::now() - start < PATIENCE, "a server's connection is left");
         origins[0].turn();
     }
     TcpStream::connect(address).expect_err("nobody listens any more");
@@ -360,14 +362,15 @@ fn no_exchange_waits_for_an_acknowledgement() {
         &[post, "\r\n", "hello"],
         &[post, "Expect: 100-continue\r\n\r\n", "hello"],
     ];
-    let medians = beside(&mut driver, || kinds.map(|parts| median(address, parts)));
-    for (parts, median) in kinds.iter().zip(medians) {
-        assert!(median < Duration::from_millis(30), "{parts:?}: {median:?}");
+    let quarters = beside(&mut driver, || kinds.map(|parts| quarter(address, parts)));
+    for (parts, quarter) in kinds.iter().zip(quarters) {
+        assert!(quarter < Duration::from_millis(30), "{parts:?}: {quarter:?}");
     }
 }
 
-/// How long the exchanges after the first take, on one connection, said in these parts.
-fn median(address: SocketAddr, parts: &[&str]) -> Duration {
+/// How long the exchanges after the first take on one connection, said in these parts: three of four
+/// take longer, as a busy machine is late now and then, and a wait for the kernel is one each time.
+fn quarter(address: SocketAddr, parts: &[&str]) -> Duration {
     let mut stream = client(address);
     stream.set_nodelay(true).expect("a socket");
     let mut times: Vec<Duration> = (0..12)
@@ -388,7 +391,7 @@ fn median(address: SocketAddr, parts: &[&str]) -> Duration {
         .skip(1)
         .collect();
     times.sort_unstable();
-    times[times.len() / 2]
+    times[times.len() / 4]
 }
 
 /// More than the buffers of the kernel and the proxy hold together.

@@ -54,7 +54,7 @@ fn origin(questions: usize, answer: &'static [u8]) -> (SocketAddr, HeardAll) {
 }
 
 fn hear(mut stream: &TcpStream, least: usize) -> Vec<u8> {
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let (mut heard, mut block) = (Vec::new(), [0; 4096]);
     while heard.len() < least {
         match stream.read(&mut block) {
@@ -333,7 +333,7 @@ fn a_dialogue_goes_on_at_another_port_and_says_its_last_word() {
     let (mut tries, start) = (0, sys::now());
     while heard.lock().expect("nobody panics").is_empty() {
         tries += 1;
-        assert!(sys::now() - start < Duration::from_secs(10), "heard nothing in {tries} tries");
+        assert!(sys::now() - start < PATIENCE, "heard nothing in {tries} tries");
         thread::yield_now();
     }
     assert_eq!(heard.lock().expect("nobody panics")[0], b"QUIT");
@@ -656,7 +656,7 @@ fn a_slow_start_grows_to_the_whole_weight() {
     let mut quick = checked(scripted(&[500, 200, 200]));
     quick.check.as_mut().expect("there").interval = SOON;
     (quick.weight, quick.connections_max) = (16, 100);
-    quick.slow_start = Some(Duration::from_millis(300));
+    quick.slow_start = Some(Duration::from_secs(1));
     let (mut driver, live, _) = start(patient(with(http(vec![]), quick)));
     let group = &live.backends[0].group;
     let member = &group.members()[0];

@@ -19,6 +19,8 @@ use fulmar_rules::{Condition, Format};
 use fulmar_semantics::proxy_protocol::ProxyProtocol;
 use fulmar_sys as sys;
 use fulmar_tests::loops::{Loop, OwnLoop, beside, client};
+use fulmar_tests::origins::free_address;
+use fulmar_tests::process::PATIENCE;
 use fulmar_tests::proxied::{backend, config, frontend, proxy};
 use fulmar_tests::relay::{Lines, server};
 
@@ -80,7 +82,7 @@ fn origin(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let stream = stream.expect("a connection");
-            stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+            stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
             let serve = Arc::clone(&serve);
             thread::spawn(move || serve(stream));
         }
@@ -94,11 +96,6 @@ fn named(name: &'static str) -> SocketAddr {
         let _ = stream.read(&mut [0; 512]);
         let _ = stream.write_all(name.as_bytes());
     })
-}
-
-/// Where nobody listens.
-fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it is bound")
 }
 
 /// Says something and reads the answer; empty, if the connection ends without one.
@@ -141,7 +138,7 @@ fn a_session_is_counted_and_told_of() {
     let line = hand.line();
     assert_eq!(line[..2], ["front", "back/one"]);
     let times: Vec<i64> = line[2].split('/').map(|it| it.parse().expect("a time")).collect();
-    assert!(times.iter().all(|time| (0..5_000).contains(time)), "{line:?}");
+    assert!(times.iter().all(|time| (0..60_000).contains(time)), "{line:?}");
     assert_eq!(line[3..], ["5", "--", "1/1/0/0/0", "0/0"]);
     for counter in [Counter::BytesIn, Counter::BytesOut, Counter::SessionsTotal] {
         let expected = match counter {
@@ -249,7 +246,7 @@ fn a_name_in_tls_leads_to_a_backend_and_tls_goes_on_behind_it() {
 
 #[test]
 fn another_server_is_tried_where_it_is_just_the_next_ones_turn() {
-    let servers = [server("gone", nobody()), server("two", named("hello"))];
+    let servers = [server("gone", free_address()), server("two", named("hello"))];
     let mut back = backend(servers);
     back.options.redispatch = -1;
     let mut hand = Hand::new(frontend(), [back]);
@@ -261,7 +258,7 @@ fn another_server_is_tried_where_it_is_just_the_next_ones_turn() {
 
 #[test]
 fn the_same_server_is_tried_again_after_a_pause_and_then_given_up() {
-    let mut back = backend([server("gone", nobody())]);
+    let mut back = backend([server("gone", free_address())]);
     back.retries = 1;
     back.timeouts.connect = Some(Duration::from_millis(100)); // and so is the pause
     let mut hand = Hand::new(frontend(), [back]);
@@ -275,7 +272,7 @@ fn the_same_server_is_tried_again_after_a_pause_and_then_given_up() {
 
 #[test]
 fn without_a_server_nobody_is_served() {
-    let mut down = server("down", nobody());
+    let mut down = server("down", free_address());
     down.disabled = true;
     let mut hand = Hand::new(frontend(), [backend([down])]);
     assert_eq!(hand.beside(|address| ask(address, b"hi")), b"");
@@ -302,7 +299,6 @@ fn who_finds_all_places_taken_waits() {
     assert_eq!(answers, vec![b"hello".to_vec(); 5]);
     hand.driver.turn_until(|driver| driver.watched().len() <= 1);
     assert_eq!((hand.of_back(Counter::Queued), hand.of_server(0, Counter::Sessions)), (0, 0));
-    assert!(sys::now().elapsed() < Duration::from_secs(10));
 }
 
 #[test]
@@ -341,19 +337,20 @@ fn silence_ends_a_session() {
 
 #[test]
 fn a_tunnel_may_be_silent_for_longer() {
-    let slow = origin(|mut stream| {
+    let before = Duration::from_secs(1); // longer than a busy machine is late
+    let slow = origin(move |mut stream| {
         stream.write_all(b"a").expect("somebody listens");
         let mut heard = [0; 1];
         stream.read_exact(&mut heard).expect("a byte");
         // Longer than a client may be silent before there is a tunnel.
-        let _ = stream.set_read_timeout(Some(Duration::from_millis(300)));
+        let _ = stream.set_read_timeout(Some(2 * before));
         assert!(stream.read(&mut heard).is_err(), "it is still open");
         stream.write_all(b"b").expect("somebody listens");
     });
     let mut front = frontend();
-    front.timeouts.client = Some(Duration::from_millis(100));
+    front.timeouts.client = Some(before);
     let mut back = backend([server("one", slow)]);
-    back.timeouts.server = Some(Duration::from_millis(100));
+    back.timeouts.server = Some(before);
     back.timeouts.tunnel = Some(Duration::from_secs(20));
     let mut hand = Hand::new(front, [back]);
     assert_eq!(hand.beside(|address| ask(address, b"x")), b"ab");
@@ -451,7 +448,7 @@ fn a_server_may_be_a_unix_socket() {
         stream.read_exact(&mut heard).expect("a word");
         stream.write_all(b"hello").expect("somebody listens");
     });
-    let mut one = server("one", nobody());
+    let mut one = server("one", free_address());
     one.address = ServerAddress::Unix(path);
     let mut hand = Hand::new(frontend(), [backend([one])]);
     assert_eq!(hand.beside(|address| ask(address, b"hi")), b"hello");

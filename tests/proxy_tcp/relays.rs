@@ -6,6 +6,7 @@ use std::thread;
 
 use fulmar_proxy::Proxy;
 use fulmar_tests::loops::{Loop, beside, client};
+use fulmar_tests::process::PATIENCE;
 use fulmar_tests::proxied::{backend, config, frontend, proxy};
 use fulmar_tests::relay::server;
 use fulmar_tests::tests_in_every_loop;
@@ -29,7 +30,7 @@ fn origin(serve: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let stream = stream.expect("a connection");
-            stream.set_read_timeout(Some(std::time::Duration::from_secs(10))).expect("a timeout");
+            stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
             serve(stream);
         }
     });

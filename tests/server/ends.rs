@@ -15,6 +15,7 @@ use fulmar_sys as sys;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https;
 use fulmar_tests::loops::{AppLoop, LISTENER, Level, Loop, OwnLoop, client};
+use fulmar_tests::process::PATIENCE;
 use fulmar_tests::tls_end::TlsPeer;
 
 /// Sends the head of an answer at once and its body a little later, upgrades who asks for it, and
@@ -85,14 +86,15 @@ fn beside<L: Loop, T: Send>(driver: &mut L, peer: impl FnOnce() -> T + Send) -> 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const EXCHANGES: usize = 60;
 /// By how much a busy machine may be late.
-const LATE: Duration = Duration::from_millis(500);
+const LATE: Duration = Duration::from_secs(6);
 
-/// The median of all but the first: the kernel acknowledges that one at once.
+/// A quarter of all but the first, which the kernel acknowledges at once: who waits for an
+/// acknowledgement waits for 40 ms each time, and a busy machine is not always so late.
 fn assert_quick(mut times: Vec<Duration>) {
     times.remove(0);
     times.sort_unstable();
-    let median = times[times.len() / 2];
-    assert!(median < Duration::from_millis(5), "the median exchange took {median:?}");
+    let quarter = times[times.len() / 4];
+    assert!(quarter < Duration::from_millis(30), "three of four exchanges took {quarter:?}");
 }
 
 /// A body that follows its head a moment later does not wait for an acknowledgement of it.
@@ -172,7 +174,7 @@ fn who_has_too_many_connections_is_closed_at_once() {
 
 /// What is left of a connection: everything that was sent, or how it failed.
 fn rest(mut stream: TcpStream) -> String {
-    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a good time");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a good time");
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
         Ok(_) => String::from_utf8(bytes).expect("text"),
@@ -183,7 +185,7 @@ fn rest(mut stream: TcpStream) -> String {
 /// A graceful stop with a client in every state: each ends as it should, all of them in time.
 #[test]
 fn a_graceful_stop_ends_for_everybody() {
-    let drain_timeout = Duration::from_millis(1_500); // who is new has a second
+    let drain_timeout = Duration::from_secs(3); // who is new has a second
     let (engine, stop) = engine(Limits { drain_timeout, ..Limits::default() }, None);
     let (mut server, address) = OwnLoop::start(engine);
     let certs = Certs::new();

@@ -161,7 +161,7 @@ fn watching_costs_one_write_for_many_lines_and_no_allocation() {
         assert!(answer[..len].ends_with(b"hello\n"));
     };
     (0..5).for_each(|_| exchange());
-    let before = Ledger::here();
+    let (start, before) = (sys::now(), Ledger::here());
     let memory = allocation_counter::measure(|| (0..EXCHANGES).for_each(|_| exchange()));
     let spent = Ledger::here() - before;
     assert_eq!(memory.count_total, 0);
@@ -169,7 +169,8 @@ fn watching_costs_one_write_for_many_lines_and_no_allocation() {
         assert_eq!(spent.count(call).calls, EXCHANGES, "{}", call.name());
     }
     let writes = spent.count(System::write).calls;
-    assert!((4..10).contains(&writes), "{writes} writes of 64 KiB, and one a second");
+    let most = 10 + start.elapsed().as_secs();
+    assert!((4..most).contains(&writes), "{writes} writes of 64 KiB, and one a second");
     assert_eq!(spent.total(), 3 * EXCHANGES + writes, "nothing else");
     assert_eq!(spent.clock_reads(), EXCHANGES);
     assert_eq!(finish(server, &file).len() as u64, EXCHANGES + 5);

@@ -106,8 +106,9 @@ fn nothing_of_it_is_sent<L: Loop<Engine = Engine>>() {
         for (evil, bytes) in EVILS.iter().enumerate() {
             let answer = beside(&mut driver, || {
                 let mut client = Client::connect(address);
-                client.send_get(&format!("/{place}/{evil}"));
-                client.send("GET /next HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+                let evil = format!("GET /{place}/{evil} HTTP/1.1\r\nHost: h\r\n\r\n");
+                let next = "GET /next HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+                client.send(evil + next); // at once: it may end with the first
                 client.read_to_end().unwrap_or_default() // half an answer may end in a reset
             });
             let text = String::from_utf8_lossy(&answer);
