@@ -88,7 +88,7 @@ pub fn get(url: &str) -> Reply {
 /// There is none.
 pub fn plain() -> Command {
     let mut command = peer("curl");
-    command.args(["-q", "-sS", "--noproxy", "*", "--max-time", "20"]);
+    command.args(["-q", "-sS", "--noproxy", "*", "--max-time", "60"]);
     command
 }
 

@@ -18,7 +18,7 @@ use fulmar_audit::{AuditError, Backend, Counter, Counts, Method, Refusal};
 use fulmar_tests::curl;
 use fulmar_tests::http::Client;
 use fulmar_tests::load::{Nginx, bound, read_request};
-use fulmar_tests::process::{Process, Serve, eventually, peer, run, text};
+use fulmar_tests::process::{Process, Serve, eventually, is_asleep, peer, run, text};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 
@@ -47,7 +47,7 @@ fn counted(pid: u32, work: impl FnOnce()) -> Option<Counts> {
         assert!(fits, "{name}: {our:?} by us, {their:?} by strace, {woken:?} around it");
     }
     let all: u64 = around.values().map(|(calls, _)| calls).sum();
-    assert!(all <= 80, "waking up is hardly anything: {around:?}");
+    assert!(all <= REQUESTS / 4, "waking up is hardly anything: {around:?}");
     Some(counts)
 }
 
@@ -84,7 +84,7 @@ fn quiet(counter: &Counter) -> Counts {
         let now = counter.snapshot().expect("counts");
         let grew = now.total() > last.total();
         last = now;
-        !grew
+        !grew && is_asleep(counter.pid())
     });
     last
 }
@@ -224,6 +224,7 @@ fn with_the_ledger_call_by_call_and_the_others_are_known() {
         assert_eq!(client.get("/large").body.len(), 300_000);
         assert_eq!(Client::connect(serve.address).get("/").status, 200);
     }
+    quiet(&counter); // the last client has gone
     let later = client.ledger();
     let counts = quiet(&counter).minus(&before);
     let ledger = later.since(&earlier);
@@ -239,7 +240,7 @@ fn with_the_ledger_call_by_call_and_the_others_are_known() {
         let outside =
             tally.count.checked_sub(entered).expect("nothing is entered that was not called");
         let own = match &name[..] {
-            "epoll_wait" | "close" => asked..=asked + 2, // it sleeps again; the last client is gone
+            "epoll_wait" => asked..=asked + 20, // it sleeps again, and may wake up by itself
             _ => asked..=asked,
         };
         let known = own.contains(&outside) || OUTSIDE.contains(&&name[..]);

@@ -149,13 +149,14 @@ fn a_running_program_is_joined_and_left_alone() {
 fn what_cannot_be_counted_is_said() {
     let taken = scripted(|_| Ok(()));
     let socket = tree().root().join("nobody").display().to_string();
+    let ends = ["--load", "http://h/", "--unix-socket", &socket, "--start-timeout", "60s"];
     let nobody = ["--load", "http://h/", "--unix-socket", &socket, "--start-timeout", "200ms"];
     let cases: &[(&[&str], &[&str], i32, &str)] = &[
         (&[], &["/nonexistent"], 3, "/nonexistent: No such file"),
         (&[], &["/tmp"], 3, "/tmp: is a directory"),
         (&[], &[""], 2, "this one is empty"),
         (&[], &["sh", "-c", "exit 7"], 3, "it failed: exit status: 7"),
-        (&nobody, &["sh", "-c", "exit 7"], 3, "ended before it listened on"),
+        (&ends, &["sh", "-c", "exit 7"], 3, "ended before it listened on"),
         (&nobody, &["sh", "-c", "exec tail -f /dev/null"], 3, "does not listen on"),
         (&["--load", &taken], &["true"], 3, "somebody listens there already"),
         (&["--per", "accept"], &["true"], 3, "accepted no connection"),
