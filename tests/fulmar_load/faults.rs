@@ -251,8 +251,10 @@ fn some_good_and_some_bad_add_up() {
     for depth in ["1", "4"] {
         let (status, report) = run(&url, &["-p", depth]);
         let failed: u64 = report.errors().iter().map(|(_, n)| n).sum();
-        assert_eq!((status, report.requests() + failed), (0, 20), "{report:?}");
-        assert!(report.requests() > 0 && failed > 0, "{report:?}");
+        let expected = i32::from(report.requests() == 0);
+        assert_eq!((status, report.requests() + failed), (expected, 20), "{report:?}");
+        // A reset may destroy the answers before it, where requests do not wait for each other.
+        assert!((report.requests() > 0 || depth == "4") && failed > 0, "{report:?}");
     }
 }
 
