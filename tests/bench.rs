@@ -233,7 +233,7 @@ fn a_command_line_that_is_wrong_is_told() {
     assert!(complaint.contains("no experiment is called nonsense"), "{complaint}");
     let (code, complaint) = status(&["--from", "Cargo.toml"]);
     assert_eq!(code, Some(1));
-    assert!(complaint.contains("Cargo.toml: "), "{complaint}");
+    assert!(complaint.contains("Cargo.toml: it cannot be read as a report: "), "{complaint}");
     let (code, complaint) = status(&["all", "nonsense"]);
     assert_eq!(code, Some(2));
     assert!(complaint.contains("no experiment is called nonsense"), "{complaint}");

@@ -145,8 +145,7 @@ fn wrong_arguments_are_the_users_fault() {
 }
 
 #[test]
-fn what_cannot_be_requested_is_said() {
-    let (_holder, refused) = refusing();
+fn what_is_no_request_is_the_users_fault_too() {
     for (arguments, part) in [
         (&["127.0.0.1:80"][..], "does not begin with http://"),
         (&["ftp://127.0.0.1/"], "\"ftp\" is not spoken"),
@@ -155,9 +154,18 @@ fn what_cannot_be_requested_is_said() {
         (&["http://127.0.0.1:99999/"], "malformed"),
         (&["http://a b/"], "blanks"),
         (&["http://u:p@127.0.0.1/"], "user names"),
-        (&["http://nonexistent.invalid/"], "\"nonexistent.invalid\" cannot be resolved"),
         (&["-m", "G T", "http://127.0.0.1:1/"], "the request cannot be made"),
         (&["-H", "a b: c", "http://127.0.0.1:1/"], "is not a header field"),
+    ] {
+        fails(arguments, 2, part);
+    }
+}
+
+#[test]
+fn what_cannot_be_requested_is_said() {
+    let (_holder, refused) = refusing();
+    for (arguments, part) in [
+        (&["http://nonexistent.invalid/"][..], "\"nonexistent.invalid\" cannot be resolved"),
         (&["--body", "@/nonexistent", "http://127.0.0.1:1/"], "/nonexistent: No such file"),
         (&["--bind", "::1", "http://127.0.0.1:1/"], "no address of the family"),
         (&["--cacert", "/nonexistent", "https://127.0.0.1:1/"], "/nonexistent: No such file"),

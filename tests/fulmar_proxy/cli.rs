@@ -4,10 +4,11 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 
 use fulmar_tests::gateway::{Place, command, end, origin, pid_in, run};
 use fulmar_tests::http::Client;
-use fulmar_tests::process::{Process, eventually, peer};
+use fulmar_tests::process::{Process, eventually, fulmar, peer};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 #[test]
@@ -117,6 +118,8 @@ fn versions_and_help_are_told() {
     let help = run(["-h"]);
     assert_eq!((help.status.code(), help.stderr), (Some(0), String::new()));
     assert!(help.stdout.contains("-sf PID..."), "{}", help.stdout);
+    let asked = Process::start(Command::new(fulmar()).args(["help", "proxy"])).wait();
+    assert_eq!((asked.status.code(), asked.stdout), (Some(0), help.stdout));
 }
 
 #[test]

@@ -93,11 +93,13 @@ impl Counts {
     pub fn minus(&self, earlier: &Self) -> Self {
         let none = BTreeMap::new();
         let ring = self.ring.as_ref();
+        // They stand in memory that the program can write to, which promises nothing.
+        let reads = |now: u64| now.saturating_sub(earlier.clock_reads.unwrap_or(0));
         Self {
             calls: minus(&self.calls, &earlier.calls),
             ring: ring.map(|ring| minus(ring, earlier.ring.as_ref().unwrap_or(&none))),
             ring_why: self.ring_why.clone(),
-            clock_reads: self.clock_reads.map(|now| now - earlier.clock_reads.unwrap_or(0)),
+            clock_reads: self.clock_reads.map(reads),
             lost: self.lost - earlier.lost,
             foreign: self.foreign - earlier.foreign,
             threads: self.threads,

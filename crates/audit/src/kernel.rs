@@ -19,7 +19,7 @@ use crate::error::{AuditError, Refusal};
 use crate::event::{self, Event};
 use crate::feed::Feed;
 use crate::timeline::Timeline;
-use crate::{kinds, names};
+use crate::{kinds, names, operation};
 
 /// The loaded programs and their maps. They count until this is dropped.
 pub(crate) struct Kernel {
@@ -218,7 +218,8 @@ impl Kernel {
     fn calls(&self) -> Result<BTreeMap<String, Tally>, MapError> {
         let mut calls = tallies(&self.calls, names::call, names::moves_bytes)?;
         for (number, errno, count) in self.failures()? {
-            if let Some(tally) = calls.get_mut(&names::call(number)).filter(|_| number < CALLS) {
+            let tally = calls.get_mut(&names::call(number));
+            if let Some(tally) = tally.filter(|_| number < operation::FIRST) {
                 tally.errors.insert(errno, count);
             }
         }
@@ -236,7 +237,7 @@ impl Kernel {
     fn operations(&self) -> Result<BTreeMap<String, Tally>, MapError> {
         let mut operations = tallies(&self.operations, names::operation, names::operates_on_bytes)?;
         for (number, errno, count) in self.failures()? {
-            let Some(opcode) = number.checked_sub(CALLS) else { continue };
+            let Some(opcode) = number.checked_sub(operation::FIRST) else { continue };
             if let Some(tally) = operations.get_mut(&names::operation(opcode)) {
                 tally.errors.insert(errno, count);
             }
@@ -432,8 +433,6 @@ const TRACEPOINTS: [(&str, &str, &str); 3] = [
 /// Room in `tasks`, which is made when the counter is loaded: a megabyte.
 const TASKS_MAX: u32 = 32_768;
 
-/// `CALLS` of the program: where operations begin among its failures.
-const CALLS: u32 = 1024;
 /// Only where each call is wanted.
 const STARTS: (&str, &str, &str) =
     ("on_enter", "sys_enter", "tell of system calls that begin (raw tracepoints)");

@@ -1,4 +1,4 @@
-//! Names of calls and operations by their numbers, and which of them tell bytes.
+//! Names of calls and operations by their numbers, and what their results tell.
 
 use syscalls::Sysno;
 
@@ -18,6 +18,12 @@ pub(crate) fn execve() -> u32 {
 /// Returns from a signal: its result is whatever the signal came in between.
 pub(crate) fn is_signal_return(number: u32) -> bool {
     number == Sysno::rt_sigreturn as u32
+}
+
+/// The number of `errno(3)` that a result is, if it is one.
+pub(crate) fn error(result: i64) -> Option<i32> {
+    let failed = (ERROR_MIN..0).contains(&result);
+    failed.then(|| i32::try_from(-result).expect("up to 4095"))
 }
 
 /// True if the call's result is a number of bytes that it moved.
@@ -42,6 +48,9 @@ pub(crate) fn operates_on_bytes(operation: &str) -> bool {
 /// Results of operations that repeat themselves (multishot), of which is not told what they were:
 /// the operation has been counted when it was submitted.
 pub(crate) const REPEATED: &str = "(repeated)";
+
+/// Results from here to -1 are errors (`syscalls(2)`); other negative ones are addresses.
+const ERROR_MIN: i64 = -4095;
 
 /// `recvmmsg` and `sendmmsg` are not among them: they tell messages.
 const BYTE_MOVERS: &[&str] = &[

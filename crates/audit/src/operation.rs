@@ -45,7 +45,8 @@ impl Operation {
     }
 }
 
-/// The number of the first, behind those of calls: `CALLS` of the program in the kernel.
+/// Numbers of calls end before it, and those of operations begin: `CALLS` of the program in the
+/// kernel.
 pub(crate) const FIRST: u32 = 1024;
 /// An opcode that nothing has: `OPCODE_UNTOLD` of the program.
 pub(crate) const UNTOLD: u32 = 255;

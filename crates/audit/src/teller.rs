@@ -1,13 +1,14 @@
 //! Calls one by one, as tracing sees them.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 use fulmar_sys as sys;
 
 use crate::event::{self, Event};
+use crate::watch::process_of;
 
 /// Makes events of calls, and knows what is asked of `/proc` for them.
 #[derive(Debug)]
@@ -40,7 +41,8 @@ impl Teller {
         result: i64,
     ) -> Event {
         let end = self.now();
-        let process = *self.processes.entry(thread).or_insert_with(|| process_of(thread));
+        let process = || process_of(thread).unwrap_or(thread); // of one that is gone, its own number
+        let process = *self.processes.entry(thread).or_insert_with(process);
         let memory = event::look(call).map(|look| {
             let memory = File::open(format!("/proc/{thread}/mem")).ok();
             look.at(arguments, result, |at, size| read(memory.as_ref(), at, size))
@@ -48,13 +50,6 @@ impl Teller {
         let (arguments, memory) = (*arguments, memory.unwrap_or_default());
         Event { start, end, process, thread, call, result, arguments, memory }
     }
-}
-
-/// `Tgid` of `/proc/THREAD/status`; of one that is gone, its own number.
-fn process_of(thread: u32) -> u32 {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
-    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    process.and_then(|number| number.trim().parse().ok()).unwrap_or(thread)
 }
 
 /// As many bytes as there are, up to `size`.

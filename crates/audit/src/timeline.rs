@@ -57,8 +57,7 @@ impl Timeline {
 impl TimedCall {
     /// Why it failed: `errno(3)`. `None` if it did not.
     pub fn error(&self) -> Option<i32> {
-        let failed = (ERROR_MIN..0).contains(&self.result);
-        failed.then(|| i32::try_from(-self.result).expect("up to 4095"))
+        names::error(self.result)
     }
 
     fn of(event: &Event, zero: u64) -> Self {
@@ -80,9 +79,6 @@ impl TimedCall {
 fn since(from: u64, to: u64) -> i64 {
     to.wrapping_sub(from).cast_signed()
 }
-
-/// Results from here to -1 are errors (`syscalls(2)`); other negative ones are addresses.
-const ERROR_MIN: i64 = -4095;
 
 #[cfg(test)]
 mod tests {

@@ -214,12 +214,9 @@ impl Entry {
     }
 
     fn conclude(&mut self, result: i64) {
-        match result {
-            ERROR_MIN..0 => {
-                let errno = i32::try_from(-result).expect("up to 4095");
-                *self.errors.entry(errno).or_default() += 1;
-            }
-            _ => self.bytes = self.bytes.wrapping_add(result.unsigned_abs()),
+        match names::error(result) {
+            Some(errno) => *self.errors.entry(errno).or_default() += 1,
+            None => self.bytes = self.bytes.wrapping_add(result.unsigned_abs()),
         }
     }
 
@@ -255,6 +252,3 @@ impl Entry {
 const LEAVE_LOOK: Duration = Duration::from_millis(1);
 /// It has nothing to wait for by then; a machine that is that slow does not wait for us either.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(5);
-
-/// Results from here to -1 are errors (`syscalls(2)`); other negative ones are addresses.
-const ERROR_MIN: i64 = -4095;

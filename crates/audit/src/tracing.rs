@@ -22,10 +22,10 @@ use sys::{CallStop, Traced, TracedState};
 
 use crate::counter::End;
 use crate::error::AuditError;
-use crate::names;
 use crate::teller::Teller;
 use crate::tracer::Book;
 use crate::watch::{children_of_thread, locked, threads, unstartable, unwatchable};
+use crate::{names, operation};
 
 /// What one thread traces.
 pub(crate) struct Tracing {
@@ -238,7 +238,8 @@ impl Tracing {
     fn call(&mut self, thread: u32) -> io::Result<()> {
         match sys::call_stop(thread)? {
             Some(CallStop::Enter { number, arguments, native }) => {
-                let known = u32::try_from(number).ok().filter(|number| *number < CALLS && native);
+                let is_known = |number: &u32| *number < operation::FIRST && native;
+                let known = u32::try_from(number).ok().filter(is_known);
                 let start = self.teller.as_ref().map(Teller::now);
                 let calls = |number| Thread::Calls(number, arguments, start);
                 self.threads.insert(thread, known.map_or(Thread::CallsForeign, calls));
@@ -327,6 +328,3 @@ fn await_stop(is_it: impl Fn(TracedState) -> bool) -> io::Result<()> {
         }
     }
 }
-
-/// Numbers of calls end before it, as for the counter in the kernel.
-const CALLS: u32 = 1024;

@@ -192,12 +192,10 @@ pub(crate) fn unwatchable(pid: u32, cause: io::Error) -> AuditError {
 /// Refuses the number of a process that has ended, which nobody has heard of yet, and of a thread that
 /// is not the first of its process (`proc(5)`). Others are for those to judge who watch them.
 pub(crate) fn joinable(pid: u32) -> Result<(), AuditError> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    if field("State:").is_some_and(|state| state.starts_with(['Z', 'X'])) {
+    if status(pid, "State:").is_some_and(|state| state.starts_with(['Z', 'X'])) {
         return Err(AuditError::Gone { pid });
     }
-    match field("Tgid:").and_then(|number| number.parse().ok()) {
+    match process_of(pid) {
         Some(process) if process != pid => Err(AuditError::PartOf { thread: pid, process }),
         _ => Ok(()),
     }
@@ -205,9 +203,19 @@ pub(crate) fn joinable(pid: u32) -> Result<(), AuditError> {
 
 /// Who traces a process: the number of a thread, if somebody does (`proc(5)`).
 pub(crate) fn tracer_of(pid: u32) -> Option<u32> {
+    status(pid, "TracerPid:")?.parse().ok().filter(|tracer| *tracer != 0)
+}
+
+/// The process of a thread; none if it is gone.
+pub(crate) fn process_of(thread: u32) -> Option<u32> {
+    status(thread, "Tgid:")?.parse().ok()
+}
+
+/// A field of `/proc/PID/status`; none if it is gone.
+fn status(pid: u32, field: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
-    line.trim().parse().ok().filter(|tracer| *tracer != 0)
+    let value = status.lines().find_map(|line| line.strip_prefix(field))?;
+    Some(value.trim().to_owned())
 }
 
 /// Watched processes that have become our children. Nobody else reaps them, so their numbers stay

@@ -6,10 +6,13 @@ mod measure;
 mod program;
 mod tell;
 
+use std::fmt::Display;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
-use fulmar_audit::report::{Budget, Run};
+use fulmar_audit::report::{Budget, Excess, Run};
 
 pub(crate) use arguments::Arguments;
 
@@ -29,8 +32,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 fn audit(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let asked = arguments.asked()?;
-    let budget = arguments.budget.as_deref().map(budget).transpose()?;
-    let kept = asked.kept.as_deref().map(kept).transpose()?;
+    let budget = arguments.budget.as_deref().map(|path| read(path, Budget::parse)).transpose()?;
+    let kept = asked.kept.as_deref().map(|path| read(path, Run::read)).transpose()?;
     let bell = Bell::hang()?;
     let this = measure::run(&asked.this, &asked, &bell)?;
     let other = match (&asked.other, kept) {
@@ -44,20 +47,24 @@ fn audit(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if bell.has_rung() {
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    judge(arguments, &this, budget.as_ref())
+    match (&arguments.budget, &budget, &exceeded) {
+        (Some(path), Some(budget), Some(exceeded)) => judge(path, budget, exceeded, &this),
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
 fn record(path: &Path, run: &Run) -> Result<(), Failure> {
     std::fs::write(path, run.record()).map_err(|e| Failure::new(path.display(), e))
 }
 
-/// Holds a run against its budget.
-fn judge(arguments: &Arguments, run: &Run, budget: Option<&Budget>) -> Result<ExitCode, Failure> {
-    let (Some(budget), Some(path)) = (budget, &arguments.budget) else {
-        return Ok(ExitCode::SUCCESS);
-    };
-    let exceeded = budget.exceeded(run);
-    for line in &exceeded {
+/// Says what exceeds a budget, or that nobody knows whether it holds.
+fn judge(
+    path: &Path,
+    budget: &Budget,
+    exceeded: &[Excess],
+    run: &Run,
+) -> Result<ExitCode, Failure> {
+    for line in exceeded {
         complain(&format!("{}: {line}", path.display()));
     }
     if !exceeded.is_empty() {
@@ -76,18 +83,24 @@ fn judge(arguments: &Arguments, run: &Run, budget: Option<&Budget>) -> Result<Ex
     }
 }
 
-/// What is wrong with a budget or a record is wrong with the command line.
-fn budget(path: &Path) -> Result<Budget, Failure> {
-    let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    Budget::parse(&text).map_err(|error| wrong(error.to_string()))
+/// A budget or a record: what is wrong with one is wrong with the command line.
+fn read<T, E: Display>(
+    path: &Path,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, Failure> {
+    let wrong = |why: &dyn Display| Failure::Usage(format!("{}: {why}", path.display()));
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(FILE_SIZE_MAX + 1).read_to_string(&mut text))
+        .map_err(|error| wrong(&error))?;
+    if text.len() as u64 > FILE_SIZE_MAX {
+        return Err(wrong(&"it is longer than any record or budget"));
+    }
+    parse(&text).map_err(|error| wrong(&error))
 }
 
-fn kept(path: &Path) -> Result<Run, Failure> {
-    let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    Run::read(&text).map_err(|error| wrong(error.to_string()))
-}
+/// As much as a record may have; no budget comes near it.
+const FILE_SIZE_MAX: u64 = 1 << 20;
 
 /// A budget does not hold.
 const EXCEEDED: u8 = 1;

@@ -115,7 +115,8 @@ pub(crate) fn work(arguments: &Worker) -> Result<ExitCode, Failure> {
 fn read(path: &Path) -> Result<Report, Box<dyn Error>> {
     let mut text = String::new();
     File::open(path)?.take(REPORT_SIZE_MAX).read_to_string(&mut text)?;
-    Ok(Report::from_json(&text)?)
+    Ok(Report::from_json(&text)
+        .map_err(|error| format!("it cannot be read as a report: {error}"))?)
 }
 
 /// Where a report goes besides standard output.
@@ -157,6 +158,6 @@ fn write((path, mut file): (&Path, File), text: &str) -> Result<(), Failure> {
 const REPORT_SIZE_MAX: u64 = 32 << 20;
 
 const HELP: &str = "\
-Exit status: 0 when everything was measured, whoever is ahead; 1 if an experiment failed; 2 if the
-command line is wrong; 130 after SIGINT or SIGTERM, with the experiments that were complete.
-Whatever was started is ended in every case.";
+Exit status: 0 when everything was measured, whoever is ahead; 1 if an experiment failed, or a
+report cannot be read or written; 2 if the command line is wrong; 130 after SIGINT or SIGTERM, with
+the experiments that were complete. Whatever was started is ended in every case.";

@@ -62,12 +62,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     // Nobody listens any more: the end is near.
     signals::watch(move |_| drop(sender.send(News::Interrupt)))
         .map_err(|error| Failure::new("cannot wait for signals", error))?;
-    let running = fulmar_load::start(&options).map_err(|e| Failure::Message(e.to_string()))?;
+    let running = fulmar_load::start(&options).map_err(|error| traffic::failure(&error))?;
     let mut began = running.driven().to_vec();
     began.extend(embedded.iter().flat_map(|embedded| embedded.0.driven().to_vec()));
     loops::tell(&began);
     let interrupted = watch(&running, &news, &options);
-    let mut report = running.finish().map_err(|e| Failure::Message(e.to_string()))?;
+    let mut report = running.finish().map_err(|error| traffic::failure(&error))?;
     report.connections.asked = traffic.connections;
     report.without_descriptor += traffic.connections - options.connections;
     let served = embedded.map(Embedded::finish).transpose()?;
@@ -194,6 +194,6 @@ fn share_cpus() -> (Option<Vec<usize>>, Option<Vec<usize>>) {
 const TICK: Duration = Duration::from_millis(50);
 const REDRAW: Duration = Duration::from_millis(500);
 const HELP: &str = "\
-Exit status: 0 when the load is done, whatever was answered; 1 if nothing was answered or every
-connection was lost; 2 if the command line is wrong; 130 after SIGINT or SIGTERM, with the report
-of what was done. A second signal ends it at once.";
+Exit status: 0 when the load is done, whatever was answered; 1 if nothing was answered, every
+connection was lost or something could not be had; 2 if the command line is wrong; 130 after SIGINT
+or SIGTERM, with the report of what was done. A second signal ends it at once.";

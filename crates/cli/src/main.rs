@@ -86,4 +86,5 @@ Exit status:
   0    done
   1    it could not be done; a message says why
   2    the command line is wrong
-  130  interrupted; what was done is reported";
+  130  interrupted; what was done is reported
+audit and proxy have others, too: see their help.";

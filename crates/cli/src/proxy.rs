@@ -11,10 +11,13 @@ use arguments::{Arguments, Request};
 use messages::Messages;
 
 /// What follows `fulmar proxy`, if that is what was asked for. Clap's flags have two dashes or one
-/// letter, and these have not: so this tool reads its own.
+/// letter, and these have not: so this tool reads its own. `fulmar help proxy` is `fulmar proxy -h`.
 pub(crate) fn asked() -> Option<Vec<OsString>> {
-    let mut arguments = std::env::args_os().skip(1);
-    (arguments.next()? == "proxy").then(|| arguments.collect())
+    let mut words: Vec<_> = std::env::args_os().skip(1).collect();
+    if words == ["help", "proxy"] {
+        return Some(vec!["-h".into()]);
+    }
+    (words.first()? == "proxy").then(|| words.split_off(1))
 }
 
 /// For the list of tools in `fulmar --help`.

@@ -19,13 +19,15 @@
 //!   once for `EPOLLIN | EPOLLOUT | EPOLLRDHUP` and pass none on; both are correct. A receive is
 //!   over when it falls short, which epoll(7) allows for streams: what comes later is a new edge.
 //!   The one exception is a FIN that came along with the data. So an edge-triggered application
-//!   has to wait for `EPOLLRDHUP` and say [`hangup`](crate::Ready::hangup); then the socket is read to its end.
+//!   has to wait for `EPOLLRDHUP` and say [`hangup`](crate::Ready::hangup); then the socket is read
+//!   to its end.
 //! - *One-shot* (`EPOLLONESHOT`): after every event, arm the descriptor again with the interest
 //!   told last, unless it was told to be forgotten: after `socket_action` and its changes.
 //!
-//! `EPOLLERR` and `EPOLLHUP` come unasked everywhere, and are told as [`hangup`](crate::Ready::hangup) and
-//! [`failed`](crate::Ready::failed). A loop that cannot tell them apart from readiness (libevent) says that the
-//! descriptor is readable and writable, and is understood.
+//! `EPOLLERR` and `EPOLLHUP` come unasked everywhere, and are told as
+//! [`hangup`](crate::Ready::hangup) and [`failed`](crate::Ready::failed). A loop that cannot tell
+//! them apart from readiness (libevent) says that the descriptor is readable and writable, and is
+//! understood.
 //!
 //! **Numbers.** `Forget` comes exactly once for each descriptor that was watched, while it is
 //! open; it is closed when the application speaks again. (A listener that rests is forgotten and

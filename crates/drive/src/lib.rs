@@ -2,8 +2,8 @@
 //!
 //! A [`Reactor`] owns descriptors and turns readiness into an engine's inputs and its actions into
 //! system calls. Who waits for the descriptors is its [`Selector`]: [`Epoll`] waits for itself, and
-//! [`Poll`] where there is no epoll; [`Changes`] tells the application's loop what to wait for. It knows [`fulmar_engine::Engine`],
-//! and nothing of HTTP.
+//! [`Poll`] where there is no epoll; [`Changes`] tells the application's loop what to wait for. It
+//! knows [`fulmar_engine::Engine`], and nothing of HTTP.
 //!
 //! The feature `testing` is for the tests of this workspace: loops that do less at a time than they
 //! could, rings that fail, and the calls of other platforms.

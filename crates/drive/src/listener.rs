@@ -183,9 +183,7 @@ impl Listener {
         let (prediction, crowd) = (Prediction::default(), Crowd::default());
         Self { fd, wanted: true, resting: None, watching: true, prediction, crowd }
     }
-}
 
-impl Listener {
     /// How many to accept now: see [`Crowd`].
     pub(crate) fn expect(&mut self) -> u16 {
         let Self { fd, crowd, .. } = self;

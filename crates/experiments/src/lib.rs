@@ -2,8 +2,8 @@
 //!
 //! Five documents of others say what moving HTTP costs: tables of system calls and microseconds.
 //! Each experiment here does the work of one of them again, with fulmar and with the peers that are
-//! installed, in turn, and fills a [`Report`](report::Report): tables with the document's own figures beside the
-//! new ones, series for plots, and for every row whether fulmar is ahead.
+//! installed, in turn, and fills a [`Report`](report::Report): tables with the document's own
+//! figures beside the new ones, series for plots, and for every row whether fulmar is ahead.
 //!
 //! Whatever is measured is a process of its own, on a core of its own. fulmar's are this program
 //! again ([`worker`]); peers are installed programs, or small ones in C that the machine's `cc`

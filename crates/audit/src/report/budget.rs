@@ -91,13 +91,11 @@ impl Budget {
 
     /// What it names that was not counted in this run, so that nobody knows whether it holds.
     pub fn uncounted(&self, run: &Run) -> Vec<&str> {
-        let unknown = |subject: &Subject| matches!(subject, Subject::Waste(class) if class.found(&run.counts).is_none());
-        self.0
-            .iter()
-            .map(|(subject, _)| subject)
-            .filter(|s| unknown(s))
-            .map(Subject::name)
-            .collect()
+        let is_unknown = |subject: &&Subject| match subject {
+            Subject::Waste(class) => class.found(&run.counts).is_none(),
+            _ => false,
+        };
+        self.0.iter().map(|(subject, _)| subject).filter(is_unknown).map(Subject::name).collect()
     }
 }
 

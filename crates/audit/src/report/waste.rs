@@ -202,11 +202,16 @@ fn zero_waits(counts: &Counts) -> Option<u64> {
     is_told.then(|| waits.iter().map(|tally| kinds(tally, &["zero"])).sum())
 }
 
-/// A few polls are no habit: a library that looks whether a connection still stands.
+/// Polls of no time ask about what a wait has told of, each about one of its events. Others wait
+/// themselves: of a program that hardly does so with epoll they are the usual way.
 fn poll_after_epoll(counts: &Counts) -> u64 {
-    let epoll = sum(counts, &["epoll_wait", "epoll_pwait", "epoll_pwait2"]);
-    let poll = sum(counts, POLLS);
-    if epoll.saturating_mul(100) >= poll { poll } else { 0 }
+    let waits = sum(counts, &["epoll_wait", "epoll_pwait", "epoll_pwait2"]);
+    let polls = POLLS.iter().filter_map(|poll| counts.calls.get(*poll));
+    let asking = polls.map(|tally| kinds(tally, &["zero"])).sum();
+    let waiting = sum(counts, POLLS).saturating_sub(asking);
+    let beside =
+        |polls: u64, most: u64| if waits.saturating_mul(most) >= polls { polls } else { 0 };
+    beside(asking, ASKING_MAX) + beside(waiting, WAITING_MAX)
 }
 
 /// Each option once for each socket. Without arguments, [`OPTIONS_USUAL`] of them may be different.
@@ -237,6 +242,11 @@ fn kinds(tally: &Tally, names: &[&str]) -> u64 {
 }
 
 const POLLS: &[&str] = &["poll", "ppoll", "select", "pselect6"];
+/// Polls of no time beside one wait, at most: it tells of some hundred events, seldom of more, and
+/// some ask twice about each.
+const ASKING_MAX: u64 = 4_096;
+/// Other polls beside one wait, at most.
+const WAITING_MAX: u64 = 100;
 const LOOKS: &[&str] =
     &["stat", "lstat", "fstat", "newfstatat", "statx", "access", "faccessat", "faccessat2"];
 const CLOCK: &[&str] = &["clock_gettime", "gettimeofday", "time"];
@@ -327,6 +337,20 @@ mod tests {
         assert_eq!(wastes(&run), [poll]);
         run.counts.calls.remove("epoll_wait");
         assert_eq!(wastes(&run), [Waste { class: Class::ZeroWaits, ..poll }]);
+    }
+
+    /// As many as there are events, of which a busy machine has many in a wait.
+    #[test]
+    fn polls_of_no_time_are_beside_epoll_however_many_events_a_wait_tells_of() {
+        for waits in [1, 10, 2_000] {
+            let mut run = run(1_000, &[("epoll_wait", waits), ("poll", 2_100)]);
+            let poll = run.counts.calls.get_mut("poll").unwrap();
+            poll.kinds = [("zero".to_owned(), 2_000), ("timed".to_owned(), 100)].into();
+            let timed = [("timed".to_owned(), waits)].into();
+            run.counts.calls.get_mut("epoll_wait").unwrap().kinds = timed;
+            let count = 2_100;
+            assert_eq!(wastes(&run), [Waste { class: Class::PollAfterEpoll, count, exact: true }]);
+        }
     }
 
     #[test]

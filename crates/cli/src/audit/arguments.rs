@@ -155,10 +155,7 @@ impl Arguments {
     /// What is asked for.
     pub(crate) fn asked(&self) -> Result<Asked, Failure> {
         let (this, other) = self.commands()?;
-        let (kept, this) = match self.pid {
-            Some(pid) => (self.compare.clone().flatten(), Who::Process(pid)),
-            None => (self.compare.clone().flatten(), Who::Command(this)),
-        };
+        let this = self.pid.map_or(Who::Command(this), Who::Process);
         let per = match (self.per, self.load.is_empty()) {
             (Some(Per::Request), true) => {
                 let why = "--per request: requests are counted by --load; use `accept` or a number";
@@ -177,7 +174,7 @@ impl Arguments {
                 }
                 None => None,
             },
-            kept,
+            kept: self.compare.clone().flatten(),
             clock: self.clock,
             per,
             warm_up: self.warm_up,

@@ -199,8 +199,7 @@ fn load(
     at_most: Option<Duration>,
     bell: &Bell,
 ) -> Result<Report, Failure> {
-    let said = |error: fulmar_load::LoadError| Failure::Message(error.to_string());
-    let running = fulmar_load::start(options).map_err(said)?;
+    let running = fulmar_load::start(options).map_err(|error| traffic::failure(&error))?;
     let end = at_most.map(|at_most| sys::now() + at_most);
     while !running.is_finished() {
         let ended = program.wait(TICK)?;
@@ -217,7 +216,7 @@ fn load(
         let why = format!("it ended while it was under load: {how}");
         return Err(Failure::new(&program.command, why));
     }
-    let report = report.map_err(said)?;
+    let report = report.map_err(|error| traffic::failure(&error))?;
     if report.lost {
         complain("the load was cut short: no connection stood, and none could be opened");
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use fulmar_load::tls::{ClientOptions, Identity, Roots, Verify};
-use fulmar_load::{Options, Sources, Until};
+use fulmar_load::{LoadError, Options, Sources, Until};
 
 use crate::output::{Failure, complain};
 use crate::{descriptors, durations, fields};
@@ -129,6 +129,18 @@ impl Traffic {
             identity: identity.map(|(cert, key)| Identity::files(cert, key)),
             ..Options::default().tls
         }
+    }
+}
+
+/// Why there was no load: what it was asked for makes no sense, or something came in the way.
+pub(crate) fn failure(error: &LoadError) -> Failure {
+    let message = error.to_string();
+    match error {
+        LoadError::Options(_)
+        | LoadError::Target { .. }
+        | LoadError::Header { .. }
+        | LoadError::Request(_) => Failure::Usage(message),
+        _ => Failure::Message(message),
     }
 }
 

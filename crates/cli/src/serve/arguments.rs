@@ -24,7 +24,8 @@ pub(crate) struct Arguments {
     pub(super) listen: Vec<Place>,
 
     /// Threads, each with a listener of its own (SO_REUSEPORT)
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(super) threads: u16,
 
     #[command(flatten)]
