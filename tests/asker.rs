@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::io;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fulmar_engine::{
     Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
@@ -15,6 +15,8 @@ use fulmar_proto::{
 };
 use fulmar_sys as sys;
 use fulmar_tls::{Info, Version};
+
+use crate::process::PATIENCE;
 
 /// The client.
 #[derive(Debug)]
@@ -46,7 +48,7 @@ pub struct Book {
 
 impl Default for Asker {
     fn default() -> Self {
-        let limit = Some(Duration::from_secs(10));
+        let limit = Some(PATIENCE);
         let timeouts = Timeouts { connect: limit, handshake: limit, ..Timeouts::default() };
         Self { links: Links::new(sys::now(), timeouts, 0, 1), book: Book::default() }
     }

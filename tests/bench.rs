@@ -57,7 +57,7 @@ fn one_active_transfer_among_some() {
     let told = told.trim_end_matches('.').split(", ").map(|it| it.rsplit_once(' ').unwrap().1);
     let told: Vec<f64> = told.map(|it| it.parse().unwrap()).collect();
     assert_eq!(told.len(), 3);
-    assert!(told.iter().all(|each| (0.95..1.05).contains(each)), "{told:?}");
+    assert!(told.iter().all(|each| (0.8..1.25).contains(each)), "{told:?}");
     for table in tables.iter().filter(|it| it["unit"] == "µs per event") {
         let cells = table["rows"].as_array().unwrap().iter().flat_map(|it| it["cells"].as_array());
         let values = cells.flatten().filter_map(|cell| cell["value"].as_f64());

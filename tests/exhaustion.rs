@@ -112,7 +112,9 @@ fn a_server_without_descriptors_rests_and_recovers() {
     let (took, spent) = (sys::now() - start, Ledger::here() - before);
     assert!(took >= Duration::from_millis(900), "the other one is idle only after a second");
     let failures = server.engine().accept_failures();
-    assert!((9..=13).contains(&failures), "{failures} in {took:?}");
+    // A busy machine looks later, and never more often.
+    let most = u64::try_from(took.as_millis() / 100).expect("a few") + 3;
+    assert!((3..=most).contains(&failures), "{failures} in {took:?}");
     assert_eq!(done(&spent, Call::accept4), failures + 1);
     // Every 20 ms, since that is how a test turns.
     let waits = [Call::epoll_wait, Call::epoll_pwait2].map(|call| spent.count(call).calls);

@@ -8,7 +8,7 @@ use fulmar_names::{Names, Options};
 use fulmar_sys::Ledger;
 use fulmar_tests::dns::{self, Dns};
 use fulmar_tests::loops::{AppLoop, Loop};
-use fulmar_tests::process::{peer, run, text};
+use fulmar_tests::process::{PATIENCE, peer, run, text};
 use fulmar_tests::resolving::Asker;
 use tempfile::TempDir;
 
@@ -40,7 +40,10 @@ fn look_up() {
     let server = Dns::start(move |heard| dns::addresses(&heard.name, heard.kind, &[address]));
     let (mut app, _) = <AppLoop<Asker>>::start(Asker::default());
     let servers = vec![server.address];
-    app.set_resolver(Box::new(Names::new(Options { servers, ..Options::default() })));
+    // Nothing is asked twice, however slow strace makes the server.
+    let options =
+        Options { servers, try_timeout: PATIENCE, deadline: PATIENCE, ..Options::default() };
+    app.set_resolver(Box::new(Names::new(options)));
     mark(BEGIN);
     let lookup = app.engine().ask("host.example");
     app.kick();

@@ -9,6 +9,7 @@ use fulmar_engine::ResolveError;
 use fulmar_names::{Names, Options};
 use fulmar_tests::dns::{self, Dns};
 use fulmar_tests::loops::{AppLoop, Loop, OwnLoop};
+use fulmar_tests::process::PATIENCE;
 use fulmar_tests::resolving::{Answer, Asker};
 
 #[test]
@@ -25,7 +26,9 @@ fn running_out_of_descriptors_is_an_error_of_its_own_and_passes() {
 fn starve<L: Loop<Engine = Asker>>(server: &Dns, left: usize) {
     let (mut driver, _) = L::start(Asker::default());
     let servers = vec![server.address];
-    driver.set_resolver(Box::new(Names::new(Options { servers, tries: 1, ..Options::default() })));
+    let (tries, try_timeout, deadline) = (1, PATIENCE, PATIENCE);
+    let options = Options { servers, tries, try_timeout, deadline, ..Options::default() };
+    driver.set_resolver(Box::new(Names::new(options)));
     assert!(resolve(&mut driver, "first.example").is_ok(), "files are read");
     let mut hoard: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     hoard.truncate(hoard.len() - left);

@@ -111,6 +111,27 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// True if every thread of a process sleeps (proc_pid_stat(5)): it waits, and has done what it had to
+/// do. Who is kept from running by others does not sleep.
+pub fn is_asleep(pid: u32) -> bool {
+    let sleeps = |thread: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('S'))
+    };
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    threads.is_ok_and(|threads| threads.flatten().all(sleeps))
+}
+
+/// A command for Python itself: what has the name may be a script that looks for it, with calls of its
+/// own.
+///
+/// # Panics
+/// It is not installed.
+pub fn python() -> Command {
+    let told = run(peer("python3").args(["-I", "-c", "import sys; print(sys.executable)"]));
+    Command::new(text(&told.stdout).trim())
+}
+
 /// A program that runs beside the test; killed when dropped.
 #[derive(Debug)]
 pub struct Process {

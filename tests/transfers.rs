@@ -12,6 +12,7 @@ use fulmar_sys as sys;
 
 use crate::app::{App, server};
 use crate::loops::Loop;
+use crate::process::PATIENCE;
 use crate::scripted::{Heard, Scripted, Step};
 use fulmar_server::{Limits, ServerEngine};
 
@@ -184,7 +185,7 @@ where
     pub fn run_until(&mut self, mut done: impl FnMut(&mut Client<Recorder>) -> bool) {
         let start = sys::now();
         while !done(self.client.engine()) {
-            assert!(sys::now() - start < Duration::from_secs(20), "nothing happens any more");
+            assert!(sys::now() - start < PATIENCE, "nothing happens any more");
             self.client.turn(Duration::from_millis(1));
             self.server.turn(Duration::ZERO);
         }
@@ -264,7 +265,7 @@ impl<L: ClientLoop> Staged<L> {
         let start = sys::now();
         while !done(self.client.engine()) {
             let time = sys::now() - start;
-            assert!(time < Duration::from_secs(20), "nothing happens any more");
+            assert!(time < PATIENCE, "nothing happens any more");
             self.turn();
         }
     }
@@ -283,7 +284,7 @@ impl<L: ClientLoop> Staged<L> {
         let start = sys::now();
         while quiet < 8 {
             let time = sys::now() - start;
-            assert!(time < Duration::from_secs(20), "no rest: {:?}", self.client.stats());
+            assert!(time < PATIENCE, "no rest: {:?}", self.client.stats());
             let before = (self.client.stats().events, self.client.stats().timeouts);
             self.turn();
             let after = (self.client.stats().events, self.client.stats().timeouts);

@@ -18,7 +18,7 @@ use fulmar_audit::{AuditError, Backend, Counter, Counts, Method, Refusal};
 use fulmar_tests::curl;
 use fulmar_tests::http::Client;
 use fulmar_tests::load::{Nginx, bound, read_request};
-use fulmar_tests::process::{Process, Serve, eventually, peer, run, text};
+use fulmar_tests::process::{Process, Serve, eventually, is_asleep, peer, run, text};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 
@@ -36,18 +36,18 @@ fn counted(pid: u32, work: impl FnOnce()) -> Option<Counts> {
     let (counts, around, theirs) = straced(&counter, work);
     assert_eq!(counts.lost, 0, "{counts:?}");
     let ours = table(&counts);
-    // Who is attached to wakes up for it, and some wake up by themselves now and then. Of what that
-    // makes, strace sees a part. All other calls are the same on both sides.
+    // Who is attached to wakes up for it, one thread later than the other, and some wake up by
+    // themselves now and then. Of what that makes, strace sees a part. All other calls are the same on
+    // both sides.
     let of = |table: &Table, name| table.get(name).copied().unwrap_or_default();
     let names: BTreeSet<_> = [&ours, &theirs].iter().flat_map(|it| it.keys()).collect();
     for name in names {
         let [our, woken, their] = [&ours, &around, &theirs].map(|it| of(it, name));
-        let fits = (our.0..=our.0 + woken.0).contains(&their.0)
-            && (our.1..=our.1 + woken.1).contains(&their.1);
+        let fits = our.0.abs_diff(their.0) <= woken.0 && our.1.abs_diff(their.1) <= woken.1;
         assert!(fits, "{name}: {our:?} by us, {their:?} by strace, {woken:?} around it");
     }
     let all: u64 = around.values().map(|(calls, _)| calls).sum();
-    assert!(all <= 80, "waking up is hardly anything: {around:?}");
+    assert!(all <= REQUESTS / 4, "waking up is hardly anything: {around:?}");
     Some(counts)
 }
 
@@ -84,7 +84,7 @@ fn quiet(counter: &Counter) -> Counts {
         let now = counter.snapshot().expect("counts");
         let grew = now.total() > last.total();
         last = now;
-        !grew
+        !grew && is_asleep(counter.pid())
     });
     last
 }
@@ -224,6 +224,7 @@ fn with_the_ledger_call_by_call_and_the_others_are_known() {
         assert_eq!(client.get("/large").body.len(), 300_000);
         assert_eq!(Client::connect(serve.address).get("/").status, 200);
     }
+    quiet(&counter); // the last client has gone
     let later = client.ledger();
     let counts = quiet(&counter).minus(&before);
     let ledger = later.since(&earlier);
@@ -239,7 +240,7 @@ fn with_the_ledger_call_by_call_and_the_others_are_known() {
         let outside =
             tally.count.checked_sub(entered).expect("nothing is entered that was not called");
         let own = match &name[..] {
-            "epoll_wait" | "close" => asked..=asked + 2, // it sleeps again; the last client is gone
+            "epoll_wait" => asked..=asked + 20, // it sleeps again, and may wake up by itself
             _ => asked..=asked,
         };
         let known = own.contains(&outside) || OUTSIDE.contains(&&name[..]);

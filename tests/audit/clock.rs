@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use fulmar_audit::{Clock, Counter, Counts, Method};
-use fulmar_tests::process::{PATIENCE, peer};
+use fulmar_tests::process::{self, PATIENCE};
 
 fn counted(mut command: Command) -> Counts {
     let clock = Clock::prepare(&mut command).expect("there is a compiler");
@@ -13,7 +13,7 @@ fn counted(mut command: Command) -> Counts {
 }
 
 fn python(script: &str) -> Command {
-    let mut command = peer("python3");
+    let mut command = process::python();
     command.args(["-I", "-c", &format!("import ctypes, os; c = ctypes.CDLL(None)\n{script}")]);
     command
 }

@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 
 use fulmar_audit::{Counter, Counts, End, Method};
 use fulmar_tests::load::Nginx;
-use fulmar_tests::process::{Ended, PATIENCE, Process, Serve, eventually, fulmar, peer, run};
+use fulmar_tests::process::{
+    Ended, PATIENCE, Process, Serve, eventually, fulmar, is_asleep, peer, run,
+};
 use fulmar_tests::tree::Tree;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -59,6 +61,13 @@ fn a_budget_with_a_name_that_nothing_has() {
     assert!(ended.stderr.contains("`recieve` is nothing that is counted: is `receive` meant?"));
 }
 
+/// A number of proc_pid_status(5).
+fn told_of(pid: u32, field: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(":\t"));
+    value.and_then(|value| value.parse().ok()).expect("a number")
+}
+
 #[test]
 fn a_joined_process_that_ends_is_reported_until_then() {
     let mut shell = Command::new("/bin/dash");
@@ -66,11 +75,14 @@ fn a_joined_process_that_ends_is_reported_until_then() {
     let mut process = Process::start_with(&mut shell, Stdio::piped());
     process.wait_stdout("waits");
     let pid = process.id();
+    eventually("it waits", || is_asleep(pid));
+    let before = told_of(pid, "voluntary_ctxt_switches");
     let arguments = ["--json", "--counter", "ptrace", "--pid", &pid.to_string()];
     let audit = Process::start(&mut audit(&arguments));
+    // Its tracer has stopped it once, and it waits again: from now on, its calls are seen.
     eventually("it is traced", || {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
-        status.contains("TracerPid:") && !status.contains("TracerPid:\t0\n")
+        let was_stopped = told_of(pid, "voluntary_ctxt_switches") > before;
+        told_of(pid, "TracerPid") > 0 && was_stopped && is_asleep(pid)
     });
     process.close_stdin();
     let json = json(&audit.wait());
@@ -106,15 +118,16 @@ fn what_is_no_process_that_runs_is_not_joined() {
 
 #[test]
 fn a_joined_process_that_ends_under_load() {
-    let nginx = Nginx::start();
+    let mut nginx = Nginx::with(|address, _| {
+        format!(
+            "server {{ listen {address} reuseport; access_log /dev/stderr; \
+             location / {{ return 200 text; }} }}"
+        )
+    });
     let (pid, url) = (nginx.process.id().to_string(), nginx.url());
     let load = ["--load", &url, "-c", "1", "-d", "20", "--warm-up", "5", "--record", "/dev/null"];
     let audit = Process::start(&mut audit(&[&["--pid", &pid], &load[..]].concat()));
-    eventually("the load has begun", || {
-        let stat = fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap_or_default();
-        let port = format!(":{:04X} ", nginx.address.port());
-        stat.lines().any(|line| line.contains(&port) && line.contains(" 01 "))
-    });
+    nginx.process.wait_stderr("GET / "); // the load has begun
     nginx.process.signal(Signal::KILL);
     let ended = audit.wait();
     assert_eq!(ended.status.code(), Some(3), "{ended:?}");
@@ -146,9 +159,12 @@ fn ctrl_c_under_load_tells_what_was_counted_until_then() {
 #[test]
 fn a_command_that_ignores_sigterm_is_killed_and_that_is_said() {
     let script = "trap '' TERM; echo begun; while :; do sleep 0.05; done";
-    let ended =
-        ended(&["--for", "200ms", "--stop-timeout", "100ms", "--", "/bin/dash", "-c", script]);
-    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    let command = ["--stop-timeout", "100ms", "--", "/bin/dash", "-c", script];
+    let mut audit = Process::start(&mut audit(&command));
+    audit.wait_stderr("begun");
+    audit.signal(Signal::INT);
+    let ended = audit.wait();
+    assert_eq!(ended.status.code(), Some(130), "{ended:?}");
     assert!(ended.stderr.contains("it does not end by SIGTERM, and is killed"), "{ended:?}");
     assert!(ended.stdout.contains("execve"), "{ended:?}");
 }
@@ -174,7 +190,7 @@ fn a_server_that_answers_nothing_is_no_measurement() {
     let mut server = Process::start(peer("python3").args(["-I", "-c", script]));
     let port = server.wait_stdout("port").trim().trim_start_matches("port ").to_owned();
     let (pid, url) = (server.id().to_string(), format!("http://127.0.0.1:{port}/"));
-    let load = ["--load", &url, "-c", "1", "-d", "0.3", "--warm-up", "0"];
+    let load = ["--load", &url, "-c", "1", "-n", "50", "--warm-up", "0"];
     let ended = ended(&[&["--pid", &pid], &load[..]].concat());
     assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(3), ""), "{ended:?}");
     assert!(ended.stderr.contains("no request was answered: "), "{ended:?}");
@@ -187,7 +203,7 @@ fn what_counting_costs_is_measured_and_told() {
         let json = json(&ended(&["--json", "--per", "2", "--counter", counter, "--", "true"]));
         let (cost, calls) = (&json["cost"], json["all"]["calls"].as_f64().expect("a number"));
         let call = cost["call_ns"].as_f64().expect("it was measured");
-        assert!(call < 5e6, "{counter}: {json}");
+        assert!(call < 1e8, "{counter}: {json}");
         let per_unit = cost["per_unit_us"].as_f64().expect("a number");
         assert!((per_unit - call * calls / 2e3).abs() < 0.01 + per_unit / 1e3, "{counter}: {json}");
         assert!(counter == "best" || cost["other_call_ns"] == 0.0, "{json}");

@@ -1,12 +1,10 @@
 //! Who is counted, until when, and with which end: threads, children, those who leave.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fulmar_audit::{AuditError, Counter, Counts, End, Method};
-use fulmar_tests::process::{PATIENCE, Process, eventually};
+use fulmar_tests::process::{self, PATIENCE, Process, eventually};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 
@@ -139,8 +137,11 @@ fn a_wait_can_be_stopped_and_the_program_goes_on() {
 #[test]
 fn a_process_is_joined_while_it_becomes_another_program() {
     let tree = Tree::new();
-    let script = tree.file("again", "#!/bin/sh\nexec \"$0\"\n");
-    std::fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("it is ours");
+    let script = tree.root().join("again");
+    // Written by another program: what another thread starts meanwhile would have it open for
+    // writing for a moment, and nobody could run it (`ETXTBSY`).
+    let text = "printf '#!/bin/sh\nexec \"$0\"\n' > \"$0\"; chmod 755 \"$0\"";
+    process::run(Command::new("/bin/dash").args(["-c", text]).arg(&script));
     let process = Process::start(&mut Command::new(script));
     for _ in 0..20 {
         let counter = Counter::join(process.id(), Method::Trace).expect("it runs");

@@ -68,7 +68,7 @@ fn processes_are_found_by_their_numbers_in_a_namespace() {
         (&started["backend"], &started["calls"]["chdir"]["calls"]),
         (&"ebpf".into(), &1.into())
     );
-    let script = "while :; do cd /; done & exec \"$0\" audit --json --for 200ms --pid $!";
+    let script = "while :; do cd /; done & exec \"$0\" audit --json --for 1s --pid $!";
     let mut command = Command::new(by[0]);
     command.args(&by[1..]).args(["sh", "-c", script]).arg(fulmar());
     let joined = json(&Process::start(&mut command).wait());

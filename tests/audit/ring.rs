@@ -1,9 +1,7 @@
 //! Operations of io_uring: which were asked for, and what came of them.
 
-use std::process::Command;
-
 use fulmar_audit::{Backend, Counter, Counts, Method, Phase, Scope, Tally, TimedCall};
-use fulmar_tests::process::{PATIENCE, Serve, eventually, peer, run, text};
+use fulmar_tests::process::{PATIENCE, Serve, eventually, python};
 use fulmar_tests::tree::Tree;
 use fulmar_tests::{http::Client, load};
 use rustix::io::Errno;
@@ -40,9 +38,7 @@ fn told(operations: &str, scope: Scope) -> Option<(Counts, Vec<TimedCall>)> {
          \x20 assert call(426, f, 1, 0, 0, None, 0) == 1\n\
          {operations}\n"
     );
-    // What has the name may be a script that looks for it, with calls of its own.
-    let python = run(peer("python3").args(["-I", "-c", "import sys; print(sys.executable)"]));
-    let mut command = Command::new(text(&python.stdout).trim());
+    let mut command = python();
     command.args(["-I", "-c", &script]);
     let counter = Counter::start(command, scope).expect("it starts");
     let end = counter.wait(Some(PATIENCE)).expect("no error");
@@ -108,6 +104,7 @@ fn operations_belong_to_a_connection_as_calls_do() {
                   new = set(os.listdir('/proc/self/fd')) - before - {str(peer.fileno())}\n\
                   a = next(int(n) for n in new if os.path.exists('/proc/self/fd/' + n))\n\
                   peer.send(b'GET / HTTP/1.1\\r\\n\\r\\n')\n\
+                  import select; select.select([a], [], [])\n\
                   ask(27, a, n=60)\n\
                   b.value = b'HTTP/1.1 200 OK\\r\\n\\r\\n'; ask(26, a, n=19)\n\
                   b.value = b'some text'; ask(26, a, n=9); ask(27, a, n=60)\n\
@@ -150,9 +147,9 @@ fn operations_belong_to_a_connection_of_the_rings_own_table() {
                   \x20 assert call(426, f, 1, 0, 0, None, 0) == 1\n\
                   l = socket.create_server(('127.0.0.1', 0))\n\
                   peer = socket.create_connection(l.getsockname())\n\
-                  entry(13, 0, l.fileno(), 0, 1)\n\
+                  entry(13, 0, l.fileno(), 0, 1); call(426, f, 0, 1, 1, None, 0)\n\
                   peer.send(b'GET / HTTP/1.1\\r\\n\\r\\n')\n\
-                  entry(27, 1, 0, 60, 0)\n\
+                  entry(27, 1, 0, 60, 0); call(426, f, 0, 2, 1, None, 0)\n\
                   entry(19, 0x40, 0, 0, 1); entry(19, 0x40, 0, 0, 1)";
     let scope = Scope { phases: true, ..Scope::default() };
     let Some((counts, _)) = told(script, scope) else { return };
@@ -210,9 +207,6 @@ fn a_server_sends_the_same_by_a_ring_and_by_calls() {
         counts = counter.snapshot().expect("counts").minus(&before);
         let by_ring = counts.ring.as_ref().and_then(|ring| ring.get("send")).map_or(0, |t| t.bytes);
         sent = by_ring + counts.calls.get("sendto").map_or(0, |tally| tally.bytes);
-        is_untold(&counts) || sent >= 640 * 100
+        is_untold(&counts) || sent >= 640 * 100 && sent % 640 == 0
     });
-    if !is_untold(&counts) {
-        assert_eq!(sent % 640, 0, "{sent} bytes: {counts:?}");
-    }
 }

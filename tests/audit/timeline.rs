@@ -8,7 +8,7 @@ use std::time::Duration;
 use fulmar_audit::{AuditError, Counter, Method, Refusal, Scope};
 use fulmar_tests::http::Client;
 use fulmar_tests::load::Nginx;
-use fulmar_tests::process::{Ended, Process, eventually, fulmar, peer};
+use fulmar_tests::process::{Ended, Process, eventually, fulmar, is_asleep, peer};
 use fulmar_tests::tree::Tree;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -71,7 +71,7 @@ fn quiet(counter: &Counter) {
     eventually("it is quiet", || {
         thread::park_timeout(Duration::from_millis(50));
         let now = counter.snapshot().expect("counts").total();
-        std::mem::replace(&mut last, now) == now
+        std::mem::replace(&mut last, now) == now && is_asleep(counter.pid())
     });
 }
 

@@ -2,7 +2,7 @@
 //! world fails exactly as told.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -11,6 +11,7 @@ use fulmar_engine::{Action, Engine, LookupId, ResolveError, SocketId};
 use fulmar_proto::Input;
 use fulmar_sys as sys;
 use fulmar_tests::in_every_loop;
+use fulmar_tests::load::nobody;
 use fulmar_tests::scripted::ok;
 use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
 
@@ -277,10 +278,7 @@ fn late_news_of_a_socket_that_is_gone_is_ignored() {
 fn a_refused_connection_is_told_with_its_address() {
     fn check<L: ClientLoop>() {
         let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), |_| ok(b""));
-        let nobody: SocketAddr = {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            listener.local_addr().unwrap() // and nobody listens there any more
-        };
+        let (_holder, nobody) = nobody();
         let request = Request::get(&format!("http://{nobody}/")).build().unwrap();
         let ids = [staged.start(&request), staged.start(&request)];
         staged.run();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use fulmar_client::{Body, Config, Error, Event, Options, Request};
 use fulmar_semantics::coding::Limits;
 use fulmar_tests::in_every_loop;
+use fulmar_tests::process::PATIENCE;
 use fulmar_tests::scripted::{Heard, Step, answer};
 use fulmar_tests::transfers::{ClientLoop, Recorder, Staged};
 
@@ -37,7 +38,7 @@ fn failures<L: ClientLoop>(staged: &Staged<L>) -> Vec<(Request, &'static str)> {
         redirects: Some(Default::default()),
         decode: Some(Limits::default()),
         body_max: Some(1_000),
-        total_timeout: Some(Duration::from_secs(20)),
+        total_timeout: Some(PATIENCE),
         ..Options::default()
     });
     let hasty = Arc::new(Options { total_timeout: Some(span), ..Options::default() });

@@ -129,14 +129,14 @@ fn time_in_the_queue_counts_towards_the_total() {
 #[test]
 fn time_in_the_queue_does_not_count_towards_connecting() {
     fn check<L: ClientLoop>() {
-        let connect_timeout = Some(Duration::from_millis(50));
+        let connect_timeout = Some(Duration::from_secs(2));
         let config = Config { per_host_max: 1, connect_timeout, ..Config::default() };
         let script = |heard: &Heard| if heard.path() == "/slow" { Vec::new() } else { ok(b"") };
         let mut staged = Staged::<L>::new(Recorder::default(), config, script);
         let slow = staged.get("/slow");
         let id = staged.get("/waits");
         let begun = sys::now();
-        while sys::now() - begun < Duration::from_millis(120) {
+        while sys::now() - begun < Duration::from_millis(2_200) {
             staged.turn();
         }
         let close = fulmar_tests::scripted::answer("200 OK", "Connection: close\r\n", b"");
@@ -145,8 +145,8 @@ fn time_in_the_queue_does_not_count_towards_connecting() {
         assert!(staged.recorder().ended(slow).result.is_ok());
         let done = staged.recorder().ended(id);
         assert!(done.result.is_ok(), "{done:?}");
-        assert!(done.timings().queue >= Duration::from_millis(100), "{done:?}");
-        assert!(done.timings().connect < Duration::from_millis(50), "{done:?}");
+        assert!(done.timings().queue > Duration::from_secs(2), "{done:?}");
+        assert!(done.timings().connect < Duration::from_secs(2), "{done:?}");
     }
     in_every_loop!(check);
 }
@@ -157,7 +157,7 @@ fn a_host_that_asks_for_rest_is_left_alone_and_asked_again() {
     fn check<L: ClientLoop>() {
         let script = |heard: &Heard| match (heard.connection, heard.nth) {
             (0, 0) => {
-                let fields = "Retry-After: 1\r\n";
+                let fields = "Retry-After: 3\r\n";
                 vec![Step::Send(fulmar_tests::scripted::answer("503 No", fields, b"busy"))]
             }
             _ => ok(b"hello"),
@@ -175,7 +175,7 @@ fn a_host_that_asks_for_rest_is_left_alone_and_asked_again() {
         staged.rest();
         assert_eq!(staged.peer.requests.len(), 1, "it rests");
         staged.run();
-        assert!(sys::now() - begun >= Duration::from_secs(1));
+        assert!(sys::now() - begun >= Duration::from_secs(3));
         for id in [id, other] {
             assert_eq!(staged.recorder().body(id), b"hello");
         }

@@ -118,14 +118,14 @@ fn the_queue_does_not_count_for_an_exchange() {
     fn check<L: Loop<Engine = Client<Recorder>>>() {
         let config = Config { connections_max: 1, ..Config::default() };
         let mut pair = Pair::<L, Server>::new(Recorder::default(), config);
-        let span = Duration::from_secs(1);
+        let span = Duration::from_secs(2);
         let hasty = Options { exchange_timeout: Some(span), ..Options::default() };
         let (hasty, patient) = (Arc::new(hasty), Arc::new(Options::default()));
         let mut start = |path: &str, options: &Arc<Options>| {
             let request = Request::get(&pair.url(path)).options(Arc::clone(options));
             pair.start(&request.build().unwrap())
         };
-        let first = start("/delay/1100", &patient);
+        let first = start("/delay/2200", &patient);
         let quick = [(); 4].map(|()| start("/bytes/1", &hasty));
         let slow = start("/delay/60000", &hasty);
         pair.run();

@@ -10,6 +10,7 @@ use fulmar_semantics::tunnel::{HttpConnectError, Socks5Error};
 use fulmar_tests::alone::Alone;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https::{Https, client_tls};
+use fulmar_tests::load::nobody;
 use fulmar_tests::loops::{AppLoop, Bytewise, Loop, OwnLoop};
 use fulmar_tests::threads::{Asked, Scripted, answer, relay};
 use fulmar_tests::transfers::Recorder;
@@ -148,7 +149,7 @@ fn refusals_name_the_proxy() {
         let done = client.fetch_url("https://a.example/", via(&silent, scheme));
         let text = done.result.as_ref().unwrap_err().to_string();
         assert!(text.contains("proxy"), "{scheme}: {text}");
-        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (_holder, nobody) = nobody();
         let done = client.fetch_url("https://a.example/", proxied(&format!("{scheme}{nobody}")));
         let error = done.result.as_ref().unwrap_err();
         assert_eq!(error.kind(), "connect");

@@ -10,6 +10,7 @@ use fulmar_serve::endpoints::Endpoints;
 use fulmar_server::{Calls, Limits, ServerEngine, Stop};
 use fulmar_sys::{self as sys, Call, Count, Ledger, Operation};
 use fulmar_tests::loops::{client, has_ring};
+use fulmar_tests::process::PATIENCE;
 
 type Engine = ServerEngine<Calls<Endpoints>>;
 type Server = Reactor<Engine, Epoll>;
@@ -40,7 +41,7 @@ fn connect(address: SocketAddr, clients: usize) -> Vec<TcpStream> {
 fn turn_until(server: &mut Server, mut done: impl FnMut(&Server) -> bool) {
     let start = sys::now();
     while !done(server) {
-        assert!(sys::now() - start < Duration::from_secs(10), "nothing happens any more");
+        assert!(sys::now() - start < PATIENCE, "nothing happens any more");
         server.turn_within(Duration::from_millis(20)).unwrap();
     }
 }

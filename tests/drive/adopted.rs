@@ -7,6 +7,7 @@ use std::time::Duration;
 use fulmar_server::{Limits, ServerEngine};
 use fulmar_tests::app::{App, server};
 use fulmar_tests::loops::{Loop, beside};
+use fulmar_tests::process::PATIENCE;
 use fulmar_tests::tests_in_every_loop;
 
 /// A connection that was made elsewhere: the client's end, and ours in the engine's hands. `says`
@@ -14,7 +15,7 @@ use fulmar_tests::tests_in_every_loop;
 fn adopted<L: Loop>(driver: &mut L, says: &[u8]) -> TcpStream {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
     client.write_all(says).unwrap();
     let (ours, peer) = listener.accept().unwrap();
     ours.set_nonblocking(true).unwrap();

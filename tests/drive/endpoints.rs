@@ -18,6 +18,7 @@ use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::app::{App, server};
 use fulmar_tests::fetch::Fetch;
 use fulmar_tests::loops::{AppLoop, Bytewise, Edge, Level, Loop, OneShot, OwnLoop, PollLoop};
+use fulmar_tests::process::PATIENCE;
 use rustix::net::sockopt;
 
 fn unix(path: &Path) -> Endpoint {
@@ -308,7 +309,7 @@ fn unix_and_tcp_listeners_share_a_reactor() {
     }
     let start = sys::now();
     while client.engine.book.done.len() < 2 {
-        assert!(sys::now() - start < Duration::from_secs(10), "nothing happens any more");
+        assert!(sys::now() - start < PATIENCE, "nothing happens any more");
         client.try_turn().expect("a turn");
         server.try_turn().expect("a turn");
     }

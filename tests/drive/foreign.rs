@@ -1,9 +1,9 @@
 //! A resolver's sockets in both worlds: numbers that mean something else before the news of them
-//! is read. One test, in a program of its own: no other thread may take a number.
+//! is read.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use fulmar_drive::{Answer, Interest, Ready, Resolver, Watch};
 use fulmar_engine::LookupId;
 use fulmar_tests::loops::{AppLoop, Loop, OwnLoop, PollLoop};
+use fulmar_tests::process::PATIENCE;
 use fulmar_tests::resolving::Asker;
+use rustix::io::dup2;
 
 /// Has two sockets; when one is ready it closes the other and opens a third, which gets its number.
 #[derive(Debug)]
@@ -23,15 +25,28 @@ struct Swapper {
 }
 
 impl Swapper {
-    fn open(&mut self) -> RawFd {
+    fn open(&mut self) {
         let (socket, peer) = UnixStream::pair().unwrap();
-        socket.set_nonblocking(true).unwrap();
-        let number = socket.as_raw_fd();
-        let interest = Interest { read: true, write: false, hangup: false };
-        self.news.push_back(Watch::For { socket: number, interest });
-        self.sockets.push(socket);
         self.peers.send(peer).unwrap();
-        number
+        self.watch(socket);
+    }
+
+    /// The same, with the number of another, which is closed by that (`dup2(2)`): no other thread
+    /// can take it in between.
+    fn open_in_place_of(&mut self, other: UnixStream) {
+        let (socket, peer) = UnixStream::pair().unwrap();
+        self.peers.send(peer).unwrap();
+        let mut place = OwnedFd::from(other);
+        dup2(&socket, &mut place).unwrap();
+        self.news.push_back(Watch::Closed { socket: place.as_raw_fd() });
+        self.watch(place.into());
+    }
+
+    fn watch(&mut self, socket: UnixStream) {
+        socket.set_nonblocking(true).unwrap();
+        let interest = Interest { read: true, write: false, hangup: false };
+        self.news.push_back(Watch::For { socket: socket.as_raw_fd(), interest });
+        self.sockets.push(socket);
     }
 }
 
@@ -49,10 +64,7 @@ impl Resolver for Swapper {
         self.heard.send(byte[0]).unwrap();
         if self.sockets.len() == 2 {
             let other = self.sockets.remove(1 - at);
-            let number = other.as_raw_fd();
-            drop(other);
-            self.news.push_back(Watch::Closed { socket: number });
-            assert_eq!(self.open(), number, "the lowest number that is free");
+            self.open_in_place_of(other);
             self.sockets.remove(0); // never two again: the first is closed, too
             self.news.push_back(Watch::Closed { socket });
         }
@@ -99,7 +111,7 @@ fn swap<L: Loop<Engine = Asker>>() {
 
     first.write_all(b"1").unwrap();
     second.write_all(b"2").unwrap();
-    driver.turn(Duration::from_secs(10)); // both are ready
+    driver.turn(PATIENCE); // both are ready
     let mut third = opened.recv().unwrap();
     assert_eq!(all(&said).len(), 1, "the other one is closed, and the third was not told");
     assert_eq!(driver.watched().len(), before + 1);
@@ -107,7 +119,7 @@ fn swap<L: Loop<Engine = Asker>>() {
     driver.turn(Duration::ZERO);
     assert!(all(&said).is_empty(), "nothing is ready");
     third.write_all(b"3").unwrap();
-    driver.turn(Duration::from_secs(10));
+    driver.turn(PATIENCE);
     assert_eq!(all(&said), [b'3']);
 }
 

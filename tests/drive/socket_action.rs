@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,9 @@ use fulmar_server::Limits;
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::app::server;
 use fulmar_tests::fetch::Fetch;
+use fulmar_tests::load::nobody;
 use fulmar_tests::loops::{AppLoop, Edge, Level, Loop, client};
+use fulmar_tests::process::PATIENCE;
 
 const READ: Ready = Ready { read: true, write: false, hangup: false, failed: false };
 const WRITE: Ready = Ready { write: true, read: false, ..READ };
@@ -85,7 +87,7 @@ fn acting_while_changes_are_left_loses_none() {
     let mut watched = BTreeMap::new();
     let start = sys::now();
     while driver.engine().connections() < 20 || watched.len() < 20 {
-        assert!(sys::now() - start < Duration::from_secs(10), "nothing happens any more");
+        assert!(sys::now() - start < PATIENCE, "nothing happens any more");
         let fd = *driver.watched.keys().next().expect("the listener");
         driver.reactor.socket_action(sys::now(), fd, READ);
         while let Some(change) = driver.reactor.poll_change() {
@@ -153,13 +155,9 @@ fn a_late_event_does_not_end_who_has_the_number_now() {
 /// A loop that knows only "readable" and "writable" says both when a connect fails.
 #[test]
 fn a_refusal_is_understood_without_the_word_for_it() {
-    let (listener, address) = (TcpListener::bind((Ipv4Addr::LOCALHOST, 0)), Ipv4Addr::LOCALHOST);
-    let listener = listener.expect("a port");
-    let port = listener.local_addr().expect("bound").port();
-    drop(listener);
+    let (_holder, nobody) = nobody();
     let mut reactor = Reactor::new(Fetch::default(), Changes::new());
-    let endpoint = Endpoint::to(SocketAddr::from((address, port)));
-    let socket = reactor.engine.start(sys::now(), endpoint, "/", None);
+    let socket = reactor.engine.start(sys::now(), Endpoint::to(nobody), "/", None);
     reactor.timeout_action(sys::now());
     let fd = watched(&changes(&mut reactor));
     reactor.socket_action(sys::now(), fd, Ready { read: true, write: true, ..READ });
@@ -177,7 +175,7 @@ fn lost_events_are_found_again() {
     reactor.timeout_action(sys::now());
     let start = sys::now();
     while reactor.engine.book.done.len() < sockets.len() {
-        assert!(sys::now() - start < Duration::from_secs(10), "nothing happens any more");
+        assert!(sys::now() - start < PATIENCE, "nothing happens any more");
         while reactor.poll_change().is_some() {} // and does nothing about it
         server.turn(Duration::from_millis(1));
         reactor.socket_all(sys::now()).expect("a poll");

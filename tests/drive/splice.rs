@@ -217,19 +217,21 @@ fn what_comes_in_chunks_is_never_spliced() {
 #[test]
 fn a_spliced_body_has_the_time_that_any_body_has() {
     let dir = tempfile::tempdir().expect("a directory");
-    let timeouts = Timeouts { body: Some(Duration::from_millis(300)), ..Timeouts::default() };
+    let timeouts = Timeouts { body: Some(Duration::from_millis(1_500)), ..Timeouts::default() };
     let (mut client, _) = OwnLoop::start(Fetch::new(timeouts));
     let mut peer = begun(&mut client, &dir.path().join("file"), HEAD);
     let start = sys::now();
-    for n in 1..=8 {
+    for n in 1..=4 {
         peer.write_all(&[b'x'; 100]).expect("room");
         client.turn_until(|client| client.engine().spliced == n * 100);
         let step = sys::now();
-        while sys::now() - step < Duration::from_millis(80) {
+        while sys::now() - step < Duration::from_millis(500) {
             client.turn(Duration::from_millis(20));
         }
     }
-    assert!(sys::now() - start > Duration::from_millis(600) && client.engine().connections() == 1);
+    assert!(
+        sys::now() - start > Duration::from_millis(1_900) && client.engine().connections() == 1
+    );
     client.turn_until(|client| client.engine().connections() == 0);
     let end = client.engine().book.gone.values().next().expect("one");
     assert!(matches!(end, End::TimedOut(Some(Phase::Body))), "{end:?}");

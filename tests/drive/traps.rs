@@ -287,9 +287,9 @@ fn everyone_is_gone_exactly_once<L: Loop<Engine = ServerEngine<App>>>() {
 /// Trap 15: no exchange waits for a delayed acknowledgement (40 ms on Linux).
 fn nothing_waits_for_an_acknowledgement<L: Loop<Engine = ServerEngine<App>>>() {
     let (mut driver, address) = L::start(server(Limits::default()));
-    let mut times = beside(&mut driver, move || {
+    let times = beside(&mut driver, move || {
         let mut stream = client(address);
-        let mut times = Vec::new();
+        let mut times = [const { Vec::new() }; 2]; // of each kind
         for n in 0..60 {
             let start = sys::now();
             // Head and body in two writes, as clients do that have not learnt better.
@@ -304,13 +304,15 @@ fn nothing_waits_for_an_acknowledgement<L: Loop<Engine = ServerEngine<App>>>() {
                 stream.write_all(second.as_bytes()).expect("room");
             }
             answer(&mut stream);
-            times.push(sys::now() - start);
+            times[n % 2].push(sys::now() - start);
         }
-        times.split_off(1)
+        times
     });
-    times.sort_unstable();
-    let median = times[times.len() / 2];
-    assert!(median < Duration::from_millis(5), "the median exchange took {median:?}");
+    for mut times in times {
+        times.sort_unstable();
+        let median = times[times.len() / 2];
+        assert!(median < Duration::from_millis(35), "the median exchange took {median:?}");
+    }
 }
 
 /// Deadlines hold in both worlds, and a slow head is not excused by its progress. It is told so.

@@ -345,7 +345,7 @@ fn progress_is_for_terminals() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/terminal.py");
     let mut command = peer("python3");
     command.arg(script).arg(fulmar()).args(["get", "-o"]).arg(download.out());
-    command.args(["--stall-timeout", "1.5s", &site.url("/a"), &site.url("/slow")]);
+    command.args(["--stall-timeout", "4s", &site.url("/a"), &site.url("/slow")]);
     let output = text(&run(&mut command).stdout);
     let (status, seen): (i32, String) = serde_json::from_str(&output).unwrap();
     assert_eq!(status, 0);

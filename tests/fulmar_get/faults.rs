@@ -80,7 +80,7 @@ fn each_failure_is_told_and_leaves_no_file_and_the_others_go_on() {
         .collect();
     let list = format!("{list}{refused} refused\n");
     let arguments =
-        ["--retry", "0", "--stall-timeout", "500ms", "--jsonl", "records", "--per-host", "4"];
+        ["--retry", "0", "--stall-timeout", "4s", "--jsonl", "records", "--per-host", "4"];
     let ended = download.run_list(&list, &arguments);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     let records = download.records();
@@ -250,7 +250,7 @@ fn a_checksum_counts_for_what_was_kept_too() {
     let text = String::from_utf8(output.stdout).unwrap();
     let digits = text.split(' ').next().unwrap();
     writeln!(list, "{} a sha256:{digits}", site.url("/a")).unwrap();
-    let arguments = ["--resume", "--stall-timeout", "300ms"];
+    let arguments = ["--resume", "--stall-timeout", "3s"];
     let ended = download.run_list(&list, &arguments);
     assert!(ended.status.success(), "{ended:?}");
     assert!(site.asked()[1].field("range").is_some(), "within one run, too");

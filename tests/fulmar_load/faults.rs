@@ -8,19 +8,23 @@ use std::process::Command;
 use std::time::Duration;
 
 use fulmar_tests::http::Client;
-use fulmar_tests::load::{Report, command, load, read_request, scripted};
+use fulmar_tests::load::{Report, bound, command, load, read_request, scripted};
 use fulmar_tests::process::{BY_CALLS, Process, Serve, eventually, fulmar};
 use fulmar_tests::tree::Tree;
 use rustix::net::sockopt::set_socket_linger;
 use rustix::process::Signal;
 
-/// Runs 20 requests on 4 connections; says the exit status too.
+use crate::loaded;
+
+/// Runs 20 requests on 4 connections; says the exit status too. No answer comes too late.
 fn run(url: &str, more: &[&str]) -> (i32, Report) {
-    let before = fulmar_sys::now();
-    let arguments = ["-c", "4", "-n", "20", "--timeout", "300ms", "--json", url];
+    run_for("60s", url, more)
+}
+
+/// The same where nobody has so much time.
+fn run_for(timeout: &str, url: &str, more: &[&str]) -> (i32, Report) {
+    let arguments = ["-c", "4", "-n", "20", "--timeout", timeout, "--json", url];
     let ended = load(&[&arguments[..], more].concat());
-    let took = fulmar_sys::now() - before;
-    assert!(took < Duration::from_secs(10), "{took:?}: {ended:?}");
     assert_eq!(ended.stderr, "");
     let report = Report::of(&ended);
     assert_eq!(report.0["lost"], false, "{report:?}");
@@ -29,12 +33,13 @@ fn run(url: &str, more: &[&str]) -> (i32, Report) {
 
 /// Every request fails, in the same way: nothing was answered, so the exit status is 1.
 fn all_fail(kind: &str, url: &str) -> Report {
+    let timeout = if kind == "timeout" { "300ms" } else { "60s" };
     for depth in ["1", "4"] {
-        let (status, report) = run(url, &["-p", depth]);
+        let (status, report) = run_for(timeout, url, &["-p", depth]);
         assert_eq!((status, report.requests()), (1, 0), "{report:?}");
         assert_eq!(report.errors(), [(kind, 20)], "{report:?}");
     }
-    run(url, &[]).1
+    run_for(timeout, url, &[]).1
 }
 
 /// Every request is answered, and nothing is an error.
@@ -154,7 +159,7 @@ fn an_answer_that_drips_does_not_last_forever() {
             std::thread::park_timeout(Duration::from_millis(20));
         }
     });
-    let (status, report) = run(&url, &[]);
+    let (status, report) = run_for("300ms", &url, &[]);
     assert_eq!((status, report.errors()), (1, vec![("timeout", 20)]), "{report:?}");
 }
 
@@ -246,8 +251,10 @@ fn some_good_and_some_bad_add_up() {
     for depth in ["1", "4"] {
         let (status, report) = run(&url, &["-p", depth]);
         let failed: u64 = report.errors().iter().map(|(_, n)| n).sum();
-        assert_eq!((status, report.requests() + failed), (0, 20), "{report:?}");
-        assert!(report.requests() > 0 && failed > 0, "{report:?}");
+        let expected = i32::from(report.requests() == 0);
+        assert_eq!((status, report.requests() + failed), (expected, 20), "{report:?}");
+        // A reset may destroy the answers before it, where requests do not wait for each other.
+        assert!((report.requests() > 0 || depth == "4") && failed > 0, "{report:?}");
     }
 }
 
@@ -259,17 +266,19 @@ fn serve_at(address: &str) -> Serve {
 
 #[test]
 fn a_server_that_comes_back_is_loaded_again() {
-    let serve = serve_at("127.0.0.1:0");
-    let address = serve.address.to_string();
+    let (_holder, address) = bound(); // while it is away, too
+    let address = address.to_string();
+    let serve = serve_at(&address);
     let url = serve.url("/bytes/128");
     let arguments = ["-c", "16", "-R", "2000", "-d", "60", "--json", &url];
     let running = Process::start(&mut command(&arguments));
     let mut client = Client::connect(serve.address);
-    eventually("requests", || client.ledger().total() > 1_500);
+    loaded(&mut client, 500);
     serve.end(Signal::KILL);
     let serve = serve_at(&address);
     let mut client = Client::connect(serve.address);
-    eventually("requests again", || client.ledger().total() > 1_500);
+    loaded(&mut client, 500);
+    eventually("all are there again", || client.ledger().of("accept4") > 16);
     running.signal(Signal::INT);
     let ended = running.wait();
     assert_eq!(ended.status.code(), Some(130), "{ended:?}");
@@ -288,7 +297,7 @@ fn a_server_that_stays_away_ends_a_run_that_counts() {
     let arguments = ["-c", "4", "-R", "1000", "-n", "1000000", "--timeout", "1", "--json", &url];
     let running = Process::start(&mut command(&arguments));
     let mut client = Client::connect(serve.address);
-    eventually("requests", || client.ledger().total() > 300);
+    loaded(&mut client, 100);
     serve.end(Signal::KILL);
     let ended = running.wait();
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");

@@ -5,3 +5,17 @@
 mod cli;
 mod faults;
 mod peers;
+
+use fulmar_tests::http::Client;
+use fulmar_tests::process::eventually;
+
+/// Waits until a server has received so many requests from others than `client`, which asks for the
+/// counts: on a machine that is slow to start a load those questions alone are many.
+fn loaded(client: &mut Client, requests: u64) {
+    let before = client.ledger().of("recv");
+    let mut own = 0;
+    eventually("requests", || {
+        own += 1;
+        client.ledger().of("recv") >= before + own + requests
+    });
+}

@@ -14,6 +14,8 @@ use fulmar_tests::tree::{Tree, noise};
 use fulmar_tls::{ClientAuth, ServerOptions, ServerTls};
 use rustix::process::Signal;
 
+use crate::loaded;
+
 fn no_errors(report: &Report, requests: u64) {
     let outcome = (report.requests(), report.errors(), report.count("/status/200"));
     assert_eq!(outcome, (requests, vec![], requests), "{report:?}");
@@ -52,7 +54,8 @@ fn a_rate_is_kept() {
     let nginx = Nginx::start();
     let report = report(&["-c", "16", "-R", "500", "-d", "2", &nginx.url()]);
     let requests = report.requests();
-    assert!((950..=1_001).contains(&requests), "{report:?}");
+    // Those that a busy machine keeps it from sending in time, at the end, are not sent any more.
+    assert!((700..=1_001).contains(&requests), "{report:?}");
     no_errors(&report, requests);
     assert_eq!(report.0["rate"]["planned"], 500.0);
     assert!(report.0["raw_latency_us"].is_object(), "{report:?}");
@@ -213,7 +216,7 @@ fn a_stall_is_seen_from_the_planned_time() {
     let url = serve.url("/bytes/128");
     let arguments = ["-c", "8", "-R", "500", "-d", "4", "--json", &url];
     let running = Process::start(&mut command(&arguments));
-    eventually("requests", || client.ledger().of("recv") > 300);
+    loaded(&mut client, 300);
     serve.process.signal(Signal::STOP);
     let resume = fulmar_sys::now() + Duration::from_secs(1);
     eventually("the stall is over", || fulmar_sys::now() >= resume);
@@ -222,9 +225,10 @@ fn a_stall_is_seen_from_the_planned_time() {
     assert!(ended.status.success(), "{ended:?}");
     let report = Report::of(&ended);
     no_errors(&report, report.requests());
-    assert!(report.requests() > 1_900, "{report:?}");
+    // 500 were planned for the second that was lost.
+    assert!(report.requests() > 1_600, "{report:?}");
     let (planned, raw) = (report.count("/latency_us/p99"), report.count("/raw_latency_us/p99"));
-    assert!((500_000..2_500_000).contains(&planned), "{report:?}");
+    assert!((500_000..10_000_000).contains(&planned), "{report:?}");
     assert!(raw < planned / 2, "{report:?}");
 }
 

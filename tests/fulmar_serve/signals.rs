@@ -5,7 +5,7 @@ use std::io::Write;
 use std::thread;
 
 use fulmar_tests::http::{Client, replies};
-use fulmar_tests::process::{Serve, eventually, peer};
+use fulmar_tests::process::{Serve, eventually, is_asleep, peer};
 use fulmar_tests::tree::{Tree, noise};
 use rustix::process::Signal;
 
@@ -26,7 +26,7 @@ fn interrupted_waits_are_no_errors() {
     eventually("waits are interrupted", || {
         for _ in 0..10 {
             // On a busy machine it takes a while until it is back in its wait.
-            eventually("everybody waits", || is_asleep(&serve));
+            eventually("everybody waits", || is_asleep(serve.process.id()));
             interrupt();
         }
         looks += 1;
@@ -45,15 +45,6 @@ fn interrupted_waits_are_no_errors() {
     }
     let ended = serve.end(Signal::TERM);
     assert_eq!((ended.status.code(), &ended.stderr[..]), (Some(0), ""));
-}
-
-/// Every thread of it waits for something (proc_pid_stat(5)).
-fn is_asleep(serve: &Serve) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{}/task", serve.process.id())).unwrap();
-    let stats = threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("stat")));
-    stats
-        .flatten()
-        .all(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S')))
 }
 
 /// Who leaves in the middle of an answer is a failed `send`, not a signal: neither from memory,

@@ -22,6 +22,7 @@ use fulmar_tests::app::{App, app};
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::http::{Client, replies};
 use fulmar_tests::https::{layers, server_tls};
+use fulmar_tests::load::bound;
 use fulmar_tests::loops::{asked, done};
 use fulmar_tests::process::{PATIENCE, eventually, peer, run};
 
@@ -274,10 +275,15 @@ fn what_is_under_way_is_finished() {
 
 #[test]
 fn a_newcomer_has_a_moment_and_not_more() {
+    // On a machine that is very busy the moment may be over before it speaks.
+    assert!((0..20).any(|_| a_newcomer_speaks_in_time()));
+}
+
+fn a_newcomer_speaks_in_time() -> bool {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("socket");
     let running = endpoints().listen(Listen::unix(&path)).start().unwrap();
-    let (newcomer, silent) =
+    let (mut newcomer, silent) =
         (UnixStream::connect(&path).unwrap(), UnixStream::connect(&path).unwrap());
     let mut old = UnixStream::connect(&path).unwrap();
     old.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -287,11 +293,21 @@ fn a_newcomer_has_a_moment_and_not_more() {
     running.stop();
     let mut rest = Vec::new();
     old.read_to_end(&mut rest).unwrap(); // the end has begun
-    assert_eq!(ask(newcomer, "/bytes/3").len(), 3);
-    assert_eq!(running.join().unwrap()[0].report, 2);
+    let said = newcomer.write_all(b"GET /bytes/3 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    let in_time = said.is_ok() && start.elapsed() < Duration::from_millis(500);
+    if in_time {
+        newcomer.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut answer = Vec::new();
+        newcomer.read_to_end(&mut answer).unwrap();
+        assert_eq!(replies(&answer).unwrap()[0].body.len(), 3);
+    }
+    let requests = running.join().unwrap()[0].report;
+    assert!(!in_time || requests == 2, "{requests}");
     let took = start.elapsed();
-    assert!((500..5_000).contains(&took.as_millis()), "{took:?}");
+    let drain = Limits::default().drain_timeout;
+    assert!(took >= Duration::from_millis(500) && took < drain, "{took:?}");
     drop(silent);
+    in_time
 }
 
 #[test]
@@ -305,7 +321,7 @@ fn the_end_has_a_deadline() {
     running.stop();
     let start = fulmar_sys::now();
     assert_eq!(running.join().unwrap()[0].report, 2);
-    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(start.elapsed() < Limits::default().drain_timeout);
     assert!(!client.read_to_end().is_ok_and(|bytes| !bytes.is_empty()));
 }
 
@@ -329,9 +345,7 @@ fn dropping_a_host_stops_it() {
 fn fails_to_start(make: impl Fn(usize) -> io::Result<App> + Send + Sync + 'static) -> Error {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("socket");
-    let reserved = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = reserved.local_addr().unwrap();
-    drop(reserved);
+    let (_holder, address) = bound();
     let host = Host::new(move |worker| make(worker.number));
     let host = host.listen(Listen::tcp(address)).listen(Listen::unix(&path)).threads(3);
     let error = host.start().unwrap_err();

@@ -15,6 +15,7 @@ use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https::{self, client_tls, server_tls};
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::{LISTENER, Loop, client, polling};
+use fulmar_tests::process::PATIENCE;
 use fulmar_tests::tls_end::{TlsEnd, TlsPeer};
 use fulmar_tls::{TlsError, Version};
 
@@ -77,8 +78,10 @@ fn what_is_not_tls_hears_an_alert_and_the_end() {
 fn a_client_that_stalls_in_its_handshake_costs_nothing() {
     fn check<L: Loop<Engine = ServerEngine<App>>>() {
         let certs = Certs::new();
+        // Longer than all that comes before it is looked at.
+        let limits = Limits { handshake_timeout: 10 * PATIENCE, ..Limits::default() };
         let (mut server, address) =
-            L::start(https::server(server_tls(&certs, Who::Server), Limits::default()));
+            L::start(https::server(server_tls(&certs, Who::Server), limits));
         let hello = hello(&certs);
         let lengths = [0, 1, 4, 5, 6, 9, 100, hello.len() - 1, hello.len()];
         let stalled: Vec<_> = lengths

@@ -12,6 +12,7 @@ use fulmar_sys as sys;
 use fulmar_tests::asker::Asker;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https::{client_tls, server_tls};
+use fulmar_tests::process::PATIENCE;
 use fulmar_tests::tls_end::{TlsEnd, flatten};
 use fulmar_tls::TlsError;
 
@@ -254,9 +255,9 @@ fn a_handshake_has_its_own_deadline() {
     let socket = asker.connect(peer, Some(Box::new(layer)));
     let now = sys::now();
     asker.handle_connected(now, socket);
-    asker.handle_timeout(now + Duration::from_secs(9));
+    asker.handle_timeout(now + PATIENCE - Duration::from_secs(1));
     assert!(asker.holds(socket));
-    asker.handle_timeout(now + Duration::from_secs(11));
+    asker.handle_timeout(now + PATIENCE + Duration::from_secs(1));
     assert!(matches!(asker.book.ends[..], [End::TimedOut(Some(fulmar_proto::Phase::Handshake))]));
 }
 

@@ -88,18 +88,20 @@ fn threads_pipelining_rates_and_new_connections() {
     assert_eq!((report.requests, report.errors_total()), (300, 0), "{}", report.text());
     assert!(report.connections.opened >= 300);
     let report = run(address, |o| {
-        (o.rate, o.threads) = (Some(2_000), 2);
-        o.until = Until::Elapsed(Duration::from_millis(500));
+        (o.rate, o.threads) = (Some(1_000), 2);
+        o.until = Until::Elapsed(Duration::from_secs(1));
         o.bind = "127.0.0.2-127.0.0.5".parse().unwrap();
     });
-    assert!((900..=1_000).contains(&report.requests), "{}", report.text());
+    // What a busy machine keeps it from sending in time is not sent.
+    assert!((500..=1_000).contains(&report.requests), "{}", report.text());
     assert!(report.rate.is_some() && report.raw_latency_us.is_some());
 }
 
 #[test]
 fn a_run_can_be_stopped_and_watched() {
     let urls = vec![format!("http://{}/", server())];
-    let options = Options { urls, connections: 2, ..Options::default() };
+    let until = Until::Elapsed(Duration::from_secs(600));
+    let options = Options { urls, connections: 2, until, ..Options::default() };
     let running = fulmar_load::start(&options).unwrap();
     while running.progress().requests == 0 || running.progress().connections < 2 {
         thread::yield_now();
@@ -107,12 +109,16 @@ fn a_run_can_be_stopped_and_watched() {
     assert_eq!(running.progress().errors, 0);
     running.stopper().stop();
     let report = running.finish().unwrap();
-    assert!(report.requests > 0 && report.duration_s < 9.0, "{}", report.text());
+    assert!(report.requests > 0 && report.duration_s < 300.0, "{}", report.text());
 }
 
 #[test]
 fn a_port_that_nobody_listens_on_is_an_error() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // A connection of its keeps the port from being given to others.
+    let _holders = (TcpStream::connect(address).unwrap(), listener.accept().unwrap());
+    drop(listener);
     let urls = vec![format!("http://{address}/")];
     let options = Options { urls, threads: 2, ..Options::default() };
     let error = fulmar_load::start(&options).unwrap().finish().unwrap_err();

@@ -223,6 +223,9 @@ fn load(
         }
     }
     let report = running.finish();
+    if report.is_err() {
+        program.wait(HEARING_TIME_MAX)?; // perhaps its end, which is heard of after its sockets'
+    }
     if let Some(how) = program.ending().filter(|_| !bell.rings()) {
         let why = format!("it ended while it was under load: {how}");
         return Err(Failure::new(&program.command, why));
@@ -258,7 +261,7 @@ fn brought(report: &Report, warm_up: u64) -> Load {
 
 /// Between two looks at what may have happened.
 const TICK: Duration = Duration::from_millis(10);
-/// As long as a thread of ours may take to run on a machine that is very busy.
+/// As long as a thread of ours may take to run on a machine that is very busy, or a process to end.
 const HEARING_TIME_MAX: Duration = Duration::from_millis(500);
 /// A program that is slow is warm after this.
 const WARM_UP_TIME_MAX: Duration = Duration::from_secs(5);

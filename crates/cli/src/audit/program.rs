@@ -67,14 +67,16 @@ impl Program {
     }
 
     /// What was counted when nothing more happens: a connection that was closed is closed by the
-    /// other end too, a moment later. A program that is never quiet is not waited for.
+    /// other end too, a moment later. A program that is kept from running is not quiet; one that
+    /// never is, is not waited for.
     pub(crate) fn settled(&mut self) -> Result<Counts, Failure> {
         let mut before = self.snapshot()?;
         let mut quiet = 0;
         for _ in 0..SETTLE_LOOKS_MAX {
             let ended = self.wait(SETTLE_LOOK)?;
             let now = self.snapshot()?;
-            quiet = if now.total() == before.total() { quiet + 1 } else { 0 };
+            let is_quiet = now.total() == before.total() && rests(self.counter.pid());
+            quiet = if is_quiet { quiet + 1 } else { 0 };
             before = now;
             if quiet >= SETTLE_LOOKS || ended {
                 break;
@@ -159,6 +161,17 @@ fn command_of(pid: u32) -> String {
         "" => format!("process {pid}"),
         words => Run::command_of(words.split('\0')),
     }
+}
+
+/// True if no thread of a process has anything to do (`R` and `D` of proc_pid_stat(5)), or is held by
+/// its tracer (`t`). Who is not there any more has nothing to do.
+fn rests(pid: u32) -> bool {
+    let has_work = |thread: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['R', 'D', 't']))
+    };
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    !threads.is_ok_and(|threads| threads.flatten().any(has_work))
 }
 
 fn failure(error: AuditError) -> Failure {

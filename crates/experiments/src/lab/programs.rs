@@ -1,6 +1,7 @@
 //! Servers that take part in several experiments.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::io;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
@@ -59,16 +60,28 @@ pub(crate) fn nginx_first(home: &Path) -> (String, String) {
     (first, kinds.map(|kind| format!("    {kind}_temp_path {home}/{kind};\n")).collect())
 }
 
-/// Ports of loopback that nobody listens on now, for programs that cannot choose one.
-pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N], Error> {
-    // All at a time: one that is free again may be given out again.
-    let listeners = (0..N).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
-    let listeners: Vec<_> = listeners.collect::<Result<_, _>>().map_err(Error::io("free ports"))?;
-    let mut ports = [0; N];
-    for (port, listener) in ports.iter_mut().zip(&listeners) {
-        *port = listener.local_addr().map_err(Error::io("free ports"))?.port();
+/// What keeps a port from being given to others: a connection whose listener is gone. Who asks for this
+/// very port, and for `SO_REUSEADDR` as servers do, has it.
+pub(crate) type Held = Vec<[TcpStream; 2]>;
+
+/// Ports of loopback that nobody listens on, for programs that cannot choose one; to be held until
+/// they listen.
+pub(crate) fn free_ports<const N: usize>() -> Result<([u16; N], Held), Error> {
+    let (mut ports, mut held) = ([0; N], Held::new());
+    for place in &mut ports {
+        let (port, connection) = hold_port().map_err(Error::io("free ports"))?;
+        *place = port;
+        held.push(connection);
     }
-    Ok(ports)
+    Ok((ports, held))
+}
+
+fn hold_port() -> io::Result<(u16, [TcpStream; 2])> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let address = listener.local_addr()?;
+    let near = TcpStream::connect(address)?;
+    let (far, _) = listener.accept()?;
+    Ok((address.port(), [near, far]))
 }
 
 #[cfg(test)]
@@ -76,11 +89,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn free_ports_differ() {
-        let mut ports = free_ports::<64>().expect("there are some").to_vec();
-        ports.sort_unstable();
-        ports.dedup();
-        assert_eq!(ports.len(), 64);
+    fn free_ports_differ_and_are_there_for_who_asks_for_them() {
+        let (ports, _held) = free_ports::<64>().expect("there are some");
+        let mut sorted = ports.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), 64);
+        for port in ports {
+            let address = (Ipv4Addr::LOCALHOST, port);
+            assert!(TcpStream::connect(address).is_err(), "nobody listens");
+            assert!(TcpListener::bind(address).is_ok());
+        }
     }
 
     #[test]

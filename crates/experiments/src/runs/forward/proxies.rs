@@ -105,7 +105,7 @@ pub(super) struct Proxy {
 impl Proxy {
     /// In front of `origin`; `None` if it is not installed.
     pub(super) fn start(lab: &Lab, side: &Side, origin: &str) -> Result<Option<Self>, Error> {
-        let [tcp, http] = free_ports()?;
+        let ([tcp, http], _held) = free_ports()?;
         let path = lab.path().join(format!("{}.cfg", side.name()));
         let write = |text: String| fs::write(&path, text).map_err(Error::io("a configuration"));
         let mut with_tcp = true;

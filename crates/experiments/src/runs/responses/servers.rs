@@ -119,7 +119,8 @@ impl Server {
     }
 
     fn nginx(lab: &Lab, program: &Path, joined: Joined) -> Result<Self, Error> {
-        let ([port], home) = (free_ports()?, lab.path().join(format!("nginx-{joined:?}")));
+        let ([port], _held) = free_ports()?;
+        let home = lab.path().join(format!("nginx-{joined:?}"));
         let site = lab.path().join("site");
         let path = home.join("nginx.conf");
         fs::create_dir_all(&home)
