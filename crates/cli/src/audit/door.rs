@@ -82,7 +82,8 @@ mod tests {
         assert_eq!((doors.len(), doors[0].to_string()), (1, address.to_string()));
         assert!(doors[0].is_open());
         drop(listener);
-        assert!(!doors[0].is_open());
+        // Children that other tests start have it too, until they execute.
+        assert!((0..1_000_000).any(|_| !doors[0].is_open()));
     }
 
     #[test]

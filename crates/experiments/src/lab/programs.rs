@@ -1,9 +1,12 @@
 //! Servers that take part in several experiments.
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::Command;
+
+use fulmar_sys as sys;
 
 use super::{Child, Lab};
 use crate::Error;
@@ -60,32 +63,35 @@ pub(crate) fn nginx_first(home: &Path) -> (String, String) {
     (first, kinds.map(|kind| format!("    {kind}_temp_path {home}/{kind};\n")).collect())
 }
 
-/// What keeps a port from being given to others: a connection whose listener is gone. Who asks for this
-/// very port, and for `SO_REUSEADDR` as servers do, has it.
-pub(crate) type Held = Vec<[TcpStream; 2]>;
+/// What keeps ports from being given to others: sockets that are bound to them and do not listen. Who
+/// asks for this very port and sets `SO_REUSEADDR`, as servers do, has it (socket(7)).
+pub(crate) type Held = Vec<OwnedFd>;
 
 /// Ports of loopback that nobody listens on, for programs that cannot choose one; to be held until
 /// they listen.
 pub(crate) fn free_ports<const N: usize>() -> Result<([u16; N], Held), Error> {
     let (mut ports, mut held) = ([0; N], Held::new());
     for place in &mut ports {
-        let (port, connection) = hold_port().map_err(Error::io("free ports"))?;
+        let (port, socket) = hold_port().map_err(Error::io("free ports"))?;
         *place = port;
-        held.push(connection);
+        held.push(socket);
     }
     Ok((ports, held))
 }
 
-fn hold_port() -> io::Result<(u16, [TcpStream; 2])> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let address = listener.local_addr()?;
-    let near = TcpStream::connect(address)?;
-    let (far, _) = listener.accept()?;
-    Ok((address.port(), [near, far]))
+fn hold_port() -> io::Result<(u16, OwnedFd)> {
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let socket = sys::tcp_socket(any)?;
+    sys::set_reuse_address(socket.as_fd())?;
+    sys::set_reuse_port(socket.as_fd())?;
+    sys::bind(socket.as_fd(), any)?;
+    Ok((sys::local_address(socket.as_fd())?.port(), socket))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
+
     use super::*;
 
     #[test]
@@ -95,10 +101,11 @@ mod tests {
         sorted.sort_unstable();
         sorted.dedup();
         assert_eq!(sorted.len(), 64);
+        // Each is looked at once: listeners live on, for a moment, in children that other tests start.
         for port in ports {
             let address = (Ipv4Addr::LOCALHOST, port);
             assert!(TcpStream::connect(address).is_err(), "nobody listens");
-            assert!(TcpListener::bind(address).is_ok());
+            assert!(TcpListener::bind(address).is_ok(), "who asks for it has it");
         }
     }
 
