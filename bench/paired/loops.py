@@ -148,29 +148,32 @@ def serve_ring(asked: Kept | Closed, calls_max: float, context: Context) -> list
 
 def load_ring(connections: int, calls_max: float, context: Context) -> list[Bar]:
     """The same of the generator: two workers of nginx have both cores, the generator one. For the
-    calls it comes after them, so that it is what limits."""
+    calls it shares its core with one worker and comes after it: whenever it runs, everybody has been
+    answered, so that it is what limits."""
     name = f"load over a ring, {connections:,} connections, saturated"
     bar = Bar(f"{name}: CPU per request", "us", at_most_times(1.02), peer_name="direct calls")
     calls = Bar(f"{name}: system calls per request", "", at_most(calls_max),
                 peer_name="direct calls")
     nginx = Nginx(context.directory, workers=2, cores=BOTH_CORES)
 
-    def report(driver: str, told: Bar, last: bool) -> dict:
-        report, line = load(context, nginx.url("/tiny"), CLIENT_CORE, "-c", str(connections),
+    def report(driver: str, server: Nginx, told: Bar, last: bool) -> dict:
+        report, line = load(context, server.url("/tiny"), CLIENT_CORE, "-c", str(connections),
                             "--driver", driver, "--spin", "off", last=last)
         told.with_commands(line)
         return report
 
     def timed(driver: str, us: list[float]) -> None:
-        us.append(report(driver, bar, last=False)["cpu_us_per_request"])
+        us.append(report(driver, nginx, bar, last=False)["cpu_us_per_request"])
 
     def counted(driver: str, found: list[float]) -> None:
-        found.append(report(driver, calls, last=True)["steady"]["syscalls_per_request"])
+        found.append(report(driver, first, calls, last=True)["steady"]["syscalls_per_request"])
 
     interleave(context.rounds, partial(timed, DIRECT, bar.peer), partial(timed, RING, bar.fulmar))
+    nginx.stop()
+    first = Nginx(context.directory, cores=CLIENT_CORE)
     interleave(min(context.rounds, 3), partial(counted, DIRECT, calls.peer),
                partial(counted, RING, calls.fulmar))
-    nginx.stop()
+    first.stop()
     return [bar, calls]
 
 
