@@ -105,12 +105,16 @@ impl Ring {
             [Ok(1)] => {}
             found => return Err(unfit("SEND", found)),
         }
-        self.close(&mut vec![other.into()]);
-        // Its number may be another's already; but here the other end is gone.
-        self.receive(&mut found, 1, &mut nothing, |_| (one.as_fd(), 1), note);
-        if matches!(&found, [Err(error)] if error.kind() == io::ErrorKind::WouldBlock) {
-            return Err(unfit("CLOSE", &"left open"));
+        let mut closed = [NOT_DONE];
+        let close = opcode::Close::new(Fd(other.as_raw_fd())).build();
+        self.enter(&mut closed, std::iter::once(close));
+        // Only the answer tells: a child that another thread starts now may have a copy of it, so
+        // that the other end sees nothing, and its number may be another's already.
+        if closed != [0] {
+            return Err(unfit("CLOSE", &closed));
         }
+        let _ = other.into_raw_fd(); // nobody's any more
+        enter_operation(Operation::close, false);
         self.accepts = self.knows_accepts();
         Ok(())
     }
