@@ -1,8 +1,6 @@
 //! What children of the program have to do with a ring: alone in its program, since they have copies
 //! of every descriptor until they execute, also of those that other tests close.
 
-#![cfg(target_os = "linux")]
-
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
