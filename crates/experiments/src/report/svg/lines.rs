@@ -256,26 +256,33 @@ mod tests {
     use super::super::super::{Better, Column, Plot, Row};
     use super::*;
 
-    #[test]
-    fn lines_stand_where_their_figures_are() {
-        let row = |name: &str, at: f64, then: Cell, ours: f64| Row {
-            name: name.into(),
-            at: Some(at),
-            cells: vec![then, Cell::exactly(ours)],
-        };
-        let table = Table {
+    fn table(columns: Vec<Column>, rows: Vec<Row>) -> Table {
+        Table {
             title: "t".into(),
             note: String::new(),
             unit: "us".into(),
             row_name: "n".into(),
             better: Better::Lower,
-            columns: vec![Column::document("then"), Column::fulmar("fulmar")],
-            rows: vec![
-                row("10", 10.0, Cell::exactly(100.0), 1.0),
-                row("1,000", 1000.0, Cell::none(), 10.0),
-            ],
+            columns,
+            rows,
             plot: Some(Plot::Lines { axis: "n".into() }),
-        };
+        }
+    }
+
+    fn row(name: &str, at: f64, cells: Vec<Cell>) -> Row {
+        Row { name: name.into(), at: Some(at), cells }
+    }
+
+    #[test]
+    fn lines_stand_where_their_figures_are() {
+        let columns = vec![Column::document("then"), Column::fulmar("fulmar")];
+        let table = table(
+            columns,
+            vec![
+                row("10", 10.0, vec![Cell::exactly(100.0), Cell::exactly(1.0)]),
+                row("1,000", 1000.0, vec![Cell::none(), Cell::exactly(10.0)]),
+            ],
+        );
         let found = lines(&table);
         assert_eq!((found[0].points.len(), found[0].class.as_str()), (1, "then"));
         assert_eq!((found[1].points.len(), found[1].class.as_str()), (2, "ours"));
@@ -293,22 +300,14 @@ mod tests {
     #[test]
     fn labels_stand_apart_and_none_stands_on_the_axis() {
         let cells = |values: [f64; 4]| values.into_iter().map(Cell::exactly).collect();
-        let row = |name: &str, at: f64, values| Row {
-            name: name.into(),
-            at: Some(at),
-            cells: cells(values),
-        };
-        let names = ["a", "b", "c"].map(Column::peer);
-        let table = Table {
-            title: "t".into(),
-            note: String::new(),
-            unit: "us".into(),
-            row_name: "n".into(),
-            better: Better::Lower,
-            columns: names.into_iter().chain([Column::fulmar("fulmar")]).collect(),
-            rows: vec![row("1", 1.0, [9e3, 5.0, 5.0, 5.0]), row("2", 2.0, [9e3, 5.2, 5.1, 5.0])],
-            plot: Some(Plot::Lines { axis: "n".into() }),
-        };
+        let columns = ["a", "b", "c"].map(Column::peer).into_iter();
+        let table = table(
+            columns.chain([Column::fulmar("fulmar")]).collect(),
+            vec![
+                row("1", 1.0, cells([9e3, 5.0, 5.0, 5.0])),
+                row("2", 2.0, cells([9e3, 5.2, 5.1, 5.0])),
+            ],
+        );
         let (svg, ..) = draw(&table, "n").expect("it has points");
         let labels = svg.split("class=\"label").skip(1).filter_map(|it| it.split(" y=\"").nth(1));
         let mut heights: Vec<f64> =
