@@ -27,6 +27,8 @@ pub enum Who {
     SelfSigned,
     /// An authority's own, as `openssl req -x509` makes them.
     OwnAuthority,
+    /// The same, until 2001.
+    ExpiredAuthority,
     /// A server's, whose authority nobody knows.
     Stranger,
     /// A server's, which the list of [`Certs::revoked`] names.
@@ -158,7 +160,7 @@ impl Certs {
         };
         match who {
             Who::SelfSigned => own.self_signed(pair).expect("a certificate").pem(),
-            Who::OwnAuthority => {
+            Who::OwnAuthority | Who::ExpiredAuthority => {
                 let mut own = own;
                 own.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
                 own.self_signed(pair).expect("a certificate").pem()
@@ -223,7 +225,7 @@ fn params(who: Who) -> CertificateParams {
         subject_alt_names.extend(loopback.map(SanType::IpAddress));
     }
     let (from, until) = match who {
-        Who::Expired => (2000, 2001),
+        Who::Expired | Who::ExpiredAuthority => (2000, 2001),
         Who::NotYetValid => (2999, 3000),
         _ => (2020, 2999),
     };

@@ -32,7 +32,7 @@ pub fn server_tls(certs: &Certs, who: Who) -> ServerTls {
 
 /// What a client asks for that trusts the authority of `certs` only.
 pub fn trusting(certs: &Certs) -> ClientOptions {
-    ClientOptions { roots: Roots::Files(vec![certs.ca()]), ..ClientOptions::default() }
+    ClientOptions { roots: Roots::empty().file(certs.ca()), ..ClientOptions::default() }
 }
 
 /// As such a client speaks TLS.

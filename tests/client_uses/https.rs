@@ -168,7 +168,7 @@ fn each_wrong_certificate_has_its_own_error() {
     // And it is not asked about if that is wanted.
     let nothing = ClientOptions { verify: Verify::Nothing, ..ClientOptions::default() };
     let nothing =
-        ClientTls::new(ClientOptions { roots: Roots::Files(vec![certs.ca()]), ..nothing });
+        ClientTls::new(ClientOptions { roots: Roots::empty().file(certs.ca()), ..nothing });
     is_ok(client.fetch_url(&url(&server, "/bytes/1"), with(&nothing.unwrap())));
 }
 

@@ -5,3 +5,4 @@
 mod calls;
 mod cli;
 mod faults;
+mod tls;

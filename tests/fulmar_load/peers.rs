@@ -311,7 +311,7 @@ fn whom_nobody_vouches_for_is_not_loaded() {
     let certs = Certs::new();
     let ca = certs.ca().display().to_string();
     for (who, part) in [
-        (Who::Stranger, "nobody who is trusted vouches for the certificate"),
+        (Who::Stranger, "certificate issuer is unknown (no trusted CA)"),
         (Who::OtherHost, "the certificate is not for localhost but for"),
         (Who::Expired, "the certificate has expired"),
     ] {

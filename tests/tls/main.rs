@@ -9,3 +9,4 @@ mod links;
 mod peers;
 mod server;
 mod sessions;
+mod trusted;

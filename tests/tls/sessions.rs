@@ -324,10 +324,10 @@ fn files_that_cannot_be_used_are_named() {
     let certs = Certs::new();
     let complaint = |options| ClientTls::new(options).expect_err("it cannot be used").to_string();
     let nowhere = certs.path().join("nowhere.pem");
-    let text = complaint(ClientOptions { roots: Roots::Files(vec![nowhere]), ..trusting(&certs) });
+    let text = complaint(ClientOptions { roots: Roots::empty().file(nowhere), ..trusting(&certs) });
     assert!(text.contains("nowhere.pem: No such file"), "{text}");
     let (_, key) = certs.files(Who::Client);
-    let text = complaint(ClientOptions { roots: Roots::Files(vec![key]), ..trusting(&certs) });
+    let text = complaint(ClientOptions { roots: Roots::empty().file(key), ..trusting(&certs) });
     assert!(text.contains("Client.key: no certificate in PEM"), "{text}");
     let mut identity = certs.identity(Who::Client);
     identity.key = certs.ca().into();

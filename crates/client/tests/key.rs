@@ -58,11 +58,8 @@ const PROXIES: [Option<&str>; 6] = [
 ];
 
 static TLS: LazyLock<Vec<ClientTls>> = LazyLock::new(|| {
-    let plain = || ClientOptions {
-        roots: Roots::Files(Vec::new()),
-        verify: Verify::Nothing,
-        ..Default::default()
-    };
+    let plain =
+        || ClientOptions { roots: Roots::empty(), verify: Verify::Nothing, ..Default::default() };
     let named = ClientOptions { server_name: Some("name.example".to_owned()), ..plain() };
     let strict = ClientOptions { version_min: Version::Tls13, ..plain() };
     let spoken = ClientOptions { alpn: vec![b"http/1.1".to_vec()], ..plain() };

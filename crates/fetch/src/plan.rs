@@ -95,7 +95,7 @@ fn tls(trust: &Trust) -> Result<Option<ClientTls>, FetchError> {
     let usual = ClientOptions::default();
     let options = match trust {
         Trust::System => return Ok(None),
-        Trust::File(path) => ClientOptions { roots: Roots::Files(vec![path.clone()]), ..usual },
+        Trust::File(path) => ClientOptions { roots: Roots::empty().file(path), ..usual },
         Trust::Anybody => ClientOptions { verify: Verify::Nothing, ..usual },
     };
     ClientTls::new(options).map(Some).map_err(FetchError::Tls)

@@ -49,7 +49,7 @@ impl Certificates {
 
     fn add(&mut self, identity: &Identity, provider: &CryptoProvider) -> Result<(), ConfigError> {
         let (chain, key) = pem::identity(identity)?;
-        let bad_cert = |error| ConfigError::new(&identity.cert, Flaw::Unfit(error));
+        let bad_cert = |flaw| ConfigError::new(&identity.cert, flaw);
         let bad_key = |error| ConfigError::new(&identity.key, Flaw::Unfit(error));
         let names = names(&chain[0]).map_err(bad_cert)?;
         if !is_chain(&chain) {
@@ -63,7 +63,7 @@ impl Certificates {
                 let flaw = Flaw::OtherKey(identity.cert.clone());
                 return Err(ConfigError::new(&identity.key, flaw));
             }
-            Err(error) => return Err(bad_cert(error)),
+            Err(error) => return Err(bad_cert(Flaw::Unfit(error))),
         }
         let pair = Arc::new(pair);
         for name in &identity.names {
@@ -125,11 +125,12 @@ fn is_chain(chain: &[CertificateDer<'_>]) -> bool {
 }
 
 /// The names of a certificate, in lower case.
-fn names(der: &CertificateDer<'_>) -> Result<Vec<String>, Error> {
+fn names(der: &CertificateDer<'_>) -> Result<Vec<String>, Flaw> {
     match EndEntityCert::try_from(der) {
         Ok(cert) => Ok(cert.valid_dns_names().map(str::to_ascii_lowercase).collect()),
         // It has a word of its own for what is malformed.
-        Err(_) => Err(rustls::CertificateError::BadEncoding.into()),
+        Err(webpki::Error::UnsupportedCertVersion) => Err(Flaw::CertificateVersion),
+        Err(_) => Err(Flaw::Unfit(rustls::CertificateError::BadEncoding.into())),
     }
 }
 

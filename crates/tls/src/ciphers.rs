@@ -1,9 +1,13 @@
 //! Cipher suites by their names.
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::SignatureVerificationAlgorithm;
 use rustls::{CipherSuite, SupportedProtocolVersion};
 
 use crate::error::{ConfigError, Flaw};
+
+/// What certificates may be signed with.
+pub(crate) type Algorithms = &'static [&'static dyn SignatureVerificationAlgorithm];
 
 /// Everything there is, with the suites that are named, in their order; without names, with all.
 pub(crate) fn provider(

@@ -13,8 +13,9 @@ use rustls::pki_types::ServerName;
 use crate::ciphers;
 use crate::error::{ConfigError, Flaw, TlsError};
 use crate::keylog::KeyLogFile;
-use crate::options::{ClientOptions, Roots, Verify};
+use crate::options::{ClientOptions, Verify};
 use crate::pem;
+use crate::roots::Trusted;
 use crate::session::ClientSession;
 use crate::verify::Verifier;
 
@@ -111,27 +112,28 @@ fn verifier(
     options: &ClientOptions,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Verifier, ConfigError> {
-    let chain = match options.verify {
-        Verify::Nothing => None,
-        Verify::Full | Verify::Chain => Some(chain_verifier(options, provider)?),
+    let (chain, trusted) = match options.verify {
+        Verify::Nothing => (None, Trusted::default()),
+        Verify::Full | Verify::Chain => {
+            let (roots, trusted) = options.roots.read()?.into_parts();
+            (Some(chain_verifier(options, roots, provider)?), trusted)
+        }
     };
     let any_name = options.verify == Verify::Chain;
-    Ok(Verifier { chain, any_name, pins: options.pins.clone(), provider: provider.clone() })
+    Ok(Verifier {
+        chain,
+        trusted,
+        any_name,
+        pins: options.pins.clone(),
+        provider: provider.clone(),
+    })
 }
 
 fn chain_verifier(
     options: &ClientOptions,
+    roots: RootCertStore,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, ConfigError> {
-    let mut roots = RootCertStore::empty();
-    match &options.roots {
-        Roots::Platform => platform_roots(&mut roots),
-        Roots::Files(paths) => {
-            for path in paths {
-                pem::roots(&path.as_path().into(), &mut roots)?;
-            }
-        }
-    }
     let mut builder =
         WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
     if !options.revoked.is_empty() {
@@ -143,14 +145,6 @@ fn chain_verifier(
     }
     let verifier = builder.build().map_err(|error| ConfigError::of_options(Flaw::Roots(error)))?;
     Ok(verifier)
-}
-
-/// What cannot be read or is no authority is left out, as everybody does: such lists are long.
-fn platform_roots(roots: &mut RootCertStore) {
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() {
-        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    }
 }
 
 #[cfg(test)]

@@ -29,11 +29,14 @@ pub enum TlsError {
         /// Whose it is.
         presented: Vec<String>,
     },
-    /// Nobody we trust vouches for the certificate: it is self-signed, its authority is unknown,
-    /// or the server did not send all that lies between.
+    /// No trusted certificate issued this one: it is self-signed, its CA is not trusted, or the
+    /// peer did not send the intermediate certificates.
     UnknownIssuer,
-    /// The certificate is an authority's own, which no server may use: usually self-signed.
+    /// The certificate is a CA's (basicConstraints CA:TRUE), usually self-signed, and is not
+    /// itself trusted.
     AuthorityAsServer,
+    /// The certificate is of X.509 version 1 or 2, which have no names of hosts.
+    CertificateVersion,
     /// The certificate has been revoked.
     Revoked,
     /// The certificate, or the handshake, was not signed by whom it says.
@@ -122,6 +125,7 @@ impl From<CertificateError> for TlsError {
             }
             CertificateError::Other(ref other) if other.0.is::<PinMismatch>() => Self::PinMismatch,
             CertificateError::Other(ref other) => match other.0.downcast_ref::<webpki::Error>() {
+                Some(webpki::Error::UnsupportedCertVersion) => Self::CertificateVersion,
                 Some(webpki::Error::CaUsedAsEndEntity) => Self::AuthorityAsServer,
                 Some(webpki::Error::NameConstraintViolation) => Self::NameConstraint,
                 _ => Self::BadCertificate(error),
@@ -170,10 +174,13 @@ impl fmt::Display for TlsError {
             Self::BadServerName => "the host is no name that a certificate can have",
             Self::Expired => "the certificate has expired",
             Self::NotYetValid => "the certificate is not valid yet",
-            Self::UnknownIssuer => "nobody who is trusted vouches for the certificate",
+            Self::UnknownIssuer => "certificate issuer is unknown (no trusted CA)",
             Self::AuthorityAsServer => {
-                "the certificate is one of an authority, not of a server (self-signed?)"
+                "self-signed certificate, or a CA's own (basicConstraints CA:TRUE), which is not \
+                 trusted: add it to the trusted certificates (--cacert FILE), or use one that is \
+                 issued with CA:FALSE"
             }
+            Self::CertificateVersion => OLD_VERSION,
             Self::Revoked => "the certificate has been revoked",
             Self::BadSignature => "a signature is wrong",
             Self::WrongPurpose => "the certificate is for another purpose",
@@ -222,6 +229,8 @@ pub(crate) enum Flaw {
     Io(io::Error),
     Pem(rustls::pki_types::pem::Error),
     Key(rustls::pki_types::pem::Error),
+    RootDer(rustls::Error),
+    CertificateVersion,
     NoCertificate,
     NoRevocationList,
     NoIdentity,
@@ -259,6 +268,8 @@ impl fmt::Display for ConfigError {
             Flaw::Io(error) => error.fmt(f),
             Flaw::Pem(error) => write!(f, "not in PEM: {error}"),
             Flaw::Key(error) => write!(f, "no private key in PEM, unencrypted: {error}"),
+            Flaw::RootDer(error) => write!(f, "no trusted certificate in DER: {error}"),
+            Flaw::CertificateVersion => f.write_str(OLD_VERSION),
             Flaw::NoCertificate => f.write_str("no certificate in PEM"),
             Flaw::NoRevocationList => f.write_str("no revocation list in PEM"),
             Flaw::NoIdentity => f.write_str("a server needs a certificate and its key"),
@@ -283,8 +294,9 @@ impl Error for ConfigError {
             Flaw::Io(error) => Some(error),
             Flaw::Pem(error) | Flaw::Key(error) => Some(error),
             Flaw::Roots(error) => Some(error),
-            Flaw::Unfit(error) => Some(error),
-            Flaw::NoCertificate
+            Flaw::Unfit(error) | Flaw::RootDer(error) => Some(error),
+            Flaw::CertificateVersion
+            | Flaw::NoCertificate
             | Flaw::NoRevocationList
             | Flaw::NoIdentity
             | Flaw::NoSuchCipher { .. }
@@ -295,3 +307,8 @@ impl Error for ConfigError {
         }
     }
 }
+
+/// OpenSSL takes the name of a host from the subject of such a certificate; RFC 9525 §6.3 forbids it.
+const OLD_VERSION: &str = "unsupported X.509 certificate version 1 (no extensions, so no \
+    subjectAltName): issue a version 3 certificate, for example with openssl req -x509 -addext \
+    subjectAltName=DNS:HOST, or openssl x509 -req -extfile FILE";

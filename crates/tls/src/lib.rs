@@ -49,6 +49,7 @@
 #![forbid(unsafe_code)]
 
 mod options;
+mod roots;
 
 mod client;
 mod pin;
@@ -71,10 +72,11 @@ pub use client::ClientTls;
 pub use error::{ConfigError, TlsError};
 pub use info::Info;
 pub use options::{
-    Authorities, ClientAuth, ClientOptions, Identity, Pem, Roots, ServerOptions, UnknownNames,
-    Verify, Version,
+    Authorities, ClientAuth, ClientOptions, Identity, Pem, ServerOptions, UnknownNames, Verify,
+    Version,
 };
 pub use pin::{Pin, PinError};
+pub use roots::Roots;
 pub use server::ServerTls;
 pub use session::{ClientSession, ServerSession, Session};
 pub use side::{ServerEnd, Side, Status};

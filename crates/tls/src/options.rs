@@ -9,11 +9,12 @@ use rustls::{ProtocolVersion, SupportedProtocolVersion};
 
 use crate::error::{ConfigError, Flaw};
 use crate::pin::Pin;
+use crate::roots::Roots;
 
 /// What a client asks of TLS.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClientOptions {
-    /// Whom a server's certificate may come from.
+    /// The certificates that are trusted.
     pub roots: Roots,
     /// Whether it is checked.
     pub verify: Verify,
@@ -45,7 +46,7 @@ pub struct ClientOptions {
 impl Default for ClientOptions {
     fn default() -> Self {
         Self {
-            roots: Roots::Platform,
+            roots: Roots::platform(),
             verify: Verify::Full,
             revoked: Vec::new(),
             pins: Vec::new(),
@@ -59,16 +60,6 @@ impl Default for ClientOptions {
             key_log: None,
         }
     }
-}
-
-/// Whom a server's certificate may come from.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Roots {
-    /// Whom the system trusts (`SSL_CERT_FILE` and `SSL_CERT_DIR` say otherwise); where it has no
-    /// list at all, as in small containers, Mozilla's of the day this was built.
-    Platform,
-    /// Those in these files, in PEM, and nobody else.
-    Files(Vec<PathBuf>),
 }
 
 /// Whether a server's certificate is checked.

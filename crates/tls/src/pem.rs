@@ -1,20 +1,10 @@
 //! What is in PEM (RFC 7468): read, and named by what is wrong with it.
 
-use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
 use crate::error::{ConfigError, Flaw};
 use crate::options::{Identity, Pem};
-
-/// The authorities in it.
-pub(crate) fn roots(pem: &Pem, roots: &mut RootCertStore) -> Result<(), ConfigError> {
-    for certificate in certificates(pem)? {
-        let unfit = |error| ConfigError::new(pem, Flaw::Unfit(error));
-        roots.add(certificate).map_err(unfit)?;
-    }
-    Ok(())
-}
 
 /// The certificates in it, at least one.
 pub(crate) fn certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, ConfigError> {

@@ -2,17 +2,19 @@
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier};
-use rustls::{RootCertStore, ServerConfig};
 
 use crate::certificates::Certificates;
 use crate::ciphers;
 use crate::error::{ConfigError, Flaw, TlsError};
 use crate::options::{Authorities, ClientAuth, ServerOptions};
 use crate::pem;
+use crate::roots::Anchors;
 use crate::session::ServerSession;
+use crate::verify::ClientVerifier;
 
 /// How a server speaks TLS. Cheap to clone; clones share everything, so that whoever reloads one
 /// reloads all.
@@ -154,11 +156,13 @@ fn verifier(
         ClientAuth::Optional(authorities) => (authorities, true),
         ClientAuth::Required(authorities) => (authorities, false),
     };
-    let mut store = RootCertStore::empty();
+    let mut anchors = Anchors::default();
     for pem in roots {
-        pem::roots(pem, &mut store)?;
+        anchors.add_pem(pem)?;
     }
-    let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider);
+    let (store, trusted) = anchors.into_parts();
+    let mut builder =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider.clone());
     if optional {
         builder = builder.allow_unauthenticated();
     }
@@ -169,5 +173,6 @@ fn verifier(
             builder = builder.with_crls(pem::revocations(pem)?);
         }
     }
-    builder.build().map_err(|error| ConfigError::of_options(Flaw::Roots(error)))
+    let chain = builder.build().map_err(|error| ConfigError::of_options(Flaw::Roots(error)))?;
+    Ok(Arc::new(ClientVerifier { chain, trusted, provider }))
 }

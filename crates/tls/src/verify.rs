@@ -1,25 +1,51 @@
-//! Who is at the other end: what webpki says, or nothing, and then the pins.
+//! Verifying the peer's certificate: its chain (webpki) unless verification is off, then the pins.
+//!
+//! A certificate that is itself a trust anchor needs no chain: see [`Trusted`].
 
 use std::sync::Arc;
 
+use rustls::DistinguishedName;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_name;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
+use webpki::KeyUsage;
 
 use crate::error::PinMismatch;
 use crate::pin::Pin;
+use crate::roots::Trusted;
 
-/// Asks `chain`, if anybody, then compares the key with the pins. Whoever signs the handshake
-/// holds the key of the certificate in any case.
+/// A client's: verifies the certificate with `chain`, if there is one, then compares the key with
+/// the pins. The signature of the handshake is verified in any case.
 #[derive(Debug)]
 pub(crate) struct Verifier {
     pub(crate) chain: Option<Arc<dyn ServerCertVerifier>>,
+    pub(crate) trusted: Trusted,
     /// Whose name is in the certificate does not matter.
     pub(crate) any_name: bool,
     pub(crate) pins: Vec<Pin>,
     pub(crate) provider: Arc<CryptoProvider>,
+}
+
+impl Verifier {
+    /// The chain was refused with `error`: verifies a certificate that is itself trusted.
+    fn verify_trusted(
+        &self,
+        certificate: &CertificateDer<'_>,
+        error: Error,
+        server_name: &ServerName<'_>,
+        now: UnixTime,
+    ) -> Result<(), Error> {
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        let how = (KeyUsage::server_auth(), now, algorithms);
+        match self.trusted.accepts(certificate, &error, how) {
+            false => Err(error),
+            true => verify_server_name(&ParsedCertificate::try_from(certificate)?, server_name),
+        }
+    }
 }
 
 impl ServerCertVerifier for Verifier {
@@ -32,22 +58,17 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         if let Some(chain) = &self.chain {
-            let verified = chain.verify_server_cert(
-                certificate,
-                intermediates,
-                server_name,
-                ocsp_response,
-                now,
-            );
+            let verified = chain
+                .verify_server_cert(certificate, intermediates, server_name, ocsp_response, now)
+                .map(drop)
+                .or_else(|error| self.verify_trusted(certificate, error, server_name, now));
             match verified {
                 // The name is looked at last: everything else is as it should be.
                 Err(Error::InvalidCertificate(
                     CertificateError::NotValidForName
                     | CertificateError::NotValidForNameContext { .. },
                 )) if self.any_name => {}
-                verified => {
-                    verified?;
-                }
+                verified => verified?,
             }
         }
         if !self.pins.is_empty() {
@@ -82,5 +103,65 @@ impl ServerCertVerifier for Verifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// A server's: verifies the certificates of clients with `chain`.
+#[derive(Debug)]
+pub(crate) struct ClientVerifier {
+    pub(crate) chain: Arc<dyn ClientCertVerifier>,
+    pub(crate) trusted: Trusted,
+    pub(crate) provider: Arc<CryptoProvider>,
+}
+
+impl ClientCertVerifier for ClientVerifier {
+    fn offer_client_auth(&self) -> bool {
+        self.chain.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.chain.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.chain.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.chain.verify_client_cert(certificate, intermediates, now).or_else(|error| {
+            let algorithms = self.provider.signature_verification_algorithms.all;
+            let how = (KeyUsage::client_auth(), now, algorithms);
+            match self.trusted.accepts(certificate, &error, how) {
+                false => Err(error),
+                true => Ok(ClientCertVerified::assertion()),
+            }
+        })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chain.supported_verify_schemes()
     }
 }

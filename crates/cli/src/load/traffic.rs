@@ -123,7 +123,10 @@ impl Traffic {
     fn tls(&self) -> ClientOptions {
         let identity = self.cert.clone().zip(self.key.clone());
         ClientOptions {
-            roots: self.cacert.clone().map_or(Roots::Platform, |file| Roots::Files(vec![file])),
+            roots: self
+                .cacert
+                .as_ref()
+                .map_or_else(Roots::platform, |file| Roots::empty().file(file)),
             verify: if self.insecure { Verify::Nothing } else { Verify::Full },
             server_name: self.sni.clone(),
             identity: identity.map(|(cert, key)| Identity::files(cert, key)),

@@ -33,7 +33,7 @@ pub(super) fn run(words: &[String], allocations: Allocations) -> Result<Value, B
         ..Config::default()
     };
     let tls = options.cacert.as_ref().map(|path| {
-        let roots = Roots::Files(vec![path.clone()]);
+        let roots = Roots::empty().file(path);
         ClientTls::new(ClientOptions { roots, ..ClientOptions::default() })
     });
     let how = Arc::new(fulmar_client::Options { tls: tls.transpose()?, ..Default::default() });

@@ -9,7 +9,7 @@ use fulmar_tls::{ClientOptions, ClientTls, ConfigError, Identity, Roots, Verify,
 /// A file cannot be read or used.
 pub(crate) fn client_tls(tls: &ServerTls) -> Result<ClientTls, ConfigError> {
     ClientTls::new(ClientOptions {
-        roots: tls.ca_file.clone().map_or(Roots::Platform, |file| Roots::Files(vec![file])),
+        roots: tls.ca_file.as_ref().map_or_else(Roots::platform, |file| Roots::empty().file(file)),
         verify: match tls.verify {
             true if tls.sni.is_some() || tls.verify_host.is_some() => Verify::Full,
             true => Verify::Chain, // there is no name to compare

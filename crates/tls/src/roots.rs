@@ -1,0 +1,193 @@
+//! Trust anchors: which certificates are trusted, and where they are read from.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use aws_lc_rs::digest;
+use bytes::Bytes;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::{CertificateError, Error, RootCertStore};
+use webpki::{EndEntityCert, KeyUsage};
+
+use crate::ciphers::Algorithms;
+use crate::error::{ConfigError, Flaw};
+use crate::options::Pem;
+use crate::pem;
+
+/// The certificates that a client trusts: those of the platform, its own, or both.
+///
+/// A server's certificate is accepted if a trusted certificate issued it, directly or through
+/// intermediates that the server sends. It is accepted too if it is itself a trusted certificate,
+/// whatever its basicConstraints: `openssl req -x509` makes such ones. Names and dates are
+/// checked in any case.
+///
+/// ```
+/// use fulmar_tls::{ClientOptions, ClientTls, Roots};
+///
+/// # let made = rcgen::generate_simple_self_signed(["example.com".to_owned()])?;
+/// # let (pem, der) = (made.cert.pem(), made.cert.der().to_vec());
+/// let own_only = Roots::empty().pem(pem.clone());
+/// let both = Roots::platform().pem(pem).der(der);
+/// ClientTls::new(ClientOptions { roots: own_only, ..ClientOptions::default() })?;
+/// ClientTls::new(ClientOptions { roots: both, ..ClientOptions::default() })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Roots {
+    platform: bool,
+    own: Vec<Root>,
+}
+
+/// Where one or several of them are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Root {
+    Pem(Pem),
+    Der(Bytes),
+}
+
+impl Roots {
+    /// The certificates that the system trusts (`SSL_CERT_FILE` and `SSL_CERT_DIR` replace them).
+    /// Where the system has none, as in small containers, those that Mozilla trusted when this
+    /// crate was built.
+    pub fn platform() -> Self {
+        Self { platform: true, own: Vec::new() }
+    }
+
+    /// None yet.
+    pub fn empty() -> Self {
+        Self { platform: false, own: Vec::new() }
+    }
+
+    /// Adds the certificates in a file, in PEM: one or several.
+    #[must_use]
+    pub fn file(self, path: impl Into<PathBuf>) -> Self {
+        self.and(Root::Pem(Pem::File(path.into())))
+    }
+
+    /// Adds certificates in PEM from memory: one or several.
+    #[must_use]
+    pub fn pem(self, bytes: impl Into<Bytes>) -> Self {
+        self.and(Root::Pem(Pem::Bytes(bytes.into())))
+    }
+
+    /// Adds one certificate in DER from memory.
+    #[must_use]
+    pub fn der(self, bytes: impl Into<Bytes>) -> Self {
+        self.and(Root::Der(bytes.into()))
+    }
+
+    fn and(mut self, root: Root) -> Self {
+        self.own.push(root);
+        self
+    }
+
+    /// Reads them.
+    ///
+    /// # Errors
+    /// One of its own cannot be read or parsed. Those of the platform are skipped in this case:
+    /// such lists are long, and everybody skips what they cannot use.
+    pub(crate) fn read(&self) -> Result<Anchors, ConfigError> {
+        let mut anchors = Anchors::default();
+        if self.platform {
+            anchors.add_platform();
+        }
+        for root in &self.own {
+            match root {
+                Root::Pem(pem) => anchors.add_pem(pem)?,
+                Root::Der(der) => {
+                    let flaw = |error| ConfigError::of_options(Flaw::RootDer(error));
+                    anchors.add(CertificateDer::from(der.to_vec())).map_err(flaw)?;
+                }
+            }
+        }
+        Ok(anchors)
+    }
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Self::platform()
+    }
+}
+
+/// Trust anchors, read and parsed.
+#[derive(Debug)]
+pub(crate) struct Anchors {
+    /// What webpki needs of them: names and keys.
+    pub(crate) store: RootCertStore,
+    /// SHA-256 of each certificate.
+    trusted: Trusted,
+}
+
+impl Default for Anchors {
+    fn default() -> Self {
+        Self { store: RootCertStore::empty(), trusted: Trusted::default() }
+    }
+}
+
+impl Anchors {
+    /// Adds the certificates of a file or of memory.
+    pub(crate) fn add_pem(&mut self, pem: &Pem) -> Result<(), ConfigError> {
+        for certificate in pem::certificates(pem)? {
+            self.add(certificate).map_err(|error| ConfigError::new(pem, Flaw::Unfit(error)))?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, certificate: CertificateDer<'_>) -> Result<(), Error> {
+        let digest = sha256(&certificate);
+        self.store.add(certificate)?;
+        self.trusted.0.insert(digest);
+        Ok(())
+    }
+
+    fn add_platform(&mut self) {
+        for certificate in rustls_native_certs::load_native_certs().certs {
+            let _unusable = self.add(certificate);
+        }
+        if self.store.is_empty() {
+            self.store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        }
+    }
+
+    /// Both halves.
+    pub(crate) fn into_parts(self) -> (RootCertStore, Trusted) {
+        (self.store, self.trusted)
+    }
+}
+
+/// The certificates that are trust anchors themselves: SHA-256 of each.
+#[derive(Debug, Default)]
+pub(crate) struct Trusted(HashSet<[u8; 32]>);
+
+impl Trusted {
+    /// True if a peer may show `certificate` although its chain was refused with `error`: it is a
+    /// trust anchor itself and valid now. The caller still has to check its names.
+    ///
+    /// webpki refuses such a certificate because nobody issued it, or because it is a CA's
+    /// (basicConstraints); OpenSSL (`X509_V_FLAG_PARTIAL_CHAIN`) and curl accept it.
+    pub(crate) fn accepts(
+        &self,
+        certificate: &CertificateDer<'_>,
+        error: &Error,
+        (usage, now, algorithms): (KeyUsage, UnixTime, Algorithms),
+    ) -> bool {
+        let revoked = matches!(error, Error::InvalidCertificate(CertificateError::Revoked));
+        if revoked || !self.0.contains(&sha256(certificate)) {
+            return false;
+        }
+        let Ok(parsed) = EndEntityCert::try_from(certificate) else { return false };
+        // Without any anchor: webpki looks at the dates first, then at basicConstraints, then for
+        // an issuer. The two errors say that the dates are good.
+        let alone = parsed.verify_for_usage(algorithms, &[], &[], now, usage, None, None);
+        matches!(
+            alone,
+            Err(webpki::Error::CaUsedAsEndEntity | webpki::Error::UnknownIssuer) | Ok(_)
+        )
+    }
+}
+
+fn sha256(certificate: &CertificateDer<'_>) -> [u8; 32] {
+    let hash = digest::digest(&digest::SHA256, certificate);
+    hash.as_ref().try_into().expect("SHA-256 has 32 bytes")
+}

@@ -1,0 +1,72 @@
+//! `fulmar get` and `fulmar load` with certificates that the real `openssl` makes.
+
+use std::process::Command;
+
+use fulmar_tests::get::Download;
+use fulmar_tests::process::{Ended, Process, fulmar, peer, run};
+
+const SELF_SIGNED: &str = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 \
+    -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout key.pem -out cert.pem";
+
+/// `openssl s_server -www` with the certificate that these commands make, and its port.
+fn serve(download: &Download, commands: &[&str]) -> (Process, u16) {
+    let openssl = |line: &str| {
+        let mut command = peer("openssl");
+        command.args(line.split_whitespace()).current_dir(download.beside(""));
+        command
+    };
+    commands.iter().for_each(|line| drop(run(&mut openssl(line))));
+    let line = "s_server -accept 127.0.0.1:0 -www -cert cert.pem -key key.pem";
+    let mut server = Process::start(&mut openssl(line));
+    let line = server.wait_stdout("ACCEPT ");
+    let port = line.trim().rsplit(':').next().expect("a port").parse().expect("a number");
+    (server, port)
+}
+
+fn get(download: &Download, port: u16, host: &str, trust: &[&str]) -> Ended {
+    let addresses = format!("{host}:{port}:127.0.0.1");
+    let url = format!("https://{host}:{port}/");
+    download.run(&[trust, &["--retry", "0", "--resolve", &addresses, &url]].concat())
+}
+
+fn load(download: &Download, port: u16, trust: &[&str]) -> Ended {
+    let url = format!("https://127.0.0.1:{port}/");
+    let mut command = Command::new(fulmar());
+    command.args(["load", "--sni", "localhost", "-c", "1", "-n", "3"]).args(trust).arg(url);
+    command.current_dir(download.beside(""));
+    Process::start(&mut command).wait()
+}
+
+#[test]
+fn certificate_of_openssl_req_x509_is_trusted_by_cacert() {
+    let download = Download::new();
+    let (_server, port) = serve(&download, &[SELF_SIGNED]);
+    let cacert = ["--cacert", "cert.pem"];
+    let ended = get(&download, port, "localhost", &cacert);
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!(download.names(), ["index.html"]);
+    let ended = load(&download, port, &cacert);
+    assert!(ended.status.success() && ended.stdout.contains("3 requests"), "{ended:?}");
+    // Not for another name, and not without being trusted.
+    let ended = get(&download, port, "other.example", &cacert);
+    assert!(ended.stderr.contains("the certificate is not for other.example"), "{ended:?}");
+    let ended = get(&download, port, "localhost", &["-o", "untrusted"]);
+    assert!(ended.stderr.contains("self-signed certificate"), "{ended:?}");
+    assert!(ended.stderr.contains("--cacert FILE"), "{ended:?}");
+}
+
+#[test]
+fn certificate_of_x509_version_1_is_a_clear_error() {
+    let request = "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost \
+        -keyout key.pem -out request.pem";
+    let sign = "x509 -req -in request.pem -signkey key.pem -days 1 -out cert.pem";
+    let download = Download::new();
+    let (_server, port) = serve(&download, &[request, sign]);
+    for trust in [&["--cacert", "cert.pem"][..], &["-k"]] {
+        for ended in [get(&download, port, "localhost", trust), load(&download, port, trust)] {
+            assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+            assert!(ended.stderr.contains("X.509 certificate version 1"), "{trust:?}: {ended:?}");
+            assert!(ended.stderr.contains("issue a version 3 certificate"), "{ended:?}");
+        }
+    }
+}
