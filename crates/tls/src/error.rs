@@ -229,7 +229,7 @@ pub(crate) enum Flaw {
     Io(io::Error),
     Pem(rustls::pki_types::pem::Error),
     Key(rustls::pki_types::pem::Error),
-    RootDer(rustls::Error),
+    RootDer,
     CertificateVersion,
     NoCertificate,
     NoRevocationList,
@@ -268,7 +268,7 @@ impl fmt::Display for ConfigError {
             Flaw::Io(error) => error.fmt(f),
             Flaw::Pem(error) => write!(f, "not in PEM: {error}"),
             Flaw::Key(error) => write!(f, "no private key in PEM, unencrypted: {error}"),
-            Flaw::RootDer(error) => write!(f, "no trusted certificate in DER: {error}"),
+            Flaw::RootDer => f.write_str("a trusted certificate in DER cannot be parsed"),
             Flaw::CertificateVersion => f.write_str(OLD_VERSION),
             Flaw::NoCertificate => f.write_str("no certificate in PEM"),
             Flaw::NoRevocationList => f.write_str("no revocation list in PEM"),
@@ -294,8 +294,9 @@ impl Error for ConfigError {
             Flaw::Io(error) => Some(error),
             Flaw::Pem(error) | Flaw::Key(error) => Some(error),
             Flaw::Roots(error) => Some(error),
-            Flaw::Unfit(error) | Flaw::RootDer(error) => Some(error),
-            Flaw::CertificateVersion
+            Flaw::Unfit(error) => Some(error),
+            Flaw::RootDer
+            | Flaw::CertificateVersion
             | Flaw::NoCertificate
             | Flaw::NoRevocationList
             | Flaw::NoIdentity

@@ -95,8 +95,8 @@ impl Roots {
             match root {
                 Root::Pem(pem) => anchors.add_pem(pem)?,
                 Root::Der(der) => {
-                    let flaw = |error| ConfigError::of_options(Flaw::RootDer(error));
-                    anchors.add(CertificateDer::from(der.to_vec())).map_err(flaw)?;
+                    let added = anchors.add(CertificateDer::from(der.to_vec()));
+                    added.map_err(|_| ConfigError::of_options(Flaw::RootDer))?;
                 }
             }
         }

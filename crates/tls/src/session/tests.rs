@@ -8,6 +8,7 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::{ConnectionTrafficSecrets, SupportedCipherSuite, Tls12CipherSuite, Tls13CipherSuite};
 
 use super::*;
+use crate::roots::Trusted;
 use crate::verify::Verifier;
 
 /// Keys may seal so many records: the real limit takes hours to reach.
@@ -56,7 +57,13 @@ fn pair(suite: SupportedCipherSuite) -> (ClientSession, ServerSession) {
         .with_single_cert(vec![signed.cert.der().clone()], key)
         .unwrap();
     let (chain, pins) = (None, Vec::new());
-    let verifier = Verifier { chain, pins, provider: provider.clone(), any_name: false };
+    let verifier = Verifier {
+        chain,
+        trusted: Trusted::default(),
+        pins,
+        provider: provider.clone(),
+        any_name: false,
+    };
     let mut client = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[suite.version()])
         .unwrap()
