@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use fulmar_drive::{Epoll, Reactor};
 use fulmar_proxy::Proxy;
+use fulmar_tests::buffers::bounded;
 use fulmar_tests::loops::{Loop, OwnLoop, beside, client};
 use fulmar_tests::relay::configured;
 use rustix::net::sockopt::set_socket_linger;
@@ -50,7 +51,7 @@ fn start(maxpipes: usize, to: SocketAddr) -> (OwnLoop<Proxy>, SocketAddr) {
 
 /// A client that reads the beginning of what it has asked for.
 fn asker(address: SocketAddr) -> TcpStream {
-    let mut stream = client(address);
+    let mut stream = bounded(client(address));
     stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").expect("somebody listens");
     stream.read_exact(&mut [0; 1_000]).expect("a beginning");
     stream

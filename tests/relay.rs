@@ -16,6 +16,7 @@ use fulmar_proxy::{BindId, Journal, Live, Page, Proxy, Services, Severity, Stop}
 use fulmar_rules::RequestHead;
 use fulmar_sys as sys;
 
+use crate::buffers::bounded;
 use crate::loops::{LISTENER, Loop, OwnLoop, client};
 use crate::scripted::Scripted;
 
@@ -205,12 +206,12 @@ impl Table {
         }
         let (proxy, live, lines, stop) = configured(&text);
         let (proxy, address) = OwnLoop::start(proxy);
-        Self { proxy, live, lines, origins, address, stream: client(address), stop }
+        Self { proxy, live, lines, origins, address, stream: bounded(client(address)), stop }
     }
 
     /// Another client in place of the one before.
     pub fn reconnect(&mut self) {
-        self.stream = client(self.address);
+        self.stream = bounded(client(self.address));
     }
 
     /// Sends, and turns until `done` with what has come back; true if the connection has ended.

@@ -173,7 +173,7 @@ fn answer_len(server: &mut Own, stream: &mut TcpStream, target: &str) -> usize {
     };
     server.turn_until(|_| {
         let mut bytes = [0; 4096];
-        while let Ok(n) = (&*stream).read(&mut bytes) {
+        while let Ok(n @ 1..) = (&*stream).read(&mut bytes) {
             answer.extend_from_slice(&bytes[..n]);
         }
         answer.len() > body && answer.ends_with(last_bytes(target))
@@ -270,7 +270,7 @@ fn arrived(stream: &mut TcpStream) -> String {
     stream.set_nonblocking(true).unwrap();
     let mut bytes = [0; 64 * 1024];
     let mut text = String::new();
-    while let Ok(n) = stream.read(&mut bytes) {
+    while let Ok(n @ 1..) = stream.read(&mut bytes) {
         text.push_str(std::str::from_utf8(&bytes[..n]).unwrap());
     }
     text

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
 
+use crate::buffers::bounded;
+
 /// One thing that the server does on a connection.
 #[derive(Clone, Debug)]
 pub enum Step {
@@ -93,7 +95,7 @@ impl Scripted {
     /// # Panics
     /// If there is no port.
     pub fn new(script: impl FnMut(&Heard) -> Vec<Step> + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
+        let listener = bounded(TcpListener::bind("127.0.0.1:0").expect("a port"));
         listener.set_nonblocking(true).expect("a socket");
         Self {
             listener,

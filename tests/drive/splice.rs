@@ -251,9 +251,7 @@ fn ten_megabytes_cost_a_few_calls_for_each_pipe_full() {
     let before = Ledger::here();
     while client.engine().book.done.is_empty() {
         // As much as there is room for, then a turn: so the count depends on nobody's speed.
-        while let Ok(n) = peer.write(&body[sent..])
-            && n > 0
-        {
+        while let Ok(n @ 1..) = peer.write(&body[sent..]) {
             sent += n;
         }
         client.0.turn().expect("a turn");

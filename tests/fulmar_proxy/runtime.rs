@@ -480,6 +480,8 @@ fn who_asks_and_does_not_read_has_to_wait() {
     let mut read = vec![0; 1 << 20];
     let mut left = 20 << 20;
     while left > 0 {
-        left -= stream.read(&mut read).unwrap().min(left);
+        let n = stream.read(&mut read).unwrap();
+        assert!(n > 0, "{left} bytes are missing");
+        left -= n.min(left);
     }
 }

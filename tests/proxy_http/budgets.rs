@@ -235,7 +235,10 @@ fn long_answers_that_come_at_once_share_a_block() {
                 let mut got = 0;
                 while got < answer.len() {
                     match stream.read(&mut bytes) {
-                        Ok(n) => got += n,
+                        Ok(n) => {
+                            assert!(n > 0, "the connection is kept");
+                            got += n;
+                        }
                         Err(_) => proxy.0.turn().expect("a turn"),
                     }
                 }

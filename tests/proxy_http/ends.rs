@@ -29,7 +29,7 @@ fn hello() -> Scripted {
     Scripted::new(|_: &Heard| ok(b"hello"))
 }
 
-/// An answer that fits into no socket's buffers.
+/// An answer that the buffers of the proxy and of a [`Table`]'s client do not hold together.
 fn much() -> Scripted {
     Scripted::new(|_: &Heard| vec![Step::Send(answer("200 OK", "", &vec![b'x'; MUCH]))])
 }

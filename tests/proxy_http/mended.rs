@@ -224,6 +224,7 @@ fn a_stuck_reader_of_standard_output_stops_nothing() {
             while !heard.ends_with(b"\r\n\r\norigin") {
                 let mut bytes = [0; 4096];
                 let len = stream.read(&mut bytes).expect("an answer in time");
+                assert!(len > 0, "the connection is kept");
                 heard.extend_from_slice(&bytes[..len]);
             }
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fulmar_proxy::Proxy;
 use fulmar_sys::{self as sys, Call, Ledger};
+use fulmar_tests::buffers::bounded;
 use fulmar_tests::loops::{Loop, OwnLoop, client};
 use fulmar_tests::process::PATIENCE;
 use fulmar_tests::relay::configured;
@@ -35,7 +36,7 @@ impl Bench {
 
     /// A client that has asked, and the server's end of its request, which has arrived there.
     fn ask(&mut self) -> (TcpStream, TcpStream) {
-        let mut asker = client(self.address);
+        let mut asker = bounded(client(self.address));
         asker.write_all(GET).expect("room");
         self.listener.set_nonblocking(true).expect("a socket");
         let Self { proxy, listener, .. } = self;

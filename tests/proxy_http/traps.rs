@@ -12,6 +12,7 @@ use fulmar_drive::Ready;
 use fulmar_haproxy::{Environment, Options, Source, ThisMachine, load};
 use fulmar_proxy::{MakeLayer, Proxy};
 use fulmar_sys as sys;
+use fulmar_tests::buffers::bounded;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::https::{client_tls, server_tls};
 use fulmar_tests::loops::{
@@ -149,23 +150,28 @@ fn a_response_that_is_held_up_costs_nothing() {
 /// The same the other way round.
 #[test]
 fn a_request_that_is_held_up_costs_nothing() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let listener = bounded(TcpListener::bind("127.0.0.1:0").expect("a port"));
     let to = listener.local_addr().expect("an address").to_string();
-    let (mut driver, address) = OwnLoop::start(configured(&text("", &to)).0);
+    let (mut driver, _) = OwnLoop::start(configured(&text("", &to)).0);
+    // The proxy's side of the client's connection has a bounded buffer, too.
+    let door = bounded(TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let mut stream = client(door.local_addr().expect("an address"));
+    let (accepted, peer) = door.accept().expect("a connection");
+    accepted.set_nonblocking(true).expect("a socket");
+    driver.adopt(accepted.into(), peer);
     let head = format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: {MUCH}\r\n\r\n");
     let request = [head.as_bytes(), &vec![b'x'; MUCH]].concat();
-    let mut stream = client(address);
     stream.set_nonblocking(true).expect("a socket");
     let (mut at, mut quiet) = (0, 0);
     while quiet < 3 {
         let before = at;
-        while let Ok(n) = stream.write(&request[at..]) {
+        while let Ok(n @ 1..) = stream.write(&request[at..]) {
             at += n;
         }
+        assert!(at < request.len(), "it is held up");
         let (turns, _) = idle(&mut driver, Duration::from_millis(60));
         quiet = if at == before && turns <= 2 { quiet + 1 } else { 0 };
     }
-    assert!(at < request.len(), "it is held up");
     assert_quiet(&mut driver, Duration::from_millis(500));
     let (mut server, _) = listener.accept().expect("a connection");
     server.set_nonblocking(true).expect("a socket");
@@ -394,5 +400,5 @@ fn quarter(address: SocketAddr, parts: &[&str]) -> Duration {
     times[times.len() / 4]
 }
 
-/// More than the buffers of the kernel and the proxy hold together.
+/// More than the buffers of the proxy and of peers with a fixed one hold together.
 const MUCH: usize = 16 << 20;
