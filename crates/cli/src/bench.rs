@@ -11,9 +11,9 @@ use clap::Args;
 use fulmar_experiments::report::{self, Report};
 use fulmar_experiments::{EXPERIMENTS, Options, Stopper, worker};
 
-use crate::durations;
 use crate::output::{Failure, complain, say};
 use crate::signals::{self, INTERRUPTED};
+use crate::{durations, numbers};
 
 /// Make the reference measurements again, beside the peers that are installed.
 #[derive(Debug, Args)]
@@ -33,17 +33,17 @@ pub(crate) struct Arguments {
 
     /// How often each side is measured, in turn; medians are told
     #[arg(short, long, value_name = "N", default_value_t = 3,
-          value_parser = clap::value_parser!(u32).range(1..=1000))]
+          value_parser = numbers::within(1..=1000_u32))]
     rounds: u32,
 
     /// Connections, several with commas, instead of the document's
     #[arg(short, long, value_name = "N,N", value_delimiter = ',',
-          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+          value_parser = numbers::within(1..=1_000_000_u32))]
     connections: Vec<u32>,
 
     /// Requests, where they are counted and not timed
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10_000,
-          value_parser = clap::value_parser!(u32).range(10..))]
+          value_parser = numbers::within(10..=u32::MAX))]
     requests: u32,
 
     /// Write the report as JSON

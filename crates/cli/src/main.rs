@@ -9,6 +9,7 @@ mod fields;
 mod get;
 mod load;
 mod loops;
+mod numbers;
 mod output;
 mod proxy;
 mod serve;

@@ -10,9 +10,9 @@ use fulmar_audit::{Method, Scope};
 use fulmar_host::LoopOptions;
 use fulmar_load::{Options, Until};
 
-use crate::durations;
 use crate::load::traffic::Traffic;
 use crate::output::Failure;
+use crate::{durations, numbers};
 
 /// Count the system calls of any program.
 #[derive(Debug, Args)]
@@ -30,7 +30,8 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 
     /// A process that runs already, with its threads and children
-    #[arg(long, value_name = "PID", conflicts_with_all = ["command", "compare_load"])]
+    #[arg(long, value_name = "PID", conflicts_with_all = ["command", "compare_load"],
+          value_parser = numbers::within(1..=u32::MAX))]
     pid: Option<u32>,
 
     /// Request this URL as soon as the program listens there; may be given several times. The
@@ -39,7 +40,8 @@ pub(crate) struct Arguments {
     load: Vec<String>,
 
     /// So many requests before counting begins
-    #[arg(long, value_name = "N", default_value_t = WARM_UP, requires = "load")]
+    #[arg(long, value_name = "N", default_value_t = WARM_UP, requires = "load",
+          value_parser = numbers::parse::<u64>)]
     warm_up: u64,
 
     /// How long the program may take until it listens
@@ -94,7 +96,7 @@ pub(crate) struct Arguments {
     /// (1), without one the first N (100)
     #[arg(
         long, value_name = "N", num_args = 0..=1, require_equals = true, conflicts_with = "compare",
-        value_parser = clap::value_parser!(u64).range(1..)
+        value_parser = numbers::within(1..=u64::MAX)
     )]
     timeline: Option<Option<u64>>,
 

@@ -8,13 +8,13 @@ use fulmar_load::tls::{ClientOptions, Identity, Roots, Verify};
 use fulmar_load::{LoadError, Options, Sources, Until};
 
 use crate::output::{Failure, complain};
-use crate::{descriptors, durations, fields};
+use crate::{descriptors, durations, fields, numbers};
 
 /// What a load is like; where it goes is not among it.
 #[derive(Debug, Args)]
 pub(crate) struct Traffic {
     /// Connections in all
-    #[arg(short, long, value_name = "N", default_value_t = 64)]
+    #[arg(short, long, value_name = "N", default_value_t = 64, value_parser = numbers::parse::<u32>)]
     pub(crate) connections: u32,
 
     /// How long: 10, 500ms, 2m
@@ -22,20 +22,21 @@ pub(crate) struct Traffic {
     pub(crate) duration: Option<Duration>,
 
     /// How many requests, instead of how long
-    #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration",
+          value_parser = numbers::parse::<u64>)]
     pub(crate) requests: Option<u64>,
 
     /// Threads, which share the connections
-    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = numbers::parse::<u32>)]
     pub(crate) threads: u32,
 
     /// Requests per second in all, at planned times: an open loop, whose latency counts from the
     /// planned time
-    #[arg(short = 'R', long, value_name = "N")]
+    #[arg(short = 'R', long, value_name = "N", value_parser = numbers::parse::<u64>)]
     pub(crate) rate: Option<u64>,
 
     /// Requests outstanding on one connection
-    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = numbers::parse::<u32>)]
     pub(crate) pipelining: u32,
 
     /// The method
@@ -83,7 +84,7 @@ pub(crate) struct Traffic {
     #[arg(long, value_name = "PATH", conflicts_with = "bind")]
     pub(crate) unix_socket: Option<PathBuf>,
 
-    /// For a connection to stand, a handshake to be complete, and for an answer to be complete
+    /// Timeout for connecting, for the TLS handshake, and for each complete response
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = durations::parse)]
     pub(crate) timeout: Duration,
 }
