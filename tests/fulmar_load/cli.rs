@@ -86,6 +86,7 @@ fn the_json_object_has_the_documented_keys() {
         "without_descriptor",
         "tls",
         "lost",
+        "outage_s",
         "operations",
         "spin",
     ];
@@ -122,7 +123,11 @@ fn wrong_arguments_are_the_users_fault() {
     for (arguments, part) in [
         (&["--bogus"][..], "--bogus"),
         (&["-n", "1", "-d", "1"], "cannot be used with"),
-        (&["-n", "x"], "invalid value 'x'"),
+        (&["-n", "x"], "invalid value 'x' for '--requests <N>': not a whole number"),
+        (&["-R", "10k"], "invalid value '10k' for '--rate <N>': not a whole number"),
+        (&["-c", "-1"], "unexpected argument '-1'"),
+        (&["-t", "5000000000"], "must be at most 4294967295"),
+        (&["-p", ""], "not a whole number"),
         (&["-d", "0"], "more than nothing"),
         (&["-d", "1y"], "none of ms, s, m, h"),
         (&["--timeout", "0"], "more than nothing"),
@@ -173,6 +178,10 @@ fn what_cannot_be_requested_is_said() {
         (&["--cacert", "/dev/null", "https://127.0.0.1:1/"], "/dev/null: no certificate in PEM"),
         (&["-n", "5", &refused], "Connection refused"),
         (&["-d", "60", &refused], "Connection refused"),
+        (
+            &["--unix-socket", "/nonexistent/socket", "http://127.0.0.1:1/"],
+            "connected to the Unix socket /nonexistent/socket: No such file or directory",
+        ),
     ] {
         fails(arguments, 1, part);
     }

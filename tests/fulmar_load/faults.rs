@@ -7,6 +7,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
+use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::http::Client;
 use fulmar_tests::load::{Report, bound, command, load, read_request, scripted};
 use fulmar_tests::process::{BY_CALLS, Process, Serve, eventually, fulmar};
@@ -135,6 +136,26 @@ fn reset_in_the_body() {
 fn a_server_that_never_answers() {
     let report = all_fail("timeout", &answering(b""));
     assert_eq!(report.count("/connections/opened"), 20, "none is used again: {report:?}");
+}
+
+#[test]
+fn figures_without_responses_are_null() {
+    let url = answering(b"");
+    for rate in [&[][..], &["-R", "100"]] {
+        let arguments = [&["-c", "1", "-n", "2", "--timeout", "300ms", &url], rate].concat();
+        let ended = load(&[&arguments[..], &["--json"]].concat());
+        assert_eq!((ended.status.code(), &*ended.stderr), (Some(1), ""), "{ended:?}");
+        let report = Report::of(&ended).0;
+        let latency = report["latency_us"].as_object().unwrap();
+        assert!(latency.len() == 7 && latency.values().all(serde_json::Value::is_null), "{report}");
+        for figure in ["cpu_us_per_request", "cpu_user_us_per_request", "syscalls_per_request"] {
+            assert!(report[figure].is_null(), "{figure}: {report}");
+        }
+        assert_eq!((&report["limited_by"], &report["lost"]), (&"server".into(), &false.into()));
+        let text = load(&arguments).stdout;
+        let row = text.lines().find(|line| line.starts_with("  latency")).unwrap();
+        assert_eq!(row.split_whitespace().skip(1).collect::<Vec<_>>(), ["-"; 7], "{text}");
+    }
 }
 
 #[test]
@@ -288,6 +309,77 @@ fn a_server_that_comes_back_is_loaded_again() {
     let known = |kind: &str| ["closed", "reset", "connect_refused"].contains(&kind);
     assert!(report.errors().iter().all(|(kind, _)| known(kind)), "{report:?}");
     assert_eq!(report.0["lost"], false, "{report:?}");
+}
+
+/// A server that will be killed. It logs its requests, so that a test can wait for the first.
+fn mortal(listen: &str, more: &[&str]) -> Process {
+    let mut command = Command::new(fulmar());
+    command.args(["serve", ".", "--test-endpoints", "--access-log", "-", "--listen", listen]);
+    let mut process = Process::start(command.args(more));
+    process.wait_stderr("serving ");
+    process
+}
+
+/// A run whose servers are killed while it loads them.
+fn bereaved(mut servers: Vec<Process>, arguments: &[&str]) -> Process {
+    let running = Process::start(&mut command(&[arguments, &["--json"]].concat()));
+    for server in &mut servers {
+        server.wait_stdout("GET /");
+    }
+    for server in servers {
+        server.signal(Signal::KILL);
+        server.wait();
+    }
+    running
+}
+
+#[test]
+fn a_server_that_dies_ends_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (socket, certs) = (dir.path().join("socket").display().to_string(), Certs::new());
+    let ports: Vec<_> = (0..8).map(|_| bound()).collect(); // kept from others until the end
+    let at = |nth: usize| ports[nth].1.to_string();
+    let url = |nth: usize| format!("http://{}/bytes/128", at(nth));
+    let tcp = |nth: usize| mortal(&at(nth), &[]);
+    let (cert, key) = certs.files(Who::Server);
+    let tls = ["--tls-cert", &cert.display().to_string(), "--tls-key", &key.display().to_string()];
+    let secured = format!("https://{}/bytes/128", at(7));
+    let unix = ["-d", "60", "--unix-socket", &socket, "http://somewhere.invalid/bytes/128"];
+    let runs = [
+        bereaved(vec![tcp(0)], &["-d", "60", &url(0)]),
+        bereaved(vec![tcp(1)], &["-n", "1000000000", &url(1)]),
+        bereaved(vec![tcp(2)], &["-R", "100", "-d", "60", &url(2)]),
+        bereaved(vec![tcp(3)], &["-c", "1", "-d", "60", "--timeout", "1s", &url(3)]),
+        bereaved(vec![tcp(4)], &["-c", "4", "-t", "2", "-d", "60", "--reconnect", &url(4)]),
+        bereaved(vec![tcp(5), tcp(6)], &["-t", "2", "-d", "60", &url(5), &url(6)]),
+        bereaved(vec![mortal(&at(7), &tls)], &["-k", "-c", "4", "-d", "60", &secured]),
+        bereaved(vec![mortal(&format!("unix:{socket}"), &[])], &unix),
+    ];
+    for running in runs {
+        let ended = running.wait();
+        assert_eq!((ended.status.code(), &*ended.stderr), (Some(1), ""), "{ended:?}");
+        let report = Report::of(&ended);
+        assert!(report.requests() > 0, "{report:?}");
+        assert_eq!(report.0["lost"], true, "{report:?}");
+        assert_eq!(report.0["limited_by"], "lost", "{report:?}");
+        assert!(report.0["outage_s"].as_f64().unwrap() >= 5.0, "{report:?}");
+        assert!(report.0["duration_s"].as_f64().unwrap() < 50.0, "{report:?}");
+    }
+}
+
+#[test]
+fn one_server_of_two_that_dies_does_not_end_the_run() {
+    let ports = [bound(), bound()];
+    let [kept, dead] = ports.each_ref().map(|(_, address)| mortal(&address.to_string(), &[]));
+    let [first, second] = ports.each_ref().map(|(_, address)| format!("http://{address}/bytes/1"));
+    let load = ["-c", "4", "-t", "2", "-R", "100", "-d", "8", &first, &second];
+    let ended = bereaved(vec![dead], &load).wait();
+    assert_eq!((ended.status.code(), &*ended.stderr), (Some(0), ""), "{ended:?}");
+    let report = Report::of(&ended);
+    assert_eq!((&report.0["lost"], &report.0["outage_s"]), (&false.into(), &0.0.into()));
+    assert!(report.count("/errors/connect_refused") > 0, "{report:?}");
+    assert!(report.0["duration_s"].as_f64().unwrap() >= 8.0, "{report:?}");
+    kept.signal(Signal::KILL);
 }
 
 #[test]

@@ -28,6 +28,7 @@ use fulmar_tls::{Info, TlsError};
 use crate::flight::{Flight, Flights};
 use crate::opener::Opener;
 use crate::options::Until;
+use crate::outage::Service;
 use crate::plan::Plan;
 use crate::progress::Shared;
 use crate::schedule::{Schedule, Work, share};
@@ -80,7 +81,7 @@ struct Core {
     fresh: Vec<SocketId>, // those with requests queued in this turn
     expired: Vec<SocketId>,
     freed: bool, // what is in hand made its connection free for a request
-    failing_since: Option<u64>,
+    service: Service,
     failure: Option<Failure>,
     publish_at: u64,
     target: u64, // requests to be answered or failed: then it is over
@@ -108,9 +109,9 @@ pub(crate) struct Failure {
 pub(crate) enum Finish {
     /// As the options say.
     Done(u64),
-    /// Somebody stopped it.
+    /// It was stopped.
     Stopped(u64),
-    /// No connection stands and none can be opened.
+    /// No thread has a connection, and none can be opened.
     Unreachable(u64),
 }
 
@@ -149,6 +150,15 @@ impl Load {
 
     pub(crate) fn answered(&self) -> u64 {
         self.core.tally.answered
+    }
+
+    /// How long the oldest request without a response has waited at `at`: for the end, since it
+    /// looks at every connection.
+    pub(crate) fn waited(&mut self, at: u64) -> u64 {
+        let Self { links, core, .. } = self;
+        let conns =
+            core.seats.iter().filter_map(|seat| Some(links.get_mut(*seat)?.1.flights.oldest()));
+        conns.flatten().min().map_or(0, |sent| at.saturating_sub(sent))
     }
 
     /// What was seen, the last connect that failed, and how many connections were given up: for
@@ -302,7 +312,7 @@ impl Engine for Load {
     fn handle_wake(&mut self, now: Instant) {
         if self.core.shared.stop.load(Ordering::Acquire) {
             let at = self.core.nanos(now);
-            self.core.finish.get_or_insert(Finish::Stopped(at));
+            self.core.conclude(Finish::Stopped(at));
         }
     }
 
@@ -342,7 +352,7 @@ impl Engine for Load {
         let due = core.work.next().filter(|_| !core.free.is_empty());
         let end = (core.end < u64::MAX).then_some(core.end);
         let opens = core.opener.deadline().filter(|_| core.wants_connections());
-        let own = [end, due, opens].into_iter().flatten().min();
+        let own = [end, due, opens, core.service.deadline()].into_iter().flatten().min();
         let own = own.map(|at| core.instant(at));
         match (own, self.links.poll_timeout()) {
             (Some(own), Some(links)) => Some(own.min(links)),
@@ -378,7 +388,7 @@ impl Core {
             fresh: Vec::new(),
             expired: Vec::new(),
             freed: false,
-            failing_since: None,
+            service: Service::Down { since: 0 },
             failure: None,
             publish_at: 0,
             target: count.unwrap_or(u64::MAX),
@@ -451,16 +461,19 @@ impl Core {
         }
     }
 
-    fn connected(&mut self, gate: u16) {
+    fn connected(&mut self, now: u64, gate: u16) {
         self.tally.connected();
         self.opener.succeed(gate);
         self.origins[usize::from(gate)].untried = 0;
-        self.failing_since = None;
+        self.service.restore(now, &self.shared.outages);
     }
 
     /// A connection that stood is gone.
     fn lose(&mut self, now: u64, mut conn: Conn, end: &End) {
         self.tally.held -= 1;
+        if self.tally.held == 0 {
+            self.service.lose(now);
+        }
         let n = u64::from(conn.flights.len());
         match end {
             // The last answer said that it was the last: the others were not even looked at.
@@ -496,7 +509,7 @@ impl Core {
 
     /// A connection that was to be opened does not stand.
     fn miss(&mut self, now: u64, conn: &Conn, end: End) {
-        self.failing_since.get_or_insert(now);
+        self.service.fail(&self.shared.outages);
         self.opener.heard(conn.batch);
         let (kind, error) = match end {
             end if conn.stage != Stage::Connecting => {
@@ -512,13 +525,24 @@ impl Core {
             self.tally.error(kind);
             return self.opener.run_out(conn.gate);
         }
-        self.opener.fail(now, conn.number, conn.gate);
         let cursor = &mut self.origins[usize::from(conn.gate)];
         if cursor.untried > 0 {
             cursor.untried -= 1;
             cursor.address += 1;
+            self.opener.try_next_address(now, conn.number, conn.gate);
         } else {
             self.tally.error(kind);
+            self.opener.fail(now, conn.number, conn.gate);
+        }
+    }
+
+    fn conclude(&mut self, finish: Finish) {
+        if self.finish.is_none() {
+            match finish {
+                Finish::Done(at) if at < self.end => self.service.finish(at, &self.shared.outages),
+                _ => self.service.stop(&self.shared.outages),
+            }
+            self.finish = Some(finish);
         }
     }
 
@@ -528,19 +552,26 @@ impl Core {
         }
         let over = now >= self.end || self.tally.answered + self.tally.failed >= self.target;
         if over {
-            self.finish = Some(Finish::Done(now));
-        } else if self.tally.held == 0 && self.is_hopeless(now) {
-            self.finish = Some(Finish::Unreachable(now));
+            self.conclude(Finish::Done(now));
+        } else if self.is_lost(now) {
+            self.conclude(Finish::Unreachable(now));
         }
     }
 
-    /// Nothing stands. True if it is no use to try on.
-    fn is_hopeless(&self, now: u64) -> bool {
-        let Some(since) = self.failing_since else { return false };
-        let long = now.saturating_sub(since) >= nanos_of(self.plan.timeout.max(PATIENCE_MIN));
-        let never = self.tally.opened == 0;
-        let counts = self.target < u64::MAX; // or it would never end
-        self.opener.is_settled() || never && self.opener.is_hopeless() || long && (never || counts)
+    /// True if no thread has a connection, nor hope of one. A connect in progress is hope: it has
+    /// the time that the options allow.
+    fn is_lost(&mut self, now: u64) -> bool {
+        if let Service::Failing { since } = self.service {
+            let (opener, never) = (&self.opener, self.tally.opened == 0);
+            let long = now.saturating_sub(since) >= nanos_of(PATIENCE);
+            let is_hopeless = opener.is_settled()
+                || never && opener.has_failed(FAILURES_MAX)
+                || long && opener.has_failed(1);
+            if is_hopeless {
+                self.service.give_up(now, &self.shared.outages);
+            }
+        }
+        self.service.is_lost(now, &self.shared.outages)
     }
 
     fn publish(&mut self, now: Instant) {
@@ -565,7 +596,7 @@ impl Handler<ClientConnection, Conn> for Core {
             self.tally.shake_hands(took, &info);
         }
         conn.stage = Stage::Standing;
-        self.connected(conn.gate);
+        self.connected(self.nanos(now), conn.gate);
         self.freed = true;
     }
 
@@ -640,8 +671,11 @@ fn nanos_of(duration: Duration) -> u64 {
 
 /// Connects in progress, over all threads: what a listen queue usually holds.
 const OPENING_MAX: u32 = 512;
-/// How long a dead server is waited for where only requests end the run.
-const PATIENCE_MIN: Duration = Duration::from_secs(10);
+/// A run in which no connection is established for so long is lost: a server that restarts is
+/// faster.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A server that was never reached is given up after so many connects in a row.
+const FAILURES_MAX: u32 = 6;
 const PUBLISH_EVERY: u64 = 100_000_000;
 const SWITCHING_PROTOCOLS: u16 = 101;
 

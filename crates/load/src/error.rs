@@ -53,8 +53,8 @@ pub enum LoadError {
     Loop(io::Error),
     /// Nothing ever connected.
     Unreachable {
-        /// Where to.
-        authority: String,
+        /// Where to: host and port, or the Unix socket.
+        to: String,
         /// What the system said last.
         cause: Option<io::Error>,
     },
@@ -77,8 +77,8 @@ impl fmt::Display for LoadError {
             Self::Request(cause) => write!(f, "the request cannot be made: {cause}"),
             Self::Thread(cause) => write!(f, "a thread cannot be started: {cause}"),
             Self::Loop(cause) => write!(f, "the event loop failed: {cause}"),
-            Self::Unreachable { authority, cause } => {
-                write!(f, "nothing could be connected to {authority}")?;
+            Self::Unreachable { to, cause } => {
+                write!(f, "nothing could be connected to {to}")?;
                 match cause {
                     None => f.write_str(": the connects were not answered in time"),
                     Some(cause) => write!(f, ": {cause}{}", hint(cause)),

@@ -8,23 +8,24 @@ pub(crate) struct Histogram {
     counts: hdrhistogram::Histogram<u64>,
 }
 
-/// What a histogram says, in microseconds. All zero if nothing was recorded.
+/// What a histogram says, in microseconds. `None` throughout, and `null` in JSON, if nothing was
+/// recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
     /// The shortest.
-    pub min: u64,
+    pub min: Option<u64>,
     /// The mean.
-    pub mean: f64,
+    pub mean: Option<f64>,
     /// Half were at most this.
-    pub p50: u64,
+    pub p50: Option<u64>,
     /// 90 % were at most this.
-    pub p90: u64,
+    pub p90: Option<u64>,
     /// 99 % were at most this.
-    pub p99: u64,
+    pub p99: Option<u64>,
     /// 99.9 % were at most this.
-    pub p999: u64,
+    pub p999: Option<u64>,
     /// The longest.
-    pub max: u64,
+    pub max: Option<u64>,
 }
 
 impl Histogram {
@@ -44,9 +45,10 @@ impl Histogram {
         self.counts.add(&other.counts).expect("the bounds are the same");
     }
 
-    /// The value that `quantile` of all are at most, in microseconds.
-    pub(crate) fn at(&self, quantile: f64) -> u64 {
-        self.counts.value_at_quantile(quantile).min(self.counts.max())
+    /// The value that `quantile` of all are at most, in microseconds; `None` if there are none.
+    pub(crate) fn at(&self, quantile: f64) -> Option<u64> {
+        let value = self.counts.value_at_quantile(quantile).min(self.counts.max());
+        (!self.counts.is_empty()).then_some(value)
     }
 
     pub(crate) fn summary(&self) -> Latency {
@@ -54,13 +56,13 @@ impl Histogram {
             return Latency::default();
         }
         Latency {
-            min: self.counts.min(),
-            mean: (self.counts.mean() * 10.0).round() / 10.0,
+            min: Some(self.counts.min()),
+            mean: Some((self.counts.mean() * 10.0).round() / 10.0),
             p50: self.at(0.5),
             p90: self.at(0.9),
             p99: self.at(0.99),
             p999: self.at(0.999),
-            max: self.counts.max(),
+            max: Some(self.counts.max()),
         }
     }
 }
@@ -82,8 +84,10 @@ mod tests {
         a.merge(&b);
         assert_eq!(a.summary(), one.summary());
         let summary = a.summary();
-        assert_eq!((summary.min, summary.p50 / 10, summary.p90 / 10), (1, 500, 900));
-        assert!((summary.mean - 5_000.5).abs() < 10.0, "{summary:?}");
+        assert_eq!(summary.min, Some(1));
+        let tens = [summary.p50, summary.p90].map(|us| us.unwrap() / 10);
+        assert_eq!(tens, [500, 900]);
+        assert!((summary.mean.unwrap() - 5_000.5).abs() < 10.0, "{summary:?}");
     }
 
     #[test]
@@ -93,7 +97,7 @@ mod tests {
         histogram.record(3);
         histogram.record(u64::MAX);
         let summary = histogram.summary();
-        assert_eq!(summary.min, 1);
-        assert!(summary.max.abs_diff(HIGHEST_US) < HIGHEST_US / 1_000, "{summary:?}");
+        assert_eq!(summary.min, Some(1));
+        assert!(summary.max.unwrap().abs_diff(HIGHEST_US) < HIGHEST_US / 1_000, "{summary:?}");
     }
 }

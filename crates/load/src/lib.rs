@@ -13,6 +13,7 @@ mod schedule;
 mod flight;
 mod histogram;
 mod opener;
+mod outage;
 mod progress;
 mod tally;
 

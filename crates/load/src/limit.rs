@@ -12,11 +12,21 @@ pub enum Limit {
     Generator,
     /// What was asked for: the rate, or a single request in flight.
     Settings,
+    /// The servers were lost: at the end no connection was established, and connects failed.
+    Lost,
 }
 
 /// What the decision rests on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Basis {
+    /// No connection was established at the end, and connects failed.
+    pub(crate) lost: bool,
+    /// Requests answered.
+    pub(crate) answered: u64,
+    /// Requests that failed.
+    pub(crate) failed: u64,
+    /// A request without a response waited for half of the run or longer.
+    pub(crate) stalled: bool,
     /// Processor time per second and thread.
     pub(crate) cpu_share: f64,
     /// Of an open loop: requests planned and made.
@@ -27,18 +37,19 @@ pub(crate) struct Basis {
 
 /// Decides.
 ///
-/// A closed loop with one request in flight in all can saturate nobody, since the two ends take
-/// turns: more connections would show more, so the settings limit. From two on, whoever does not
-/// let us wait is not the limit, and that is the server.
+/// A closed loop with one request in flight in all cannot saturate either end, since the two take
+/// turns: more connections would show more, so the settings limit. From two on the limit is the end
+/// that the other one waits for. Settings are no limit for a server that does not answer.
 pub(crate) fn limited_by(basis: Basis) -> Limit {
-    if basis.cpu_share >= BUSY {
-        return Limit::Generator;
-    }
+    let fails = basis.failed.saturating_mul(100) > basis.answered;
     match basis.planned_sent {
+        _ if basis.lost => Limit::Lost,
+        _ if basis.cpu_share >= BUSY => Limit::Generator,
+        _ if basis.answered == 0 || fails => Limit::Server,
         Some((planned, sent)) if sent.saturating_mul(100) >= planned.saturating_mul(99) => {
             Limit::Settings
         }
-        None if basis.in_flight_max <= 1 => Limit::Settings,
+        None if basis.in_flight_max <= 1 && !basis.stalled => Limit::Settings,
         _ => Limit::Server,
     }
 }
@@ -63,8 +74,40 @@ mod tests {
             (0.97, None, 1, Limit::Generator),
             (0.10, Some((1_000, 500)), 1, Limit::Server),
         ] {
-            let basis = Basis { cpu_share, planned_sent, in_flight_max };
+            let basis = Basis { cpu_share, planned_sent, in_flight_max, ..GOOD };
             assert_eq!(limited_by(basis), limit, "{basis:?}");
         }
     }
+
+    #[test]
+    fn settings_do_not_limit_a_server_that_does_not_answer() {
+        for planned_sent in [None, Some((1_000, 1_000))] {
+            let good = Basis { planned_sent, ..GOOD };
+            assert_eq!(limited_by(good), Limit::Settings, "{good:?}");
+            for (basis, limit) in [
+                (Basis { answered: 0, ..good }, Limit::Server),
+                (Basis { answered: 0, failed: 2, ..good }, Limit::Server),
+                (Basis { failed: 10, ..good }, Limit::Settings),
+                (Basis { failed: 11, ..good }, Limit::Server),
+                (Basis { answered: 0, cpu_share: 0.95, ..good }, Limit::Generator),
+                (Basis { lost: true, ..good }, Limit::Lost),
+                (Basis { lost: true, cpu_share: 0.95, ..good }, Limit::Lost),
+            ] {
+                assert_eq!(limited_by(basis), limit, "{basis:?}");
+            }
+        }
+        assert_eq!(limited_by(Basis { stalled: true, ..GOOD }), Limit::Server);
+        let kept = Basis { stalled: true, planned_sent: Some((1_000, 1_000)), ..GOOD };
+        assert_eq!(limited_by(kept), Limit::Settings);
+    }
+
+    const GOOD: Basis = Basis {
+        lost: false,
+        answered: 1_000,
+        failed: 0,
+        stalled: false,
+        cpu_share: 0.10,
+        planned_sent: None,
+        in_flight_max: 1,
+    };
 }

@@ -142,12 +142,17 @@ impl Opener {
         gate.failures = 0;
     }
 
-    /// A connect failed; it is tried again later.
+    /// A connect to the last address of a destination failed; it is tried again later.
     pub(crate) fn fail(&mut self, now: u64, number: u32, at: u16) {
-        self.opening -= 1;
         let gate = &mut self.gates[usize::from(at)];
-        gate.opening -= 1;
         gate.failures = gate.failures.saturating_add(1);
+        self.try_next_address(now, number, at);
+    }
+
+    /// A connect failed, and the destination has another address.
+    pub(crate) fn try_next_address(&mut self, now: u64, number: u32, at: u16) {
+        self.opening -= 1;
+        self.gates[usize::from(at)].opening -= 1;
         self.rest(now, number, at);
     }
 
@@ -193,10 +198,11 @@ impl Opener {
         self.waiting == 0 && self.opening == 0
     }
 
-    /// True if every destination that anybody waits for has failed again and again.
-    pub(crate) fn is_hopeless(&self) -> bool {
-        let tried = |gate: &Gate| gate.waiting.is_empty() || gate.failures >= FAILURES_MAX;
-        self.opening == 0 && self.gates.iter().all(tried)
+    /// True if no connect is in progress, and every destination with waiting connections has
+    /// failed `times` times in a row.
+    pub(crate) fn has_failed(&self, times: u32) -> bool {
+        let failed = |gate: &Gate| gate.waiting.is_empty() || gate.failures >= times;
+        self.opening == 0 && self.gates.iter().all(failed)
     }
 
     /// How many connections were given up because descriptors are used up.
@@ -210,7 +216,6 @@ const PAUSE_MIN: u64 = 10 * MILLISECOND;
 const PAUSE_MAX: u64 = 1_000 * MILLISECOND;
 const TURN: u64 = MILLISECOND;
 const UNHEARD_TIME: u64 = 20 * MILLISECOND;
-const FAILURES_MAX: u32 = 6;
 
 #[cfg(test)]
 mod tests {
@@ -254,7 +259,7 @@ mod tests {
             now = next;
         }
         assert!((8..=18).contains(&tries), "{tries}");
-        assert!(opener.is_hopeless());
+        assert!(opener.has_failed(8) && !opener.has_failed(19));
     }
 
     #[test]

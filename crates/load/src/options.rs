@@ -45,7 +45,7 @@ pub struct Options {
     pub tls: ClientOptions,
     /// A Unix socket that every connection goes to, instead of the hosts of the URLs.
     pub unix_socket: Option<PathBuf>,
-    /// How long a connection may take to stand, a handshake to be complete, and an answer to be complete.
+    /// Timeout for connecting, for the TLS handshake, and for each complete response.
     pub timeout: Duration,
 }
 

@@ -38,6 +38,14 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
+    /// Where its connections go, for messages: host and port, or the Unix socket.
+    pub(crate) fn place(&self) -> String {
+        match self.addresses.first() {
+            Some(Peer::Unix(path)) => format!("the Unix socket {}", path.display()),
+            _ => self.authority.clone(),
+        }
+    }
+
     /// What lies between the socket of a new connection and HTTP.
     pub(crate) fn layer(&self) -> Option<Box<dyn Layer>> {
         let (tls, host) = self.tls.as_ref()?;

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::outage::Outages;
 use crate::tally::Tally;
 
 /// How far a run has come.
@@ -24,6 +25,7 @@ pub struct Progress {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) stop: AtomicBool,
+    pub(crate) outages: Outages,
     threads: Box<[Cell]>,
 }
 
@@ -39,8 +41,9 @@ struct Cell {
 
 impl Shared {
     pub(crate) fn new(threads: u32) -> Self {
-        let threads = (0..threads).map(|_| Cell::default()).collect();
-        Self { stop: AtomicBool::new(false), threads }
+        let cells = (0..threads).map(|_| Cell::default()).collect();
+        let outages = Outages::new(threads);
+        Self { stop: AtomicBool::new(false), outages, threads: cells }
     }
 
     pub(crate) fn publish(&self, thread: u32, tally: &Tally) {

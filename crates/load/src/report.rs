@@ -1,12 +1,12 @@
 //! What a run brought, for machines; `text` is the same for people.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use fulmar_drive::Driven;
 use fulmar_sys::{self as sys, CpuTimes, Ledger};
 use serde::Serialize;
 
-use crate::engine::Finish;
 use crate::histogram::Latency;
 use crate::limit::{Basis, Limit, limited_by};
 use crate::plan::Plan;
@@ -14,7 +14,8 @@ use crate::run::{Outcome, seconds};
 use crate::schedule::planned_within;
 use crate::tally::{ErrorKind, Handshakes, Tally};
 
-/// What a run brought. Its JSON form is stable: fields are added, never renamed or removed.
+/// What a run brought. Its JSON form is stable: fields are added, never renamed or removed. A figure
+/// without samples is `None`, and `null` in JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// What was requested; several with blanks between.
@@ -41,28 +42,30 @@ pub struct Report {
     /// In an open loop: from the send.
     pub raw_latency_us: Option<Latency>,
     /// Processor time of the load threads for each request answered.
-    pub cpu_us_per_request: f64,
-    /// Memory of the process at the end, while the connections still stood.
-    pub rss_bytes: u64,
+    pub cpu_us_per_request: Option<f64>,
+    /// Memory of the process at the end, before connections are closed.
+    pub rss_bytes: Option<u64>,
     /// What kept the rate from being higher.
     pub limited_by: Limit,
     /// System calls of the load threads, the opening of connections included.
     pub syscalls: BTreeMap<&'static str, Calls>,
     /// All of them, for each request answered.
-    pub syscalls_per_request: f64,
+    pub syscalls_per_request: Option<f64>,
     /// Of an open loop.
     pub rate: Option<Rate>,
     /// Processor time of the load threads, of all the time that they had: 1 is saturated.
     pub cpu_share: f64,
-    /// The part of `cpu_us_per_request` that is not the kernel's.
-    pub cpu_user_us_per_request: f64,
+    /// The part of `cpu_us_per_request` that is not the kernel's. The kernel samples this part at its
+    /// clock ticks (proc_pid_stat(5)), so it is `None` below a second of processor time, where 100
+    /// ticks of 10 ms make it exact to 5 %.
+    pub cpu_user_us_per_request: Option<f64>,
     /// Load threads.
     pub threads: u32,
     /// Requests outstanding on one connection at most.
     pub depth: u32,
     /// What drove the loop.
     pub turns: Turns,
-    /// The part of the run in which every connection stood.
+    /// The part of the run from when every connection was established.
     pub steady: Option<Steady>,
     /// How the server broke HTTP.
     pub broken: BTreeMap<String, u64>,
@@ -70,8 +73,11 @@ pub struct Report {
     pub without_descriptor: u32,
     /// Handshakes, which are part of no latency; if there is `https` among the URLs.
     pub tls: Option<Tls>,
-    /// True if it ended early, because no connection stood and none could be opened.
+    /// True if no connection was established at the end, and connects failed. The run has ended early
+    /// if that lasted for 5 seconds.
     pub lost: bool,
+    /// Seconds in which no connection was established, and connects failed.
+    pub outage_s: f64,
     /// What was done inside `io_uring_enter(2)`; nothing without a ring.
     pub operations: BTreeMap<&'static str, Calls>,
     /// Whether the loop polled before it slept: `off`, `auto`, or for how many microseconds.
@@ -139,7 +145,7 @@ pub struct Rate {
     /// Requests per second that were sent.
     pub sent: f64,
     /// 99 % of the requests left at most so late.
-    pub lateness_p99_us: u64,
+    pub lateness_p99_us: Option<u64>,
 }
 
 /// What drove the loop.
@@ -165,7 +171,7 @@ pub struct Steady {
     /// System calls in it.
     pub syscalls: BTreeMap<&'static str, Calls>,
     /// All of them, for each request.
-    pub syscalls_per_request: f64,
+    pub syscalls_per_request: Option<f64>,
 }
 
 impl Report {
@@ -191,11 +197,11 @@ pub(crate) struct Summary {
     count: Option<u64>,
     tally: Tally,
     shelved: u32,
-    lost: bool,
+    waited: u64, // nanoseconds, of the oldest request without a response
     total: Ledger,
     steady: Option<(Ledger, u64)>,
     cpu: CpuTimes,
-    resident: u64,
+    resident: Option<u64>,
     turns: Turns,
     driven: Vec<Driven>,
     ended: u64,     // nanoseconds, of the last thread
@@ -213,11 +219,11 @@ impl Summary {
             count: plan.count(),
             tally: Tally::new(plan.rate.is_some(), plan.has_tls()),
             shelved: 0,
-            lost: false,
+            waited: 0,
             total: Ledger::ZERO,
             steady: None,
             cpu: CpuTimes::default(),
-            resident: 0,
+            resident: None,
             turns: Turns::default(),
             driven: Vec::new(),
             ended: 0,
@@ -228,7 +234,7 @@ impl Summary {
     pub(crate) fn add(&mut self, outcome: &Outcome) {
         self.tally.merge(&outcome.tally);
         self.shelved += outcome.shelved;
-        self.lost |= matches!(outcome.finish, Finish::Unreachable(_));
+        self.waited = self.waited.max(outcome.waited);
         self.total = self.total + outcome.total;
         if let Some((ledger, requests)) = outcome.steady {
             let (sum, before) = self.steady.unwrap_or((Ledger::ZERO, 0));
@@ -236,7 +242,7 @@ impl Summary {
         }
         self.cpu.user += outcome.cpu.user;
         self.cpu.system += outcome.cpu.system;
-        self.resident = self.resident.max(outcome.resident);
+        self.resident = self.resident.max(outcome.resident); // `None` is the least
         self.turns.turns += outcome.stats.turns;
         self.turns.empty += outcome.stats.empty;
         self.turns.events += outcome.stats.events;
@@ -251,19 +257,30 @@ impl Summary {
         self.tally.opened == 0
     }
 
-    pub(crate) fn report(self) -> Report {
+    /// When the last thread ended, in nanoseconds of the run.
+    pub(crate) fn ended(&self) -> u64 {
+        self.ended
+    }
+
+    /// `outage` is how long the run had no connection, in nanoseconds, and `lost` whether it ended so.
+    pub(crate) fn report(self, outage: u64, lost: bool) -> Report {
         let Self { tally, total, cpu, .. } = &self;
         let elapsed = seconds(self.ended);
         let cpu_share = ratio(cpu.total().as_secs_f64(), seconds(self.thread_ns));
         let planned = self.rate.map(|rate| planned_within(rate, self.ended, self.count));
         let limited_by = limited_by(Basis {
+            lost,
+            answered: tally.answered,
+            failed: tally.failed,
+            stalled: self.waited > 0 && self.waited >= self.ended / 2,
             cpu_share,
             planned_sent: planned.map(|planned| (planned, tally.issued)),
             in_flight_max: u64::from(tally.held_max) * u64::from(self.depth),
         });
         let least = self.driven.iter().min_by_key(|driven| driven.driver != "epoll");
         let least = least.cloned().unwrap_or_default();
-        let per_request = |seconds: f64| round(ratio(seconds * 1e6, float(tally.answered)), 1e3);
+        let per_request = |seconds: f64| per(seconds * 1e6, tally.answered);
+        let user = (cpu.total() >= SPLIT_MIN).then_some(cpu.user);
         Report {
             connections: Connections {
                 asked: self.asked,
@@ -282,26 +299,27 @@ impl Summary {
             rss_bytes: self.resident,
             limited_by,
             syscalls: calls(total),
-            syscalls_per_request: round(ratio(float(total.total()), float(tally.answered)), 1e3),
+            syscalls_per_request: per(float(total.total()), tally.answered),
             rate: self.rate.zip(tally.open.as_ref()).map(|(planned, open)| Rate {
                 planned: float(planned),
                 sent: round(ratio(float(tally.issued), elapsed), 10.0),
                 lateness_p99_us: open.lateness.at(0.99),
             }),
             cpu_share: round(cpu_share, 1e4),
-            cpu_user_us_per_request: per_request(cpu.user.as_secs_f64()),
+            cpu_user_us_per_request: user.and_then(|user| per_request(user.as_secs_f64())),
             threads: self.threads,
             depth: self.depth.into(),
             turns: Turns { clock_reads: total.clock_reads(), ..self.turns },
             steady: self.steady.as_ref().map(|(ledger, requests)| Steady {
                 requests: *requests,
                 syscalls: calls(ledger),
-                syscalls_per_request: round(ratio(float(ledger.total()), float(*requests)), 1e3),
+                syscalls_per_request: per(float(ledger.total()), *requests),
             }),
             broken: tally.broken.iter().map(|(error, n)| (error.to_string(), *n)).collect(),
             without_descriptor: self.shelved,
             tls: tally.tls.as_ref().map(Tls::from),
-            lost: self.lost,
+            lost,
+            outage_s: round(seconds(outage), 1e3),
             operations: operations(total),
             spin: least.spin.to_string(), // as all of them
             driver: least.driver,
@@ -326,6 +344,11 @@ fn operations(ledger: &Ledger) -> BTreeMap<&'static str, Calls> {
     ledger.operations().map(|(operation, count)| (operation.name(), of(count))).collect()
 }
 
+/// `a` for each of `n`, to a thousandth; `None` if there are none.
+pub(crate) fn per(a: f64, n: u64) -> Option<f64> {
+    (n > 0).then(|| round(a / float(n), 1e3))
+}
+
 /// `a / b`; 0 of nothing is 0.
 pub(crate) fn ratio(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { 0.0 }
@@ -340,14 +363,23 @@ pub(crate) fn float(n: u64) -> f64 {
     n as f64
 }
 
+/// Less processor time has no split into user and system that is worth printing.
+const SPLIT_MIN: Duration = Duration::from_secs(1);
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::engine::Finish;
     use crate::flight::Flight;
     use crate::options::Options;
 
     /// What two threads of a short run might bring home.
     pub(crate) fn sample(rate: Option<u64>) -> Report {
+        sample_of(rate, 400)
+    }
+
+    /// The same, with so much processor time of each thread.
+    fn sample_of(rate: Option<u64>, cpu_ms: u64) -> Report {
         let urls = vec!["http://127.0.0.1:1/".to_owned()];
         let options = Options { urls, rate, connections: 8, threads: 2, ..Options::default() };
         let mut summary = Summary::new(&Plan::new(&options).unwrap(), options.urls[0].clone());
@@ -370,19 +402,20 @@ pub(crate) mod tests {
                 finish: Finish::Done(1_000_000_000),
                 failure: None,
                 shelved: 0,
+                waited: 0,
                 total: Ledger::here() - before,
                 steady: Some((Ledger::ZERO, 900)),
-                cpu: CpuTimes { user: ms(100), system: ms(300) },
-                resident: 3_000_000,
+                cpu: CpuTimes { user: ms(cpu_ms / 4), system: ms(cpu_ms / 4 * 3) },
+                resident: Some(3_000_000),
                 stats: fulmar_drive::Stats { turns: 10, events: 1_000, ..Default::default() },
                 driven: Driven { driver: "epoll".to_owned(), ..Driven::default() },
             });
         }
-        summary.report()
+        summary.report(0, false)
     }
 
-    fn ms(n: u64) -> std::time::Duration {
-        std::time::Duration::from_millis(n)
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
     }
 
     fn keys(value: &serde_json::Value) -> Vec<&str> {
@@ -421,6 +454,7 @@ pub(crate) mod tests {
             "without_descriptor",
             "tls",
             "lost",
+            "outage_s",
             "operations",
             "spin",
         ] {
@@ -439,6 +473,65 @@ pub(crate) mod tests {
         assert_eq!(value["limited_by"], "settings");
         assert_eq!(value["cpu_us_per_request"], 400.0);
         assert_eq!(value["cpu_share"], 0.4);
+    }
+
+    #[test]
+    fn figures_without_samples_are_null() {
+        let urls = vec!["https://127.0.0.1:1/".to_owned()];
+        let options = Options { urls, rate: Some(10), ..Options::default() };
+        let plan = Plan::new(&options).unwrap();
+        let mut summary = Summary::new(&plan, options.urls[0].clone());
+        summary.add(&Outcome {
+            tally: Tally::new(true, true),
+            finish: Finish::Done(10_000_000_000),
+            failure: None,
+            shelved: 0,
+            waited: 0,
+            total: Ledger::ZERO,
+            steady: Some((Ledger::ZERO, 0)),
+            cpu: CpuTimes { user: ms(2_000), system: ms(0) },
+            resident: None,
+            stats: fulmar_drive::Stats::default(),
+            driven: Driven::default(),
+        });
+        let report = summary.report(0, false);
+        let value: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+        for place in ["/latency_us", "/raw_latency_us", "/tls/latency_us"] {
+            let latency = value.pointer(place).unwrap().as_object().unwrap();
+            assert!(latency.len() == 7 && latency.values().all(|v| v.is_null()), "{latency:?}");
+        }
+        for place in [
+            "/cpu_us_per_request",
+            "/cpu_user_us_per_request",
+            "/rss_bytes",
+            "/syscalls_per_request",
+            "/steady/syscalls_per_request",
+            "/rate/lateness_p99_us",
+        ] {
+            assert!(value.pointer(place).unwrap().is_null(), "{place}: {value}");
+        }
+        assert_eq!((&value["requests"], &value["rps"]), (&0.into(), &0.0.into()));
+        assert_eq!((&value["rate"]["sent"], &value["limited_by"]), (&0.0.into(), &"server".into()));
+        let texts = report.text() + &report.ledger_text();
+        for row in ["  latency  ", "  from send"] {
+            let row = texts.lines().find(|line| line.starts_with(row)).unwrap();
+            let figures: Vec<_> = row.split_whitespace().skip_while(|word| *word != "-").collect();
+            assert_eq!(figures, ["-"; 7], "{texts}");
+        }
+        for part in ["- late", "- CPU per request, - system calls", "- clock reads per request"] {
+            assert!(texts.contains(part), "{part} in\n{texts}");
+        }
+        assert!(!texts.contains("NaN") && !texts.contains("handshake "), "{texts}");
+    }
+
+    #[test]
+    fn the_split_of_processor_time_needs_a_second_of_it() {
+        for (cpu_ms, user) in [(400, None), (496, None), (500, Some(125.0)), (4_000, Some(1_000.0))]
+        {
+            let report = sample_of(None, cpu_ms);
+            assert_eq!(report.cpu_user_us_per_request, user, "{cpu_ms}");
+            assert_eq!(report.text().contains(" user, "), user.is_some(), "{}", report.text());
+        }
     }
 
     #[test]

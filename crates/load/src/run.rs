@@ -56,12 +56,14 @@ pub(crate) struct Outcome {
     pub(crate) finish: Finish,
     pub(crate) failure: Option<Failure>,
     pub(crate) shelved: u32,
+    /// How long the oldest request without a response had waited at the end, in nanoseconds.
+    pub(crate) waited: u64,
     pub(crate) total: Ledger,
     /// From when every connection stood: calls, and requests answered.
     pub(crate) steady: Option<(Ledger, u64)>,
     pub(crate) cpu: CpuTimes,
-    /// Memory of the process while the connections still stood.
-    pub(crate) resident: u64,
+    /// Memory of the process before connections are closed; `None` if it cannot be read.
+    pub(crate) resident: Option<u64>,
     pub(crate) stats: Stats,
     pub(crate) driven: Driven,
 }
@@ -127,20 +129,22 @@ impl Running {
     pub fn finish(self) -> Result<Report, LoadError> {
         let mut summary = Summary::new(&self.plan, self.url);
         let mut failure = None;
-        let mut unreachable = true;
+        let (mut lost, mut stopped) = (false, false);
         for handle in self.threads {
             let mut outcome = handle.join().unwrap_or_else(|e| std::panic::resume_unwind(e))?;
-            unreachable &= matches!(outcome.finish, Finish::Unreachable(_));
+            lost |= matches!(outcome.finish, Finish::Unreachable(_));
+            stopped |= matches!(outcome.finish, Finish::Stopped(_));
             failure = outcome.failure.take().or(failure);
             summary.add(&outcome);
         }
+        let (outage, never_ended) = self.stopper.shared.outages.total(summary.ended());
+        lost |= never_ended && !stopped;
         match failure {
-            Some(failure) if unreachable && summary.has_nothing() => {
-                let origin = &self.plan.origins[usize::from(failure.gate)];
-                let authority = origin.authority.clone();
-                Err(LoadError::Unreachable { authority, cause: failure.error })
+            Some(failure) if lost && summary.has_nothing() => {
+                let to = self.plan.origins[usize::from(failure.gate)].place();
+                Err(LoadError::Unreachable { to, cause: failure.error })
             }
-            _ => Ok(summary.report()),
+            _ => Ok(summary.report(outage, lost)),
         }
     }
 }
@@ -178,19 +182,21 @@ fn drive(mut reactor: Reactor<Load, Epoll>) -> Result<Outcome, LoadError> {
     let here = Ledger::here();
     let answered = reactor.engine.answered();
     let after = sys::thread_cpu().map_err(LoadError::Loop)?;
+    let waited = reactor.engine.waited(finish.at());
     let (tally, failure, shelved) = reactor.engine.take_parts();
     Ok(Outcome {
         tally,
         finish,
         failure,
         shelved,
+        waited,
         total: here - ledger,
         steady: warm.map(|(ledger, before)| (here - ledger, answered - before)),
         cpu: CpuTimes {
             user: after.user.saturating_sub(cpu.user),
             system: after.system.saturating_sub(cpu.system),
         },
-        resident: sys::resident_bytes().unwrap_or(0),
+        resident: sys::resident_bytes().ok(),
         stats: reactor.stats(),
         driven: reactor.driven(),
     })

@@ -8,7 +8,7 @@ use fulmar_drive::Driven;
 
 use crate::histogram::Latency;
 use crate::limit::Limit;
-use crate::report::{Calls, Report, float, ratio};
+use crate::report::{Calls, Report, float, per, ratio};
 
 impl Report {
     /// The report for people: aligned, with units; it ends with a line feed.
@@ -43,10 +43,11 @@ impl Report {
             self.write_call(&mut out, &format!("in a ring: {name}"), *count);
         }
         if let Some(steady) = &self.steady {
-            let (requests, per) = (grouped(steady.requests), steady.syscalls_per_request);
+            let requests = grouped(steady.requests);
+            let each = known(steady.syscalls_per_request, |calls| format!("{calls:.3}"));
             line(
                 &mut out,
-                format_args!("\n  once all stood  {per:.3} per request over {requests} requests"),
+                format_args!("\n  once all stood  {each} per request over {requests} requests"),
             );
         }
         let turns = &self.turns;
@@ -55,21 +56,21 @@ impl Report {
             &mut out,
             format_args!(
                 "  driven by       {}: {} turns, {:.1} events and {:.2} clock reads per turn, \
-                 {:.3} clock reads per request",
+                 {} clock reads per request",
                 self.drivers(),
                 grouped(turns.turns),
                 of(turns.events),
                 of(turns.clock_reads),
-                ratio(float(turns.clock_reads), float(self.requests)),
+                known(per(float(turns.clock_reads), self.requests), |it| format!("{it:.3}")),
             ),
         );
         out
     }
 
     fn write_call(&self, out: &mut String, name: &str, count: Calls) {
-        let per = ratio(float(count.calls), float(self.requests));
+        let each = known(per(float(count.calls), self.requests), |calls| format!("{calls:.3}"));
         let (calls, eagain) = (grouped(count.calls), grouped(count.eagain));
-        line(out, format_args!("  {name:<16}{calls:>14}{per:>14.3}{eagain:>10}"));
+        line(out, format_args!("  {name:<16}{calls:>14}{each:>14}{eagain:>10}"));
     }
 
     /// What drove the loops: mostly there is one.
@@ -115,7 +116,12 @@ impl Report {
         let connections = &self.connections;
         let (asked, held) = (grouped(connections.asked.into()), grouped(connections.held.into()));
         let opened = grouped(connections.opened);
-        field(out, "connections", &format!("{asked} asked, {held} held, {opened} opened"));
+        let mut counts = format!("{asked} asked, {held} held, {opened} opened");
+        if self.outage_s > 0.0 {
+            let outage = micros(self.outage_s * 1e6);
+            write!(counts, "; none for {outage}, when connects failed").expect(TAKES);
+        }
+        field(out, "connections", &counts);
         if let Some(tls) = &self.tls {
             let (done, failed) = (grouped(tls.handshakes), grouped(tls.failed));
             let agreed = [tls.version, tls.cipher].into_iter().flatten();
@@ -146,7 +152,7 @@ impl Report {
         out.push('\n');
         if let Some(rate) = &self.rate {
             let (planned, sent) = (grouped(whole(rate.planned)), grouped(whole(rate.sent)));
-            let late = micros(float(rate.lateness_p99_us));
+            let late = known(rate.lateness_p99_us, |us| micros(float(us)));
             field(
                 out,
                 "rate",
@@ -156,25 +162,26 @@ impl Report {
     }
 
     fn write_cost(&self, out: &mut String) {
-        let system = self.cpu_us_per_request - self.cpu_user_us_per_request;
-        field(
-            out,
-            "own cost",
-            &format!(
-                "{:.2} us CPU per request ({:.2} user, {system:.2} system), {:.2} system calls",
-                self.cpu_us_per_request, self.cpu_user_us_per_request, self.syscalls_per_request
-            ),
-        );
+        let all = self.cpu_us_per_request;
+        let split =
+            all.zip(self.cpu_user_us_per_request).map_or_else(String::new, |(all, user)| {
+                format!(" ({} user, {} system)", three(user), three(all - user))
+            });
+        let each = known(all, |us| format!("{} us", three(us)));
+        let calls = known(self.syscalls_per_request, |calls| format!("{calls:.2}"));
+        let cost = format!("{each} CPU per request{split}, {calls} system calls");
+        field(out, "own cost", &cost);
         let share = self.cpu_share * 100.0;
-        let memory = bytes(float(self.rss_bytes));
+        let memory = known(self.rss_bytes, |n| bytes(float(n)));
         field(out, "", &format!("{share:.0} % of {}, {memory} of memory", cores(self.threads)));
     }
 
     fn write_limit(&self, out: &mut String) {
         let share = self.cpu_share * 100.0;
         let sentence = match self.limited_by {
-            _ if self.lost => {
-                "the server: it could not be connected to any more, so the run ended".to_owned()
+            Limit::Lost => {
+                "the server was lost: no connection was left at the end, and connects failed"
+                    .to_owned()
             }
             Limit::Generator => format!(
                 "this generator: it was busy {share:.0} % of the time, so the server may be \
@@ -202,8 +209,9 @@ impl Report {
 
 fn write_row(out: &mut String, name: &str, latency: &Latency) {
     let Latency { min, mean, p50, p90, p99, p999, max } = *latency;
-    let values = [float(min), mean, float(p50), float(p90), float(p99), float(p999), float(max)];
-    let row: String = values.iter().map(|us| format!("{:>10}", micros(*us))).collect();
+    let [min, p50, p90, p99, p999, max] = [min, p50, p90, p99, p999, max].map(|us| us.map(float));
+    let values = [min, mean, p50, p90, p99, p999, max];
+    let row: String = values.iter().map(|us| format!("{:>10}", known(*us, micros))).collect();
     line(out, format_args!("  {name:<0$}{row}", LABEL - 6));
 }
 
@@ -212,7 +220,7 @@ fn field(out: &mut String, name: &str, value: &str) {
 }
 
 fn line(out: &mut String, line: std::fmt::Arguments<'_>) {
-    writeln!(out, "{line}").expect("a string takes everything");
+    writeln!(out, "{line}").expect(TAKES);
 }
 
 fn counted(n: u64, what: &str) -> String {
@@ -221,6 +229,11 @@ fn counted(n: u64, what: &str) -> String {
 
 fn cores(threads: u32) -> String {
     if threads == 1 { "a core".to_owned() } else { format!("{threads} cores") }
+}
+
+/// A figure, or `-` where there are no samples.
+fn known<T>(figure: Option<T>, show: impl FnOnce(T) -> String) -> String {
+    figure.map_or_else(|| "-".to_owned(), show)
 }
 
 /// `1,234,567`.
@@ -268,6 +281,7 @@ fn whole(value: f64) -> u64 {
 
 /// Where values begin.
 const LABEL: usize = 16;
+const TAKES: &str = "a string takes everything";
 
 #[cfg(test)]
 mod tests {

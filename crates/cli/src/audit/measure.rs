@@ -232,7 +232,9 @@ fn load(
     }
     let report = report.map_err(|error| traffic::failure(&error))?;
     if report.lost {
-        complain("the load was cut short: no connection stood, and none could be opened");
+        complain(
+            "the load lost the program: at the end no connection was left, and connects failed",
+        );
     }
     Ok(report)
 }
