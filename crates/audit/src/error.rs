@@ -80,7 +80,7 @@ impl fmt::Display for AuditError {
                 f,
                 "nothing can be traced here: {cause}; does a container's filter forbid ptrace(2)?"
             ),
-            Self::Refused(refusal) => write!(f, "no counter in the kernel: {refusal}"),
+            Self::Refused(refusal) => write!(f, "cannot count in the kernel: {refusal}"),
             Self::Clock(cause) => write!(f, "clock reads cannot be counted: {cause}"),
             Self::Read(why) => write!(f, "the counts cannot be read: {why}"),
             Self::Thread(cause) => write!(f, "no thread to trace from: {cause}"),
@@ -113,11 +113,9 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Privileges => {
-                f.write_str("that takes root, or the capabilities CAP_BPF and CAP_PERFMON")
-            }
+            Self::Privileges => f.write_str("eBPF needs root or CAP_BPF and CAP_PERFMON"),
             Self::Kernel { what, why } => write!(f, "this kernel cannot {what}: {why}"),
-            Self::Machine => f.write_str("it is made for x86-64"),
+            Self::Machine => f.write_str("the eBPF counter is for x86-64 only"),
             Self::Asked => f.write_str("tracing was asked for"),
         }
     }

@@ -35,9 +35,7 @@ impl Program {
             }
         };
         if let Some(why) = counter.refused().filter(|why| **why != Refusal::Asked) {
-            complain(&format!(
-                "counting by tracing, which slows the program down and changes no count: {why}"
-            ));
+            complain(&format!("{why}; using ptrace instead (same counts, slower program)"));
         }
         let is_ours = matches!(who, Who::Command(_));
         Ok(Self { counter, command, is_ours, stop_timeout: asked.stop_timeout, end: None })
