@@ -740,6 +740,7 @@ const PURE: &[(&str, &str, &str)] = &[
     ("inherit", "forget_environment", "the environment is this process's memory"),
     ("ledger", "operation", "a field"),
     ("ledger", "operations", "fields"),
+    ("ledger", "operations_total", "fields"),
     ("ring", "fault", "a field"),
     ("ring", "into_fault", "a field"),
     ("ring", "set_lists_max", "a field"),

@@ -1,7 +1,8 @@
 //! Loops over a ring, and loops that poll before they sleep: what they cost, what programs say
 //! about it, and what happens where io_uring is forbidden.
 
-use std::io::{Read, Write};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -506,6 +507,70 @@ fn a_proxy_that_gives_its_ring_up_says_so_while_it_runs() {
     says("epoll");
     process.signal(Signal::TERM);
     process.wait();
+}
+
+/// What a proxy reports to have done for 50 requests on one connection: `show activity` before
+/// and after them, and `show info` at the end.
+fn activity_of(driver: &str) -> (BTreeMap<String, u64>, String) {
+    let tree = Tree::new();
+    let (door, desk) = (tree.root().join("door"), tree.root().join("desk"));
+    let text = format!(
+        "global\n  nbthread 1\n  stats socket {}\ndefaults\n  mode http\n  timeout client 1m\n\
+         frontend fe\n  bind {}\n  http-request return status 200\n",
+        desk.display(),
+        door.display()
+    );
+    let config = tree.file("proxy.cfg", &text);
+    let mut command = Command::new(fulmar());
+    command.args(["proxy", "--driver", driver, "--spin", "off", "-f"]).arg(config);
+    let process = Process::start(&mut command);
+    eventually("it listens", || UnixStream::connect(&desk).is_ok());
+    let activity = || -> BTreeMap<String, u64> {
+        let text = told_at(&desk, "show activity\n");
+        let lines = text.lines().filter_map(|line| line.split_once(": "));
+        lines.map(|(name, count)| (name.to_owned(), count.parse().unwrap())).collect()
+    };
+    let before = activity();
+    let mut client = BufReader::new(connect_to(&door));
+    for _ in 0..50 {
+        client.get_mut().write_all(b"GET / HTTP/1.1\r\nHost: test\r\n\r\n").unwrap();
+        let mut line = String::new();
+        while line != "\r\n" {
+            line.clear();
+            client.read_line(&mut line).unwrap();
+        }
+    }
+    let made = activity().into_iter().map(|(name, count)| {
+        let earlier = before.get(&name).copied().unwrap_or(0);
+        (name, count - earlier)
+    });
+    let report = (made.collect(), told_at(&desk, "show info\n"));
+    process.signal(Signal::TERM);
+    process.wait();
+    report
+}
+
+#[test]
+fn a_proxy_reports_what_its_ring_did() {
+    let of = |counts: &BTreeMap<String, u64>, name: &str| counts.get(name).copied().unwrap_or(0);
+    let (calls, info) = activity_of("epoll");
+    for name in ["recv", "send"] {
+        assert!((50..60).contains(&of(&calls, name)), "{calls:?}");
+    }
+    assert!(!calls.keys().any(|name| name.starts_with("ring_") && of(&calls, name) > 0));
+    assert!(info.contains("\nRingOperations: 0\n"), "{info}");
+    if !has_ring() {
+        return;
+    }
+    let (done, info) = activity_of("ring:1");
+    for name in ["recv", "send"] {
+        let (call, operation) = (of(&done, name), of(&done, &format!("ring_{name}")));
+        assert!(operation >= 49 && (50..60).contains(&(call + operation)), "{name}: {done:?}");
+    }
+    let each: u64 = done.iter().filter(|(name, _)| name.starts_with("ring_")).map(|it| it.1).sum();
+    assert_eq!(each, 2 * of(&done, "ring_operations"), "the sum, and its parts: {done:?}");
+    let total = info.lines().find_map(|line| line.strip_prefix("RingOperations: "));
+    assert!(total.unwrap().parse::<u64>().unwrap() >= of(&done, "ring_operations"), "{info}");
 }
 
 fn connect_to(place: &Path) -> UnixStream {

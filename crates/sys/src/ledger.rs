@@ -171,6 +171,11 @@ impl Ledger {
         all.filter(|(_, count)| count.calls > 0)
     }
 
+    /// All operations inside `io_uring_enter(2)` together.
+    pub fn operations_total(&self) -> u64 {
+        self.operations.iter().map(|count| count.calls).sum()
+    }
+
     /// All calls together.
     pub fn total(&self) -> u64 {
         self.counts.iter().map(|count| count.calls).sum()

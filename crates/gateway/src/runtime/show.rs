@@ -198,7 +198,8 @@ pub(super) fn descriptors(call: &mut Call<'_>) -> Reply {
     }))
 }
 
-/// System calls by name, of all threads that serve.
+/// System calls by name, of all threads that serve. What was done inside `io_uring_enter(2)` is no
+/// call, and has lines of its own.
 pub(super) fn activity(call: &mut Call<'_>) -> Reply {
     let ledger = call.world.process.ledger();
     let mut out = format!("threads: {}\nsyscalls: {}\n", call.world.live.threads, ledger.total());
@@ -206,6 +207,10 @@ pub(super) fn activity(call: &mut Call<'_>) -> Reply {
         .expect(TAKES);
     for (name, count) in ledger.iter() {
         writeln!(out, "{}: {}", name.name(), count.calls).expect(TAKES);
+    }
+    writeln!(out, "ring_operations: {}", ledger.operations_total()).expect(TAKES);
+    for (operation, count) in ledger.operations() {
+        writeln!(out, "ring_{}: {}", operation.name(), count.calls).expect(TAKES);
     }
     Reply::Text(out)
 }

@@ -186,11 +186,13 @@ fn put_rest(facts: &mut Facts, live: &Live, process: &Process) {
     facts.number(70, "Start_time_sec", *b"MDP", "When it began, in seconds since 1970", began);
     let ledger = process.ledger();
     facts.put(100, "Syscalls", *b"MCP", "System calls since the start", Value::U64(ledger.total()));
-    let idle = ledger.count(Call::epoll_wait).calls;
+    let idle = [Call::epoll_wait, Call::epoll_pwait2].map(|it| ledger.count(it).calls).iter().sum();
     facts.put(101, "Waits", *b"MCP", "Of these, those that wait for sockets", Value::U64(idle));
     let driven: BTreeSet<String> = process.driven().iter().map(Driven::to_string).collect();
     let driven: Vec<String> = driven.into_iter().collect(); // mostly there is one
     facts.put(102, "Driver", *b"POS", "What drives the loops", driven.join(", ").as_str().into());
+    let text = "Operations in rings (io_uring) since the start: they are no system calls";
+    facts.count(103, "RingOperations", *b"MCP", text, ledger.operations_total());
     for (at, name, tags, text) in ABSENT {
         facts.number(*at, name, **tags, text, 0);
     }
