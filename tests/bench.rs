@@ -70,6 +70,25 @@ fn one_active_transfer_among_some() {
 }
 
 #[test]
+fn what_no_connection_waits_for_is_in_no_table() {
+    let dir = tempfile::tempdir().unwrap();
+    for (sizes, rows) in [("1", &[][..]), ("1,3", &["3"])] {
+        let arguments = ["idle", "-c", sizes, "-d", "10ms", "-r", "1", "--json", "r.json"];
+        run(bench(dir.path(), &[], &arguments).current_dir(dir.path()));
+        let report = json(&dir.path().join("r.json"));
+        let tables = report["experiments"][0]["tables"].as_array().unwrap();
+        let of = |unit: &str| {
+            let tables = tables.iter().filter(|it| it["unit"] == unit);
+            let rows = tables.flat_map(|it| it["rows"].as_array().unwrap());
+            rows.map(|row| row["name"].as_str().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(of("µs per connection"), rows, "{sizes}: those that wait are opened before");
+        let each: Vec<_> = sizes.split(',').collect();
+        assert_eq!(of("calls per event"), each.repeat(2), "{sizes}: and events have their cost");
+    }
+}
+
+#[test]
 fn peers_that_are_missing_are_told_and_fulmar_is_measured_all_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let arguments = ["urls", "-c", "9,4", "-r", "1", "--json", "r.json"];

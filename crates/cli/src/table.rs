@@ -19,7 +19,10 @@ pub(crate) fn of(ledger: &Ledger, count: u64, each: &str) -> String {
 }
 
 fn row(name: &str, calls: u64, eagain: u64, count: u64) -> String {
-    let share = format!("{:.4}", ratio(calls, count));
+    let share = match count {
+        0 => "-".to_owned(), // there is nothing to divide by
+        count => format!("{:.4}", ratio(calls, count)),
+    };
     line(name, &calls.to_string(), &share, &eagain.to_string())
 }
 

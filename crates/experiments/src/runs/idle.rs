@@ -34,7 +34,7 @@ pub(super) fn run(lab: &Lab, outcome: &mut Outcome) -> Result<(), Error> {
     outcome.tables.push(found.split(&sides));
     outcome.tables.push(found.events(&sides, 1));
     outcome.tables.extend([0, 1].map(|phase| found.calls(&sides, phase)));
-    outcome.tables.push(found.opening(&sides));
+    outcome.tables.extend(found.opening(&sides));
     let counted = instructions::measure(lab, &sides, &sizes, outcome);
     Error::all([measured, counted].into_iter().filter_map(Result::err).collect())
 }
@@ -225,14 +225,17 @@ impl Found {
         sum / f64::max(events, 1.0)
     }
 
-    fn opening(&self, sides: &[Side]) -> Table {
-        let mut table = self.table(sides, |run| run.open_cpu_us / f64::max(run.idle, 1.0));
+    /// Nothing if no size has connections that wait.
+    fn opening(&self, sides: &[Side]) -> Option<Table> {
+        let mut table = self.table(sides, |run| run.open_cpu_us / run.idle);
+        let waiting = table.rows.into_iter().zip(&self.sizes).filter(|(_, size)| **size > 1);
+        table.rows = waiting.map(|(row, _)| row).collect();
         table.title = "Opening the connections that wait: processor time of the client".to_owned();
         table.note = "More than 9,000 go to two addresses: the kernel's search for a free port \
                       grows steeply beyond."
             .to_owned();
         table.unit = "µs per connection".to_owned();
-        table
+        (!table.rows.is_empty()).then_some(table)
     }
 }
 
