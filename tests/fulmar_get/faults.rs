@@ -91,6 +91,8 @@ fn each_failure_is_told_and_leaves_no_file_and_the_others_go_on() {
     assert_eq!(last["error"]["kind"], "connect");
     let address = refused.trim_start_matches("http://").trim_end_matches('/');
     assert_eq!(last["tried"], serde_json::json!([address]));
+    let timings = last["timings_us"].as_object().unwrap();
+    assert!(timings["first_byte"].is_null() && timings["total"].is_u64(), "{last}");
     let mut names: Vec<_> = expected.iter().map(|(target, _)| format!("good{target}")).collect();
     names.push(JOURNAL.to_owned());
     names.sort();

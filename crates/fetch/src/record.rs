@@ -36,7 +36,7 @@ pub(crate) struct Micros {
     name: u64,
     connect: u64,
     handshake: u64,
-    first_byte: u64,
+    first_byte: Option<u64>,
     total: u64,
 }
 
@@ -55,7 +55,7 @@ impl From<Timings> for Micros {
             name: micros(timings.name),
             connect: micros(timings.connect),
             handshake: micros(timings.handshake),
-            first_byte: micros(timings.first_byte),
+            first_byte: Some(micros(timings.first_byte)).filter(|it| *it > 0), // no response began
             total: micros(timings.total),
         }
     }
