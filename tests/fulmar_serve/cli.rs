@@ -332,6 +332,24 @@ fn assert_json(lines: &[&str]) {
 }
 
 #[test]
+fn escaped_line_ends_forge_neither_a_log_line_nor_a_field() {
+    let tree = Tree::new();
+    tree.file("d\r\nX-Forged: y/f", "inside");
+    let log = tree.beside("log");
+    let serve = Serve::start(&tree.root(), &["--access-log", log.to_str().unwrap()]);
+    let mut client = Client::connect(serve.address);
+    let reply = client.get("/d%0d%0aX-Forged:%20y");
+    assert_eq!((reply.status, reply.field("x-forged")), (301, None));
+    assert_eq!(reply.field("location"), Some("/d%0D%0AX-Forged%3A%20y/"));
+    assert_eq!(client.get("/d%0D%0AX-Forged%3A%20y/f").body, b"inside");
+    assert_eq!(Client::connect(serve.address).get("/%0a%00").status, 400);
+    assert_no_panic(&serve.end(Signal::TERM));
+    let text = fs::read_to_string(&log).unwrap();
+    assert_eq!(text.lines().count(), 3, "{text}");
+    assert!(text.contains("\"GET /d%0d%0aX-Forged:%20y HTTP/1.1\" 301"), "{text}");
+}
+
+#[test]
 fn the_log_may_be_standard_output() {
     let tree = Tree::new();
     tree.file("f", "inside");

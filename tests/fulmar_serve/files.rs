@@ -19,7 +19,9 @@ fn every_kind_of_file_arrives_byte_for_byte() {
     let long = "n".repeat(255);
     let names =
         ["a b.txt", "ünï ☃.txt", "100%.txt", "a+b.txt", "a#b.txt", "a?b.txt", "%41.txt", "a\\b"];
-    for name in names.into_iter().chain([deep.as_str(), long.as_str(), "a;b=c&d", "~x", "a..b"]) {
+    let control = ["\t", "two\nlines", "\r\nX: y", "\x1b[31m", "\x7f"];
+    let others = [deep.as_str(), long.as_str(), "a;b=c&d", "~x", "a..b"];
+    for name in names.into_iter().chain(others).chain(control) {
         files.push((name.to_owned(), name.as_bytes().to_vec()));
     }
     for (name, bytes) in &files {
@@ -321,7 +323,8 @@ fn links(page: &str) -> Vec<String> {
 #[test]
 fn a_listing_leads_to_every_file_whatever_its_name() {
     let tree = Tree::new();
-    let names: [&[u8]; 14] = [
+    let names: [&[u8]; 15] = [
+        b"line\nbreak\r",
         b"<script>alert(1)<script>",
         b"\"&'onload=x",
         b"-rf",
@@ -339,7 +342,6 @@ fn a_listing_leads_to_every_file_whatever_its_name() {
     ];
     names.iter().for_each(|name| drop(tree.file(name, name)));
     tree.file(".hidden", "");
-    tree.file("line\nbreak\r", ""); // no target may have that, not even escaped
     fs::create_dir(tree.root().join("sub <dir>")).unwrap();
     let serve = Serve::start(&tree.root(), &["--list"]);
     let reply = get(&serve.url("/"));

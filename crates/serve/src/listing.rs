@@ -39,9 +39,8 @@ pub struct Items {
 }
 
 impl Items {
-    /// Reads an open directory. What is not served is left out: pipes, devices and sockets, names
-    /// with control characters, which no request may have even escaped, and names that begin with
-    /// a dot unless `hidden`.
+    /// Reads an open directory. What is not served is left out: pipes, devices and sockets, and
+    /// names that begin with a dot unless `hidden`.
     ///
     /// # Errors
     /// The directory could not be read.
@@ -50,10 +49,7 @@ impl Items {
         while names.len() <= ITEMS_LEN_MAX && sys::read_dir(dir, &mut names)? {}
         let is_cut = names.len() > ITEMS_LEN_MAX;
         names.truncate(ITEMS_LEN_MAX);
-        names.retain(|name| {
-            let name = name.to_bytes();
-            (hidden || !name.starts_with(b".")) && !name.iter().any(u8::is_ascii_control)
-        });
+        names.retain(|name| hidden || !name.to_bytes().starts_with(b"."));
         let items = names.into_iter().filter_map(|name| describe(dir, name)).collect();
         Ok(Self::sorted(items, is_cut))
     }

@@ -258,6 +258,37 @@ fn directories_are_listed_on_request() {
 }
 
 #[test]
+fn names_with_control_characters_are_found_listed_and_redirected_to() {
+    let mut bench = bench(Options { list: true, ..Options::default() });
+    for (name, escaped) in [
+        (&b"\t"[..], "%09"),
+        (b"a\nb", "a%0Ab"),
+        (b"\r\nX: y", "%0D%0AX%3A%20y"),
+        (b"\x1b[31m", "%1B%5B31m"),
+        (b"\x7f", "%7F"),
+        (b"\x01", "%01"),
+    ] {
+        let directory = [name, b".d"].concat();
+        fs::write(bench.dir.path().join(std::ffi::OsStr::from_bytes(name)), escaped).unwrap();
+        fs::create_dir(bench.dir.path().join(std::ffi::OsStr::from_bytes(&directory))).unwrap();
+        let found = bench.get(&format!("/{escaped}"));
+        assert_eq!((found.status, found.text()), (200, escaped));
+        let redirect = bench.get(&format!("/{escaped}.d"));
+        let location = format!("/{escaped}.d/");
+        assert_eq!((redirect.status, redirect.field("Location")), (301, &location[..]));
+        bench.wait();
+        let listing = bench.get("/");
+        assert!(listing.text().contains(&format!("\"./{escaped}\"")), "{}", listing.text());
+        let text = listing.text().replace('\n', "");
+        assert!(!text.contains(char::is_control), "{text}");
+        let inside = bench.get(&format!("/{escaped}.d/"));
+        assert!(!inside.text().replace('\n', "").contains(char::is_control), "{}", inside.text());
+    }
+    assert_eq!(bench.get("/%09%00").status, 400);
+    assert_eq!(bench.get("/%0b").status, 404);
+}
+
+#[test]
 fn a_listing_is_bounded() {
     let mut bench = bench(Options { list: true, ..Options::default() });
     for at in 0..10_001 {
