@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::time::SystemTime;
 
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::http::{Client, Reply, replies};
@@ -227,6 +228,31 @@ fn what_was_compressed_beforehand_is_sent() {
     let without = Serve::start(&tree.root(), &[]);
     let reply = ask(without.address, "GET /page.txt", &["Accept-Encoding: gzip"]);
     assert_eq!(reply.field("content-encoding"), None);
+    assert_eq!(serve.end(Signal::TERM).stderr, "", "gzip -k keeps the time");
+}
+
+#[test]
+fn older_compressed_files_are_sent_with_one_warning() {
+    let tree = site();
+    let plain = "a page that says little, many times over; ".repeat(50);
+    for name in ["a\n.txt", "b.txt"] {
+        let page = tree.file(name, &plain);
+        run(peer("gzip").arg("-k").arg(&page));
+        fs::File::options()
+            .write(true)
+            .open(&page)
+            .unwrap()
+            .set_modified(SystemTime::now())
+            .unwrap();
+    }
+    let serve = Serve::start(&tree.root(), &["--precompressed"]);
+    for target in ["/a%0a.txt", "/b.txt"] {
+        let reply = ask(serve.address, &format!("GET {target}"), &["Accept-Encoding: gzip"]);
+        assert_eq!(reply.field("content-encoding"), Some("gzip"), "{target}");
+    }
+    let said = serve.end(Signal::TERM).stderr;
+    assert!(said.starts_with("fulmar: 'a\\n.txt.gz' is older than the file that"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
 }
 
 #[test]

@@ -8,11 +8,11 @@ mod users;
 mod watch;
 
 use std::process::ExitCode;
-use std::sync::mpsc;
+use std::sync::{Once, mpsc};
 
 use fulmar_host::{Host, Running};
 use fulmar_observe::{AccessLog, Metrics};
-use fulmar_serve::{Files, FilesOptions, Options, UploadOptions};
+use fulmar_serve::{Files, FilesOptions, Options, OutdatedHook, UploadOptions};
 use fulmar_server::{Calls, Limits};
 use fulmar_sys as sys;
 use fulmar_web::cors::Cors;
@@ -149,6 +149,7 @@ fn files(arguments: &Arguments) -> Result<FilesOptions, Failure> {
             hidden: answers.hidden,
             list: answers.list,
             precompressed: answers.precompressed,
+            on_outdated: answers.precompressed.then(outdated_hook),
             single_page: answers.spa,
             upload: answers.upload.then_some(UploadOptions { size_max: answers.upload_max }),
             ..Options::default()
@@ -157,6 +158,20 @@ fn files(arguments: &Arguments) -> Result<FilesOptions, Failure> {
         gate: users::gate(arguments)?,
         test_endpoints: arguments.test_endpoints,
         ..FilesOptions::new(dir)
+    })
+}
+
+/// Warns of the first compressed file that is older than its original: where one is, all may be.
+fn outdated_hook() -> OutdatedHook {
+    let first = Once::new();
+    OutdatedHook::new(move |name| {
+        first.call_once(|| {
+            complain(&format!(
+                "'{}' is older than the file that it was compressed from, and is sent all the \
+                 same; compress it again if that file has changed (further ones are not reported)",
+                name.escape_ascii()
+            ));
+        });
     })
 }
 

@@ -31,6 +31,7 @@ pub mod files;
 
 pub use files::{Files, FilesOptions};
 pub use options::Options;
+pub use precompressed::OutdatedHook;
 pub use respond::{Answer, Body};
 pub use site::Site;
 pub use upload::UploadOptions;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::precompressed::OutdatedHook;
 use crate::root::Lookup;
 use crate::upload::UploadOptions;
 
@@ -12,10 +13,12 @@ pub struct Options {
     pub hidden: bool,
     /// List directories that have no index file. Otherwise they are forbidden.
     pub list: bool,
-    /// Send `NAME.br`, `NAME.zst` or `NAME.gz` for `NAME` to clients that take it: if it is smaller,
-    /// and not older than what it was made from. Looking for them costs up to three system calls
-    /// for each file, as often as [`Options::revalidate_after`] says.
+    /// Send `NAME.br`, `NAME.zst` or `NAME.gz` for `NAME` to clients that take it, if it is smaller.
+    /// Looking for them costs up to three system calls for each file, as often as
+    /// [`Options::revalidate_after`] says.
     pub precompressed: bool,
+    /// Reports compressed files that are sent though they are older than their originals.
+    pub on_outdated: Option<OutdatedHook>,
     /// Clients may put files into directories that are there; without it, they may not. Whoever is
     /// admitted may: see `fulmar_web::auth`. The thread that took a file sends it from then on,
     /// others within [`Options::revalidate_after`].
@@ -39,6 +42,7 @@ impl Default for Options {
             hidden: false,
             list: false,
             precompressed: false,
+            on_outdated: None,
             upload: None,
             single_page: false,
             lookup: Lookup::Probe,

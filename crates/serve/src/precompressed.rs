@@ -1,11 +1,14 @@
 //! What a file was compressed to beforehand: `NAME.br`, `NAME.zst` and `NAME.gz` beside `NAME`.
 //!
-//! One counts if it is a file, smaller than the one it is named for, and not older: who edits a
-//! file and does not compress it again has it sent as it is. Tools that keep times (`gzip -k`) leave
-//! both equally old.
+//! One counts if it is a regular file and smaller than the one it is named for. Times of change do
+//! not matter, as with nginx's `gzip_static`: copies (`cp`, `COPY` of a container) have the order in
+//! which they were made, and `brotli -k` keeps whole seconds only. One that is older by whole
+//! seconds is reported ([`OutdatedHook`]): perhaps the original was edited and not compressed again.
 
 use std::ffi::CString;
+use std::fmt;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use fulmar_semantics::coding::Coding;
 use fulmar_sys as sys;
@@ -23,6 +26,43 @@ pub struct Precompressed {
     pub fd: OwnedFd,
     /// What it is.
     pub info: FileInfo,
+}
+
+impl Precompressed {
+    /// True if it is older than what it was made from, by whole seconds: tools that copy times may
+    /// drop what is below.
+    pub(crate) fn is_outdated(&self, original: &FileInfo) -> bool {
+        self.info.modified.0 < original.modified.0
+    }
+
+    /// The name of the file.
+    pub(crate) fn name(&self, original: &Name) -> Vec<u8> {
+        let of_coding = EXTENSIONS.iter().find(|(_, coding)| *coding == self.coding);
+        let extension = of_coding.map_or("", |(extension, _)| extension);
+        [original.bytes(), extension.as_bytes()].concat()
+    }
+}
+
+/// Called with the name of a compressed file that is sent and is older than its original, whenever
+/// such a file is loaded.
+#[derive(Clone)]
+pub struct OutdatedHook(Arc<dyn Fn(&[u8]) + Send + Sync>);
+
+impl OutdatedHook {
+    /// Calls `report` with the name below the root.
+    pub fn new(report: impl Fn(&[u8]) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(report))
+    }
+
+    pub(crate) fn call(&self, name: &[u8]) {
+        (self.0)(name);
+    }
+}
+
+impl fmt::Debug for OutdatedHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OutdatedHook")
+    }
 }
 
 /// Looks for what the file of this name was compressed to.
@@ -61,7 +101,7 @@ pub fn close(found: Vec<Precompressed>) {
 }
 
 fn counts(info: &FileInfo, original: &FileInfo) -> bool {
-    info.kind == FileKind::Regular && info.len < original.len && info.modified >= original.modified
+    info.kind == FileKind::Regular && info.len < original.len
 }
 
 const EXTENSIONS: [(&str, Coding); 3] =

@@ -224,6 +224,10 @@ impl Site {
         compressed: Vec<Precompressed>,
     ) -> Result<File, OpenError> {
         let unix_now = self.unix_now;
+        if let Some(hook) = &self.options.on_outdated {
+            let outdated = compressed.iter().filter(|one| one.is_outdated(&opened.1));
+            outdated.for_each(|one| hook.call(&one.name(name)));
+        }
         let mut file = File::load(opened, name.bytes(), None, unix_now)?;
         let load = |Precompressed { coding, fd, info }| {
             let file = File::load((fd, info), name.bytes(), Some(coding), unix_now).ok()?;

@@ -6,10 +6,11 @@ use std::fs::{self, FileTimes};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use fulmar_proto::{BodyLen, HeaderBuf, Request, Segment};
-use fulmar_serve::{Answer, Body, Options, Site};
+use fulmar_serve::{Answer, Body, Options, OutdatedHook, Site};
 use fulmar_sys::Ledger;
 
 const LARGE_SIZE: usize = 104_000;
@@ -568,7 +569,11 @@ fn compressed_bench() -> Bench {
 
 impl Bench {
     fn set_age(&self, name: &str, seconds: u64) {
-        let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000 - seconds);
+        self.set_age_ns(name, seconds, 0);
+    }
+
+    fn set_age_ns(&self, name: &str, seconds: u64, nanoseconds: u32) {
+        let then = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000 - seconds, nanoseconds);
         let file = fs::File::options().write(true).open(self.path(name)).unwrap();
         file.set_times(FileTimes::new().set_modified(then)).unwrap();
     }
@@ -642,13 +647,37 @@ fn each_coding_has_a_tag_of_its_own_and_ranges_of_its_own() {
 }
 
 #[test]
-fn an_old_a_large_or_a_strange_one_does_not_count() {
+fn an_older_one_is_sent_and_reported_by_whole_seconds() {
+    let reports: Arc<Mutex<Vec<String>>> = Arc::default();
+    let seen = Arc::clone(&reports);
     let mut bench = compressed_bench();
-    bench.set_age("page.html", 9);
-    assert_eq!(bench.taking("br, gzip, zstd").field("Vary"), "", "all are older");
-    fs::write(bench.path("page.html.gz"), "g".repeat(100)).unwrap();
+    let hook = OutdatedHook::new(move |name| {
+        seen.lock().unwrap().push(String::from_utf8(name.to_vec()).unwrap());
+    });
+    let options = Options { precompressed: true, on_outdated: Some(hook), ..Options::default() };
+    bench.site = Site::open(bench.dir.path(), options).unwrap();
+    // As brotli -k leaves them: the same time without what is below a second.
+    bench.set_age_ns("page.html", 10, 625_587_297);
+    for (codings, coding) in [("br", "br"), ("zstd", "zstd"), ("gzip", "gzip")] {
+        assert_eq!(bench.taking(codings).field("Content-Encoding"), coding, "whole seconds");
+    }
+    assert_eq!(*reports.lock().unwrap(), [""; 0], "equally old");
+    bench.set_age("page.html.br", 11);
+    bench.set_age("page.html.gz", 3600);
     bench.wait();
-    assert_eq!(bench.taking("gzip").field("Vary"), "", "not smaller");
+    for (codings, coding) in [("br", "br"), ("zstd", "zstd"), ("gzip", "gzip")] {
+        assert_eq!(bench.taking(codings).field("Content-Encoding"), coding, "older, as nginx does");
+    }
+    assert_eq!(*reports.lock().unwrap(), ["page.html.br", "page.html.gz"]);
+}
+
+#[test]
+fn a_large_or_a_strange_one_does_not_count() {
+    let mut bench = compressed_bench();
+    for name in ["page.html.gz", "page.html.br", "page.html.zst"] {
+        fs::write(bench.path(name), "g".repeat(100)).unwrap();
+    }
+    assert_eq!(bench.taking("gzip, br, zstd").field("Vary"), "", "not smaller");
     fs::remove_file(bench.path("page.html.gz")).unwrap();
     fs::create_dir(bench.path("page.html.gz")).unwrap();
     fs::remove_file(bench.path("page.html.br")).unwrap();
