@@ -10,7 +10,7 @@ use bytes::Bytes;
 use fulmar_engine::End;
 use fulmar_proto::{BodyLen, HeaderBuf, Headers, Request, Response};
 use fulmar_server::{
-    Answer, Call, Calls, Handler, Limits, Outcome, Produced, Resumer, ServerEngine, Stop,
+    Answer, Call, Calls, Deferred, Handler, Limits, Outcome, Produced, Resumer, ServerEngine, Stop,
     Suspended, Work,
 };
 use fulmar_sys::{self as sys, Call as System, Ledger};
@@ -23,6 +23,8 @@ use fulmar_tests::tests_in_every_loop;
 struct Shop {
     /// Exchanges that wait to be answered elsewhere.
     waiting: Option<mpsc::Sender<Suspended>>,
+    /// Requests that wait to be handled again.
+    deferred: Option<mpsc::Sender<Deferred>>,
     /// Who may say that a stream goes on.
     resumers: Option<mpsc::Sender<Resumer>>,
     /// What work was told of its end.
@@ -53,6 +55,21 @@ impl Handler for Shop {
                 let waiting = self.waiting.as_ref().expect("this test answers elsewhere");
                 waiting.send(suspended).expect("the other thread waits");
                 Ok(())
+            }
+            b"/check" => {
+                let rounds = call.notes::<&str>().count();
+                call.add_field("X-Rounds", rounds.to_string().into_bytes());
+                if rounds < 2 {
+                    let waiting = self.deferred.as_ref().expect("this test checks elsewhere");
+                    waiting.send(call.defer(request)?).expect("the other thread waits");
+                    return Ok(());
+                }
+                let notes: String = call.notes::<&str>().copied().collect();
+                let kept = request.headers.get("X-Kept").unwrap_or_default();
+                let kept = [kept, request.method, notes.as_bytes()].join(&b' ');
+                call.collect(SMALL, move |call, body| {
+                    call.text(200, [&kept[..], &body[..]].join(&b' '))
+                })
             }
             b"/soon" => {
                 let deadline = call.now() + Duration::from_millis(20);
@@ -268,6 +285,42 @@ fn another_thread_answers<L: Loop<Engine = Engine>>() {
     });
 }
 
+fn a_deferred_request_is_handled_again<L: Loop<Engine = Engine>>() {
+    let (waiting, deferred) = mpsc::channel::<Deferred>();
+    let (mut driver, address) = start::<L>(Shop { deferred: Some(waiting), ..Shop::default() });
+    beside(&mut driver, move || {
+        let mut client = Client::connect(address);
+        let body = "Content-Length: 4\r\n\r\nbody";
+        for (request, expected) in [
+            ("GET /check HTTP/1.1\r\nHost: h\r\nX-Kept: here\r\n\r\n", "here GET ab "),
+            (&format!("PUT /check HTTP/1.1\r\nHost: h\r\n{body}")[..], " PUT ab body"),
+        ] {
+            // A second request waits behind it.
+            client.send(format!("{request}GET /text HTTP/1.1\r\nHost: h\r\n\r\n"));
+            for note in ["a", "b"] {
+                deferred.recv().expect("it waits").handle_again(note);
+            }
+            let reply = client.read_reply().expect("a reply");
+            assert_eq!((reply.status, &reply.body[..]), (200, expected.as_bytes()));
+            assert_eq!(reply.fields.iter().filter(|(name, _)| name == "x-rounds").count(), 1);
+            assert_eq!(reply.field("x-rounds"), Some("2"), "what was added before is dropped");
+            assert_eq!(client.read_reply().expect("a reply").body, b"hello\n");
+        }
+        client.send("PUT /check HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\n");
+        client.send(&body[..body.len() - 4]);
+        for note in ["a", "b"] {
+            deferred.recv().expect("it waits").handle_again(note);
+        }
+        assert_eq!(client.read_head().expect("a head").status, 100, "not before it is handled");
+        client.send("body");
+        assert_eq!(client.read_reply().expect("a reply").body, b" PUT ab body");
+        client.send_get("/check");
+        drop(deferred.recv().expect("it waits"));
+        assert_eq!(client.read_reply().expect("a reply").status, 500, "it was forgotten");
+        assert_eq!(client.get("/text").status, 200);
+    });
+}
+
 fn nobody_is_answered_who_has_left<L: Loop<Engine = Engine>>() {
     let (waiting, suspended) = mpsc::channel::<Suspended>();
     let (mut driver, address) = start::<L>(Shop { waiting: Some(waiting), ..Shop::default() });
@@ -374,6 +427,7 @@ tests_in_every_loop!(
         pieces_are_produced,
         an_echo_survives_back_pressure,
         another_thread_answers,
+        a_deferred_request_is_handled_again,
         nobody_is_answered_who_has_left,
         a_stream_goes_on_when_told,
         faults_of_a_handler_are_told,

@@ -41,7 +41,8 @@ impl Origin {
         }
     }
 
-    fn key(self) -> u64 {
+    /// The same for all connections from there.
+    pub(crate) fn key(self) -> u64 {
         match self {
             Self::Network(key) | Self::Loopback(key) => key,
             Self::Unnamed => NOBODY,

@@ -10,13 +10,15 @@ use std::time::Instant;
 use bytes::Bytes;
 use fulmar_engine::Exchange;
 use fulmar_proto::{
-    BodyLen, Connection, Headers, Misuse, Response, Segment, ServerConnection, StreamId,
+    BodyLen, Connection, Headers, Misuse, Request, Response, Segment, ServerConnection, StreamId,
 };
 use fulmar_semantics::clock::Clock;
 use smallvec::SmallVec;
 
+use crate::addresses::Origin;
 use crate::application::Context;
 use crate::body::{Answer, Body, TEXT_PLAIN};
+use crate::deferred::{Deferred, Replay};
 use crate::desk::Desk;
 use crate::handler::{Outcome, Work};
 use crate::observer::RequestId;
@@ -267,6 +269,33 @@ impl Call<'_> {
             alive: Arc::downgrade(self.alive()),
             done: false,
         }
+    }
+
+    /// The exchange waits for something elsewhere; then its handler is called with the same request
+    /// again, and finds out from [`Call::notes`] what became of it. So a check that takes long, as
+    /// of a password, leaves the event loop free, and the rest of the handler does not change. What
+    /// the handler has added before ([`Call::add_field`]) is dropped. The request's body, if it has
+    /// one, waits with the client.
+    ///
+    /// # Errors
+    /// The head has a field that cannot be kept, which no received head has.
+    pub fn defer(&mut self, request: &Request<'_>) -> Result<Deferred, Misuse> {
+        if self.task.replay.is_none() {
+            self.task.replay = Some(Box::new(Replay::of(request)?));
+        }
+        Ok(Deferred { suspended: self.suspend() })
+    }
+
+    /// What [`Deferred::handle_again`] was given so far for this request.
+    pub fn notes<T: 'static>(&self) -> impl Iterator<Item = &T> {
+        let replay = self.task.replay.iter();
+        replay.flat_map(|replay| &replay.notes).filter_map(|note| note.downcast_ref())
+    }
+
+    /// The network of the client, for limits: the same for all clients with this IPv4 address, or
+    /// in this /64 of IPv6; 0 on a Unix socket.
+    pub fn peer_network(&self) -> u64 {
+        Origin::of(self.peer.ip()).key()
     }
 
     /// The exchange waits until `deadline`; then `act` goes on with it.

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
 
@@ -87,6 +88,27 @@ impl<H: Handler> Calls<H> {
             fail(&mut call); // a handler that neither answers nor says who will
         }
         self.go_on(lent, task, outcome, Some(request));
+    }
+
+    /// Calls the handler again with a request that it deferred.
+    fn handle_again(&mut self, lent: &mut Lent<'_>, note: Box<dyn Any + Send>) {
+        let Some(mut task) = lent.session.task.take() else { return };
+        let is_waiting = task.status == 0 && task.work.is_none();
+        let Some(replay) = task.replay.as_mut().filter(|_| is_waiting) else {
+            lent.session.task = Some(task); // deferred twice, and handled already
+            return;
+        };
+        replay.notes.push(note);
+        let request = Rc::clone(&replay.request);
+        task.claimed = false;
+        task.fields.clear();
+        let mut call = lent.call(&mut self.desk, &mut task);
+        call.unpause();
+        let outcome = self.handler.handle(&mut call, &request.as_request());
+        if !call.task.claimed && !call.task.over && outcome.is_ok() {
+            fail(&mut call);
+        }
+        self.go_on(lent, task, outcome, None);
     }
 
     /// Has something happen to the exchange in hand.
@@ -267,18 +289,20 @@ impl<H: Handler> Application for Calls<H> {
         if session.task.as_ref().is_none_or(|task| task.stream != meant) {
             return; // it was over before the message arrived
         }
-        self.with_task(&mut Lent { context, reply, session }, |call| match doing {
-            Doing::Run(act) => {
+        let lent = &mut Lent { context, reply, session };
+        match doing {
+            Doing::Again(note) => self.handle_again(lent, note),
+            Doing::Run(act) => self.with_task(lent, |call| {
                 call.unpause();
                 act(call)
-            }
-            Doing::Ready => {
+            }),
+            Doing::Ready => self.with_task(lent, |call| {
                 if let Some(told) = &call.task.alive {
                     told.store(false, Ordering::Release);
                 }
                 tell(call, |work, call| work.ready(call))
-            }
-        });
+            }),
+        }
     }
 
     fn handle_gone(&mut self, now: Instant, _: SocketId, mut session: Session, end: &End) {

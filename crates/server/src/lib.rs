@@ -63,6 +63,8 @@ mod work;
 mod observer;
 mod suspended;
 
+mod deferred;
+
 mod calls;
 mod desk;
 mod task;
@@ -71,6 +73,7 @@ pub use application::{Application, Context};
 pub use body::{Answer, Body};
 pub use call::Call;
 pub use calls::Calls;
+pub use deferred::Deferred;
 pub use handler::{Handler, Outcome, Work};
 pub use limits::Limits;
 pub use listener::Layers;

@@ -1,5 +1,6 @@
 //! Exchanges that wait for something elsewhere.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,8 @@ pub(crate) enum Doing {
     Ready,
     /// This; it is `suspended` no more.
     Run(Box<dyn FnOnce(&mut Call<'_>) -> Outcome + Send>),
+    /// Its handler is called again, with this note; it is `suspended` no more.
+    Again(Box<dyn Any + Send>),
 }
 
 impl fmt::Debug for Errand {
@@ -26,6 +29,7 @@ impl fmt::Debug for Errand {
         f.write_str(match self.0 {
             Doing::Ready => "Errand::Ready",
             Doing::Run(_) => "Errand::Run",
+            Doing::Again(_) => "Errand::Again",
         })
     }
 }
@@ -48,9 +52,13 @@ impl Suspended {
     }
 
     /// Has `act` go on with the exchange, on the thread that it belongs to.
-    pub fn resume(mut self, act: impl FnOnce(&mut Call<'_>) -> Outcome + Send + 'static) {
+    pub fn resume(self, act: impl FnOnce(&mut Call<'_>) -> Outcome + Send + 'static) {
+        self.post(Doing::Run(Box::new(act)));
+    }
+
+    pub(crate) fn post(mut self, doing: Doing) {
         self.done = true;
-        self.mailbox.post(self.exchange, Errand(Doing::Run(Box::new(act))));
+        self.mailbox.post(self.exchange, Errand(doing));
     }
 
     /// True if the client is gone: there is nobody to answer any more.

@@ -11,6 +11,7 @@ use std::time::Instant;
 use fulmar_proto::{BodyLen, Request, StreamId};
 
 use crate::call::Call;
+use crate::deferred::Replay;
 use crate::handler::{Outcome, Work};
 use crate::observer::Kept;
 
@@ -49,6 +50,8 @@ pub(crate) struct Task {
     /// Who answers from elsewhere looks whether it is still there. True: its work was told to go
     /// on, and has not heard of it.
     pub(crate) alive: Option<Arc<AtomicBool>>,
+    /// The request and its notes, if its handler is to be called with it again.
+    pub(crate) replay: Option<Box<Replay>>,
     /// What was asked, for observers, once the head is not in hand any more.
     pub(crate) asked: Option<Box<Kept>>,
     pub(crate) began: Option<Instant>,
@@ -112,6 +115,7 @@ impl Default for Task {
             work: None,
             due: None,
             alive: None,
+            replay: None,
             asked: None,
             began: None,
             status: 0,

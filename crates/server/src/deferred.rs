@@ -1,0 +1,89 @@
+//! Requests that their handler receives a second time, when something elsewhere is done.
+//!
+//! ```text
+//! handle(request) ─▶ Call::defer ─▶ another thread works ─▶ Deferred::handle_again(note)
+//!        ▲                                                            │
+//!        └──────────── the same request, Call::notes has the note ◀───┘
+//! ```
+
+use std::any::Any;
+use std::fmt;
+use std::rc::Rc;
+
+use fulmar_proto::{HeaderBuf, Misuse, Request, Version};
+
+use crate::suspended::{Doing, Suspended};
+
+/// A request whose handler is to be called again with it: see [`crate::Call::defer`].
+///
+/// If it is dropped, the response is 500.
+#[derive(Debug)]
+pub struct Deferred {
+    pub(crate) suspended: Suspended,
+}
+
+impl Deferred {
+    /// Calls [`crate::Handler::handle`] again with the same request, on the thread of its
+    /// connection. Meanwhile the request's body has waited. From now on [`crate::Call::notes`]
+    /// returns `note`.
+    pub fn handle_again(self, note: impl Any + Send) {
+        self.suspended.post(Doing::Again(Box::new(note)));
+    }
+
+    /// True if the client has left: the work that the request waits for may be skipped.
+    pub fn is_gone(&self) -> bool {
+        self.suspended.is_gone()
+    }
+}
+
+/// What a deferred exchange keeps.
+pub(crate) struct Replay {
+    pub(crate) request: Rc<KeptRequest>,
+    pub(crate) notes: Vec<Box<dyn Any + Send>>,
+}
+
+impl Replay {
+    pub(crate) fn of(request: &Request<'_>) -> Result<Self, Misuse> {
+        Ok(Self { request: Rc::new(KeptRequest::of(request)?), notes: Vec::new() })
+    }
+}
+
+impl fmt::Debug for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replay").field("notes", &self.notes.len()).finish_non_exhaustive()
+    }
+}
+
+/// The head of a request, owned.
+#[derive(Debug)]
+pub(crate) struct KeptRequest {
+    method: Box<[u8]>,
+    target: Box<[u8]>,
+    version: Version,
+    headers: HeaderBuf,
+    expects_continue: bool,
+}
+
+impl KeptRequest {
+    fn of(request: &Request<'_>) -> Result<Self, Misuse> {
+        let mut headers = HeaderBuf::new();
+        for (name, value) in request.headers.iter() {
+            headers.push(str::from_utf8(name).map_err(|_| Misuse::BadHead)?, value)?;
+        }
+        Ok(Self {
+            method: request.method.into(),
+            target: request.target.into(),
+            version: request.version,
+            headers,
+            expects_continue: request.expects_continue,
+        })
+    }
+
+    pub(crate) fn as_request(&self) -> Request<'_> {
+        Request {
+            version: self.version,
+            expects_continue: self.expects_continue,
+            ..Request::new(&self.method, &self.target, self.headers.as_headers())
+        }
+    }
+}
