@@ -176,7 +176,7 @@ fn users_are_asked_for_their_password() {
     let tree = site();
     let users = tree.beside("users");
     // htpasswd -nbB -C 4 bob secret
-    let hashed = "bob:$2y$04$ZgS4cZZRPTiBtmwOtJqQXOtZBPkxpJ6d8g9Qu0mxMPoLFrFiAGzl6";
+    let hashed = "bob:$2y$04$xFX8CHbZyifNyiAQX6KyU.Vum8NhR.1t9RGLNso4HFLnbHHyCMOLy";
     fs::write(&users, format!("# people\nann:open sesame\n{hashed}\n")).unwrap();
     for (auth, right) in
         [("ann:open sesame", true), (users.to_str().unwrap(), true), ("ann:x", false)]
@@ -192,6 +192,46 @@ fn users_are_asked_for_their_password() {
         assert_eq!([with("ann:wrong"), with("nobody:open sesame"), with("ann:")], ["401"; 3]);
         assert_eq!(ask(serve.address, "GET /f", &["Authorization: Basic !"]).status, 401);
         assert_eq!(serve.end(Signal::TERM).stderr, "", "nobody reads along on loopback");
+    }
+}
+
+#[test]
+fn guessing_is_limited_and_known_clients_are_not() {
+    let tree = site();
+    let users = tree.beside("users");
+    // htpasswd -nbB -C 4 bob secret
+    let hashed = "bob:$2y$04$xFX8CHbZyifNyiAQX6KyU.Vum8NhR.1t9RGLNso4HFLnbHHyCMOLy";
+    fs::write(&users, format!("ann:open sesame\n{hashed}\n")).unwrap();
+    let serve = Serve::start(&tree.root(), &["--auth", users.to_str().unwrap()]);
+    let url = serve.url("/f");
+    let with = |user: &str| curl(&["-w", "%{http_code}", "-o", "/dev/null", "-u", user, &url]);
+    assert_eq!([with("bob:secret"), with("ann:open sesame")], ["200"; 2]);
+    for at in 0..10 {
+        assert_eq!(with(&format!("bob:guess{at}")), "401", "{at}");
+    }
+    assert_eq!([with("bob:guess"), with("ann:guess"), with("nobody:guess")], ["429"; 3]);
+    let wait = curl(&["-D-", "-o", "/dev/null", "-u", "bob:guess", &url]);
+    let wait = wait.lines().find_map(|line| line.strip_prefix("Retry-After: ")).expect("a time");
+    assert!((1..=60).contains(&wait.trim().parse::<u32>().unwrap()), "{wait}");
+    assert_eq!([with("bob:secret"), with("ann:open sesame")], ["200"; 2], "they are known");
+    let other = ["--interface", "127.0.0.2", "-w", "%{http_code}", "-o", "/dev/null", "-u"];
+    assert_eq!(curl(&[&other[..], &["bob:guess", &url]].concat()), "401", "another address");
+    assert_eq!(serve.end(Signal::TERM).stderr, "");
+}
+
+#[test]
+fn high_costs_are_taken_and_warned_of() {
+    let tree = site();
+    let users = tree.beside("users");
+    let hash = |cost| format!("$2y${cost}$xFX8CHbZyifNyiAQX6KyU.Vum8NhR.1t9RGLNso4HFLnbHHyCMOLy");
+    for (costs, warning) in [([12, 14], None), ([14, 16], Some("bcrypt cost 16 of user 'u16'"))] {
+        let lines = costs.map(|cost| format!("u{cost}:{}\n", hash(cost)));
+        fs::write(&users, lines.concat()).unwrap();
+        let serve = Serve::start(&tree.root(), &["--auth", users.to_str().unwrap()]);
+        assert_eq!(ask(serve.address, "GET /f", &[]).status, 401);
+        let said = serve.end(Signal::TERM).stderr;
+        assert_eq!(said.lines().count(), warning.iter().len(), "{said}");
+        assert!(said.contains(warning.unwrap_or_default()), "{said}");
     }
 }
 

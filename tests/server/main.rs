@@ -7,6 +7,7 @@ mod calls;
 mod ends;
 mod examples;
 mod limits;
+mod logins;
 mod manners;
 mod memory;
 mod observe;

@@ -10,7 +10,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use fulmar_client::Options as ClientOptions;
 use fulmar_proto::{FileRange, HeaderBuf, Headers, Request, Response};
-use fulmar_semantics::auth::{Credentials, Gate, GateOptions};
+use fulmar_semantics::auth::{BadGate, Credentials, Gate, GateOptions};
 use fulmar_semantics::conditional::Validators;
 use fulmar_semantics::cookies::{NewCookie, Pairs};
 use fulmar_serve::{Options, Site};
@@ -22,7 +22,7 @@ use fulmar_tests::http::{Client, Reply};
 use fulmar_tests::loops::{LISTENER, Loop, OwnLoop, done};
 use fulmar_tests::process::{peer, run, text};
 use fulmar_tests::tests_in_every_loop;
-use fulmar_web::auth::admit;
+use fulmar_web::auth::Guard;
 use fulmar_web::form::{self, Content, Form, Value};
 use fulmar_web::htpasswd::Htpasswd;
 use fulmar_web::representation::Representation;
@@ -32,8 +32,8 @@ use tempfile::TempDir;
 /// A program with one of everything.
 struct Program {
     site: Site,
-    basic: Gate,
-    digest: Gate,
+    basic: Guard,
+    digest: Guard,
     place: Place,
     /// Bytes of one file of a form.
     file_max: u64,
@@ -55,8 +55,8 @@ impl Handler for Program {
                 call.text(200, show(&form))
             }),
             b"/basic" | b"/digest" => {
-                let gate = if request.target == b"/basic" { &self.basic } else { &self.digest };
-                let Some(user) = admit(gate, call, request)? else { return Ok(()) };
+                let guard = if request.target == b"/basic" { &self.basic } else { &self.digest };
+                let Some(user) = guard.admit(call, request)? else { return Ok(()) };
                 call.text(200, format!("hello, {user}\n"))
             }
             b"/visit" => visit(call, request),
@@ -133,16 +133,22 @@ fn start<L: Loop<Engine = Engine>>() -> Bench<L> {
     let plain = |user: &str| (user == "Zoë").then(|| "pass:word".to_owned());
     let program = Program {
         site: Site::open(site.path(), options).unwrap(),
-        basic: Gate::new(GateOptions::basic("a \"b\""), users(), [1; 32]).unwrap(),
-        digest: Gate::new(GateOptions::digest("a \"b\""), plain, [2; 32]).unwrap(),
+        basic: guard(Gate::new(GateOptions::basic("a \"b\""), users(), [1; 32])),
+        digest: guard(Gate::new(GateOptions::digest("a \"b\""), plain, [2; 32])),
         place: Place::open(uploads.path()).unwrap(),
         file_max: file_max::<L>() as u64,
     };
     let calls = Calls::new(program, sys::now(), sys::wall_clock);
     let mut engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
     engine.add_listener(LISTENER, None);
-    let (driver, address) = L::start(engine);
+    let (mut driver, address) = L::start(engine);
+    let waker = driver.waker();
+    driver.engine().mailbox().set_waker(waker.into());
     Bench { driver, address, site, uploads }
+}
+
+fn guard(gate: Result<Gate, BadGate>) -> Guard {
+    Guard::new(gate.expect("it can be")).expect("there are random bytes")
 }
 
 /// A line that the peer htpasswd makes.

@@ -155,7 +155,7 @@ fn files(arguments: &Arguments) -> Result<FilesOptions, Failure> {
             ..Options::default()
         },
         cors: cors.map(|cors| cors.methods(methods)),
-        gate: users::gate(arguments)?,
+        guard: users::guard(arguments)?,
         test_endpoints: arguments.test_endpoints,
         ..FilesOptions::new(dir)
     })

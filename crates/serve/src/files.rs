@@ -4,9 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use fulmar_proto::Request;
-use fulmar_semantics::auth::Gate;
 use fulmar_server::{Call, Handler, Outcome};
-use fulmar_web::auth::admit;
+use fulmar_web::auth::Guard;
 use fulmar_web::cors::Cors;
 
 use crate::endpoints::{Endpoint, Endpoints};
@@ -22,8 +21,8 @@ pub struct FilesOptions {
     pub site: Options,
     /// From where pages may read it.
     pub cors: Option<Cors>,
-    /// Who may ask; anybody, if nothing is said.
-    pub gate: Option<Gate>,
+    /// Who may ask; anybody, if nothing is said. It is shared by all threads.
+    pub guard: Option<Guard>,
     /// Answer for tests and benchmarks too: see [`crate::endpoints`].
     pub test_endpoints: bool,
 }
@@ -32,7 +31,7 @@ impl FilesOptions {
     /// This directory, for everybody.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let site = Options::default();
-        Self { root: root.into(), site, cors: None, gate: None, test_endpoints: false }
+        Self { root: root.into(), site, cors: None, guard: None, test_endpoints: false }
     }
 }
 
@@ -41,7 +40,7 @@ impl FilesOptions {
 pub struct Files {
     site: Site,
     cors: Option<Cors>,
-    gate: Option<Gate>,
+    guard: Option<Guard>,
     endpoints: Option<Endpoints>,
 }
 
@@ -54,7 +53,7 @@ impl Files {
         Ok(Self {
             site: Site::open(&options.root, options.site.clone())?,
             cors: options.cors.clone(),
-            gate: options.gate.clone(),
+            guard: options.guard.clone(),
             endpoints: options.test_endpoints.then(Endpoints::new),
         })
     }
@@ -67,8 +66,8 @@ impl Handler for Files {
         {
             return Ok(());
         }
-        if let Some(gate) = &self.gate
-            && admit(gate, call, request)?.is_none()
+        if let Some(guard) = &self.guard
+            && guard.admit(call, request)?.is_none()
         {
             return Ok(());
         }

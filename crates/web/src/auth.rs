@@ -1,54 +1,270 @@
-//! Users: a request is answered only if we know who asks.
+//! Users: a request is handled only if its user is known.
 //!
 //! ```no_run
 //! use fulmar_proto::Request;
 //! use fulmar_server::{Call, Outcome};
 //! use fulmar_semantics::auth::{Gate, GateOptions};
-//! use fulmar_web::auth::{admit, secret};
+//! use fulmar_web::auth::{Guard, secret};
 //! use fulmar_web::htpasswd::Htpasswd;
 //!
 //! # fn handler() -> Result<(), Box<dyn std::error::Error>> {
 //! let users = Htpasswd::parse(&std::fs::read_to_string("users")?)?;
-//! let gate = Gate::new(GateOptions::basic("private"), users, secret()?)?;
+//! let guard = Guard::new(Gate::new(GateOptions::basic("private"), users, secret()?)?)?;
 //! let handler = move |call: &mut Call<'_>, request: &Request<'_>| -> Outcome {
-//!     let Some(user) = admit(&gate, call, request)? else { return Ok(()) };
+//!     let Some(user) = guard.admit(call, request)? else { return Ok(()) };
 //!     call.text(200, format!("hello, {user}\n"))
 //! };
 //! # let _ = handler;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! **Hashes leave the event loop.** A password that has to be hashed is hashed on a thread for that;
+//! meanwhile the request is deferred ([`Call::defer`]), and then the handler is called with it again.
+//! So [`Guard::admit`] comes first in a handler. A program with a loop of its own gives the server's
+//! mailbox a waker ([`fulmar_server::Mailbox::set_waker`]), as for all work on other threads.
+//!
+//! **Guessing is limited.** A client (an IPv4 address, or a /64 of IPv6) that has failed ten times
+//! within a minute is answered 429 with `Retry-After`. Credentials that were right before are not
+//! limited, whoever else fails from the same address. All limits are in [`GuardOptions`].
 
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use fulmar_proto::{HeaderBuf, Misuse, Request, Response};
-use fulmar_semantics::auth::{self, Decision, Gate};
-use fulmar_server::Call;
+use fulmar_semantics::auth::{self, Authorization, Decision, Gate};
+use fulmar_server::{Call, Outcome};
 
-/// The user who asks. `None` if it is nobody we know: then 401 has been answered, and nothing is
-/// left to be done.
-///
-/// # Errors
-/// Passed on from `call`.
-pub fn admit(
-    gate: &Gate,
-    call: &mut Call<'_>,
-    request: &Request<'_>,
-) -> Result<Option<String>, Misuse> {
-    let unix_now = call.clock().unix();
-    let asked = auth::Request { method: request.method, target: request.target, body: None };
-    match gate.decide(unix_now, asked, request.headers.get_all("Authorization")) {
-        Decision::Admitted(user) => Ok(Some(user)),
-        Decision::Refused(challenges) => {
-            let mut headers = HeaderBuf::new();
-            for challenge in &challenges {
-                headers.push("WWW-Authenticate", challenge.as_bytes())?;
-            }
-            headers.push("Content-Type", b"text/plain; charset=utf-8")?;
-            call.reply(Response::new(401, headers.as_headers()), "who are you?\n")?;
-            Ok(None)
+use crate::hashing::{Asker, Checked, HashPool, Rejection};
+
+/// Lets in users that a [`Gate`] admits. Clones share their limits and threads: give one to each
+/// thread of a server.
+#[derive(Clone)]
+pub struct Guard {
+    gate: Gate,
+    shared: Arc<GuardShared>,
+}
+
+struct GuardShared {
+    pool: HashPool,
+    /// Makes the marks of credentials; its keys are random.
+    marker: RandomState,
+    marks: RwLock<Marks>,
+}
+
+/// The limits of a [`Guard`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuardOptions {
+    /// Failed attempts of one client within [`GuardOptions::failure_window`]; the next one is
+    /// answered 429. 10 by default.
+    pub failures_max: usize,
+    /// A minute by default.
+    pub failure_window: Duration,
+    /// Clients whose failures are remembered: 4,096 by default, some 250 bytes each. In a full table
+    /// the client whose last failure is longest ago is forgotten.
+    pub addresses_max: usize,
+    /// Passwords that wait for a thread to hash them: 64 by default. Beyond it: 503 with
+    /// `Retry-After`.
+    pub hashes_max: usize,
+    /// Requests that wait for these hashes: 512 by default. Those with the same password wait for
+    /// the same hash. Beyond it: 503 with `Retry-After`.
+    pub requests_max: usize,
+    /// Threads that hash: half of the processors by default, 1 to 4. They start when they are needed.
+    pub threads: usize,
+}
+
+impl Default for GuardOptions {
+    fn default() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            failures_max: 10,
+            failure_window: Duration::from_secs(60),
+            addresses_max: 4096,
+            hashes_max: 64,
+            requests_max: 512,
+            threads: (processors / 2).clamp(1, 4),
         }
     }
+}
+
+impl Guard {
+    /// Lets in the users of `gate`, with the default limits.
+    ///
+    /// # Errors
+    /// The kernel has no random bytes.
+    pub fn new(gate: Gate) -> io::Result<Self> {
+        Self::with_options(gate, GuardOptions::default())
+    }
+
+    /// The same with other limits.
+    ///
+    /// # Errors
+    /// As for [`Guard::new`].
+    pub fn with_options(gate: Gate, options: GuardOptions) -> io::Result<Self> {
+        let number = GUARDS.fetch_add(1, Ordering::Relaxed);
+        let shared = GuardShared {
+            pool: HashPool::new(options, number, secret()?),
+            marker: RandomState::new(),
+            marks: RwLock::default(),
+        };
+        Ok(Self { gate, shared: Arc::new(shared) })
+    }
+
+    /// The user of the request. `None`: return from the handler, there is nothing left to do. Then
+    /// either the response is queued (401, 429 or 503), or the password is being hashed, and the
+    /// handler is called with the request again.
+    ///
+    /// # Errors
+    /// Passed on from `call`.
+    pub fn admit(
+        &self,
+        call: &mut Call<'_>,
+        request: &Request<'_>,
+    ) -> Result<Option<String>, Misuse> {
+        let pool = &self.shared.pool;
+        let mark = self.mark(request);
+        let unix_now = call.clock().unix();
+        let is_ours = |checked: &&Checked| checked.pool == pool.number();
+        let checked = call.notes().find(is_ours).map(|checked| checked.user.clone());
+        if let Some(user) = checked {
+            return match user {
+                Some(user) => Ok(Some(self.admitted(user, mark))),
+                None => refuse(call, &self.gate.challenges(unix_now)),
+            };
+        }
+        let (now, network) = (call.now(), call.peer_network());
+        let is_recognized = mark.is_some_and(|mark| self.shared.recognizes(mark));
+        if mark.is_some()
+            && !is_recognized
+            && let Some(wait) = pool.wait(network, now)
+        {
+            return retry(call, 429, wait, LIMITED);
+        }
+        let asked = auth::Request { method: request.method, target: request.target, body: None };
+        match self.gate.decide(unix_now, asked, request.headers.get_all("Authorization")) {
+            Decision::Admitted(user) => Ok(Some(self.admitted(user, mark))),
+            Decision::Refused(challenges) => refuse(call, &challenges),
+            Decision::Failed(challenges) => match pool.charge(network, now) {
+                Ok(()) => refuse(call, &challenges),
+                Err(wait) => retry(call, 429, wait, LIMITED),
+            },
+            Decision::Undecided(password) => {
+                let asker = Asker { network, now, is_recognized };
+                match pool.submit(password, asker, || call.defer(request)) {
+                    Ok(()) => Ok(None),
+                    Err(Rejection::Limited(wait)) => retry(call, 429, wait, LIMITED),
+                    Err(Rejection::Busy) => retry(call, 503, BUSY_RETRY, BUSY),
+                    Err(Rejection::Misuse(misuse)) => Err(misuse),
+                }
+            }
+        }
+    }
+
+    fn admitted(&self, user: String, mark: Option<u64>) -> String {
+        if let Some(mark) = mark {
+            self.shared.recognize(mark);
+        }
+        user
+    }
+
+    /// What credentials are recognized by when they were right before: for Basic all of the field,
+    /// for Digest the user and the nonce, which nobody but the two ends has seen. `None` if there is
+    /// nothing to be checked.
+    fn mark(&self, request: &Request<'_>) -> Option<u64> {
+        let mut fields = request.headers.get_all("Authorization");
+        let field = fields.next().filter(|_| fields.next().is_none())?;
+        let marker = &self.shared.marker;
+        let scheme = field.split(|byte| *byte == b' ').next().unwrap_or_default();
+        if scheme.eq_ignore_ascii_case(b"Basic") {
+            return Some(marker.hash_one(field));
+        }
+        match Authorization::parse(field)? {
+            Authorization::Digest(proof) => Some(marker.hash_one((proof.user()?, proof.nonce()))),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("gate", &self.gate)
+            .field("pool", &self.shared.pool)
+            .finish_non_exhaustive()
+    }
+}
+
+impl GuardShared {
+    fn recognizes(&self, mark: u64) -> bool {
+        self.marks.read().unwrap_or_else(PoisonError::into_inner).known.contains(&mark)
+    }
+
+    fn recognize(&self, mark: u64) {
+        if !self.recognizes(mark) {
+            self.marks.write().unwrap_or_else(PoisonError::into_inner).insert(mark);
+        }
+    }
+}
+
+/// Marks of credentials that were right. They lift the limit and admit nobody: the gate still
+/// decides.
+#[derive(Default)]
+struct Marks {
+    known: HashSet<u64>,
+    order: VecDeque<u64>, // the oldest first
+}
+
+impl Marks {
+    fn insert(&mut self, mark: u64) {
+        if !self.known.insert(mark) {
+            return;
+        }
+        self.order.push_back(mark);
+        if self.order.len() > MARKS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+}
+
+/// 401 with these challenges.
+fn refuse(call: &mut Call<'_>, challenges: &[String]) -> Result<Option<String>, Misuse> {
+    let mut headers = HeaderBuf::new();
+    for challenge in challenges {
+        headers.push("WWW-Authenticate", challenge.as_bytes())?;
+    }
+    respond(call, 401, headers, "user and password are required\n")?;
+    Ok(None)
+}
+
+/// The client may try again after `wait`.
+fn retry(
+    call: &mut Call<'_>,
+    status: u16,
+    wait: Duration,
+    text: &'static str,
+) -> Result<Option<String>, Misuse> {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    let mut headers = HeaderBuf::new();
+    headers.push("Retry-After", seconds.max(1).to_string().as_bytes())?;
+    respond(call, status, headers, text)?;
+    Ok(None)
+}
+
+fn respond(
+    call: &mut Call<'_>,
+    status: u16,
+    mut headers: HeaderBuf,
+    text: &'static str,
+) -> Outcome {
+    headers.push("Content-Type", b"text/plain; charset=utf-8")?;
+    call.reply(Response::new(status, headers.as_headers()), text)
 }
 
 /// Random bytes for a [`Gate`], from the kernel.
@@ -59,4 +275,30 @@ pub fn secret() -> io::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     Ok(bytes)
+}
+
+/// Tells the guards of a process apart.
+static GUARDS: AtomicU64 = AtomicU64::new(0);
+
+const LIMITED: &str = "too many failed logins from this address; try again later\n";
+const BUSY: &str = "too many logins at the moment; try again later\n";
+/// Some hashes later.
+const BUSY_RETRY: Duration = Duration::from_secs(1);
+/// More credentials than are in use at a time; 16 bytes each.
+const MARKS_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_bounded_and_the_oldest_leaves() {
+        let mut marks = Marks::default();
+        for mark in 0..=MARKS_MAX as u64 {
+            marks.insert(mark);
+            marks.insert(mark);
+        }
+        assert_eq!((marks.known.len(), marks.order.len()), (MARKS_MAX, MARKS_MAX));
+        assert!(!marks.known.contains(&0) && marks.known.contains(&1));
+    }
 }

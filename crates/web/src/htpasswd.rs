@@ -3,13 +3,14 @@
 //! A password is bcrypt's hash of it (`htpasswd -B`), or stands there itself, which Digest needs.
 //! Empty lines and those that begin with `#` are left out.
 //!
-//! To find out whether a password is right, bcrypt takes milliseconds on purpose, and the thread
-//! does nothing else meanwhile. So what was right is remembered, and right at once from then on; a
-//! cost above [`COST_MAX`] is refused, and whoever cannot bear that strangers hold a thread up for
-//! so long limits how fast they may ask.
+//! To check a password, bcrypt takes milliseconds on purpose; seconds with a cost above
+//! [`COST_WARN`]. So a hash is computed off the event loop, by what asks for
+//! [`Users::verify`] ([`crate::auth::Guard`]). A password that was right is remembered, and right
+//! at once from then on.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, PoisonError};
 use std::{fmt, io};
 
@@ -30,7 +31,7 @@ pub struct Htpasswd {
 
 enum Password {
     Plain(Box<str>),
-    Bcrypt(Box<str>),
+    Bcrypt { hash: Box<str>, cost: u32 },
 }
 
 impl Htpasswd {
@@ -55,7 +56,7 @@ impl Htpasswd {
             }
         }
         let decoy = users.values().find_map(|password| match password {
-            Password::Bcrypt(hash) => Some(hash.clone()),
+            Password::Bcrypt { hash, .. } => Some(hash.clone()),
             Password::Plain(_) => None,
         });
         let salt = crate::auth::secret().map_err(HtpasswdError::Random)?;
@@ -72,16 +73,32 @@ impl Htpasswd {
         self.users.is_empty()
     }
 
+    /// The users whose hash has a cost above [`COST_WARN`], and that cost: each check takes seconds
+    /// of a processor.
+    pub fn slow_users(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.users.iter().filter_map(|(user, password)| match password {
+            Password::Bcrypt { cost, .. } if *cost > COST_WARN => Some((&**user, *cost)),
+            _ => None,
+        })
+    }
+
+    fn salted(&self, password: &str) -> [u8; 32] {
+        Sha256::new().chain_update(self.salt).chain_update(password).finalize().into()
+    }
+
+    /// Also for users that are not there, so that it takes as long.
+    fn is_remembered(&self, user: &str, password: &str) -> bool {
+        let salted = self.salted(password);
+        let right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
+        right.get(user).is_some_and(|known| known.ct_eq(&salted).into())
+    }
+
     fn verify_hash(&self, user: &str, hash: &str, password: &str) -> bool {
-        let salted: [u8; 32] =
-            Sha256::new().chain_update(self.salt).chain_update(password).finalize().into();
-        let right = || self.right.lock().unwrap_or_else(PoisonError::into_inner);
-        if right().get(user).is_some_and(|known| known.ct_eq(&salted).into()) {
-            return true;
-        }
         let is_right = bcrypt::verify(password, hash).unwrap_or(false);
         if is_right {
-            right().insert(user.into(), salted);
+            let salted = self.salted(password);
+            let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
+            right.insert(user.into(), salted);
         }
         is_right
     }
@@ -91,10 +108,11 @@ impl Password {
     fn parse(text: &str) -> Result<Self, BadLine> {
         if ["$2y$", "$2a$", "$2b$", "$2x$"].iter().any(|prefix| text.starts_with(prefix)) {
             let parts: HashParts = text.parse().map_err(|_| BadLine::Hash)?;
-            if parts.get_cost() > COST_MAX {
-                return Err(BadLine::Cost);
+            let cost = parts.get_cost();
+            if !COSTS.contains(&cost) {
+                return Err(BadLine::Hash);
             }
-            return Ok(Self::Bcrypt(text.into()));
+            return Ok(Self::Bcrypt { hash: text.into(), cost });
         }
         if text.starts_with('$') || text.starts_with('{') {
             return Err(BadLine::OtherHash);
@@ -107,21 +125,32 @@ impl Users for Htpasswd {
     fn password(&self, user: &str) -> Option<Cow<'_, str>> {
         match self.users.get(user)? {
             Password::Plain(password) => Some(Cow::Borrowed(password)),
-            Password::Bcrypt(_) => None,
+            Password::Bcrypt { .. } => None,
+        }
+    }
+
+    fn verify_at_once(&self, user: &str, password: &str) -> Option<bool> {
+        match (self.users.get(user), &self.decoy) {
+            (Some(Password::Plain(known)), _) => Some(is_same_secret(known, password)),
+            (Some(Password::Bcrypt { .. }), _) | (None, Some(_)) => {
+                self.is_remembered(user, password).then_some(true)
+            }
+            (None, None) => {
+                let _ = is_same_secret("", password);
+                Some(false)
+            }
         }
     }
 
     fn verify(&self, user: &str, password: &str) -> bool {
         match (self.users.get(user), &self.decoy) {
-            (Some(Password::Plain(known)), _) => is_same_secret(known, password),
-            (Some(Password::Bcrypt(hash)), _) => self.verify_hash(user, hash, password),
+            (Some(Password::Bcrypt { hash, .. }), _) => self.verify_hash(user, hash, password),
             (None, Some(hash)) => {
                 let _ = bcrypt::verify(password, hash);
                 false
             }
-            (None, None) => {
-                let _ = is_same_secret("", password);
-                false
+            (Some(Password::Plain(_)), _) | (None, None) => {
+                self.verify_at_once(user, password) == Some(true)
             }
         }
     }
@@ -163,8 +192,6 @@ pub enum BadLine {
     Hash,
     /// A hash of another kind than bcrypt's.
     OtherHash,
-    /// bcrypt's cost is above [`COST_MAX`].
-    Cost,
 }
 
 impl fmt::Display for HtpasswdError {
@@ -193,15 +220,14 @@ impl fmt::Display for BadLine {
             Self::Twice => f.write_str("the user stands there before"),
             Self::Hash => f.write_str("this hash is damaged; make it anew with htpasswd -B"),
             Self::OtherHash => f.write_str("a hash of an old kind; make it anew with htpasswd -B"),
-            Self::Cost => {
-                write!(f, "checking this hash takes too long; use htpasswd -B -C {COST_MAX}")
-            }
         }
     }
 }
 
-/// bcrypt's cost: some 50 ms.
-pub const COST_MAX: u32 = 10;
+/// The highest cost of bcrypt without a warning: a hash takes about a second. One more doubles it.
+pub const COST_WARN: u32 = 14;
+/// What bcrypt's costs may be.
+const COSTS: RangeInclusive<u32> = 4..=31;
 
 #[cfg(test)]
 mod tests {
@@ -239,17 +265,41 @@ mod tests {
     #[test]
     fn a_right_password_is_right_at_once_from_then_on() {
         let users = Htpasswd::parse(&format!("you:{}", hash())).unwrap();
-        assert!(users.right.lock().unwrap().is_empty());
+        assert_eq!(users.verify_at_once("you", "secret"), None);
         assert!(!users.verify("you", "wrong") && users.right.lock().unwrap().is_empty());
+        assert_eq!(users.verify_at_once("you", "wrong"), None);
         assert!(users.verify("you", "secret"));
-        assert!(users.right.lock().unwrap().contains_key("you"));
-        assert!(users.verify_hash("you", "no hash at all", "secret"), "nothing is hashed again");
-        assert!(!users.verify_hash("you", "no hash at all", "wrong"));
+        assert_eq!(users.verify_at_once("you", "secret"), Some(true));
+        assert_eq!(users.verify_at_once("you", "wrong"), None);
+        assert!(!users.verify("you", "wrong") && !users.verify_hash("you", "no hash", "secret"));
+        assert_eq!(users.verify_at_once("you", "secret"), Some(true), "it stays");
+    }
+
+    #[test]
+    fn an_unknown_user_takes_the_way_of_a_known_one() {
+        let users = Htpasswd::parse(&format!("you:{}\nme:open", hash())).unwrap();
+        for (user, password) in [("you", "wrong"), ("nobody", "wrong"), ("nobody", "secret")] {
+            assert_eq!(users.verify_at_once(user, password), None, "{user}");
+            assert!(!users.verify(user, password), "{user}");
+        }
+        assert_eq!(users.verify_at_once("me", "open"), Some(true));
+        assert_eq!(users.verify_at_once("me", "wrong"), Some(false));
+        let plain = Htpasswd::parse("me:open").unwrap();
+        assert_eq!(plain.verify_at_once("nobody", "open"), Some(false), "nothing is ever hashed");
+    }
+
+    #[test]
+    fn every_cost_is_taken_and_high_ones_are_named() {
+        let with = |cost: &str| hash().replacen("$04$", &format!("${cost}$"), 1);
+        let text: String =
+            ["11", "12", "14", "15", "31"].map(|cost| format!("u{cost}:{}\n", with(cost))).concat();
+        let users = Htpasswd::parse(&text).unwrap();
+        assert_eq!(users.slow_users().collect::<Vec<_>>(), [("u15", 15), ("u31", 31)]);
     }
 
     #[test]
     fn bad_lines_are_named_without_what_they_say() {
-        let slow = hash().replacen("$04$", "$11$", 1);
+        let [low, high] = ["$03$", "$32$"].map(|cost| hash().replacen("$04$", cost, 1));
         for (text, number, why) in [
             ("a:b\nsecret", 2, BadLine::NoColon),
             ("a:b\u{7}", 1, BadLine::Control),
@@ -257,7 +307,8 @@ mod tests {
             ("\n\na:$2y$05$short", 3, BadLine::Hash),
             ("a:$apr1$x$y", 1, BadLine::OtherHash),
             ("a:{SHA}x", 1, BadLine::OtherHash),
-            (&format!("a:{slow}"), 1, BadLine::Cost),
+            (&format!("a:{low}"), 1, BadLine::Hash),
+            (&format!("a:{high}"), 1, BadLine::Hash),
         ] {
             let error = Htpasswd::parse(text).unwrap_err();
             let HtpasswdError::Line { number: line, why: because } = &error else {

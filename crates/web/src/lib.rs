@@ -14,3 +14,6 @@ pub mod representation;
 pub mod auth;
 pub mod cors;
 pub mod htpasswd;
+
+mod failures;
+mod hashing;

@@ -1,8 +1,8 @@
 //! Who may ask: `--auth`.
 
 use fulmar_semantics::auth::{Gate, GateOptions};
-use fulmar_web::auth::secret;
-use fulmar_web::htpasswd::Htpasswd;
+use fulmar_web::auth::{Guard, secret};
+use fulmar_web::htpasswd::{COST_WARN, Htpasswd};
 
 use super::arguments::Arguments;
 use super::listen::Place;
@@ -10,15 +10,16 @@ use super::usage;
 use crate::output::{Failure, complain};
 
 /// What lets them in; `None` if anybody may ask.
-pub(super) fn gate(arguments: &Arguments) -> Result<Option<Gate>, Failure> {
+pub(super) fn guard(arguments: &Arguments) -> Result<Option<Guard>, Failure> {
     let Some(auth) = &arguments.clients.auth else { return Ok(None) };
     let users = match auth.split_once(':') {
         Some((user, password)) => one(user, password)?,
         None => file(auth)?,
     };
-    let secret = secret().map_err(|error| Failure::new("cannot get random bytes", error))?;
-    let gate = Gate::new(GateOptions::basic(REALM), users, secret);
-    gate.map(Some).map_err(|error| usage("--auth", error))
+    let no_random = |error| Failure::new("cannot get random bytes", error);
+    let gate = Gate::new(GateOptions::basic(REALM), users, secret().map_err(no_random)?);
+    let gate = gate.map_err(|error| usage("--auth", error))?;
+    Guard::new(gate).map(Some).map_err(no_random)
 }
 
 /// Tells of what is probably not meant, where others than this machine can connect.
@@ -58,6 +59,13 @@ fn file(path: &str) -> Result<Htpasswd, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::new(format!("{path}: cannot read users and passwords"), error))?;
     let users = Htpasswd::parse(&text).map_err(|error| Failure::new(path, error))?;
+    if let Some((user, cost)) = users.slow_users().max_by_key(|(_, cost)| *cost) {
+        complain(&format!(
+            "{path}: bcrypt cost {cost} of user '{user}' is above {COST_WARN}: each login takes \
+             about {} s of a processor; use htpasswd -B -C 10",
+            1_u32 << (cost - COST_WARN)
+        ));
+    }
     match users.is_empty() {
         true => Err(Failure::new(path, "there is no user in it, so nobody could ask")),
         false => Ok(users),

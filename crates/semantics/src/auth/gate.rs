@@ -1,8 +1,10 @@
 //! Who may in: a server's realm, its users, and what it asks of them (RFC 9110 §11).
 //!
 //! ```text
-//! no or wrong credentials ─▶ 401 with challenges     a right proof, its nonce used up ─▶ stale=true
-//! right ones ─▶ the user's name
+//! no credentials ─▶ Refused: 401 with challenges     a right proof, its nonce used up ─▶ stale=true
+//! wrong ones     ─▶ Failed: the same 401; somebody may be guessing
+//! right ones     ─▶ Admitted: the user's name
+//! a password that has to be hashed ─▶ Undecided: `PendingPassword::verify`, off the event loop
 //! ```
 
 use std::borrow::Cow;
@@ -86,18 +88,27 @@ pub trait Users {
     /// of the password is known.
     fn password(&self, user: &str) -> Option<Cow<'_, str>>;
 
-    /// True if this is the user's password: for Basic. What overrides it takes care to take as long
-    /// for users that are not there.
+    /// True if this is the user's password: for Basic. It runs on the event loop; `None` if only
+    /// slow work can tell, as a hash of the password. The result for a user that is not there takes
+    /// as long, and is `None` where it is `None` for others, lest it tell who is there.
+    fn verify_at_once(&self, user: &str, password: &str) -> Option<bool>;
+
+    /// The same, and it may take long: it runs on a thread for such work. Called only if
+    /// [`Users::verify_at_once`] returned `None`.
     fn verify(&self, user: &str, password: &str) -> bool {
-        let known = self.password(user);
-        let is_same = is_same_secret(known.as_deref().unwrap_or_default(), password);
-        known.is_some() && is_same
+        self.verify_at_once(user, password).unwrap_or(false)
     }
 }
 
 impl<F: Fn(&str) -> Option<String>> Users for F {
     fn password(&self, user: &str) -> Option<Cow<'_, str>> {
         self(user).map(Cow::Owned)
+    }
+
+    fn verify_at_once(&self, user: &str, password: &str) -> Option<bool> {
+        let known = self(user);
+        let is_same = is_same_secret(known.as_deref().unwrap_or_default(), password);
+        Some(known.is_some() && is_same)
     }
 }
 
@@ -111,8 +122,57 @@ pub fn is_same_secret(ours: &str, theirs: &str) -> bool {
 pub enum Decision {
     /// This user.
     Admitted(String),
-    /// Nobody we know: 401, with a `WWW-Authenticate` field for each of these values.
+    /// There are no credentials that could be checked, or their nonce is used up: 401, with a
+    /// `WWW-Authenticate` field for each of these values.
     Refused(Vec<String>),
+    /// The credentials are wrong: the same response. Callers limit how often that may happen.
+    Failed(Vec<String>),
+    /// Only a hash can tell.
+    Undecided(PendingPassword),
+}
+
+/// A password that has to be hashed to be checked. Never shown by `Debug`.
+#[derive(Clone)]
+pub struct PendingPassword {
+    shared: Arc<Shared>,
+    user: String,
+    password: String,
+}
+
+impl PendingPassword {
+    /// True if the password is right. It takes milliseconds or seconds of processor time: call it on
+    /// a thread for such work, never on an event loop.
+    pub fn verify(&self) -> bool {
+        self.shared.users.verify(&self.user, &self.password)
+    }
+
+    /// The user that the client claims to be.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// A digest of user and password with this salt: equal for equal ones.
+    pub fn digest(&self, salt: &[u8]) -> [u8; 32] {
+        let len = self.user.len().to_be_bytes();
+        let digest = Sha256::new().chain_update(salt).chain_update(len);
+        digest.chain_update(&self.user).chain_update(&self.password).finalize().into()
+    }
+}
+
+impl PartialEq for PendingPassword {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+            && self.user == other.user
+            && is_same_secret(&self.password, &other.password)
+    }
+}
+
+impl Eq for PendingPassword {}
+
+impl fmt::Debug for PendingPassword {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingPassword").field("user", &self.user).finish_non_exhaustive()
+    }
 }
 
 /// Why there can be no such gate.
@@ -175,13 +235,21 @@ impl Gate {
     }
 
     fn basic(&self, unix_now: i64, user: &[u8], password: &[u8]) -> Decision {
-        let (Ok(user), Ok(password)) = (str::from_utf8(user), str::from_utf8(password)) else {
+        if !self.offers(Scheme::Basic) {
             return self.refuse(unix_now, false);
-        };
-        if self.offers(Scheme::Basic) && self.shared.users.verify(user, password) {
-            return Decision::Admitted(user.to_owned());
         }
-        self.refuse(unix_now, false)
+        let (Ok(user), Ok(password)) = (str::from_utf8(user), str::from_utf8(password)) else {
+            return Decision::Failed(self.challenges(unix_now));
+        };
+        match self.shared.users.verify_at_once(user, password) {
+            Some(true) => Decision::Admitted(user.to_owned()),
+            Some(false) => Decision::Failed(self.challenges(unix_now)),
+            None => Decision::Undecided(PendingPassword {
+                shared: Arc::clone(&self.shared),
+                user: user.to_owned(),
+                password: password.to_owned(),
+            }),
+        }
     }
 
     /// The proof comes first: whoever has none learns nothing of nonces, and uses up no memory.
@@ -195,7 +263,7 @@ impl Gate {
         let password = known.as_deref().unwrap_or_default();
         let is_right = proof.verify(&options.realm, &user, password, request);
         if !is_right || known.is_none() || !self.offers(proof.scheme()) {
-            return self.refuse(unix_now, false);
+            return Decision::Failed(self.challenges(unix_now));
         }
         if nonces.take(unix_now, proof.nonce(), count) {
             return Decision::Admitted(user);
@@ -208,6 +276,15 @@ impl Gate {
     }
 
     fn refuse(&self, unix_now: i64, is_stale: bool) -> Decision {
+        Decision::Refused(self.challenges_of(unix_now, is_stale))
+    }
+
+    /// What a 401 asks for: a `WWW-Authenticate` field for each value.
+    pub fn challenges(&self, unix_now: i64) -> Vec<String> {
+        self.challenges_of(unix_now, false)
+    }
+
+    fn challenges_of(&self, unix_now: i64, is_stale: bool) -> Vec<String> {
         let mut realm = Vec::new();
         quote(self.shared.options.realm.as_bytes(), &mut realm);
         let realm = String::from_utf8_lossy(&realm);
@@ -223,7 +300,7 @@ impl Gate {
                 )
             }
         };
-        Decision::Refused(self.shared.options.schemes.iter().map(challenge).collect())
+        self.shared.options.schemes.iter().map(challenge).collect()
     }
 }
 
@@ -252,8 +329,8 @@ mod tests {
 
     fn refused(decision: Decision) -> Vec<String> {
         match decision {
-            Decision::Refused(challenges) => challenges,
-            Decision::Admitted(user) => panic!("{user} was admitted"),
+            Decision::Refused(challenges) | Decision::Failed(challenges) => challenges,
+            other => panic!("{other:?}"),
         }
     }
 
@@ -352,6 +429,63 @@ mod tests {
         {
             assert_eq!(refused(gate.decide(0, REQUEST, [bad.as_bytes()])).len(), 1, "{bad}");
         }
+    }
+
+    #[test]
+    fn wrong_credentials_fail_and_missing_ones_are_refused() {
+        let gate = gate(GateOptions {
+            schemes: vec![Scheme::Basic, Scheme::DigestSha256],
+            ..GateOptions::basic("r")
+        });
+        let decide = |value: &[u8]| gate.decide(0, REQUEST, [value]);
+        let refusal = refused(gate.decide(0, REQUEST, []));
+        let digest = |password| authorize(&mut begin(&refusal[1..], password));
+        let right = digest("pass:wörd");
+        assert_eq!(decide(&right), admitted());
+        for missing in [&b""[..], b"Bearer x", b"Basic !", b"Digest a=b", &right] {
+            assert!(matches!(decide(missing), Decision::Refused(_)), "{missing:?}");
+        }
+        for wrong in [&b"Basic Wm/DqzpwYXNz"[..], b"Basic //86/w==", b"Basic Og==", &digest("x")] {
+            assert!(matches!(decide(wrong), Decision::Failed(_)), "{wrong:?}");
+        }
+    }
+
+    /// Users whose passwords only a hash can tell.
+    struct Slow;
+
+    impl Users for Slow {
+        fn password(&self, _: &str) -> Option<Cow<'_, str>> {
+            None
+        }
+
+        fn verify_at_once(&self, _: &str, _: &str) -> Option<bool> {
+            None
+        }
+
+        fn verify(&self, user: &str, password: &str) -> bool {
+            (user, password) == ("Zoë", "pass:wörd")
+        }
+    }
+
+    #[test]
+    fn slow_checks_are_left_to_the_caller() {
+        let gate = Gate::new(GateOptions::basic("r"), Slow, [7; 32]).unwrap();
+        let pending = |password| {
+            let value = authorize(&mut begin(&["Basic realm=r".into()], password));
+            match gate.decide(0, REQUEST, [&value[..]]) {
+                Decision::Undecided(pending) => pending,
+                other => panic!("{other:?}"),
+            }
+        };
+        let (right, wrong) = (pending("pass:wörd"), pending("password"));
+        assert_eq!((right.verify(), wrong.verify(), right.user()), (true, false, "Zoë"));
+        assert!(right == pending("pass:wörd") && right != wrong);
+        assert_eq!(right.digest(b"salt"), pending("pass:wörd").digest(b"salt"));
+        assert_ne!(right.digest(b"salt"), right.digest(b"pepper"));
+        assert_ne!(right.digest(b"salt"), wrong.digest(b"salt"));
+        assert!(!format!("{right:?}").contains("wörd"));
+        let plain = self::gate(GateOptions::basic("r"));
+        assert_eq!(plain.challenges(0), refused(plain.decide(0, REQUEST, [])));
     }
 
     #[test]

@@ -40,6 +40,6 @@ mod session;
 
 pub use challenge::{Challenge, challenges};
 pub use credentials::{BadCredentials, Credentials};
-pub use gate::{BadGate, Decision, Gate, GateOptions, Users, is_same_secret};
+pub use gate::{BadGate, Decision, Gate, GateOptions, PendingPassword, Users, is_same_secret};
 pub use proof::{Authorization, DigestProof};
 pub use session::{Attempt, Request, Scheme, Session, Unsigned, Verdict};
