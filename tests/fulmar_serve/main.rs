@@ -4,6 +4,7 @@
 
 mod calls;
 mod cli;
+mod descriptors;
 mod faults;
 mod files;
 mod flags;

@@ -154,8 +154,8 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
         None => Trust::System,
         Some(path) => Trust::File(path.clone()),
     };
-    let mut budget = descriptors::for_connections(1)?;
-    budget.connections /= 3; // each may have a file of its own, in a directory of its own
+    let budget = descriptors::for_connections(1)?;
+    let budget = budget.shared(3); // each may have a file of its own, in a directory of its own
     let (connections, message) = budget.fit(arguments.connections);
     message.iter().for_each(|message| complain(message));
     Ok(Options {
@@ -167,7 +167,7 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
         resume: arguments.resume,
         journal: arguments.journal.clone(),
         records: arguments.jsonl.clone(),
-        connections: connections.max(1),
+        connections,
         per_host: arguments.per_host,
         rate: arguments.rate,
         retries: arguments.retry,

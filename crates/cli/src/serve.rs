@@ -65,10 +65,13 @@ fn limits(arguments: &Arguments) -> Result<Limits, Failure> {
     let budget = descriptors::for_connections(threads)?;
     // What is remembered of files keeps descriptors too.
     let files = threads * Options::default().entries_max;
-    let fits = budget.connections.saturating_sub(files).max(budget.connections / 2);
-    let budget = descriptors::Budget { connections: fits, ..budget };
-    let wanted = asked.max_connections.map_or(fits, |n| usize::try_from(n).unwrap_or(fits));
-    let (connections, message) = budget.fit(wanted);
+    let all = budget.connections();
+    let budget = budget.within(all.saturating_sub(files).max(all / 2));
+    let fits = budget.connections();
+    let (connections, message) = match asked.max_connections {
+        Some(wanted) => budget.fit(usize::try_from(wanted).unwrap_or(usize::MAX)),
+        None => (fits, budget.warning()),
+    };
     message.iter().for_each(|message| complain(message));
     let usual = Limits::default();
     let each = asked.max_connections_per_address;

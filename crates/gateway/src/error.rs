@@ -59,6 +59,13 @@ pub enum Error {
         /// So many are allowed.
         limit: u64,
     },
+    /// Not even one connection fits below the limit on descriptors.
+    NoDescriptors {
+        /// So many are allowed.
+        limit: u64,
+        /// So many are needed at least.
+        needed: usize,
+    },
     /// The process cannot give its privileges up as it was told.
     Privileges {
         /// What was tried.
@@ -109,6 +116,11 @@ impl fmt::Display for Error {
             Self::TooFewDescriptors { wanted, limit } => {
                 write!(f, "Cannot raise FD limit to {wanted}, limit is {limit}.")
             }
+            Self::NoDescriptors { limit, needed } => write!(
+                f,
+                "too few descriptors: the limit is {limit} (ulimit -Hn), and at least {needed} are \
+                 needed; raise the limit"
+            ),
             Self::Privileges { what, error } => write!(f, "cannot {what}: {error}"),
             Self::Signals(error) => write!(f, "cannot wait for signals: {error}"),
             Self::Host(error) => error.fmt(f),
@@ -125,7 +137,10 @@ fn reason(error: &io::Error) -> String {
 impl error::Error for Error {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
-            Self::NoListener | Self::TooFewDescriptors { .. } | Self::ServerTls { .. } => None,
+            Self::NoListener
+            | Self::NoDescriptors { .. }
+            | Self::TooFewDescriptors { .. }
+            | Self::ServerTls { .. } => None,
             Self::Bind { error, .. }
             | Self::Log { error, .. }
             | Self::Descriptors(error)

@@ -20,7 +20,8 @@ impl Limits {
     /// `asked` connections, or as many as there is room for.
     ///
     /// # Errors
-    /// [`Error::TooFewDescriptors`], unless `no strict-limits` is said.
+    /// [`Error::TooFewDescriptors`], unless `no strict-limits` is said;
+    /// [`Error::NoDescriptors`] if not even one connection fits.
     pub(crate) fn raise(global: &Global, asked: Option<usize>) -> Result<Self, Error> {
         let mut limit = sys::raise_descriptors().map_err(Error::Descriptors)?.now;
         let mut warning = None;
@@ -37,6 +38,9 @@ impl Limits {
             }
         }
         let fits = connections_within(usize::try_from(limit).unwrap_or(usize::MAX));
+        if fits == 0 {
+            return Err(Error::NoDescriptors { limit, needed: RESERVE_MIN + 2 });
+        }
         let connections_max = match asked {
             Some(asked) if asked > fits => {
                 warning.get_or_insert_with(|| {
@@ -49,16 +53,46 @@ impl Limits {
                 fits
             }
             Some(asked) => asked,
-            None => fits,
+            None => {
+                if limit < FEW {
+                    warning.get_or_insert_with(|| {
+                        format!(
+                            "the limit on descriptors is {limit} (ulimit -Hn): {fits} connections \
+                             at a time"
+                        )
+                    });
+                }
+                fits
+            }
         };
         Ok(Self { descriptors: limit, connections_max, warning })
     }
 }
 
-/// A connection of a client has one to a server, mostly.
+/// A connection of a client has one to a server, mostly. Where there are few descriptors, half of
+/// them are kept for everything else, but at least [`RESERVE_MIN`].
 fn connections_within(descriptors: usize) -> usize {
-    (descriptors.saturating_sub(RESERVE) / 2).max(1)
+    let reserve = (descriptors / 2).clamp(RESERVE_MIN, RESERVE);
+    descriptors.saturating_sub(reserve) / 2
 }
 
 /// For standard streams, listeners, epoll, logs and open files.
 const RESERVE: usize = 128;
+/// The same without anything to spare.
+const RESERVE_MIN: usize = 40;
+/// Fewer descriptors than this are worth a warning.
+const FEW: u64 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::connections_within;
+
+    #[test]
+    fn few_descriptors_are_shared_and_too_few_are_refused() {
+        for (descriptors, connections) in
+            [(16, 0), (41, 0), (42, 1), (64, 12), (130, 32), (256, 64), (20_000, 9_936)]
+        {
+            assert_eq!(connections_within(descriptors), connections, "{descriptors}");
+        }
+    }
+}

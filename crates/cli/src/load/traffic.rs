@@ -151,19 +151,9 @@ pub(crate) fn failure(error: &LoadError) -> Failure {
 /// As many connections as there are descriptors; an embedded server needs one for each too.
 pub(crate) fn fit(options: &mut Options, embedded: bool) -> Result<(), Failure> {
     let threads = usize::try_from(options.threads).unwrap_or(usize::MAX);
-    let mut budget = descriptors::for_connections(threads)?;
-    if embedded {
-        budget.connections /= 2;
-    }
+    let budget = descriptors::for_connections(threads)?;
+    let budget = budget.shared(if embedded { 2 } else { 1 });
     let wanted = usize::try_from(options.connections).unwrap_or(usize::MAX);
-    if budget.connections == 0 {
-        let limit = budget.limit;
-        let message = format!(
-            "{wanted} connections do not fit, nor does a single one: this process may open {limit} \
-             descriptors (ulimit -Hn)"
-        );
-        return Err(Failure::Message(message));
-    }
     let (fits, message) = budget.fit(wanted);
     message.iter().for_each(|message| complain(message));
     options.connections = u32::try_from(fits).unwrap_or(u32::MAX);
