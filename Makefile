@@ -16,7 +16,7 @@ ifneq ($(filter /%,$(TARGET_DIR)),)
 FULMAR      := $(TARGET_DIR)/release/fulmar
 endif
 
-.PHONY: help demo test test-usual test-ring bench build build-tests fmt lint platforms cargo tools
+.PHONY: help demo test test-usual test-ring bench build build-tests fuzz fmt lint platforms cargo tools
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ build: tools ## The binary
 
 build-tests: tools
 	cargo test --workspace --no-run
+
+fuzz: tools ## The fuzz targets, each for FUZZ_SECONDS (60); needs a nightly toolchain
+	scripts/fuzz
 
 fmt: cargo ## Format the code
 	cargo fmt --all

@@ -1,6 +1,14 @@
 //! What the targets do with bytes, by the crate that is held against them. The same functions run
-//! on mutated cases in every test run: `tests/smoke.rs` of each crate.
+//! on mutated cases in every test run: `tests/smoke.rs` of each crate, or its unit tests.
 
+pub mod fetch;
+pub mod gateway;
 pub mod haproxy;
+pub mod middle;
 pub mod proto;
+pub mod rules;
 pub mod semantics;
+pub mod tls;
+
+#[path = "../../crates/rules/tests/world/mod.rs"]
+mod world;

@@ -31,6 +31,9 @@ mod report;
 
 mod run;
 
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
 pub use checksum::{Checksum, ChecksumError};
 pub use fault::{Doing, Fault};
 pub use feed::Source;

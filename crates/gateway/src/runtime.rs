@@ -17,6 +17,9 @@ mod listen;
 mod commands;
 mod world;
 
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
 mod certificates;
 mod errors;
 mod frontends;

@@ -8,6 +8,10 @@ mod common;
 #[allow(unreachable_pub, missing_docs, reason = "a crate of its own elsewhere")]
 mod fuzz;
 
+#[path = "../../../fuzz/src/middle.rs"]
+#[allow(unreachable_pub, reason = "as above")]
+mod hostile;
+
 #[path = "../../../fuzz/src/mutate.rs"]
 #[allow(unreachable_pub, reason = "as above")]
 mod mutate;
@@ -38,6 +42,27 @@ fn mutated_cases_give_events_or_errors() {
         let (name, target) = TARGETS[round % TARGETS.len()];
         let result = catch_unwind(AssertUnwindSafe(|| target(&data)));
         assert!(result.is_ok(), "{name}, round {round}: {}", common::escape(&data));
+    }
+}
+
+#[test]
+fn an_honest_middle_changes_nothing() {
+    for plan in 0..=u16::MAX {
+        let [kind, size] = plan.to_be_bytes();
+        if size % 51 == 0 {
+            hostile::middle(&[kind, size]);
+        }
+    }
+}
+
+#[test]
+fn a_hostile_middle_gives_events_or_errors() {
+    let mut random = Random(SEED);
+    for round in 0..20_000 {
+        let len = 2 + 4 * (1 + random.below(4));
+        let data: Vec<u8> = (0..len).map(|_| random.next().to_le_bytes()[0]).collect();
+        let result = catch_unwind(AssertUnwindSafe(|| hostile::middle(&data)));
+        assert!(result.is_ok(), "round {round}: {}", common::escape(&data));
     }
 }
 

@@ -1,0 +1,100 @@
+//! Properties of lists and journals that hold for any bytes: the bodies of the fuzz targets.
+
+use std::fs;
+use std::io::ErrorKind;
+
+use crate::journal::{Journal, Key};
+use crate::list;
+use crate::name::Name;
+
+/// A list, line by line: each is an entry or an error, and each entry is read again as it is written.
+///
+/// # Panics
+/// That is not so.
+pub fn list(data: &[u8]) {
+    for line in data.split(|byte| *byte == b'\n') {
+        let Ok(Some(entry)) = list::parse(line) else { continue };
+        if entry.url.starts_with('#') {
+            continue; // behind a blank; at the beginning of a line it would be a comment
+        }
+        assert!(!entry.url.contains('\t') && entry.name.as_deref() != Some(""));
+        let name = entry.name.as_deref().unwrap_or("-");
+        let again = list::parse(format!("{}\t{name}", entry.url).as_bytes());
+        let Ok(Some(again)) = again else { panic!("{entry:?} is read once, and then {again:?}") };
+        assert_eq!((again.url, again.name), (entry.url, entry.name));
+    }
+}
+
+/// A journal with these bytes is refused, or takes another download, which the next run knows:
+/// whatever an interrupted run has left at its end.
+///
+/// # Panics
+/// That is not so, or there is no temporary directory.
+pub fn journal(data: &[u8]) {
+    let thread = std::thread::current().id();
+    let name = format!("fulmar-journal-{}-{thread:?}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    fs::write(&path, data).expect("a temporary file");
+    let key = Key::new("http://h/", &Name::given("name").expect("a sound name"));
+    match Journal::open(&path) {
+        Ok((mut journal, _)) => {
+            let ticket = journal.begin(key);
+            journal.flush().expect("room on the disk");
+            assert!(journal.is_written(ticket));
+            drop(journal);
+            let (_, history) = Journal::open(&path).expect("it was opened before");
+            assert!(history.has_begun(key), "it was written");
+        }
+        Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}"),
+    }
+    fs::remove_file(&path).expect("it is there");
+}
+
+#[cfg(test)]
+#[path = "../../../fuzz/src/mutate.rs"]
+#[allow(unreachable_pub, reason = "a crate of its own elsewhere")]
+mod mutate;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use super::mutate::{Random, mutate};
+
+    fn smoke(cases: &[&[u8]], rounds: usize, target: fn(&[u8])) {
+        let corpus: Vec<_> = cases.iter().map(|case| case.to_vec()).collect();
+        corpus.iter().for_each(|case| target(case));
+        let mut random = Random(SEED);
+        for round in 0..rounds {
+            let mut data = corpus[random.below(corpus.len())].clone();
+            (0..=random.below(8)).for_each(|_| mutate(&mut data, &corpus, &mut random));
+            let result = std::panic::catch_unwind(|| target(&data));
+            assert!(result.is_ok(), "round {round}: {}", data.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn mutated_lists_are_entries_or_errors() {
+        const CASES: &[&[u8]] = &[
+            b"http://h/a b md5:d41d8cd98f00b204e9800998ecf8427e\nhttp://h/ - \n# no\n",
+            b"http://h/\ta b\tsha256:00\r\n\n\thttp://h/\t-\t\t\n",
+        ];
+        smoke(CASES, 20_000, list);
+    }
+
+    #[test]
+    fn mutated_journals_are_continued_or_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("journal");
+        let (mut journal_file, _) = Journal::open(&path).expect("a new one");
+        for url in ["http://h/a", "http://h/b"] {
+            journal_file.begin(Key::new(url, &Name::given("n").expect("a name")));
+        }
+        journal_file.flush().expect("room");
+        drop(journal_file);
+        let sound = fs::read(&path).expect("it is there");
+        smoke(&[&sound, &sound[..sound.len() - 3], b"something else\n"], 500, journal);
+    }
+
+    const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+}
