@@ -1,11 +1,12 @@
 //! The one property of these targets: random bytes in random splits give events or a `PeerError`,
-//! nothing else. No panic, no event after an error, no event out of nothing.
+//! nothing else, of strict and of lenient connections. No panic, no event after an error, no event out of nothing.
 //!
-//! The first bytes of the data say how the rest is split. `crates/proto/tests/smoke.rs` runs the
+//! The first bytes of the data say how the rest is split, and the second byte, which leniency the
+//! connection has. `crates/proto/tests/smoke.rs` runs the
 //! same functions on mutated cases in every test run.
 
 use bytes::BytesMut;
-use fulmar_proto::h1::{HEAD_SIZE_MAX, TRAILERS_SIZE_MAX};
+use fulmar_proto::h1::{H1, HEAD_SIZE_MAX, Leniency, Side, TRAILERS_SIZE_MAX};
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Request, Response,
     Scratch, Segment, ServerConnection,
@@ -13,20 +14,20 @@ use fulmar_proto::{
 
 /// A request head; what follows it is not answered.
 pub fn request_head(data: &[u8]) {
-    feed(&mut ServerConnection::default(), b"", data, |_, _| ());
+    feed(&mut lenient(ServerConnection::default(), data), b"", data, |_, _| ());
 }
 
 /// A response head, and the body it announces.
 pub fn response_head(data: &[u8]) {
-    feed(&mut asked(b"GET", 1), b"", data, |_, _| ());
+    feed(&mut lenient(asked(b"GET", 1), data), b"", data, |_, _| ());
 }
 
 /// A chunked body, heard by both sides.
 pub fn chunked(data: &[u8]) {
     let request = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
-    feed(&mut ServerConnection::default(), request, data, |_, _| ());
     let response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-    feed(&mut asked(b"GET", 1), response, data, |_, _| ());
+    feed(&mut lenient(ServerConnection::default(), data), request, data, |_, _| ());
+    feed(&mut lenient(asked(b"GET", 1), data), response, data, |_, _| ());
 }
 
 /// A server that answers: early, late, with and without a length, or with a tunnel.
@@ -64,12 +65,20 @@ pub fn server_connection(data: &[u8]) {
 pub fn client_connection(data: &[u8]) {
     let kind = data.first().copied().unwrap_or_default();
     let methods = [&b"GET"[..], b"HEAD", b"CONNECT", b"POST"];
-    let mut connection = asked(methods[usize::from(kind & 3)], usize::from(kind >> 2 & 3));
+    let connection = asked(methods[usize::from(kind & 3)], usize::from(kind >> 2 & 3));
+    let mut connection = lenient(connection, data);
     feed(&mut connection, b"", data, |connection, event| {
         if let Event::Data { stream, bytes } = event {
             connection.release(*stream, bytes.len());
         }
     });
+}
+
+/// The connection, with a leniency that the second byte chooses.
+fn lenient<S: Side>(mut connection: H1<S>, data: &[u8]) -> H1<S> {
+    let choice = data.get(1).map_or(0, |byte| usize::from(*byte) % PROFILES.len());
+    connection.set_leniency(PROFILES[choice]);
+    connection
 }
 
 /// A client that has sent `count` requests.
@@ -149,3 +158,5 @@ fn flush<C: Connection>(connection: &mut C) -> bool {
 }
 
 const SIZES_LEN: usize = 4;
+const PROFILES: [Leniency; 3] =
+    [Leniency::strict(), Leniency::lenient(), Leniency::lenient().with(Leniency::HTTP_09)];

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fulmar_client::{Body, Config, Event, Options, Request};
+use fulmar_proto::h1::Leniency;
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::tell_case;
 use fulmar_tests::scripted::{Heard, Step, answer, ok};
@@ -20,10 +21,19 @@ struct Case {
     result: Result<&'static [u8], &'static str>,
     /// The connection is kept for another request.
     kept: bool,
+    leniency: Leniency,
 }
 
 fn case(name: &'static str, said: impl Into<Vec<u8>>) -> Case {
-    Case { name, method: "GET", said: said.into(), then: None, result: Ok(b""), kept: false }
+    Case {
+        name,
+        method: "GET",
+        said: said.into(),
+        then: None,
+        result: Ok(b""),
+        kept: false,
+        leniency: Options::default().leniency,
+    }
 }
 
 impl Case {
@@ -47,6 +57,10 @@ impl Case {
         Self { kept: true, ..self }
     }
 
+    fn with(self, leniency: Leniency) -> Self {
+        Self { leniency, ..self }
+    }
+
     fn run<L: ClientLoop>(self) {
         tell_case(self.name);
         let steps: Vec<Step> = [Step::Send(self.said)].into_iter().chain(self.then).collect();
@@ -55,7 +69,8 @@ impl Case {
             _ => ok(b"second"),
         };
         let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
-        let request = Request::with_method(self.method, &staged.url("/")).build();
+        let options = Arc::new(Options { leniency: self.leniency, ..Options::default() });
+        let request = Request::with_method(self.method, &staged.url("/")).options(options).build();
         let id = staged.start(&request.expect("a request"));
         staged.run();
         staged.rest();
@@ -67,7 +82,9 @@ impl Case {
             (result, _) => panic!("{}: {result:?}", self.name),
         }
         assert_eq!(staged.client.engine().idle_connections(), usize::from(self.kept));
-        let second = staged.get("/second");
+        let second = Arc::new(Options { leniency: self.leniency, ..Options::default() });
+        let second = Request::get(&staged.url("/second")).options(second).build();
+        let second = staged.start(&second.expect("a request"));
         staged.run();
         assert_eq!(staged.recorder().body(second), b"second");
         assert_eq!(staged.recorder().ended(second).reused, self.kept, "{}", self.name);
@@ -175,15 +192,14 @@ fn a_reset_amid_a_body_is_an_error_of_its_own() {
 #[test]
 fn ambiguous_answers_are_refused() {
     fn check<L: ClientLoop>() {
-        let chunked = "Transfer-Encoding: chunked\r\n";
         for (name, fields) in [
-            ("length and chunks", format!("Content-Length: 5\r\n{chunked}")),
             ("two lengths", "Content-Length: 5\r\nContent-Length: 6\r\n".to_owned()),
             ("a list of lengths", "Content-Length: 5, 6\r\n".to_owned()),
             ("a sign", "Content-Length: +5\r\n".to_owned()),
             ("a length beyond 64 bits", "Content-Length: 99999999999999999999\r\n".to_owned()),
             ("a blank before the colon", "Content-Length : 5\r\n".to_owned()),
-            ("a folded field", "A: b\r\n c: d\r\n".to_owned()),
+            ("a fold of nothing", " A: b\r\n".to_owned()),
+            ("a carriage return", "A: b\rC: d\r\n".to_owned()),
             ("a zero byte", "A: b\0c\r\n".to_owned()),
         ] {
             let said = format!("HTTP/1.1 200 OK\r\n{fields}\r\n5\r\nhello\r\n0\r\n\r\n");
@@ -197,6 +213,57 @@ fn ambiguous_answers_are_refused() {
         case("no HTTP", "SSH-2.0-OpenSSH_9.7\r\n\r\n").fails("protocol").run::<L>();
         let long = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "b".repeat(40_000));
         case("an endless field", long).fails("protocol").run::<L>();
+    }
+    in_every_loop!(check);
+}
+
+/// What old servers send is understood by default, and refused by a strict client (RFC 9112 §2.2,
+/// §5.2, §6.1, §6.3).
+#[test]
+fn doubtful_answers_are_repaired_unless_the_client_is_strict() {
+    fn check<L: ClientLoop>() {
+        let chunks = "5\r\nhello\r\n0\r\n\r\n";
+        let coding = "Transfer-Encoding: chunked\r\n";
+        for (name, said, kept) in [
+            (
+                "a folded field",
+                "HTTP/1.1 200 OK\r\nA: b\r\n\tc: d\r\nContent-Length: 5\r\n\r\nhello".to_owned(),
+                true,
+            ),
+            ("line feeds", "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello".to_owned(), true),
+            (
+                "line feeds in chunks",
+                format!("HTTP/1.1 200 OK\r\n{coding}\r\n5\nhello\n0\n\n"),
+                true,
+            ),
+            (
+                "blanks behind a chunk size",
+                format!("HTTP/1.1 200 OK\r\n{coding}\r\n5     \r\nhello\r\n0     \r\n\r\n"),
+                true,
+            ),
+            (
+                "one length twice",
+                "HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello".to_owned(),
+                true,
+            ),
+            (
+                "length and chunks",
+                format!("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n{coding}\r\n{chunks}"),
+                false,
+            ),
+            (
+                "chunks in HTTP/1.0",
+                format!("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n{coding}\r\n{chunks}"),
+                false,
+            ),
+        ] {
+            let lenient = case(name, said.clone()).gives(b"hello");
+            (if kept { lenient.kept() } else { lenient }).run::<L>();
+            case(name, said).with(Leniency::strict()).fails("protocol").run::<L>();
+        }
+        let bare = || case("HTTP/0.9", "hello").then(Step::Fin);
+        bare().with(Leniency::lenient().with(Leniency::HTTP_09)).gives(b"hello").run::<L>();
+        bare().fails("protocol").run::<L>();
     }
     in_every_loop!(check);
 }

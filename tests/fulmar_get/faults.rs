@@ -46,6 +46,46 @@ fn broken(asked: &Asked) -> Answer {
     }
 }
 
+/// Responses that only a lenient client understands, as old servers send them.
+fn old(asked: &Asked) -> Answer {
+    let text = match &asked.target[..] {
+        "/folded" => "HTTP/1.1 200 OK\r\nX: a\r\n  b\r\nContent-Length: 5\r\n\r\nhello",
+        "/line-feeds" => "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello",
+        "/padded" => {
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5   \r\nhello\r\n0   \r\n\r\n"
+        }
+        "/both" => {
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n\
+             5\r\nhello\r\n0\r\n\r\n"
+        }
+        _ => "hello",
+    };
+    Answer::Close(text.as_bytes().to_vec())
+}
+
+#[test]
+fn responses_of_old_servers_are_stored() {
+    let site = Site::start(old);
+    let targets = ["/folded", "/line-feeds", "/padded", "/both", "/bare"];
+    let urls: Vec<String> = targets.iter().map(|target| site.url(target)).collect();
+    let all: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let download = Download::new();
+    let ended = download.run(&[&["--retry", "0", "--jsonl", "records"], &all[..]].concat());
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert_eq!(download.names(), [JOURNAL, "both", "folded", "line-feeds", "padded"]);
+    assert!(download.files()[1..].iter().all(|(_, bytes)| bytes == b"hello"));
+    let records = download.records();
+    let bare = records.iter().find(|record| record["result"] == "failed").expect("one has failed");
+    assert_eq!(
+        (&bare["url"], &bare["error"]["kind"]),
+        (&urls[4].as_str().into(), &"protocol".into())
+    );
+    let ended = download.run(&[&["--http0.9"], &all[..]].concat());
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    assert_eq!(download.names(), ["bare", "both", "folded", "line-feeds", "padded"]);
+    assert_eq!(download.files()[0].1, b"hello");
+}
+
 #[test]
 fn each_failure_is_told_and_leaves_no_file_and_the_others_go_on() {
     let site = Site::start(broken);

@@ -94,6 +94,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = durations::parse)]
     max_time: Option<Duration>,
 
+    /// Accept HTTP/0.9 responses: a body without a status line or header fields
+    #[arg(long = "http0.9")]
+    http09: bool,
+
     /// Write a line of JSON for each URL
     #[arg(long, value_name = "FILE")]
     jsonl: Option<PathBuf>,
@@ -178,6 +182,7 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
         connect_timeout: arguments.connect_timeout,
         stall_timeout: arguments.stall_timeout,
         max_time: arguments.max_time,
+        http09: arguments.http09,
         loop_options: arguments.loops.options()?,
         watched: !arguments.quiet && io::stderr().is_terminal(),
     })

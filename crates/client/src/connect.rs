@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fulmar_engine::{End, Endpoint, Peer, ResolveError, Resolved, SocketId};
+use fulmar_proto::h1::Leniency;
 use fulmar_proto::{ClientConnection, HeaderBuf, Layer, LayerError};
 use fulmar_semantics::proxy::ProxyKind;
 use fulmar_semantics::tunnel::{HttpConnect, Socks5};
@@ -174,7 +175,8 @@ impl<A: Application> Client<A> {
         };
         attempt.next += 1;
         let seat = Seat::new(position(attempt.origin), at, address);
-        let connection = ClientConnection::with_depth(state.config.pipelining);
+        let mut connection = ClientConnection::with_depth(state.config.pipelining);
+        connection.set_leniency(key.leniency);
         let endpoint = endpoint(key, peer);
         let layer = match layer(key, &attempt.beyond) {
             Ok(layer) => layer,
@@ -295,7 +297,9 @@ fn layer(key: &Key, beyond: &Option<Arc<[IpAddr]>>) -> Result<Option<Box<dyn Lay
             if let Some(login) = login {
                 headers.push("Proxy-Authorization", &basic(login)?)?;
             }
-            Box::new(HttpConnect::new(&host, key.port, headers.as_headers(), tls)?)
+            let tunnel = HttpConnect::new(&host, key.port, headers.as_headers(), tls)?;
+            // An answer without a head would not say that the tunnel stands.
+            Box::new(tunnel.with_leniency(key.leniency.without(Leniency::HTTP_09)))
         }
         ProxyKind::Socks5 | ProxyKind::Socks5h => {
             Box::new(Socks5::new(&host, key.port, login, tls)?)

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use fulmar_engine::KeepAlive;
+use fulmar_proto::h1::Leniency;
 use fulmar_semantics::proxy::ProxyUrl;
 use fulmar_tls::ClientTls;
 
@@ -32,6 +33,8 @@ pub struct Key {
     pub keep_alive: Option<KeepAlive>,
     /// What is spoken.
     pub protocol: Protocol,
+    /// What is accepted of the answers beyond the grammar.
+    pub leniency: Leniency,
 }
 
 /// How a connection gets to its host.

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use fulmar_engine::KeepAlive;
-use fulmar_proto::h1::DEPTH_MAX;
+use fulmar_proto::h1::{DEPTH_MAX, Leniency};
 use fulmar_semantics::auth::Credentials;
 use fulmar_semantics::netrc::Netrc;
 use fulmar_semantics::proxy::{Login, ProxyKind, ProxyUrl, Settings};
@@ -73,6 +73,8 @@ pub struct Options {
     pub interface: Option<Box<str>>,
     /// Probes on silent connections.
     pub keep_alive: Option<KeepAlive>,
+    /// What is accepted of answers beyond the grammar: [`Leniency::lenient`] by default.
+    pub leniency: Leniency,
 }
 
 impl Default for Options {
@@ -102,6 +104,7 @@ impl Default for Options {
             local: None,
             interface: None,
             keep_alive: None,
+            leniency: Leniency::lenient(),
         }
     }
 }
@@ -122,6 +125,7 @@ impl Options {
             interface: self.interface.clone(),
             keep_alive: self.keep_alive,
             protocol: PROTOCOL,
+            leniency: self.leniency,
         };
         if let Some(path) = &self.unix_socket {
             key.route = Route::Unix(path.clone());

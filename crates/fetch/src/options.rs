@@ -48,6 +48,8 @@ pub struct Options {
     pub stall_timeout: Duration,
     /// For one attempt, from when its connection is there.
     pub max_time: Option<Duration>,
+    /// A body without a head is accepted as a response of HTTP/0.9.
+    pub http09: bool,
     /// How its loop works.
     pub loop_options: LoopOptions,
     /// [`crate::Progress`] is kept up to date.
@@ -98,6 +100,7 @@ impl Default for Options {
             connect_timeout: Duration::from_secs(30),
             stall_timeout: Duration::from_secs(60),
             max_time: None,
+            http09: false,
             loop_options: LoopOptions::default(),
             watched: false,
         }

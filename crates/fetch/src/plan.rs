@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use fulmar_client::{BuildError, Config, Options as Manner, Rate, Request};
 use fulmar_names::Overrides;
 use fulmar_proto::Headers;
+use fulmar_proto::h1::Leniency;
 use fulmar_semantics::content_range::Resume;
 use fulmar_semantics::proxy::{ProxyUrl, Settings};
 use fulmar_semantics::redirect;
@@ -37,6 +38,7 @@ impl Plan {
             exchange_timeout: options.max_time,
             tls: tls(&options.trust)?,
             proxies: proxies(&options.proxy)?.map(Arc::new),
+            leniency: leniency(options),
             ..Manner::default()
         };
         let plan = Self {
@@ -88,6 +90,12 @@ fn proxies(proxy: &Proxy) -> Result<Option<Settings>, FetchError> {
             Ok(Some(Settings { http: Some(proxy), https, ..Settings::default() }))
         }
     }
+}
+
+/// What the client usually accepts, and HTTP/0.9 on request.
+fn leniency(options: &Options) -> Leniency {
+    let usual = Leniency::lenient();
+    if options.http09 { usual.with(Leniency::HTTP_09) } else { usual }
 }
 
 /// `None`: as the client usually does, once it is needed.

@@ -11,6 +11,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 /// RFC 9112 leaves to the server are not.
 pub fn request(request: &Request<'_>) -> Result<http::Request<()>, http::Error> {
     let version = match request.version {
+        Version::Http09 => http::Version::HTTP_09,
         Version::Http10 => http::Version::HTTP_10,
         Version::Http11 => http::Version::HTTP_11,
     };

@@ -136,6 +136,7 @@ fn write_peer(out: &mut Vec<u8>, peer: SocketAddr) {
 
 fn name_of(version: Version) -> &'static [u8] {
     match version {
+        Version::Http09 => b"HTTP/0.9",
         Version::Http10 => b"HTTP/1.0",
         Version::Http11 => b"HTTP/1.1",
     }

@@ -36,9 +36,11 @@ pub struct Response<'a> {
 /// A field added on the way; the received ones stay where they are.
 pub type Added<'a> = &'a [(&'a str, &'a [u8])];
 
-/// The minor version of HTTP/1. 1.2 to 1.9 are treated as 1.1 (RFC 9110 §2.5).
+/// The version of a message. 1.2 to 1.9 are treated as 1.1 (RFC 9110 §2.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
+    /// HTTP/0.9: a response that is a body without a head ([`crate::h1::Leniency::HTTP_09`]).
+    Http09,
     /// HTTP/1.0.
     Http10,
     /// HTTP/1.1.

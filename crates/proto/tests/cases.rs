@@ -2,6 +2,8 @@
 
 mod common;
 
+use fulmar_proto::h1::Leniency;
+
 #[test]
 fn every_case_comes_out_as_written() {
     let mut wrong = Vec::new();
@@ -30,6 +32,39 @@ fn any_split_of_the_input_gives_the_same_events() {
         let step = size / CUTS_MAX + 1;
         for cut in (0..=size).step_by(step) {
             assert_eq!(case.run(&[cut]), case.expected, "# {}, cut at {cut}", case.name);
+        }
+    }
+}
+
+#[test]
+fn what_one_leniency_accepts_is_refused_without_it() {
+    let mut count = 0;
+    for case in common::cases() {
+        let Some(error) = &case.refused else { continue };
+        count += 1;
+        assert!(!case.expected.iter().any(|line| line.starts_with("error")), "# {}", case.name);
+        assert_eq!(case.run_with(common::EVERYTHING, &[]), case.expected, "# {}", case.name);
+        let others = common::EVERYTHING.without(case.leniency);
+        for leniency in [Leniency::strict(), others] {
+            let every: Vec<usize> = (1..case.input.len()).collect();
+            for cuts in [&[][..], &every] {
+                let lines = case.run_with(leniency, cuts);
+                let refused = lines.iter().any(|line| line.strip_prefix("error ") == Some(error));
+                assert!(refused, "# {} with {leniency:?}: {lines:?}", case.name);
+            }
+        }
+    }
+    assert!(count > 20, "only {count} cases say how they are refused");
+}
+
+/// A lenient connection takes nothing for something else that a strict one takes.
+#[test]
+fn leniency_changes_nothing_about_what_is_in_order() {
+    for case in common::cases() {
+        let is_sound = !case.expected.iter().any(|line| line.starts_with("error"));
+        if is_sound && case.leniency == Leniency::strict() {
+            let lines = case.run_with(common::EVERYTHING, &[]);
+            assert_eq!(lines, case.expected, "# {}", case.name);
         }
     }
 }

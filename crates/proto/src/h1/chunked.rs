@@ -8,13 +8,15 @@
 //! ```
 //!
 //! Line ends are CR LF and nothing else, and no blank stands where the grammar has none: a
-//! recipient that is more lenient than the next sees another message than the next.
+//! recipient that is more lenient than the next sees another message than the next. A connection
+//! may be lenient nevertheless ([`Leniency`]).
 
 use crate::connection::PeerError;
 use crate::head::{is_tchar, is_text};
 
+use super::leniency::Leniency;
 use super::parse::Scan;
-use super::{CHUNK_EXT_SIZE_MAX, TRAILERS_SIZE_MAX};
+use super::{CHUNK_BLANKS_MAX, CHUNK_EXT_SIZE_MAX, TRAILERS_SIZE_MAX};
 
 /// Where the decoding of one body stands. Consumes framing, never data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,10 +28,25 @@ pub(super) struct Decoder {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Size { size: u64, digits: u8 },
-    Extension { size: u64, at: Extension },
-    SizeLf { size: u64 },
-    Data { left: u64 },
+    Size {
+        size: u64,
+        digits: u8,
+    },
+    /// Lenient: so many blanks stand behind the size.
+    Padding {
+        size: u64,
+        blanks: u8,
+    },
+    Extension {
+        size: u64,
+        at: Extension,
+    },
+    SizeLf {
+        size: u64,
+    },
+    Data {
+        left: u64,
+    },
     DataCr,
     DataLf,
     Trailers(Scan),
@@ -66,13 +83,18 @@ impl Decoder {
     }
 
     /// Reads framing at the front of `bytes`: how many bytes it was, and what stands after it.
-    pub(super) fn advance(&mut self, bytes: &[u8]) -> Result<(usize, Piece), PeerError> {
+    pub(super) fn advance(
+        &mut self,
+        bytes: &[u8],
+        leniency: Leniency,
+    ) -> Result<(usize, Piece), PeerError> {
         let mut at = 0;
         loop {
             match &mut self.state {
                 State::Data { left } => return Ok((at, Piece::Data(*left))),
                 State::Trailers(scan) => {
-                    let end = scan.advance(&bytes[at..], TRAILERS_SIZE_MAX, TRAILERS_LEN_MAX);
+                    let bytes = &bytes[at..];
+                    let end = scan.advance(bytes, TRAILERS_SIZE_MAX, TRAILERS_LEN_MAX, leniency);
                     let piece = match end.map_err(|_| PeerError::BadTrailer)? {
                         Some(size) => Piece::Trailers(size),
                         None => Piece::Nothing,
@@ -94,7 +116,7 @@ impl Decoder {
                 _ => {}
             }
             let Some(byte) = bytes.get(at) else { return Ok((at, Piece::Nothing)) };
-            self.state = self.step(*byte)?;
+            self.state = self.step(*byte, leniency)?;
             at += 1;
         }
     }
@@ -109,7 +131,8 @@ impl Decoder {
     }
 
     /// One byte of framing.
-    fn step(&mut self, byte: u8) -> Result<State, PeerError> {
+    fn step(&mut self, byte: u8, leniency: Leniency) -> Result<State, PeerError> {
+        let lf_ends = leniency.has(Leniency::BARE_LF);
         match (self.state, byte) {
             (State::Size { size, digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                 let size = size.checked_mul(16).filter(|_| digits < SIZE_DIGITS_MAX);
@@ -117,25 +140,51 @@ impl Decoder {
                 Ok(State::Size { size, digits: digits + 1 })
             }
             (State::Size { digits: 0, .. }, _) => Err(PeerError::BadChunk),
-            (State::Size { size, .. }, b'\r') => Ok(State::SizeLf { size }),
-            (State::Size { size, .. }, _) => self.extension(size, Extension::BeforeSemicolon, byte),
-            (State::Extension { size, at }, _) => self.extension(size, at, byte),
-            (State::SizeLf { size: 0 }, b'\n') => Ok(State::Trailers(Scan::default())),
-            (State::SizeLf { size }, b'\n') => Ok(State::Data { left: size }),
+            (State::Size { size, .. } | State::Padding { size, .. }, b'\r') => {
+                Ok(State::SizeLf { size })
+            }
+            (State::Size { size, .. } | State::Padding { size, .. }, b'\n') if lf_ends => {
+                Ok(after_size(size))
+            }
+            (State::Size { size, .. }, b' ' | b'\t') if leniency.has(Leniency::CHUNK_BLANKS) => {
+                Ok(State::Padding { size, blanks: 1 })
+            }
+            (State::Padding { size, blanks }, b' ' | b'\t') if blanks < CHUNK_BLANKS_MAX => {
+                Ok(State::Padding { size, blanks: blanks + 1 })
+            }
+            (State::Padding { size, .. }, b';') | (State::Size { size, .. }, _) => {
+                self.extension(size, Extension::BeforeSemicolon, byte, leniency)
+            }
+            (State::Extension { size, at }, _) => self.extension(size, at, byte, leniency),
+            (State::SizeLf { size }, b'\n') => Ok(after_size(size)),
             (State::DataCr, b'\r') => Ok(State::DataLf),
+            (State::DataCr, b'\n') if lf_ends => Ok(SIZE),
             (State::DataLf, b'\n') => Ok(SIZE),
             _ => Err(PeerError::BadChunk),
         }
     }
 
     /// One byte of an extension, all of which are ignored but for their size.
-    fn extension(&mut self, size: u64, at: Extension, byte: u8) -> Result<State, PeerError> {
+    fn extension(
+        &mut self,
+        size: u64,
+        at: Extension,
+        byte: u8,
+        leniency: Leniency,
+    ) -> Result<State, PeerError> {
         use Extension::{
             AfterName, AfterQuoted, BeforeName, BeforeSemicolon, BeforeValue, Escaped, Name,
             Quoted, Value,
         };
-        if byte == b'\r' && matches!(at, Name | Value | AfterQuoted) {
-            return Ok(State::SizeLf { size });
+        let may_end = match at {
+            Name | Value | AfterQuoted => true,
+            BeforeSemicolon | AfterName => leniency.has(Leniency::CHUNK_BLANKS),
+            BeforeName | BeforeValue | Quoted | Escaped => false,
+        };
+        match byte {
+            b'\r' if may_end => return Ok(State::SizeLf { size }),
+            b'\n' if may_end && leniency.has(Leniency::BARE_LF) => return Ok(after_size(size)),
+            _ => {}
         }
         if usize::from(self.extensions) == CHUNK_EXT_SIZE_MAX {
             return Err(PeerError::BadChunk);
@@ -157,6 +206,11 @@ impl Decoder {
         };
         Ok(State::Extension { size, at })
     }
+}
+
+/// What follows the line of a chunk of this size.
+fn after_size(size: u64) -> State {
+    if size == 0 { State::Trailers(Scan::default()) } else { State::Data { left: size } }
 }
 
 /// The line of a chunk that is not the last, as nearly all are written: a few digits, no extension,
@@ -227,7 +281,7 @@ mod tests {
     fn decode(mut bytes: &[u8]) -> Result<Option<Vec<u8>>, PeerError> {
         let (mut decoder, mut data) = (Decoder::new(), Vec::new());
         loop {
-            let (skip, piece) = decoder.advance(bytes)?;
+            let (skip, piece) = decoder.advance(bytes, Leniency::strict())?;
             bytes = &bytes[skip..];
             match piece {
                 Piece::Trailers(size) => {

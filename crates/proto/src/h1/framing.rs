@@ -7,6 +7,8 @@
 use crate::connection::{BodyLen, PeerError};
 use crate::head::{Version, is_token, trim_ows};
 
+use super::leniency::Leniency;
+
 /// What the framing of a message depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
@@ -36,8 +38,9 @@ pub(super) enum Length {
     #[default]
     Absent,
     Exact(u64),
-    /// Malformed, or repeated: also with the same number, as which one a forwarder keeps is
-    /// its own choice.
+    /// The same number more than once: which one a forwarder keeps is its own choice.
+    Repeated(u64),
+    /// Malformed, or several numbers.
     Bad,
 }
 
@@ -70,7 +73,7 @@ pub(super) fn framing(facts: Facts) -> Result<(Framing, BodyLen), PeerError> {
     let none = Framing::Exact(0);
     match (length, coding) {
         _ if kind == Kind::Bodiless => return Ok((none, BodyLen::Empty)),
-        (Length::Bad, _) => return Err(PeerError::BadLength),
+        (Length::Bad | Length::Repeated(_), _) => return Err(PeerError::BadLength),
         (Length::Exact(_), Coding::Absent) | (Length::Absent, _) => {}
         (Length::Exact(_), _) => return Err(PeerError::BadLength),
     }
@@ -95,6 +98,29 @@ pub(super) fn framing(facts: Facts) -> Result<(Framing, BodyLen), PeerError> {
     })
 }
 
+/// The facts as a lenient recipient sees them: what it makes of a head that [`framing`] refuses.
+/// False if nothing that follows the message on its connection may be trusted (RFC 9112 §6.1, §6.3).
+pub(super) fn repaired(facts: Facts, leniency: Leniency) -> (Facts, bool) {
+    let Facts { kind, mut version, mut length, coding } = facts;
+    let is_coded = !matches!(coding, Coding::Absent | Coding::Bad);
+    let mut is_sound = true;
+    if let Length::Repeated(number) = length
+        && leniency.has(Leniency::REPEATED_LENGTH)
+    {
+        length = Length::Exact(number);
+    }
+    if let Length::Exact(_) = length
+        && is_coded
+        && leniency.has(Leniency::CODING_OVER_LENGTH)
+    {
+        (length, is_sound) = (Length::Absent, false);
+    }
+    if version == Version::Http10 && is_coded && leniency.has(Leniency::CODING_IN_HTTP10) {
+        (version, is_sound) = (Version::Http11, false);
+    }
+    (Facts { kind, version, length, coding }, is_sound)
+}
+
 /// True if a head says that bytes follow.
 pub(super) fn declares_body(length: Length, coding: Coding) -> bool {
     coding != Coding::Absent || !matches!(length, Length::Absent | Length::Exact(0))
@@ -105,8 +131,22 @@ impl Length {
     pub(super) fn add(self, value: &[u8]) -> Self {
         match (self, decimal(value)) {
             (Self::Absent, Some(n)) => Self::Exact(n),
-            _ => Self::Bad,
+            _ => self.add_list(value),
         }
+    }
+
+    /// Takes in a list of numbers, which are all the same if the list means anything.
+    #[cold]
+    fn add_list(self, value: &[u8]) -> Self {
+        value.split(|byte| *byte == b',').map(trim_ows).fold(self, |known, one| {
+            match (known, decimal(one)) {
+                (Self::Absent, Some(n)) => Self::Exact(n),
+                (Self::Exact(n) | Self::Repeated(n), Some(again)) if n == again => {
+                    Self::Repeated(n)
+                }
+                _ => Self::Bad,
+            }
+        })
     }
 }
 
@@ -174,10 +214,42 @@ mod tests {
         let length = |value: &str| Length::Absent.add(value.as_bytes());
         assert_eq!(length("05"), Length::Exact(5));
         assert_eq!(length("9223372036854775807"), Length::Exact(LENGTH_MAX));
-        for bad in ["", "+5", "-1", "0x5", "5 5", "5,", "5, 5", "1_0", "9223372036854775808"] {
+        for bad in ["", "+5", "-1", "0x5", "5 5", "5,", "5, 6", "1_0", "9223372036854775808"] {
             assert_eq!(length(bad), Length::Bad, "{bad:?}");
         }
-        assert_eq!(length("5").add(b"5"), Length::Bad);
+        assert_eq!(length("5, 5"), Length::Repeated(5));
+        assert_eq!(length("5").add(b"05").add(b"5,5"), Length::Repeated(5));
+        assert_eq!(length("5").add(b"5").add(b"6"), Length::Bad);
+        assert_eq!(length("5").add(b"6").add(b"6"), Length::Bad);
+    }
+
+    #[test]
+    fn each_leniency_repairs_its_own_doubt_and_no_other() {
+        let facts =
+            |version, length, coding| Facts { kind: Kind::Response, version, length, coding };
+        let (five, twice) = (Length::Exact(5), Length::Repeated(5));
+        for (doubtful, leniency, outcome, is_sound) in [
+            (facts(Version::Http11, twice, Coding::Absent), Leniency::REPEATED_LENGTH, 5, true),
+            (facts(Version::Http11, five, Coding::Chunked), Leniency::CODING_OVER_LENGTH, 0, false),
+            (
+                facts(Version::Http10, Length::Absent, Coding::Chunked),
+                Leniency::CODING_IN_HTTP10,
+                0,
+                false,
+            ),
+        ] {
+            let framed = if outcome == 0 { Framing::Chunked } else { Framing::Exact(outcome) };
+            let (facts, sound) = repaired(doubtful, leniency);
+            assert_eq!((framing(facts).map(|(framing, _)| framing), sound), (Ok(framed), is_sound));
+            let others = Leniency::lenient().without(leniency);
+            assert!(framing(repaired(doubtful, others).0).is_err(), "{leniency:?}");
+        }
+        let bad = facts(Version::Http11, five, Coding::Bad);
+        assert_eq!(
+            framing(repaired(bad, Leniency::lenient()).0),
+            Err(PeerError::BadLength),
+            "a coding that means nothing overrides nothing"
+        );
     }
 
     #[test]

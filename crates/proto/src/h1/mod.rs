@@ -19,7 +19,8 @@
 //! request is swallowed, if it is little, and the next event is the next request's.
 //!
 //! Where the RFC leaves a choice, this machine takes the strict one and closes: behind a proxy
-//! or in a pool, a repaired message is an attack on the next one.
+//! or in a pool, a repaired message is an attack on the next one. An owner that forwards nothing may
+//! choose otherwise, for each connection ([`Leniency`]).
 
 use std::marker::PhantomData;
 
@@ -40,11 +41,13 @@ mod encode;
 mod fault;
 mod fields;
 mod framing;
+mod leniency;
 mod parse;
 mod target;
 
 pub use encode::EncodedRequest;
 pub use fault::fault_position;
+pub use leniency::Leniency;
 pub use side::{Head, Side};
 pub use target::is_request_target;
 
@@ -85,6 +88,7 @@ pub struct H1<S: Side> {
     unasked: bool,
     /// Client: bytes followed the last answer that was owed.
     excess: bool,
+    leniency: Leniency,
     reuse: Reuse,
     room: Room,
     exchange: Exchange,
@@ -114,8 +118,8 @@ enum Recv {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct HeadScan {
     scan: parse::Scan,
-    /// Server: the one empty line that may precede a request has been skipped.
-    after_blank: bool,
+    /// Server: empty lines in front of the request that have been skipped.
+    blank_lines: u8,
 }
 
 /// What is left of a body being received.
@@ -213,6 +217,7 @@ impl<S: Side> Default for H1<S> {
             answers_silence: false,
             unasked: false,
             excess: false,
+            leniency: Leniency::strict(),
             reuse: Reuse::Yes,
             room: Room::Open,
             exchange: Exchange::default(),
@@ -269,6 +274,12 @@ impl<S: Side> H1<S> {
     /// its input holds stays there.
     pub fn set_held(&mut self, on: bool) {
         self.held = on;
+    }
+
+    /// What the connection accepts beyond the grammar; nothing by default. To be set before the
+    /// first input.
+    pub fn set_leniency(&mut self, leniency: Leniency) {
+        self.leniency = leniency;
     }
 
     /// Received body bytes at which reading stops until some are released, and queued bytes at
@@ -638,6 +649,10 @@ pub const METHOD_SIZE_MAX: usize = 32;
 pub const FIELDS_LEN_MAX: usize = 100;
 /// Interim responses before a final one.
 pub const INTERIM_LEN_MAX: u32 = 16;
+/// Empty lines in front of a request, which are skipped.
+pub const BLANK_LINES_MAX: u8 = 1;
+/// Blanks behind the size of one chunk, where they are allowed ([`Leniency::CHUNK_BLANKS`]).
+pub const CHUNK_BLANKS_MAX: u8 = 64;
 /// Chunk extensions, in all chunks of a message.
 pub const CHUNK_EXT_SIZE_MAX: usize = 4 * 1024;
 /// Fields and blank line of a trailer section.
@@ -657,7 +672,7 @@ pub const DEPTH_MAX: u32 = 64;
 
 /// Exchanges of one connection: far enough from the end that ids never wrap.
 const STREAM_MAX: u32 = u32::MAX - 2 * DEPTH_MAX;
-const NEXT_HEAD: Recv = Recv::Head(HeadScan { scan: parse::Scan::FRESH, after_blank: false });
+const NEXT_HEAD: Recv = Recv::Head(HeadScan { scan: parse::Scan::FRESH, blank_lines: 0 });
 const DISCARD: Recv = Recv::Discard(LINGER_SIZE_MAX);
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::head::{Header, Version, is_hop, is_protected, is_tchar, slice, text_l
 
 use super::fields::{self, Piece};
 use super::framing::{Coding, Length};
+use super::leniency::{Leniency, repaired_line};
 use super::{FIELDS_LEN_MAX, HEAD_SIZE_MAX, METHOD_SIZE_MAX, TARGET_SIZE_MAX, target};
 
 /// How far the search for the blank line has come.
@@ -46,16 +47,18 @@ impl Scan {
         bytes: &[u8],
         size_max: usize,
         lines_max: u8,
+        leniency: Leniency,
     ) -> Result<Option<usize>, ScanError> {
         let seen = &bytes[..bytes.len().min(size_max)];
         let start = usize::from(self.at);
         let Some(fresh) = seen.get(start..) else { return Ok(None) };
         for offset in memchr::memchr_iter(b'\n', fresh) {
             let end = start + offset;
-            if end == 0 || seen[end - 1] != b'\r' {
+            let line = &seen[usize::from(self.line)..end];
+            if !line.ends_with(b"\r") && !leniency.has(Leniency::BARE_LF) {
                 return Err(ScanError::BareLf);
             }
-            if end - usize::from(self.line) == 1 {
+            if matches!(line, b"" | b"\r") {
                 return Ok(Some(end + 1));
             }
             if self.lines == lines_max {
@@ -86,18 +89,25 @@ fn narrow(n: usize) -> u16 {
 pub(super) fn head_end(
     scan: &mut Scan,
     bytes: &[u8],
+    leniency: Leniency,
     check: impl Fn(&[u8]) -> Result<(), PeerError>,
 ) -> Result<Option<usize>, PeerError> {
     let in_start_line = scan.line == 0;
-    let end = scan.advance(bytes, HEAD_SIZE_MAX, LINES_MAX).map_err(|error| match error {
-        ScanError::BareLf => PeerError::BadField,
-        ScanError::TooManyLines => PeerError::TooManyFields,
-        ScanError::TooLarge => PeerError::HeadTooLarge,
-    });
+    let end =
+        scan.advance(bytes, HEAD_SIZE_MAX, LINES_MAX, leniency).map_err(|error| match error {
+            ScanError::BareLf => PeerError::BadField,
+            ScanError::TooManyLines => PeerError::TooManyFields,
+            ScanError::TooLarge => PeerError::HeadTooLarge,
+        });
     if in_start_line && !matches!(end, Ok(Some(_))) {
         let is_partial = scan.line == 0 && end.is_ok();
         let line_end = if is_partial { None } else { memchr::memchr(b'\n', bytes) };
-        check(line_end.map_or(bytes, |line_end| &bytes[..=line_end]))?;
+        match line_end.map_or(bytes, |line_end| &bytes[..=line_end]) {
+            line if line_end.is_some() && leniency.has(Leniency::BARE_LF) => {
+                check(&repaired_line(line))?;
+            }
+            line => check(line)?,
+        }
     }
     end
 }
@@ -195,8 +205,7 @@ pub(super) fn check_response_start(line: &[u8]) -> Result<(), PeerError> {
     if line.ends_with(b"\n") {
         return status_line(line).map(|_| ());
     }
-    let seen = line.len().min(HTTP.len());
-    if line[..seen] == HTTP[..seen] { Ok(()) } else { Err(PeerError::BadStartLine) }
+    if is_status_line(line) == Some(false) { Err(PeerError::BadStartLine) } else { Ok(()) }
 }
 
 /// What a status line says.
@@ -224,6 +233,18 @@ fn status_line(bytes: &[u8]) -> Result<StatusLine, PeerError> {
     let is_reason = matches!(reason, [b' ' | b'\r', ..]) && reason[size..].starts_with(b"\r\n");
     let len = VERSION_SIZE + " 200".len() + size + 2;
     if is_reason { Ok(StatusLine { version, status, len }) } else { Err(PeerError::BadStartLine) }
+}
+
+/// What a response of HTTP/0.9, which has no head, is taken to say.
+pub(super) fn http09_response(index: &mut Vec<Header>) -> (StatusLine, Fields) {
+    index.clear();
+    (StatusLine { version: Version::Http09, status: 200, len: 0 }, Fields::default())
+}
+
+/// True if `bytes` begin a status line, `None` if they are too few to say.
+pub(super) fn is_status_line(bytes: &[u8]) -> Option<bool> {
+    let seen = bytes.len().min(HTTP.len());
+    if bytes[..seen] == HTTP[..seen] { (seen == HTTP.len()).then_some(true) } else { Some(false) }
 }
 
 /// Decodes the response head that `bytes` begin with, and fills `index` with its fields.

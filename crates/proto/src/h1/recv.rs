@@ -2,16 +2,17 @@
 
 use crate::connection::{BodyLen, PeerError};
 use crate::event::Event;
-use crate::head::{Headers, Request, Response, Scratch, Version};
+use crate::head::{Header, Headers, Request, Response, Scratch, Version};
 use crate::input::Input;
 
 use super::chunked::{self, Decoder, Piece};
 use super::framing::{self, Facts, Framing, Kind};
+use super::leniency::{self, Leniency, Section};
 use super::parse::{self, Expect, Fields, RequestLine, StatusLine};
 use super::side::{Head, Side};
 use super::{
-    Body, DISCARD, DRAIN_SIZE_MAX, Exchange, H1, HEAD_SIZE_MAX, Handover, HeadScan,
-    INTERIM_LEN_MAX, LINGER_SIZE_MAX, Recv, Reuse, Room, Send,
+    BLANK_LINES_MAX, Body, DISCARD, DRAIN_SIZE_MAX, Exchange, H1, HEAD_SIZE_MAX, Handover,
+    HeadScan, INTERIM_LEN_MAX, LINGER_SIZE_MAX, Recv, Reuse, Room, Send,
 };
 
 type Polled<'a, S> = Result<Option<Event<'a, S>>, PeerError>;
@@ -32,7 +33,7 @@ impl<S: Side> H1<S> {
         match self.recv {
             Recv::Rest => self.poll_rest(input),
             Recv::Head(head) => match self.poll_head(head, input, scratch) {
-                Ok(Some((start, fields))) => self.head_event(start, &fields, input, scratch),
+                Ok(Some(decoded)) => self.head_event(&decoded, input, scratch),
                 Ok(None) => Ok(None),
                 Err(error) => Err(self.fail(error, input)),
             },
@@ -75,23 +76,18 @@ impl<S: Side> H1<S> {
         mut head: HeadScan,
         input: &mut Input<'_>,
         scratch: &mut Scratch,
-    ) -> Result<Option<(Start, Fields)>, PeerError> {
+    ) -> Result<Option<Decoded>, PeerError> {
         if S::SERVER && self.room == Room::Full {
             return Ok(None);
         }
         if input.is_empty() {
             return self.poll_quiet(head, input).map(|()| None);
         }
-        if S::SERVER && head.scan.is_fresh() && !head.after_blank {
-            // A line end after the last body that does not belong to it (RFC 9112 §2.2).
-            if input.bytes().starts_with(b"\r\n") {
-                input.skip(2);
-                head.after_blank = true;
-                self.recv = Recv::Head(head);
-                return self.poll_head(head, input, scratch);
-            }
-            if input.bytes() == b"\r" && !input.has_eof() {
-                return Ok(None);
+        if S::SERVER && head.scan.is_fresh() && matches!(input.bytes(), [b'\r' | b'\n', ..]) {
+            let is_begun = self.skip_blank_lines(&mut head, input);
+            self.recv = Recv::Head(head);
+            if !is_begun {
+                return self.poll_quiet(head, input).map(|()| None);
             }
         }
         if !S::SERVER && self.outstanding == 1 && (self.unasked || self.send == Send::Head) {
@@ -100,20 +96,64 @@ impl<S: Side> H1<S> {
         // Most heads come whole. Of all others the scan says what they lack, and what is wrong.
         let bytes = input.bytes();
         if head.scan.is_fresh()
-            && let Ok(decoded) = decode::<S>(&bytes[..bytes.len().min(HEAD_SIZE_MAX)], scratch)
+            && let Ok((start, fields)) =
+                decode::<S>(&bytes[..bytes.len().min(HEAD_SIZE_MAX)], &mut scratch.index)
         {
-            return Ok(Some(decoded));
+            return Ok(Some(Decoded { start, fields, repaired_from: None }));
+        }
+        self.poll_scanned(head, input, scratch)
+    }
+
+    /// As [`Self::poll_head`], of a head that has not come whole, or is not as it must be.
+    fn poll_scanned(
+        &mut self,
+        mut head: HeadScan,
+        input: &Input<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Decoded>, PeerError> {
+        let bytes = input.bytes();
+        if self.is_http09(input) {
+            let (line, fields) = parse::http09_response(&mut scratch.index);
+            let start = Start::Response(line);
+            return Ok(Some(Decoded { start, fields, repaired_from: None }));
         }
         let check =
             if S::SERVER { parse::check_request_start } else { parse::check_response_start };
-        match parse::head_end(&mut head.scan, bytes, check)? {
-            Some(end) => decode::<S>(&bytes[..end], scratch).map(Some),
+        match parse::head_end(&mut head.scan, bytes, self.leniency, check)? {
+            Some(end) => decode_leniently::<S>(&bytes[..end], self.leniency, scratch).map(Some),
             None if input.has_eof() => Err(PeerError::UnexpectedEof),
             None => {
                 self.recv = Recv::Head(head);
                 Ok(None)
             }
         }
+    }
+
+    /// Client: what has arrived is a body without a head, and may be (RFC 1945 §6).
+    fn is_http09(&self, input: &Input<'_>) -> bool {
+        let may_be = !S::SERVER
+            && self.leniency.has(Leniency::HTTP_09)
+            && (self.stream.0, self.interims) == (0, 0)
+            && self.heads & 1 == 0
+            && self.exchange.asked != Handover::Connect;
+        may_be && !parse::is_status_line(input.bytes()).unwrap_or_else(|| !input.has_eof())
+    }
+
+    /// Server: skips empty lines in front of a request, such as clients of old put behind a body
+    /// (RFC 9112 §2.2). False if nothing else has come.
+    fn skip_blank_lines(&self, head: &mut HeadScan, input: &mut Input<'_>) -> bool {
+        while head.blank_lines < BLANK_LINES_MAX {
+            let line_len = match input.bytes() {
+                [] => return false,
+                [b'\r', b'\n', ..] => 2,
+                [b'\n', ..] if self.leniency.has(Leniency::BARE_LF) => 1,
+                [b'\r'] if !input.has_eof() => return false,
+                _ => return true,
+            };
+            input.skip(line_len);
+            head.blank_lines += 1;
+        }
+        !input.is_empty()
     }
 
     /// No byte has come: the end of the connection is in order here, if nothing is owed.
@@ -131,21 +171,23 @@ impl<S: Side> H1<S> {
     /// A head is sound: what it means is decided, and it goes from the input into the scratch.
     fn head_event<'a>(
         &mut self,
-        start: Start,
-        fields: &Fields,
+        decoded: &Decoded,
         input: &mut Input<'_>,
         scratch: &'a mut Scratch,
     ) -> Polled<'a, S> {
-        scratch.head.clear();
-        scratch.head.extend_from_slice(&input.bytes()[..fields.end]);
+        let Decoded { start, fields, repaired_from } = decoded;
+        if repaired_from.is_none() {
+            scratch.head.clear();
+            scratch.head.extend_from_slice(&input.bytes()[..fields.end]);
+        }
         let scratch: &'a Scratch = scratch;
         let begun = match start {
-            Start::Request(line) => self.begin_request(line, fields, scratch),
-            Start::Response(line) => self.begin_response(line, fields, scratch),
+            Start::Request(line) => self.begin_request(*line, fields, scratch),
+            Start::Response(line) => self.begin_response(*line, fields, scratch),
         };
         match begun {
             Ok(event) => {
-                input.skip(fields.end);
+                input.skip(repaired_from.unwrap_or(fields.end));
                 Ok(Some(event))
             }
             Err(error) => Err(self.fail(error, input)),
@@ -162,7 +204,7 @@ impl<S: Side> H1<S> {
         let (version, method) = (line.version, line.method(&scratch.head));
         let (length, coding) = (fields.length, fields.coding);
         let facts = Facts { kind: Kind::Request, version, length, coding };
-        let (framing, len) = framing::framing(facts)?;
+        let (framing, len) = self.framing(facts)?;
         let http10 = version == Version::Http10;
         // A 1.0 peer cannot expect (RFC 9110 §10.1.1).
         let expect = if http10 { Expect::Nothing } else { fields.expect };
@@ -229,7 +271,7 @@ impl<S: Side> H1<S> {
         };
         self.exchange.waiting = false;
         let (length, coding) = (fields.length, fields.coding);
-        let (framing, len) = framing::framing(Facts { kind, version, length, coding })?;
+        let (framing, len) = self.framing(Facts { kind, version, length, coding })?;
         // Who declares a body where there can be none may send one nevertheless: it would be taken
         // for the next response.
         let lies = kind == Kind::Bodiless && framing::declares_body(length, coding);
@@ -243,6 +285,19 @@ impl<S: Side> H1<S> {
             self.settle();
         }
         Ok(Event::Head { stream, head: S::received(Head::Response(head)), len })
+    }
+
+    /// How the body of a message ends whose head says this.
+    #[inline(always)]
+    fn framing(&mut self, facts: Facts) -> Result<(Framing, BodyLen), PeerError> {
+        if self.leniency == Leniency::strict() {
+            return framing::framing(facts);
+        }
+        let (facts, is_sound) = framing::repaired(facts, self.leniency);
+        if !is_sound {
+            self.reuse = Reuse::No;
+        }
+        framing::framing(facts)
     }
 
     fn poll_body(
@@ -260,7 +315,7 @@ impl<S: Side> H1<S> {
             }
             Body::UntilEof if input.at_eof() => Polling::End,
             Body::UntilEof => Polling::Data(input.len()),
-            Body::Chunked(decoder) => poll_chunked(decoder, input, scratch)?,
+            Body::Chunked(decoder) => poll_chunked(decoder, self.leniency, input, scratch)?,
         };
         match polling {
             Polling::Data(0) | Polling::Pending if input.has_eof() => Err(PeerError::UnexpectedEof),
@@ -391,9 +446,34 @@ enum Start {
     Response(StatusLine),
 }
 
-/// Decodes the head that `bytes` begin with; the scratch gets the index of its fields.
-fn decode<S: Side>(bytes: &[u8], scratch: &mut Scratch) -> Result<(Start, Fields), PeerError> {
-    let index = &mut scratch.index;
+/// A head that is complete. The scratch has the index of its fields.
+#[derive(Debug)]
+struct Decoded {
+    start: Start,
+    fields: Fields,
+    /// How long it was in the input, if it had to be repaired: then it is in the scratch.
+    repaired_from: Option<usize>,
+}
+
+/// Decodes a whole head, which may have to be repaired.
+fn decode_leniently<S: Side>(
+    bytes: &[u8],
+    leniency: Leniency,
+    scratch: &mut Scratch,
+) -> Result<Decoded, PeerError> {
+    let Scratch { head, index } = scratch;
+    match decode::<S>(bytes, index) {
+        Err(_) if leniency.repairs_fields() => {
+            leniency::repair(bytes, Section::Head, leniency, head);
+            let (start, fields) = decode::<S>(head, index)?;
+            Ok(Decoded { start, fields, repaired_from: Some(bytes.len()) })
+        }
+        decoded => decoded.map(|(start, fields)| Decoded { start, fields, repaired_from: None }),
+    }
+}
+
+/// Decodes the head that `bytes` begin with, and fills the index of its fields.
+fn decode<S: Side>(bytes: &[u8], index: &mut Vec<Header>) -> Result<(Start, Fields), PeerError> {
     if S::SERVER {
         parse::request(bytes, index).map(|(line, fields)| (Start::Request(line), fields))
     } else {
@@ -415,10 +495,11 @@ enum Polling {
 /// Consumes framing up to the next data, or up to the end with its trailers.
 fn poll_chunked(
     decoder: &mut Decoder,
+    leniency: Leniency,
     input: &mut Input<'_>,
     scratch: &mut Scratch,
 ) -> Result<Polling, PeerError> {
-    let (framing, piece) = decoder.advance(input.bytes())?;
+    let (framing, piece) = decoder.advance(input.bytes(), leniency)?;
     input.skip(framing);
     match piece {
         Piece::Nothing => Ok(Polling::Pending),
@@ -428,17 +509,23 @@ fn poll_chunked(
             Ok(Polling::Data(n))
         }
         Piece::Trailers(size) => {
-            trailers(&input.bytes()[..size], scratch)?;
+            trailers(&input.bytes()[..size], leniency, scratch)?;
             input.skip(size);
             Ok(Polling::End)
         }
     }
 }
 
-fn trailers(section: &[u8], scratch: &mut Scratch) -> Result<(), PeerError> {
-    scratch.head.clear();
-    scratch.head.extend_from_slice(section);
-    parse::fields(section, 0, &mut scratch.index).ok_or(PeerError::BadTrailer)?;
+fn trailers(section: &[u8], leniency: Leniency, scratch: &mut Scratch) -> Result<(), PeerError> {
+    let Scratch { head, index } = scratch;
+    head.clear();
+    head.extend_from_slice(section);
+    let mut fields = parse::fields(head, 0, index);
+    if fields.is_none() && leniency.repairs_fields() {
+        leniency::repair(section, Section::Trailers, leniency, head);
+        fields = parse::fields(head, 0, index);
+    }
+    fields.ok_or(PeerError::BadTrailer)?;
     let forbidden = |(name, _): (&[u8], &[u8])| chunked::is_forbidden(name);
     let refused = scratch.headers().iter().any(forbidden);
     if refused { Err(PeerError::BadTrailer) } else { Ok(()) }

@@ -6,6 +6,8 @@
 //! # row 2: two lengths (RFC 9112 §6.3)       its name
 //! server                                     who hears it: `server`, or `client GET HEAD ..`
 //! answer end 200 exact 2 "ok"                server: when and how it answers (this is the default)
+//! lenient bare-lf chunk-blanks               the leniencies of the connection; none by default
+//! refused BadField                           what it comes to without them
 //! > POST / HTTP/1.1\r\nHost: a\r\n           what arrives; lines are joined; \r \n \t \0 \\ \xNN,
 //! > Content-Length: 5, 6\r\n\r\n             and {a*300} for three hundred times `a`
 //! eof                                        and then the peer closes its side
@@ -18,6 +20,7 @@
 use std::fmt::Write;
 
 use bytes::{Bytes, BytesMut};
+use fulmar_proto::h1::Leniency;
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, PeerError, Request,
     Response, Scratch, Segment, ServerConnection, StreamId, Version,
@@ -29,6 +32,8 @@ pub(crate) struct Case {
     pub(crate) answer: Vec<String>,
     pub(crate) input: Vec<u8>,
     pub(crate) eof: bool,
+    pub(crate) leniency: Leniency,
+    pub(crate) refused: Option<String>,
     pub(crate) expected: Vec<String>,
 }
 
@@ -58,6 +63,8 @@ fn case(block: &str) -> Option<Case> {
         answer: words("end 200 exact 2 \"ok\""),
         input: Vec::new(),
         eof: false,
+        leniency: Leniency::strict(),
+        refused: None,
         expected: Vec::new(),
     };
     let mut has_role = false;
@@ -72,11 +79,31 @@ fn case(block: &str) -> Option<Case> {
             ("answer", rest) => case.answer = words(rest),
             (">", rest) => case.input.extend(unescape(rest)),
             ("eof", _) => case.eof = true,
+            ("lenient", rest) => case.leniency = leniency(rest),
+            ("refused", rest) => case.refused = Some(rest.to_owned()),
             _ => case.expected.push(line.to_owned()),
         }
     }
     has_role.then_some(case)
 }
+
+fn leniency(names: &str) -> Leniency {
+    let one = |name| match name {
+        "folded-fields" => Leniency::FOLDED_FIELDS,
+        "bare-lf" => Leniency::BARE_LF,
+        "chunk-blanks" => Leniency::CHUNK_BLANKS,
+        "coding-over-length" => Leniency::CODING_OVER_LENGTH,
+        "coding-in-http10" => Leniency::CODING_IN_HTTP10,
+        "repeated-length" => Leniency::REPEATED_LENGTH,
+        "http09" => Leniency::HTTP_09,
+        "all" => EVERYTHING,
+        other => panic!("{other:?} is no leniency"),
+    };
+    names.split(' ').map(one).fold(Leniency::strict(), Leniency::with)
+}
+
+/// What a connection can be lenient about, all of it.
+pub(crate) const EVERYTHING: Leniency = Leniency::lenient().with(Leniency::HTTP_09);
 
 fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
@@ -133,6 +160,11 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
 impl Case {
     /// What comes of the case when its input arrives cut at `cuts`, as lines.
     pub(crate) fn run(&self, cuts: &[usize]) -> Vec<String> {
+        self.run_with(self.leniency, cuts)
+    }
+
+    /// As [`Case::run`], with another leniency.
+    pub(crate) fn run_with(&self, leniency: Leniency, cuts: &[usize]) -> Vec<String> {
         let mut pieces = Vec::new();
         let mut start = 0;
         for cut in cuts {
@@ -144,12 +176,14 @@ impl Case {
         let (mut lines, sent, end) = match &self.role {
             Role::Server => {
                 let mut connection = ServerConnection::default();
+                connection.set_leniency(leniency);
                 drive(&mut connection, &pieces, self.eof, !cuts.is_empty(), |connection, event| {
                     self.serve(connection, event);
                 })
             }
             Role::Client(requests) => {
                 let mut connection = ClientConnection::with_depth(8);
+                connection.set_leniency(leniency);
                 requests.iter().for_each(|what| ask(&mut connection, what));
                 drive(&mut connection, &pieces, self.eof, !cuts.is_empty(), |_, _| ())
             }
@@ -391,7 +425,11 @@ fn length(len: BodyLen) -> String {
 }
 
 fn old(version: Version) -> &'static str {
-    if version == Version::Http10 { " 1.0" } else { "" }
+    match version {
+        Version::Http09 => " 0.9",
+        Version::Http10 => " 1.0",
+        Version::Http11 => "",
+    }
 }
 
 /// `reply 400 close` for every response in `sent`.

@@ -116,6 +116,7 @@ impl Exchange {
         line.push(b' ');
         line.extend_from_slice(&self.request.target);
         line.extend_from_slice(match self.request.version {
+            Version::Http09 => b" HTTP/0.9",
             Version::Http10 => b" HTTP/1.0",
             Version::Http11 => b" HTTP/1.1",
         });

@@ -183,6 +183,7 @@ fn long_response_version<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sa
 
 fn short(version: Version) -> &'static [u8] {
     match version {
+        Version::Http09 => b"0.9",
         Version::Http10 => b"1.0",
         Version::Http11 => b"1.1",
     }
@@ -190,6 +191,7 @@ fn short(version: Version) -> &'static [u8] {
 
 fn long(version: Version) -> &'static [u8] {
     match version {
+        Version::Http09 => b"HTTP/0.9",
         Version::Http10 => b"HTTP/1.0",
         Version::Http11 => b"HTTP/1.1",
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use bytes::BytesMut;
+use fulmar_proto::h1::Leniency;
 use fulmar_proto::{
     BodyLen, ClientConnection, Connection, Event, Headers, Input, Layer, LayerError, Misuse,
     Opened, PeerError, Request, Response, Scratch, Sealed, Transmit,
@@ -42,6 +43,13 @@ impl HttpConnect {
         connection.send_head(stream, request, BodyLen::Empty)?;
         connection.send_end(stream, Headers::EMPTY)?;
         Ok(Self { connection, scratch: Scratch::default(), next })
+    }
+
+    /// What is accepted of the proxy's answer beyond the grammar.
+    #[must_use]
+    pub fn with_leniency(mut self, leniency: Leniency) -> Self {
+        self.connection.set_leniency(leniency);
+        self
     }
 
     fn read(&mut self, input: &mut Input<'_>) -> Result<Opened, HttpConnectError> {

@@ -1,0 +1,190 @@
+//! What a connection accepts beyond the grammar, and the repair that makes it grammar again.
+//!
+//! The parsers are strict. A message that they refuse is repaired, where the connection allows
+//! that, and goes through the same strict parsers once more. So a strict connection pays nothing,
+//! and a repaired message has passed every check that an unrepaired one passes.
+//!
+//! Two recipients that repair differently are a request smuggling attack: a recipient that forwards
+//! messages stays strict. A user agent has nobody behind it, and old servers in front of it.
+
+use std::fmt;
+
+/// What a connection accepts although the grammar does not allow it. A set: combine its members
+/// with [`Leniency::with`] and [`Leniency::without`].
+///
+/// ```
+/// use fulmar_proto::h1::Leniency;
+/// let leniency = Leniency::lenient().without(Leniency::BARE_LF);
+/// assert!(leniency.has(Leniency::FOLDED_FIELDS) && !leniency.has(Leniency::BARE_LF));
+/// assert_eq!(Leniency::default(), Leniency::strict());
+/// ```
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Leniency(u8);
+
+impl Leniency {
+    /// A line that begins with a blank continues the field before it (`obs-fold`, RFC 9112 §5.2):
+    /// the line end and the blanks around it become one SP.
+    pub const FOLDED_FIELDS: Self = Self(1);
+    /// A LF without a CR ends a line (RFC 9112 §2.2): in heads, chunk framing and trailers.
+    pub const BARE_LF: Self = Self(1 << 1);
+    /// Blanks between a chunk size, or its extensions, and the line end (RFC 9112 §7.1), after a
+    /// size at most [`super::CHUNK_BLANKS_MAX`].
+    pub const CHUNK_BLANKS: Self = Self(1 << 2);
+    /// `Transfer-Encoding` overrides a `Content-Length` beside it (RFC 9112 §6.3). The connection
+    /// is not used again.
+    pub const CODING_OVER_LENGTH: Self = Self(1 << 3);
+    /// `Transfer-Encoding` counts in a message of HTTP/1.0, too (RFC 9112 §6.1). The connection is
+    /// not used again.
+    pub const CODING_IN_HTTP10: Self = Self(1 << 4);
+    /// A `Content-Length` that repeats one number, as a list or as several fields (RFC 9112 §6.3).
+    pub const REPEATED_LENGTH: Self = Self(1 << 5);
+    /// A first response that does not begin with `HTTP/` is the body of a response of HTTP/0.9: up
+    /// to the end of the connection, with status 200 and without fields. Not to HEAD and CONNECT.
+    pub const HTTP_09: Self = Self(1 << 6);
+
+    /// Nothing: for servers and proxies.
+    pub const fn strict() -> Self {
+        Self(0)
+    }
+
+    /// Everything but [`Leniency::HTTP_09`]: for user agents.
+    pub const fn lenient() -> Self {
+        Self(Self::HTTP_09.0 - 1)
+    }
+
+    /// These and `more`.
+    #[must_use]
+    pub const fn with(self, more: Self) -> Self {
+        Self(self.0 | more.0)
+    }
+
+    /// These but for `less`.
+    #[must_use]
+    pub const fn without(self, less: Self) -> Self {
+        Self(self.0 & !less.0)
+    }
+
+    /// True if all of `those` are among these.
+    pub const fn has(self, those: Self) -> bool {
+        self.0 & those.0 == those.0
+    }
+
+    /// True if a section of fields that the grammar does not allow may be one nevertheless.
+    pub(super) const fn repairs_fields(self) -> bool {
+        self.0 & (Self::FOLDED_FIELDS.0 | Self::BARE_LF.0) != 0
+    }
+}
+
+impl fmt::Debug for Leniency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = NAMES.iter().filter(|(one, _)| self.has(*one)).map(|(_, name)| name);
+        f.write_str("Leniency")?;
+        f.debug_set().entries(names).finish()
+    }
+}
+
+const NAMES: [(Leniency, &str); 7] = [
+    (Leniency::FOLDED_FIELDS, "folded fields"),
+    (Leniency::BARE_LF, "bare LF"),
+    (Leniency::CHUNK_BLANKS, "chunk blanks"),
+    (Leniency::CODING_OVER_LENGTH, "coding over length"),
+    (Leniency::CODING_IN_HTTP10, "coding in HTTP/1.0"),
+    (Leniency::REPEATED_LENGTH, "repeated length"),
+    (Leniency::HTTP_09, "HTTP/0.9"),
+];
+
+/// What a section of lines begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Section {
+    /// A head: a start line, then fields.
+    Head,
+    /// Trailers: fields only.
+    Trailers,
+}
+
+impl Section {
+    /// Lines that do not continue another: the start line and the first field.
+    fn unfolded_lines(self) -> usize {
+        match self {
+            Self::Head => 2,
+            Self::Trailers => 1,
+        }
+    }
+}
+
+/// Writes the lines of a complete section into `out`: every line ends with CR LF, and a folded field
+/// is one line. A fold in front of the first field has nothing to continue (RFC 9112 §2.2): it is
+/// left for the parser to refuse.
+pub(super) fn repair(bytes: &[u8], section: Section, leniency: Leniency, out: &mut Vec<u8>) {
+    out.clear();
+    let folds = leniency.has(Leniency::FOLDED_FIELDS);
+    for (at, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let mut text = line_text(line);
+        if folds && at >= section.unfolded_lines() && text.first().is_some_and(is_blank) {
+            out.truncate(out.len() - CRLF.len());
+            let kept = out.iter().rposition(|byte| !is_blank(byte)).map_or(0, |last| last + 1);
+            out.truncate(kept);
+            out.push(b' ');
+            while let [b' ' | b'\t', rest @ ..] = text {
+                text = rest;
+            }
+        }
+        out.extend_from_slice(text);
+        out.extend_from_slice(CRLF);
+    }
+}
+
+/// A line without its end.
+fn line_text(line: &[u8]) -> &[u8] {
+    let text = line.strip_suffix(b"\n").unwrap_or(line);
+    text.strip_suffix(b"\r").unwrap_or(text)
+}
+
+/// A start line as it would be with CR LF.
+pub(super) fn repaired_line(line: &[u8]) -> Vec<u8> {
+    [line_text(line), CRLF].concat()
+}
+
+fn is_blank(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+const CRLF: &[u8] = b"\r\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_members_are_distinct_and_have_names() {
+        let all = NAMES.iter().fold(Leniency::strict(), |all, (one, _)| {
+            assert!(!all.has(*one), "{one:?}");
+            all.with(*one)
+        });
+        assert_eq!(all, Leniency::lenient().with(Leniency::HTTP_09));
+        assert!(!Leniency::lenient().has(Leniency::HTTP_09));
+        assert_eq!(format!("{:?}", Leniency::BARE_LF), r#"Leniency{"bare LF"}"#);
+    }
+
+    #[test]
+    fn a_repaired_section_is_grammar() {
+        let fixed = |section, text: &[u8]| {
+            let mut out = b"what was there before".to_vec();
+            repair(text, section, Leniency::lenient(), &mut out);
+            String::from_utf8(out).expect("text")
+        };
+        for (text, repaired) in [
+            ("S\r\nA: b\r\n\r\n", "S\r\nA: b\r\n\r\n"),
+            ("S\nA: b\n\n", "S\r\nA: b\r\n\r\n"),
+            ("S\r\nA: b \r\n\t c\r\n\r\n", "S\r\nA: b c\r\n\r\n"),
+            ("S\r\nA:\r\n b\r\n\r\n", "S\r\nA: b\r\n\r\n"),
+            ("S\r\nA: b\r\n \r\n  c\r\n\r\n", "S\r\nA: b c\r\n\r\n"),
+            ("S\r\n A: b\r\n\r\n", "S\r\n A: b\r\n\r\n"),
+            ("S\r\nA: b\r\r\n\r\n", "S\r\nA: b\r\r\n\r\n"),
+        ] {
+            assert_eq!(fixed(Section::Head, text.as_bytes()), repaired, "{text:?}");
+        }
+        assert_eq!(fixed(Section::Trailers, b"A: b\n c\n\n"), "A: b c\r\n\r\n");
+        assert_eq!(fixed(Section::Trailers, b" A: b\n\n"), " A: b\r\n\r\n");
+    }
+}
