@@ -650,7 +650,7 @@ pub const FIELDS_LEN_MAX: usize = 100;
 /// Interim responses before a final one.
 pub const INTERIM_LEN_MAX: u32 = 16;
 /// Empty lines in front of a request, which are skipped.
-pub const BLANK_LINES_MAX: u8 = 1;
+pub const BLANK_LINES_MAX: u8 = 32;
 /// Blanks behind the size of one chunk, where they are allowed ([`Leniency::CHUNK_BLANKS`]).
 pub const CHUNK_BLANKS_MAX: u8 = 64;
 /// Chunk extensions, in all chunks of a message.
