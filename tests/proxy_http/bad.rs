@@ -334,6 +334,53 @@ fn a_tunnel_begins_with_a_2xx_and_not_before() {
     assert_eq!(table.origins[0].requests.len(), if ended { 1 } else { 2 });
 }
 
+/// CONNECT has no content (RFC 9110 §9.3.6). What a client declares nevertheless is not forwarded:
+/// after a 2xx its bytes are the tunnel's, and after anything else neither a body nor a request.
+#[test]
+fn a_connect_with_a_body_is_forwarded_without_its_length() {
+    let smuggled = "GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n";
+    for (fields, body) in [
+        ("Content-Length: 4\r\n", "abcd"),
+        ("Transfer-Encoding: chunked\r\n", "4\r\nabcd\r\n0\r\n\r\n"),
+        ("Content-Length: 4\r\nExpect: 100-continue\r\n", "abcd"),
+    ] {
+        let asks = format!(
+            "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n{fields}\r\n{body}{smuggled}"
+        );
+        // A server that opens the tunnel: everything behind the head goes through it.
+        let script = |_: &Heard| vec![Step::Send(b"HTTP/1.1 200 OK\r\n\r\nhello".to_vec())];
+        let mut origin = Scripted::new(script);
+        origin.hasty = true;
+        let mut opened = table("", "", vec![origin]);
+        let (got, _) = opened.talk(&asks, |got| got.ends_with(b"hello"));
+        assert!(got.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&got));
+        assert_without_length(&opened.origins[0].requests[0].head);
+        // Servers that do not: nothing behind the head reaches them, and none of it is a request.
+        for status in ["400 Bad Request", "407 Proxy Authentication Required", "500 Oops"] {
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nno");
+            let mut origin =
+                Scripted::new(move |_: &Heard| vec![Step::Send(head.clone().into_bytes())]);
+            origin.hasty = true;
+            let mut declined = table("", "", vec![origin]);
+            let (got, ended) = declined.talk(&asks, |_| false);
+            let got = String::from_utf8_lossy(&got);
+            assert!(ended && got.starts_with(&format!("HTTP/1.1 {}", &status[..3])), "{got}");
+            assert_eq!(got.matches("HTTP/1.1 ").count(), 1, "{got}");
+            let requests = &declined.origins[0].requests;
+            assert_eq!(requests.len(), 1, "{fields:?}: {requests:?}");
+            assert_without_length(&requests[0].head);
+            assert!(!requests[0].head.contains("abcd") && requests[0].body.is_empty());
+        }
+    }
+}
+
+fn assert_without_length(head: &str) {
+    let lower = head.to_ascii_lowercase();
+    for field in ["content-length", "transfer-encoding", "expect"] {
+        assert!(!lower.contains(field), "{head}");
+    }
+}
+
 /// Row 31: what a client says about who it is counts for nothing unless a rule takes it.
 #[test]
 fn a_client_cannot_name_itself() {

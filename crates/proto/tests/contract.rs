@@ -149,6 +149,39 @@ fn a_request_that_would_split_is_refused() {
     assert_eq!(client.send_end(stream, trailers.as_headers()), Err(Misuse::BadHead));
 }
 
+/// RFC 9110 §9.3.6: what follows the head belongs to the tunnel.
+#[test]
+fn a_connect_with_a_body_is_refused() {
+    let mut client = ClientConnection::default();
+    let stream = client.open().unwrap();
+    let headers = host();
+    let connect = Request::new(b"CONNECT", b"a:80", headers.as_headers());
+    for len in [BodyLen::Exact(4), BodyLen::Unknown] {
+        let refused = client.send_head(stream, connect, len);
+        assert_eq!(refused, Err(Misuse::BodyLongerThanDeclared));
+    }
+    assert_eq!(EncodedRequest::new(&connect, b"abcd").err(), Some(Misuse::BodyLongerThanDeclared));
+    assert!(client.poll_transmit().is_none());
+    assert_eq!(client.send_head(stream, connect, BodyLen::Exact(0)), Ok(()));
+    assert_eq!(sent(&mut client), "CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n");
+}
+
+/// The first bytes of a tunnel may come before it is answered, also from a client that keeps no
+/// connection.
+#[test]
+fn early_bytes_of_a_tunnel_wait_for_it() {
+    for fields in ["", "Content-Length: 4\r\n", "Connection: close\r\n"] {
+        let mut server = ServerConnection::default();
+        let mut arriving = input(format!("CONNECT a:80 HTTP/1.1\r\nHost: a\r\n{fields}\r\nabcd"));
+        assert_eq!(poll(&mut server, &mut arriving), 2, "head and end");
+        assert_eq!(poll(&mut server, &mut arriving), 0);
+        assert_eq!(&arriving.block[..], b"abcd", "{fields:?}");
+        assert!(!server.wants_read());
+        server.send_head(FIRST, Response::new(200, Headers::EMPTY), BodyLen::Empty).unwrap();
+        assert_eq!(poll(&mut server, &mut arriving), 2, "{fields:?}: the tunnel and its data");
+    }
+}
+
 #[test]
 fn framing_is_ours_and_a_close_is_obeyed() {
     let mut headers = host();

@@ -73,16 +73,25 @@ impl Asked {
     }
 }
 
-/// Checks the words of a request line.
-pub(super) fn check_request(request: &Request<'_>) -> Result<(), Misuse> {
-    let ok = is_token(request.method) && target::is_target(request.target);
-    if ok { Ok(()) } else { Err(Misuse::BadHead) }
+/// Checks the words of a request line, and whether a body of this length may follow: CONNECT has
+/// none (RFC 9110 §9.3.6), and one that is sent could be read as part of the tunnel.
+pub(super) fn check_request(request: &Request<'_>, len: BodyLen) -> Result<(), Misuse> {
+    if !is_token(request.method) || !target::is_target(request.target) {
+        return Err(Misuse::BadHead);
+    }
+    match len {
+        BodyLen::Exact(1..) | BodyLen::Unknown if request.method == b"CONNECT" => {
+            Err(Misuse::BodyLongerThanDeclared)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// How a request says the length of its body. None of a method that expects one is said too,
 /// lest the server wait for it (RFC 9110 §8.6).
 pub(super) fn request_length(method: &[u8], len: BodyLen) -> Length {
     match len {
+        BodyLen::Exact(_) if method == b"CONNECT" => Length::Unsaid,
         BodyLen::Exact(n) => Length::Exact(n),
         BodyLen::Unknown => Length::Chunked,
         BodyLen::Empty if matches!(method, b"POST" | b"PUT" | b"PATCH") => Length::Exact(0),
@@ -283,14 +292,15 @@ impl EncodedRequest {
     /// Compiles a request and the whole of its body.
     ///
     /// # Errors
-    /// [`Misuse::BadHead`] if the method, the target or an added field would break the message.
+    /// [`Misuse::BadHead`] if the method, the target or an added field would break the message,
+    /// [`Misuse::BodyLongerThanDeclared`] if the method is CONNECT and there is a body.
     pub fn new(head: &Request<'_>, body: &[u8]) -> Result<Self, Misuse> {
-        check_request(head)?;
-        let asked = survey(head.headers, head.added)?;
         let len = match body.len() as u64 {
             0 => BodyLen::Empty,
             n => BodyLen::Exact(n),
         };
+        check_request(head, len)?;
+        let asked = survey(head.headers, head.added)?;
         let expects_continue =
             (head.expects_continue || asked.expects_continue) && !body.is_empty();
         let length = request_length(head.method, len);

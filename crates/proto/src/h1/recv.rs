@@ -204,20 +204,28 @@ impl<S: Side> H1<S> {
         let (version, method) = (line.version, line.method(&scratch.head));
         let (length, coding) = (fields.length, fields.coding);
         let facts = Facts { kind: Kind::Request, version, length, coding };
-        let (framing, len) = self.framing(facts)?;
+        let (mut framing, mut len) = self.framing(facts)?;
         let http10 = version == Version::Http10;
         // A 1.0 peer cannot expect (RFC 9110 §10.1.1).
         let expect = if http10 { Expect::Nothing } else { fields.expect };
         if expect == Expect::Unknown {
             return Err(PeerError::UnknownExpectation);
         }
-        let waiting = expect == Expect::Continue && len != BodyLen::Empty;
         let upgrade = !http10 && fields.upgrade && fields.options.upgrade;
         let asked = match method {
             b"CONNECT" => Handover::Connect,
             _ if upgrade => Handover::Upgrade,
             _ => Handover::Nothing,
         };
+        // CONNECT has no content, whatever its fields say (RFC 9110 §9.3.6): what follows is the
+        // tunnel's. Without a tunnel it may be a body or a request, so nothing of it is read.
+        if asked == Handover::Connect && len != BodyLen::Empty {
+            (framing, len) = (Framing::Exact(0), BodyLen::Empty);
+            if framing::declares_body(length, coding) {
+                self.reuse = Reuse::No;
+            }
+        }
+        let waiting = expect == Expect::Continue && len != BodyLen::Empty;
         let last = !keeps_alive(version, fields);
         self.exchange = Exchange { asked, http10, waiting, last };
         self.heads = u64::from(method == b"HEAD");
@@ -381,11 +389,13 @@ impl<S: Side> H1<S> {
         Ok(true)
     }
 
-    /// Server: the answer is owed, and the next request waits in the input.
+    /// Server: the answer is owed, and the next request waits in the input, or the first bytes of
+    /// a tunnel, if the answer opens one.
     fn poll_done<'a>(&mut self, input: &mut Input<'_>) -> Option<Event<'a, S>> {
+        let may_be_tunnel = self.exchange.asked != Handover::Nothing;
         if input.at_eof() {
             self.reuse = Reuse::No;
-        } else if self.reuse != Reuse::Yes && !input.is_empty() {
+        } else if self.reuse != Reuse::Yes && !input.is_empty() && !may_be_tunnel {
             return self.discard(LINGER_SIZE_MAX, input);
         }
         None

@@ -38,7 +38,7 @@ impl<S: Side> H1<S> {
     }
 
     fn queue_request(&mut self, request: &Request<'_>, len: BodyLen) -> Result<(), Misuse> {
-        encode::check_request(request)?;
+        encode::check_request(request, len)?;
         let asked = encode::survey(request.headers, request.added)?;
         if asked.close {
             self.close_after_this();
