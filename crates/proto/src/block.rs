@@ -1,11 +1,12 @@
-//! Memory that inputs arrive in, of a thread: used again and again, whoever keeps a share of it.
+//! Memory that inputs arrive in, of a reactor: used again and again, whoever keeps a share of it.
 //!
 //! A share of one byte keeps all of the memory that it was cut from. So a peer that sends a byte
 //! at a time to somebody who keeps them would have a block for each. Here only so many blocks are
 //! ever kept that way; as long as they are, what is taken from an input is a copy, and whoever
 //! keeps it keeps its own bytes and no others.
 
-use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::{PoisonError, RwLock};
 
 use bytes::{Buf, BytesMut};
 
@@ -14,45 +15,56 @@ use crate::input::Input;
 /// Memory for one input after the other.
 #[derive(Debug)]
 pub struct Block {
+    place: Option<Place>, // of the memory, once there is any; dropped before it, see `Place`
     memory: BytesMut,
     size: usize,
-    place: Option<Place>,           // of the memory, once there is any
-    shared: Vec<(BytesMut, Place)>, // somebody kept a share of each; free again when it is dropped
+    shared: Vec<Shared>,
 }
 
-/// Where a block of this thread lies.
+/// Memory of which somebody kept a share; free again when that is dropped.
 #[derive(Debug)]
-struct Place(usize);
+struct Shared {
+    place: Place, // dropped before the memory, see `Place`
+    memory: BytesMut,
+}
+
+/// Where a block lies. Dropped before its memory: once that is free, another block may lie there.
+#[derive(Debug)]
+struct Place {
+    start: usize,
+}
 
 impl Place {
     fn of(memory: &BytesMut) -> Self {
         let start = memory.as_ptr().addr();
-        PLACES.with_borrow_mut(|places| places.push((start, start + memory.capacity())));
-        Self(start)
+        let mut places = PLACES.write().unwrap_or_else(PoisonError::into_inner);
+        places.push(start..start + memory.capacity());
+        Self { start }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // The list may be gone before a block is, when a thread ends.
-        let _ = PLACES.try_with(|places| {
-            places.borrow_mut().retain(|(start, _)| *start != self.0);
-        });
+        let mut places = PLACES.write().unwrap_or_else(PoisonError::into_inner);
+        places.retain(|place| place.start != self.start);
     }
 }
 
-/// True if these bytes share a block of this thread.
+/// True if these bytes share a block.
 pub(crate) fn is_share(bytes: &[u8]) -> bool {
     let at = bytes.as_ptr().addr();
-    PLACES.with_borrow(|places| places.iter().any(|(start, end)| (*start..*end).contains(&at)))
+    let places = PLACES.read().unwrap_or_else(PoisonError::into_inner);
+    places.iter().any(|place| place.contains(&at))
 }
 
-thread_local!(static PLACES: RefCell<Vec<(usize, usize)>> = const { RefCell::new(Vec::new()) });
+/// The blocks of the process: reactors, and shares of their blocks, may move between threads. Changed
+/// when a block is made or freed, and read when a slow peer leaves bytes queued.
+static PLACES: RwLock<Vec<Range<usize>>> = RwLock::new(Vec::new());
 
 impl Block {
     /// Blocks of `size` bytes; nothing is allocated before it is needed.
     pub fn new(size: usize) -> Self {
-        Self { memory: BytesMut::new(), size, place: None, shared: Vec::new() }
+        Self { place: None, memory: BytesMut::new(), size, shared: Vec::new() }
     }
 
     /// Empties it, and has all of it ready for what arrives next.
@@ -70,25 +82,24 @@ impl Block {
     /// Those that nobody keeps a share of any more are freed.
     fn give_back(&mut self) {
         let size = self.size;
-        self.shared.retain_mut(|(memory, _)| !memory.try_reclaim(size));
+        self.shared.retain_mut(|shared| !shared.memory.try_reclaim(size));
     }
 
     /// Somebody keeps a share of it, or there is none yet.
     #[cold]
     fn replace(&mut self) {
         let size = self.size;
-        let free = self.shared.iter_mut().position(|(memory, _)| memory.try_reclaim(size));
-        let (next, place) = match free.map(|free| self.shared.swap_remove(free)) {
+        let free = self.shared.iter_mut().position(|shared| shared.memory.try_reclaim(size));
+        let next = match free.map(|free| self.shared.swap_remove(free)) {
             Some(free) => free,
             None => {
                 let memory = BytesMut::with_capacity(size);
-                let place = Place::of(&memory);
-                (memory, place)
+                Shared { place: Place::of(&memory), memory }
             }
         };
-        let memory = std::mem::replace(&mut self.memory, next);
-        if let Some(place) = self.place.replace(place) {
-            self.shared.push((memory, place));
+        let memory = std::mem::replace(&mut self.memory, next.memory);
+        if let Some(place) = self.place.replace(next.place) {
+            self.shared.push(Shared { place, memory });
         }
     }
 
@@ -148,6 +159,8 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::outbox::Outbox;
+    use crate::transmit::Segment;
 
     const SIZE: usize = 4096;
 
@@ -193,7 +206,35 @@ mod tests {
             input.skip(len / 4);
             drop(input.take(input.len()));
         }
-        assert_eq!(PLACES.with_borrow(Vec::len), 1);
+        assert!(block.shared.is_empty());
+    }
+
+    /// A reactor may move to another thread, with its block: what is queued there for a slow peer is
+    /// copied, and pins no block.
+    #[test]
+    fn shares_of_a_block_that_moved_to_another_thread_are_known_there() {
+        let mut block = Block::new(2 * SIZE);
+        drop(receive(&mut block));
+        let moved = std::thread::spawn(move || {
+            block.clear().extend_from_slice(&[b'x'; 2 * SIZE]);
+            let share = block.input(2 * SIZE, false).take(2 * SIZE);
+            assert!(is_share(&share));
+            let mut outbox = Outbox::default();
+            outbox.push(Segment::Bytes(share));
+            assert!(block.is_kept(), "what is queued is a share");
+            outbox.sent(1);
+            assert!(!block.is_kept(), "what is left of it is a copy");
+        });
+        moved.join().expect("it is as it says");
+    }
+
+    #[test]
+    fn a_block_that_another_thread_drops_is_forgotten_here() {
+        let mut block = Block::new(SIZE);
+        let share = receive(&mut block); // keeps the memory, so that no other block comes to lie there
+        assert!(is_share(&share));
+        std::thread::spawn(move || drop(block)).join().expect("it does");
+        assert!(!is_share(&share));
     }
 
     #[test]
