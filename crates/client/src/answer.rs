@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::moment::later;
 use crate::request::Redirected;
 use crate::state::State;
-use crate::transfer::{BodyUse, Calls, Pace, Stage, Then, TransferId, known};
+use crate::transfer::{BodyUse, Pace, Stage, Then, TransferId, known};
 
 impl State {
     /// The answer begins.
@@ -32,13 +32,6 @@ impl State {
     pub(crate) fn note_excess(&mut self, id: TransferId) {
         if let Some(transfer) = self.transfers.get_mut(id.0) {
             transfer.excess = true;
-        }
-    }
-
-    /// The system calls that moved the exchange so far.
-    pub(crate) fn note_calls(&mut self, id: TransferId, calls: Calls) {
-        if let Some(transfer) = self.transfers.get_mut(id.0) {
-            transfer.calls = calls;
         }
     }
 

@@ -9,7 +9,7 @@ use fulmar_engine::{
     Action, End, Endpoint, Engine, Links, ListenerId, LookupId, Passage, Resolved, SocketId,
     Timeouts,
 };
-use fulmar_proto::{Abilities, ClientConnection, Connection, FileRange, Input, Segment, Transmit};
+use fulmar_proto::{ClientConnection, Connection, FileRange, Input, Segment, Transmit};
 
 use fulmar_semantics::cookies::Jar;
 
@@ -426,22 +426,6 @@ impl<A: Application> Client<A> {
         self.lost(now, seat.origin(), !seat.stands);
     }
 
-    /// How many calls it took to send so much of what a socket has to send: one for each step
-    /// that was begun.
-    fn sends(&mut self, socket: SocketId, bytes: u64) -> u32 {
-        let Some(transmit) = self.links.poll_transmit(socket) else { return 0 };
-        if transmit.segments.is_empty() {
-            return 1;
-        }
-        let (mut left, mut calls) = (Some(bytes), 0);
-        for step in transmit.steps(Abilities::NATIVE) {
-            let Some(sent) = left else { break };
-            calls += 1;
-            left = sent.checked_sub(step.len());
-        }
-        calls
-    }
-
     fn look_at_transfers(&mut self, now: Instant) {
         let mut due = std::mem::take(&mut self.due);
         self.core.state.wheel.expire(now, &mut due);
@@ -479,19 +463,14 @@ impl<A: Application> Engine for Client<A> {
     }
 
     fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
-        if let Some((_, seat)) = self.links.get_mut(socket) {
-            seat.calls.receive += u32::from(!input.is_empty() || input.has_eof());
-        }
         self.links.handle_input(now, socket, input, &mut self.core);
         self.settle(now);
     }
 
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
-        let calls = if bytes > 0 { self.sends(socket, bytes) } else { 0 };
         if let Some((_, seat)) = self.links.get_mut(socket)
             && bytes > 0
         {
-            seat.calls.send += calls;
             seat.sent = true;
             let id = seat.owners.last();
             self.core.progressed(now, id);
@@ -516,7 +495,6 @@ impl<A: Application> Engine for Client<A> {
 
     fn handle_spliced(&mut self, now: Instant, socket: SocketId, bytes: u64) {
         if let Some((connection, seat)) = self.links.get_mut(socket) {
-            seat.calls.receive += 2; // socket to pipe, pipe to file
             let id = seat.owners.first();
             if self.core.spliced(now, id, bytes) {
                 connection.set_held(true);

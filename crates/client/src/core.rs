@@ -16,7 +16,7 @@ use crate::error::{Error, Waiting};
 use crate::moment::later;
 use crate::seat::Seat;
 use crate::state::{Command, State};
-use crate::transfer::{BodyUse, Calls, IGNORED_SIZE_MAX, Stage, Then, Transfer, TransferId};
+use crate::transfer::{BodyUse, IGNORED_SIZE_MAX, Stage, Then, Transfer, TransferId};
 
 /// The application, and everything about transfers but their connections: what connections tell
 /// of their events.
@@ -491,10 +491,7 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
         let Some(id) = owner else { return };
         match event {
             proto::Event::Informational { head, .. } => self.interim(now, id, head),
-            proto::Event::Head { head, len, .. } => {
-                self.state.note_calls(id, seat.calls);
-                self.head(now, id, head, len);
-            }
+            proto::Event::Head { head, len, .. } => self.head(now, id, head, len),
             proto::Event::Data { stream, bytes } => {
                 connection.release(stream, bytes.len());
                 match self.state.standing(socket, id) {
@@ -515,8 +512,6 @@ impl<A: Application> Handler<ClientConnection, Seat> for Core<A> {
                 if connection.has_excess() {
                     self.state.note_excess(id);
                 }
-                self.state.note_calls(id, seat.calls);
-                seat.calls = Calls::default();
                 self.end(now, id);
                 self.go_on(now, socket, (&mut *connection, &mut *seat));
             }

@@ -42,4 +42,4 @@ pub use options::{Config, Options, Rate};
 pub use request::{Body, Request, RequestBuilder};
 pub use state::Stats;
 pub use target::{ResolveError, Target, TargetError};
-pub use transfer::{Calls, Done, Hop, Progress, TransferId};
+pub use transfer::{Done, Hop, Progress, TransferId};

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::transfer::{Calls, TransferId};
+use crate::transfer::TransferId;
 
 /// What a client attaches to a connection; an idle one costs as much as this.
 #[derive(Debug)]
@@ -26,8 +26,6 @@ pub(crate) struct Seat {
     pub(crate) heard: bool,
     /// Bytes that nobody wanted.
     pub(crate) drained: u32,
-    /// Since the exchange in hand began.
-    pub(crate) calls: Calls,
     pub(crate) owners: Owners,
 }
 
@@ -43,7 +41,6 @@ impl Seat {
             sent: false,
             heard: false,
             drained: 0,
-            calls: Calls::default(),
             owners: Owners::default(),
         }
     }
@@ -58,7 +55,6 @@ impl Seat {
         self.sent = false;
         self.heard = false;
         self.drained = 0;
-        self.calls = Calls::default();
     }
 
     /// The origin, as the pool counts them.

@@ -44,7 +44,6 @@ pub(crate) struct Transfer {
     pub(crate) status: u16,
     pub(crate) len: Option<u64>,
     pub(crate) peer: Option<IpAddr>,
-    pub(crate) calls: Calls,
     /// The application wants nothing for now.
     pub(crate) paused: bool,
     /// The application has sent all of the request's body.
@@ -131,16 +130,6 @@ pub(crate) struct Pace {
     pub(crate) until: Option<Instant>,
 }
 
-/// The system calls that moved a transfer's bytes. Waiting, and opening and closing connections,
-/// belong to many.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Calls {
-    /// `send`, `sendmsg`, `sendfile`.
-    pub send: u32,
-    /// `recv`, `splice`.
-    pub receive: u32,
-}
-
 /// An answer that led to another request.
 #[derive(Clone, Debug)]
 pub struct Hop {
@@ -174,8 +163,6 @@ pub struct Done {
     pub retried: bool,
     marks: Marks,
     ended: Instant,
-    /// The system calls of its last exchange.
-    pub calls: Calls,
     /// Answers that led on, in order.
     pub hops: Vec<Hop>,
 }
@@ -217,7 +204,6 @@ impl Transfer {
             status: 0,
             len: None,
             peer: None,
-            calls: Calls::default(),
             paused: false,
             finished: false,
             retried: false,
@@ -319,7 +305,6 @@ impl Transfer {
             retried: self.retried,
             marks: self.marks,
             ended: now,
-            calls: self.calls,
             hops: self.extra.map(|extra| extra.hops).unwrap_or_default(),
         }
     }
