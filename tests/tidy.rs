@@ -8,6 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crates::{crates_on_the_map, edges};
+
 /// A file of the repository.
 struct File {
     /// From the root, with slashes.
@@ -54,6 +56,11 @@ fn every_system_call_is_entered_in_the_ledger() {
 #[test]
 fn crates_import_whom_they_may() {
     assert_none(edges(&tree(), ALLOWED));
+}
+
+#[test]
+fn the_map_of_crates_agrees_with_the_manifests() {
+    assert_none(crates_on_the_map(&tree()));
 }
 
 #[test]
@@ -181,47 +188,6 @@ fn uncounted(files: &[File], pure: &[(&str, &str, &str)]) -> Vec<String> {
     for (module, name, _) in pure {
         if !functions.iter().any(|f| f.module == *module && f.name == *name) {
             complaints.push(format!("PURE lists {module}::{name}, which is gone; remove it"));
-        }
-    }
-    complaints
-}
-
-fn edges(files: &[File], allowed: &[Edges]) -> Vec<String> {
-    let mut complaints = Vec::new();
-    for file in files.iter().filter(|f| f.path.ends_with("/Cargo.toml")) {
-        let Some(folder) = file.path.strip_suffix("/Cargo.toml") else { continue };
-        let name = folder.strip_prefix("crates/").unwrap_or(folder);
-        if name == "fuzz" {
-            continue; // a workspace of its own: nothing depends on it
-        }
-        let Some(rule) = allowed.iter().find(|edges| edges.name == name) else {
-            complaints.push(format!(
-                "{}: a new crate; add it to ALLOWED and to the map in docs/architecture.md",
-                file.path
-            ));
-            continue;
-        };
-        for (section, may) in [("dependencies", rule.may), ("dev-dependencies", rule.tests_may)] {
-            let found = match imports(&file.text, section) {
-                Ok(found) => found,
-                Err(error) => {
-                    complaints.push(format!("{}: {error}", file.path));
-                    continue;
-                }
-            };
-            for to in found.iter().filter(|to| !may.contains(&&to[..])) {
-                complaints.push(format!(
-                    "{}: {section}: a new edge to {to}; is it in the direction of \
-                     docs/architecture.md? Then add it there and to ALLOWED",
-                    file.path
-                ));
-            }
-            for to in may.iter().filter(|to| !found.contains(**to)) {
-                complaints.push(format!(
-                    "{}: {section}: the edge to {to} is gone; remove it from ALLOWED",
-                    file.path
-                ));
-            }
         }
     }
     complaints
@@ -685,6 +651,7 @@ const ALLOWED: &[Edges] = &[
             "host",
             "http",
             "names",
+            "observe",
             "proto",
             "semantics",
             "serve",
@@ -795,5 +762,7 @@ const TOOLS: &[&str] = &["get", "serve", "load", "proxy", "audit", "bench"];
 
 const LINES_MAX: usize = 800;
 
+#[path = "tidy/crates.rs"]
+mod crates;
 #[path = "tidy/rules_can_fail.rs"]
 mod rules_can_fail;

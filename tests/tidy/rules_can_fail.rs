@@ -91,6 +91,30 @@ fn new_edges() {
 }
 
 #[test]
+fn a_map_that_differs_from_the_manifests() {
+    let manifest = "[dependencies]\nfulmar-proto.workspace = true\nbytes = \"1\"";
+    let check = |rows: &str| {
+        let map =
+            format!("# A\n\n## Crates\n\n| crate | what | may import |\n{rows}\n## B\n| `c` |");
+        let files = [
+            file("docs/architecture.md", &map),
+            file("crates/engine/Cargo.toml", manifest),
+            file("tests/Cargo.toml", manifest),
+            file("fuzz/Cargo.toml", manifest),
+        ];
+        crates_on_the_map(&files).len()
+    };
+    let engine = "| `engine` | slots of `proto` | `proto` |\n";
+    let tests = "| `tests` | rules | any, for tests |\n";
+    assert_eq!(check(&format!("{engine}{tests}")), 0);
+    assert_eq!(check(engine), 1, "a row is missing");
+    assert_eq!(check(&format!("{engine}{tests}| `gone` | x | nothing of ours |\n")), 1);
+    assert_eq!(check(&format!("{}{tests}", engine.replace("| `proto` |", "| nothing |"))), 1);
+    assert_eq!(check(&format!("{}{tests}", engine.replace("`proto` |", "`proto`, `sys` |"))), 1);
+    assert_eq!(crates_on_the_map(&[]).len(), 1);
+}
+
+#[test]
 fn machines_and_registries() {
     for (what, _) in FOREIGN {
         assert_eq!(foreign(&file("docs/a.md", &format!("see {what}x"))).len(), 1, "{what}");

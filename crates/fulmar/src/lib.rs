@@ -69,6 +69,8 @@ pub use fulmar_http as http;
 #[doc(inline)]
 pub use fulmar_names as names;
 #[doc(inline)]
+pub use fulmar_observe as observe;
+#[doc(inline)]
 pub use fulmar_proto as proto;
 #[doc(inline)]
 pub use fulmar_semantics as semantics;
