@@ -1,4 +1,5 @@
-//! Requests as data: `data/bad-requests.txt` and `data/good-requests.txt`.
+//! Messages as data: `data/bad-requests.txt`, `data/good-requests.txt`, and the tables of
+//! `docs/strictness.md`.
 
 /// A line of such a file.
 #[derive(Clone, Debug)]
@@ -21,6 +22,57 @@ pub fn good() -> Vec<Case> {
     read(include_str!("data/good-requests.txt"))
 }
 
+/// The requests of docs/strictness.md: `expected` is the status of fulmar.
+///
+/// # Panics
+/// The page has no such table.
+pub fn strict_requests() -> Vec<Case> {
+    let rows = rows("Requests").into_iter();
+    rows.map(|row| match &row[..] {
+        [what, bytes, expected, _nginx, _haproxy, _why] => strict(what, bytes, expected),
+        _ => panic!("six columns: {row:?}"),
+    })
+    .collect()
+}
+
+/// Its responses: `expected` is what the proxy does. And what the client does.
+///
+/// # Panics
+/// The page has no such table.
+pub fn strict_responses() -> Vec<(Case, String)> {
+    let rows = rows("Responses").into_iter();
+    rows.map(|row| match &row[..] {
+        [what, bytes, expected, _nginx, _haproxy, client, _why] => {
+            (strict(what, bytes, expected), client.clone())
+        }
+        _ => panic!("seven columns: {row:?}"),
+    })
+    .collect()
+}
+
+/// The cells of the only table below a heading of that page.
+fn rows(heading: &str) -> Vec<Vec<String>> {
+    let page = include_str!("../docs/strictness.md");
+    let heading = format!("{heading}\n");
+    let section = page.split("\n## ").find(|section| section.starts_with(&heading));
+    let lines = section.expect("the heading").lines().filter(|line| line.starts_with("| "));
+    let cells = |line: &str| {
+        let line = line.trim_start_matches("| ").trim_end_matches(" |");
+        line.split(" | ").map(str::to_owned).collect()
+    };
+    lines.skip(1).map(cells).collect()
+}
+
+fn strict(what: &str, bytes: &str, expected: &str) -> Case {
+    let bytes = bytes.strip_prefix('`').and_then(|bytes| bytes.strip_suffix('`'));
+    let bytes = spelled_out(bytes.expect("bytes in backquotes"));
+    Case { what: what.to_owned(), expected: expected.to_owned(), bytes: expand(&bytes) }
+}
+
+fn spelled_out(bytes: &str) -> String {
+    SHORT.iter().fold(bytes.to_owned(), |text, (name, long)| text.replace(name, long))
+}
+
 fn read(text: &str) -> Vec<Case> {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(case).collect()
@@ -29,9 +81,8 @@ fn read(text: &str) -> Vec<Case> {
 fn case(line: &str) -> Case {
     let parts: Vec<_> = line.splitn(4, " | ").collect();
     let [row, expected, what, bytes] = parts[..] else { panic!("four columns: {line}") };
-    let bytes = SHORT.iter().fold(bytes.to_owned(), |text, (name, long)| text.replace(name, long));
     let what = format!("row {row}, {what}");
-    Case { what, expected: expected.to_owned(), bytes: expand(&bytes) }
+    Case { what, expected: expected.to_owned(), bytes: expand(&spelled_out(bytes)) }
 }
 
 /// `{N*text}` is the text N times; it may stand in another one.

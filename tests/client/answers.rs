@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fulmar_client::{Body, Config, Event, Options, Request};
 use fulmar_proto::h1::Leniency;
+use fulmar_tests::cases::strict_responses;
 use fulmar_tests::in_every_loop;
 use fulmar_tests::loops::tell_case;
 use fulmar_tests::scripted::{Heard, Step, answer, ok};
@@ -264,6 +265,34 @@ fn doubtful_answers_are_repaired_unless_the_client_is_strict() {
         let bare = || case("HTTP/0.9", "hello").then(Step::Fin);
         bare().with(Leniency::lenient().with(Leniency::HTTP_09)).gives(b"hello").run::<L>();
         bare().fails("protocol").run::<L>();
+    }
+    in_every_loop!(check);
+}
+
+/// docs/strictness.md has a column about the client.
+#[test]
+fn the_page_on_strictness_is_true_of_the_client() {
+    fn check<L: ClientLoop>() {
+        let usual = Leniency::lenient();
+        for (response, client) in strict_responses() {
+            tell_case(&response.what);
+            let steps = [Step::Send(response.bytes), Step::Fin];
+            let script = move |_: &Heard| steps.to_vec();
+            let mut staged = Staged::<L>::new(Recorder::default(), Config::default(), script);
+            let is_bare = client == "`--http0.9`";
+            for (leniency, accepted) in [
+                (usual, client == "accepted"),
+                (usual.with(Leniency::HTTP_09), client != "refused"),
+            ] {
+                let options = Options { leniency, ..Options::default() };
+                let request = Request::get(&staged.url("/")).options(Arc::new(options)).build();
+                let id = staged.start(&request.expect("a request"));
+                staged.run();
+                let result = &staged.recorder().ended(id).result;
+                assert_eq!(result.is_ok(), accepted, "{}: {result:?}", response.what);
+            }
+            assert!(is_bare || matches!(&client[..], "accepted" | "refused"), "{client}");
+        }
     }
     in_every_loop!(check);
 }

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use fulmar_tests::cases::{strict_requests, strict_responses};
+use fulmar_tests::loops::tell_case;
 use fulmar_tests::relay::Table;
 use fulmar_tests::scripted::{Heard, Scripted, Step, ok};
 
@@ -332,6 +334,34 @@ fn a_tunnel_begins_with_a_2xx_and_not_before() {
     let heard = table.origins[0].requests.iter().map(|it| it.head.matches(" HTTP/1.1\r\n").count());
     assert!(heard.into_iter().all(|requests| requests == 1), "each by itself");
     assert_eq!(table.origins[0].requests.len(), if ended { 1 } else { 2 });
+}
+
+/// docs/strictness.md: the proxy refuses each request with the status that the page has, and no
+/// server has to do with a request that is refused for its head.
+#[test]
+fn the_page_on_strictness_is_true_of_the_proxy() {
+    for case in strict_requests() {
+        tell_case(&case.what);
+        let (status, ended, _) = refused(&case.bytes);
+        assert!(ended && status == case.expected, "{}: {status}", case.what);
+    }
+    let responses = strict_responses();
+    assert!(responses.len() > 15, "only {} rows were found", responses.len());
+    for (case, _) in responses {
+        tell_case(&case.what);
+        let bytes = case.bytes.clone();
+        let script = move |_: &Heard| vec![Step::Send(bytes.clone()), Step::Close];
+        let mut table = table("", "  retries 0", vec![Scripted::new(script)]);
+        let asks = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+        let (got, ended) = table.talk(asks, |_| false);
+        let got = String::from_utf8_lossy(&got).into_owned();
+        let statuses: Vec<_> = got.split("HTTP/1.1 ").skip(1).map(|reply| &reply[..3]).collect();
+        let last = statuses.iter().find(|status| !status.starts_with('1'));
+        let is_cut = last == Some(&"200") && !got.ends_with("0\r\n\r\n");
+        let outcome = if is_cut { "cut" } else { last.copied().unwrap_or("nothing") };
+        assert!(ended, "{}", case.what);
+        assert_eq!(outcome, case.expected, "{}: {got}", case.what);
+    }
 }
 
 /// CONNECT has no content (RFC 9110 §9.3.6). What a client declares nevertheless is not forwarded:

@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 
 use fulmar_proto::PeerError;
 use fulmar_server::{Limits, ServerEngine};
-use fulmar_tests::cases::{Case, bad, good};
+use fulmar_tests::cases::{Case, bad, good, strict_requests};
 use fulmar_tests::heard::{Gone, Heard, server};
 use fulmar_tests::http::{Client, replies};
-use fulmar_tests::loops::{Loop, beside};
+use fulmar_tests::loops::{Loop, OwnLoop, beside};
 use fulmar_tests::tests_in_every_loop;
 
 type Engine = ServerEngine<Heard>;
@@ -92,6 +92,20 @@ fn good_neighbours_are_taken<L: Loop<Engine = Engine>>() {
         assert_eq!(heard.complete.join(", "), expected, "{what}");
         assert_eq!(heard.gone.pop(), Some(Gone::Closed), "{what}");
         heard.complete.clear();
+    }
+}
+
+/// docs/strictness.md: the server refuses each request with the status that the page has.
+#[test]
+fn the_page_on_strictness_is_true_of_the_server() {
+    let (mut driver, address) = OwnLoop::<Engine>::start(server(Limits::default(), None));
+    let cases = strict_requests();
+    assert!(cases.len() > 40, "only {} rows were found", cases.len());
+    for case in cases {
+        let answer = beside(&mut driver, || refused_by(address, &case));
+        let all = replies(&answer).unwrap_or_else(|error| panic!("{}: {error}", case.what));
+        let statuses: Vec<_> = all.iter().map(|reply| reply.status.to_string()).collect();
+        assert_eq!(statuses, [case.expected], "{}", case.what);
     }
 }
 
