@@ -156,6 +156,8 @@ const RENAMED: &[(Kind, &str, &str)] = &[
     (Kind::Apache, "GET /a%2F..%2e?b=%20&c=%C0%AF 0", "GET /a/...?b=%20&c=%C0%AF 0"),
     (Kind::Apache, "GET /|[]\"<>^` 0", "GET /|[]\\\"<>^` 0"),
     (Kind::Apache, "GET //h/../x 0", "GET /x 0"),
+    (Kind::Apache, "GET /a%0d%0aX:%20y 0", "GET /a\\r\\nX: y 0"),
+    (Kind::Apache, "GET /%09%1b%7f 0", "GET /\\t\\x1b\\x7f 0"),
     (Kind::Python, "helloGET / 0", "HELLOGET / 0"),
     (Kind::Python, "get / 0", "GET / 0"),
     (Kind::HaProxy, "GET http://h:80/ 0", "GET http://h/ 0"),
