@@ -1,4 +1,4 @@
-"""`fulmar serve --auth` while others guess passwords: what everybody else waits for."""
+"""`fulmar serve --auth` while others guess passwords: the latency of other clients."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 //! Every tool with few descriptors (`ulimit -Hn`): it does its work with what is left, or refuses to
-//! start with a message. Never does it start and accept nobody. `serve` leads, as what others fetch
-//! from; it stands here for all.
+//! start with a message. It never starts and then accepts no connection.
 
 use std::process::Command;
 use std::thread;

@@ -59,7 +59,7 @@ impl Users for Hashed {
     }
 }
 
-/// Answers `/open` to everybody, and everything else to users, with the request's body.
+/// Answers `/open` without a password, and everything else to users, with the request's body.
 struct Private(Guard);
 
 impl Handler for Private {
@@ -201,7 +201,7 @@ fn no_hash_runs_within_a_turn() {
     let wrong = bench.log_in(OTHER, "wrong");
     let hashing = bench.next_hash();
     assert_ne!(hashing.thread, thread::current().id(), "not on the event loop");
-    // While the hash takes as long as it likes, everybody else is served.
+    // However long the hash takes, all others are served.
     let open = bench.send(OTHER, "GET /open", "");
     let anonymous = bench.send(OTHER, "GET /", "");
     assert_eq!([right, wrong, open, anonymous].map(|it| bench.status(it)), [0, 0, 200, 401]);
@@ -249,7 +249,7 @@ fn ten_failures_a_minute_are_allowed_to_an_address() {
     let anonymous = bench.send(PEER, "GET /", "");
     assert_eq!(bench.status(anonymous), 401, "without a password nothing is tried");
     let remembered = bench.log_in(PEER, "right");
-    assert_eq!(bench.status(remembered), 200, "at once, whoever else fails from there");
+    assert_eq!(bench.status(remembered), 200, "at once, even if others fail from there");
     bench.hand.pass(Duration::from_millis(49_500));
     let limited = bench.log_in(PEER, "wrong10");
     assert_eq!(bench.field(limited, "Retry-After").as_deref(), Some("1"));
@@ -318,7 +318,7 @@ fn a_full_queue_is_answered_503_and_clients_that_left_make_room() {
     assert_eq!(bench.status(taken), 0, "there is room again");
     bench.end(&running, &[first]);
     let second = bench.next_hash();
-    assert_eq!(second.password, "2", "what nobody waits for is not hashed");
+    assert_eq!(second.password, "2", "a job without clients is not hashed");
     bench.end(&second, &[queued[1], shared]);
     let third = bench.next_hash();
     assert_eq!(third.password, "4");

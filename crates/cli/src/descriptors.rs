@@ -8,7 +8,7 @@ use crate::output::Failure;
 /// so many threads and everything else.
 ///
 /// # Errors
-/// Not even one connection fits: the process would accept nobody.
+/// Not even one connection fits.
 pub(crate) fn for_connections(threads: usize) -> Result<Budget, Failure> {
     let limit = sys::raise_descriptors()
         .map_err(|error| Failure::new("cannot raise the limit on open descriptors", error))?;
@@ -71,7 +71,7 @@ impl Budget {
         (fits, Some(message))
     }
 
-    /// A message if hardly anybody can connect, though nobody has asked for a number.
+    /// A message if few connections fit, for commands without a requested number.
     pub(crate) fn warning(self) -> Option<String> {
         let (fits, limit) = (self.connections, self.limit);
         (limit < FEW).then(|| {

@@ -26,7 +26,7 @@
 //!
 //! **Guessing is limited.** A client (an IPv4 address, or a /64 of IPv6) that has failed ten times
 //! within a minute is answered 429 with `Retry-After`. Credentials that were right before are not
-//! limited, whoever else fails from the same address. All limits are in [`GuardOptions`].
+//! limited, even if others fail from the same address. All limits are in [`GuardOptions`].
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -40,7 +40,7 @@ use fulmar_proto::{HeaderBuf, Misuse, Request, Response};
 use fulmar_semantics::auth::{self, Authorization, Decision, Gate};
 use fulmar_server::{Call, Outcome};
 
-use crate::hashing::{Asker, Checked, HashPool, Rejection};
+use crate::hashing::{HashPool, LoginAttempt, PasswordVerdict, Rejection};
 
 /// Lets in users that a [`Gate`] admits. Clones share their limits and threads: give one to each
 /// thread of a server.
@@ -54,7 +54,7 @@ struct GuardShared {
     pool: HashPool,
     /// Makes the marks of credentials; its keys are random.
     marker: RandomState,
-    marks: RwLock<Marks>,
+    marks: RwLock<CredentialMarks>,
 }
 
 /// The limits of a [`Guard`].
@@ -129,7 +129,7 @@ impl Guard {
         let pool = &self.shared.pool;
         let mark = self.mark(request);
         let unix_now = call.clock().unix();
-        let is_ours = |checked: &&Checked| checked.pool == pool.number();
+        let is_ours = |checked: &&PasswordVerdict| checked.pool == pool.number();
         let checked = call.notes().find(is_ours).map(|checked| checked.user.clone());
         if let Some(user) = checked {
             return match user {
@@ -154,8 +154,8 @@ impl Guard {
                 Err(wait) => retry(call, 429, wait, LIMITED),
             },
             Decision::Undecided(password) => {
-                let asker = Asker { network, now, is_recognized };
-                match pool.submit(password, asker, || call.defer(request)) {
+                let attempt = LoginAttempt { network, now, is_recognized };
+                match pool.submit(password, attempt, || call.defer(request)) {
                     Ok(()) => Ok(None),
                     Err(Rejection::Limited(wait)) => retry(call, 429, wait, LIMITED),
                     Err(Rejection::Busy) => retry(call, 503, BUSY_RETRY, BUSY),
@@ -173,7 +173,7 @@ impl Guard {
     }
 
     /// What credentials are recognized by when they were right before: for Basic all of the field,
-    /// for Digest the user and the nonce, which nobody but the two ends has seen. `None` if there is
+    /// for Digest the user and the nonce, which only the two ends have seen. `None` if there is
     /// nothing to be checked.
     fn mark(&self, request: &Request<'_>) -> Option<u64> {
         let mut fields = request.headers.get_all("Authorization");
@@ -211,15 +211,14 @@ impl GuardShared {
     }
 }
 
-/// Marks of credentials that were right. They lift the limit and admit nobody: the gate still
-/// decides.
+/// Marks of credentials that were right. They lift the limit, and the gate still decides.
 #[derive(Default)]
-struct Marks {
+struct CredentialMarks {
     known: HashSet<u64>,
     order: VecDeque<u64>, // the oldest first
 }
 
-impl Marks {
+impl CredentialMarks {
     fn insert(&mut self, mark: u64) {
         if !self.known.insert(mark) {
             return;
@@ -293,7 +292,7 @@ mod tests {
 
     #[test]
     fn marks_are_bounded_and_the_oldest_leaves() {
-        let mut marks = Marks::default();
+        let mut marks = CredentialMarks::default();
         for mark in 0..=MARKS_MAX as u64 {
             marks.insert(mark);
             marks.insert(mark);

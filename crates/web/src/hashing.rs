@@ -1,7 +1,7 @@
 //! Threads that hash passwords, and the requests that wait for them.
 //!
 //! ```text
-//! Guard::admit ─▶ submit ─▶ jobs (bounded) ─▶ worker: verify ─▶ Deferred::handle_again(Checked)
+//! Guard::admit ─▶ submit ─▶ jobs (bounded) ─▶ worker: verify ─▶ Deferred::handle_again(PasswordVerdict)
 //! ```
 //!
 //! Requests with the same user and password share one job. Threads start with the first job, and
@@ -24,7 +24,7 @@ use crate::failures::Failures;
 
 /// What became of a password: the note for [`Deferred::handle_again`].
 #[derive(Debug)]
-pub(crate) struct Checked {
+pub(crate) struct PasswordVerdict {
     /// Of the pool that has checked it: a handler may have several.
     pub(crate) pool: u64,
     /// The user, if the password is right.
@@ -42,9 +42,9 @@ pub(crate) enum Rejection {
     Misuse(Misuse),
 }
 
-/// Who asks for a password to be checked.
+/// An attempt to log in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asker {
+pub(crate) struct LoginAttempt {
     /// See [`fulmar_server::Call::peer_network`].
     pub(crate) network: u64,
     pub(crate) now: Instant,
@@ -61,26 +61,26 @@ struct PoolShared {
     options: GuardOptions,
     number: u64,
     salt: [u8; 32],
-    state: Mutex<State>,
+    state: Mutex<HashQueue>,
     has_work: Condvar,
 }
 
-struct State {
+struct HashQueue {
     failures: Failures,
-    queued: VecDeque<Job>,
-    running: Vec<Job>,
+    queued: VecDeque<HashJob>,
+    running: Vec<HashJob>,
     threads: usize,
     idle: usize,
     is_closed: bool,
 }
 
-struct Job {
+struct HashJob {
     digest: [u8; 32],
     password: PendingPassword,
-    waiters: Vec<Waiter>,
+    waiters: Vec<HashWaiter>,
 }
 
-struct Waiter {
+struct HashWaiter {
     deferred: Deferred,
     network: u64,
     /// When the attempt was counted as failed, if it was.
@@ -91,7 +91,7 @@ impl HashPool {
     pub(crate) fn new(options: GuardOptions, number: u64, salt: [u8; 32]) -> Self {
         let failures =
             Failures::new(options.failures_max, options.failure_window, options.addresses_max);
-        let state = State {
+        let state = HashQueue {
             failures,
             queued: VecDeque::new(),
             running: Vec::new(),
@@ -121,7 +121,7 @@ impl HashPool {
     pub(crate) fn submit(
         &self,
         password: PendingPassword,
-        asker: Asker,
+        attempt: LoginAttempt,
         defer: impl FnOnce() -> Result<Deferred, Misuse>,
     ) -> Result<(), Rejection> {
         let digest = password.digest(&self.shared.salt);
@@ -137,19 +137,19 @@ impl HashPool {
         // Many requests with one password are one attempt of their client.
         let known = state.find(&digest);
         let waiters = known.map_or(&[][..], |place| &state.job(place).waiters);
-        let is_counted = waiters.iter().any(|waiter| waiter.network == asker.network);
-        let charged = if is_counted || asker.is_recognized {
+        let is_counted = waiters.iter().any(|waiter| waiter.network == attempt.network);
+        let charged = if is_counted || attempt.is_recognized {
             None
         } else {
-            state.failures.charge(asker.network, asker.now).map_err(Rejection::Limited)?;
-            Some(asker.now)
+            state.failures.charge(attempt.network, attempt.now).map_err(Rejection::Limited)?;
+            Some(attempt.now)
         };
         let deferred = defer().map_err(Rejection::Misuse)?;
-        let waiter = Waiter { deferred, network: asker.network, charged };
+        let waiter = HashWaiter { deferred, network: attempt.network, charged };
         match known {
             Some(place) => state.job(place).waiters.push(waiter),
             None => {
-                state.queued.push_back(Job { digest, password, waiters: vec![waiter] });
+                state.queued.push_back(HashJob { digest, password, waiters: vec![waiter] });
                 drop(state);
                 self.shared.has_work.notify_one();
             }
@@ -160,22 +160,22 @@ impl HashPool {
 
 /// Where a job is.
 #[derive(Clone, Copy)]
-enum Place {
+enum JobPlace {
     Queued(usize),
     Running(usize),
 }
 
-impl State {
-    fn find(&self, digest: &[u8; 32]) -> Option<Place> {
-        let is_it = |job: &Job| job.digest == *digest;
-        let queued = self.queued.iter().position(is_it).map(Place::Queued);
-        queued.or_else(|| self.running.iter().position(is_it).map(Place::Running))
+impl HashQueue {
+    fn find(&self, digest: &[u8; 32]) -> Option<JobPlace> {
+        let is_it = |job: &HashJob| job.digest == *digest;
+        let queued = self.queued.iter().position(is_it).map(JobPlace::Queued);
+        queued.or_else(|| self.running.iter().position(is_it).map(JobPlace::Running))
     }
 
-    fn job(&mut self, place: Place) -> &mut Job {
+    fn job(&mut self, place: JobPlace) -> &mut HashJob {
         match place {
-            Place::Queued(at) => &mut self.queued[at],
-            Place::Running(at) => &mut self.running[at],
+            JobPlace::Queued(at) => &mut self.queued[at],
+            JobPlace::Running(at) => &mut self.running[at],
         }
     }
 
@@ -202,8 +202,8 @@ impl State {
         });
     }
 
-    /// The next job that somebody waits for.
-    fn next(&mut self) -> Option<Job> {
+    /// The next job that a client still waits for.
+    fn next(&mut self) -> Option<HashJob> {
         loop {
             let mut job = self.queued.pop_front()?;
             job.drop_gone(&mut self.failures);
@@ -214,7 +214,7 @@ impl State {
     }
 }
 
-impl Job {
+impl HashJob {
     fn drop_gone(&mut self, failures: &mut Failures) {
         self.waiters.retain(|waiter| {
             if waiter.deferred.is_gone() {
@@ -225,7 +225,7 @@ impl Job {
     }
 }
 
-impl Waiter {
+impl HashWaiter {
     fn refund(&self, failures: &mut Failures) {
         if let Some(then) = self.charged {
             failures.refund(self.network, then);
@@ -235,11 +235,11 @@ impl Waiter {
 
 impl PoolShared {
     /// Nothing that may panic is done while the lock is held.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HashQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start_thread(self: &Arc<Self>, state: &mut State) {
+    fn start_thread(self: &Arc<Self>, state: &mut HashQueue) {
         if state.threads >= self.options.threads.max(1) {
             return;
         }
@@ -289,7 +289,7 @@ impl PoolShared {
         let Some(is_right) = is_right else { return };
         for waiter in job.waiters {
             let user = is_right.then(|| user.to_owned());
-            waiter.deferred.handle_again(Checked { pool: self.number, user });
+            waiter.deferred.handle_again(PasswordVerdict { pool: self.number, user });
         }
     }
 }

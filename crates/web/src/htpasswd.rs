@@ -4,8 +4,7 @@
 //! Empty lines and those that begin with `#` are left out.
 //!
 //! To check a password, bcrypt takes milliseconds on purpose; seconds with a cost above
-//! [`COST_WARN`]. So a hash is computed off the event loop, by what asks for
-//! [`Users::verify`] ([`crate::auth::Guard`]). A password that was right is remembered, and right
+//! [`COST_WARN`]. So [`crate::auth::Guard`] calls [`Users::verify`] off the event loop. A password that was right is remembered, and right
 //! at once from then on.
 
 use std::borrow::Cow;

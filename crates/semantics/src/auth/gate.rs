@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! no credentials ─▶ Refused: 401 with challenges     a right proof, its nonce used up ─▶ stale=true
-//! wrong ones     ─▶ Failed: the same 401; somebody may be guessing
+//! wrong ones     ─▶ Failed: the same 401; a client may be guessing
 //! right ones     ─▶ Admitted: the user's name
 //! a password that has to be hashed ─▶ Undecided: `PendingPassword::verify`, off the event loop
 //! ```
@@ -89,8 +89,8 @@ pub trait Users {
     fn password(&self, user: &str) -> Option<Cow<'_, str>>;
 
     /// True if this is the user's password: for Basic. It runs on the event loop; `None` if only
-    /// slow work can tell, as a hash of the password. The result for a user that is not there takes
-    /// as long, and is `None` where it is `None` for others, lest it tell who is there.
+    /// slow work can tell, as a hash of the password. The result for an unknown user takes as
+    /// long, and is `None` where it is `None` for others, so that it does not reveal which users exist.
     fn verify_at_once(&self, user: &str, password: &str) -> Option<bool>;
 
     /// The same, and it may take long: it runs on a thread for such work. Called only if
@@ -127,7 +127,7 @@ pub enum Decision {
     Refused(Vec<String>),
     /// The credentials are wrong: the same response. Callers limit how often that may happen.
     Failed(Vec<String>),
-    /// Only a hash can tell.
+    /// The password has to be hashed first.
     Undecided(PendingPassword),
 }
 
@@ -279,7 +279,7 @@ impl Gate {
         Decision::Refused(self.challenges_of(unix_now, is_stale))
     }
 
-    /// What a 401 asks for: a `WWW-Authenticate` field for each value.
+    /// The challenges of a 401: a `WWW-Authenticate` field for each value.
     pub fn challenges(&self, unix_now: i64) -> Vec<String> {
         self.challenges_of(unix_now, false)
     }
