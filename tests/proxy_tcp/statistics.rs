@@ -1,7 +1,10 @@
 //! The statistics of a proxy: rows in all their forms, and changes by the page.
 
+use std::sync::Arc;
+
 use fulmar_balance::Admin;
 use fulmar_haproxy::model::StatsPage;
+use fulmar_proxy::Live;
 use fulmar_tests::statistics::{Asked, ask, live, page, reports};
 
 fn text(page: &fulmar_proxy::Page) -> String {
@@ -119,6 +122,17 @@ fn nobody_changes_what_is_not_shown() {
     };
     assert_eq!(post("database"), "/stats;st=ERRP");
     assert_eq!(post("shop"), "/stats;st=DONE");
+}
+
+/// All calls since the start were those of one request.
+#[test]
+fn figures_without_requests_are_no_numbers() {
+    let idle = Arc::new(Live::new(live().config.clone(), 1));
+    let target = "/metrics?scope=global";
+    let metrics = text(&ask(&mut reports(&idle), &page(), "GET", target, &Asked::default()));
+    for figure in ["fulmar_syscalls_per_request", "fulmar_syscalls_per_connection"] {
+        assert!(metrics.contains(&format!("\n{figure} NaN\n")), "{figure}: {metrics}");
+    }
 }
 
 #[test]

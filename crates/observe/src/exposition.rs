@@ -123,9 +123,10 @@ fn family(out: &mut impl Write, name: &str, kind: &str, help: &str) -> fmt::Resu
     writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}")
 }
 
+/// Without requests it is `NaN`, which Prometheus takes for no sample.
 #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
 fn ratio(calls: u64, requests: u64) -> f64 {
-    calls as f64 / requests.max(1) as f64
+    if requests == 0 { f64::NAN } else { calls as f64 / requests as f64 }
 }
 
 const NANOS: u64 = 1_000_000_000;

@@ -207,8 +207,17 @@ fn loops_are_told_as_they_run_now() {
 
 #[test]
 fn nothing_yet_is_good_text_too() {
-    let families = parse(&Metrics::new().to_string());
-    assert_eq!(value(&families, "fulmar_syscalls_per_request"), 0.0);
+    let metrics = Metrics::new();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _recorder = metrics.observer();
+            sys::close(sys::epoll_create().unwrap());
+        });
+    });
+    let families = parse(&metrics.to_string());
+    assert_eq!(value(&families, "fulmar_syscalls_total{call=\"close\"}"), 1.0);
+    let each = value(&families, "fulmar_syscalls_per_request");
+    assert!(each.is_nan(), "{each}: there was no request to divide by");
     assert!(families["fulmar_http_requests_total"].samples.is_empty());
 }
 

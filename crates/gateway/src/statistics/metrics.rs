@@ -150,11 +150,11 @@ fn write_calls(out: &mut String, live: &Live, process: &Process) {
         line(out, format_args!("{name}{{driver=\"{driver}\",spin=\"{spin}\"}} {count}"));
     }
     let name = "fulmar_syscalls_per_request";
-    let requests = frontends(live, Counter::Requests).max(1);
+    let requests = frontends(live, Counter::Requests);
     head(out, name, "gauge", "All system calls since the start, for each request");
     line(out, format_args!("{name} {:.6}", ratio(ledger.total(), requests)));
     let name = "fulmar_syscalls_per_connection";
-    let connections = frontends(live, Counter::Connections).max(1);
+    let connections = frontends(live, Counter::Connections);
     head(out, name, "gauge", "All system calls since the start, for each connection of a client");
     line(out, format_args!("{name} {:.6}", ratio(ledger.total(), connections)));
 }
@@ -279,9 +279,10 @@ fn line(out: &mut String, line: std::fmt::Arguments<'_>) {
     writeln!(out, "{line}").expect("a String takes everything");
 }
 
+/// Without events it is `NaN`, which Prometheus takes for no sample.
 #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
 fn ratio(calls: u64, events: u64) -> f64 {
-    calls as f64 / events as f64
+    if events == 0 { f64::NAN } else { calls as f64 / events as f64 }
 }
 
 /// In the order in which they are shown.
