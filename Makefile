@@ -16,7 +16,7 @@ ifneq ($(filter /%,$(TARGET_DIR)),)
 FULMAR      := $(TARGET_DIR)/release/fulmar
 endif
 
-.PHONY: help demo test test-usual test-ring bench build build-tests fuzz fmt lint platforms cargo tools
+.PHONY: help demo test test-usual test-ring bench build build-tests fuzz deny fmt lint platforms cargo tools
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ lint: tools ## What CI checks besides the tests
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps
+
+deny: cargo ## Check licences, duplicates and advisories of the dependencies
+	scripts/deny
 
 platforms: cargo ## Check the library for FreeBSD, NetBSD and macOS (installs their standard libraries)
 	scripts/check-platforms
