@@ -10,13 +10,16 @@ RING_SUITES := client_uses drive exhaustion fulmar_get fulmar_load fulmar_proxy 
 # Tests in them that say themselves what they run over: a module for each loop, or exact calls.
 RING_OWN    := ::poll:: ::ring:: ::level:: ::edge:: ::one_shot:: ::registered_once:: _bytewise:: \
   budgets:: rings:: accepts::
+# What the tests build for themselves (tests/process.rs), so that nothing is built twice.
+WORKSPACE   := --workspace --bins --examples --exclude fulmar-bench --exclude fulmar-bench-client
 TARGET_DIR  := $(or $(CARGO_TARGET_DIR),target)
-FULMAR      := ./$(TARGET_DIR)/release/fulmar
-ifneq ($(filter /%,$(TARGET_DIR)),)
-FULMAR      := $(TARGET_DIR)/release/fulmar
-endif
+# What `make build` and `make demo` build: `release` compiles quickly, `dist` runs fastest, and `dev` is
+# what the tests run.
+PROFILE     := release
+BINARIES    := $(if $(filter /%,$(TARGET_DIR)),,./)$(TARGET_DIR)
+FULMAR      := $(BINARIES)/$(PROFILE:dev=debug)/fulmar
 
-.PHONY: help demo test test-usual test-ring bench build build-tests fuzz deny fmt lint platforms cargo tools
+.PHONY: help demo test test-usual test-ring bench build build-tests dist fuzz deny fmt lint platforms cargo tools
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,11 +29,11 @@ demo: build ## An embedded server, 1,000 connections, 5 seconds, both ledgers
 
 test: tools ## All tests, with real peers (installs Debian packages that are missing; needs root then)
 	scripts/setup-peers
-	$(MAKE) -j2 build build-tests # the binary's last link keeps one core busy for minutes
+	$(MAKE) build-tests
 	$(MAKE) -j2 test-usual test-ring # side by side: they wait more than they compute
 
-bench: build ## All measurements, against the peers: the reference report, then the bars of the README
-	$(FULMAR) bench all --json $(TARGET_DIR)/reference.json --html $(TARGET_DIR)/reference.html
+bench: dist ## All measurements, against the peers: the reference report, then the bars of the README
+	$(BINARIES)/dist/fulmar bench all --json $(TARGET_DIR)/reference.json --html $(TARGET_DIR)/reference.html
 	cp $(TARGET_DIR)/reference.json $(TARGET_DIR)/reference.html bench/ # none that was interrupted
 	bench/run
 
@@ -43,8 +46,11 @@ test-ring:
 	FULMAR_DRIVER=ring:1 FULMAR_SPIN=2000 cargo test --workspace --no-fail-fast $(RING_SUITES:%=--test %) -- \
 	  $(RING_OWN:%=--skip %) 2>&1 | sed --unbuffered 's/^/ring: /'
 
-build: tools ## The binary
-	cargo build --release -p fulmar-cli
+build: tools ## The binary, quickly: target/release/fulmar
+	cargo build --profile $(PROFILE) $(if $(filter dev,$(PROFILE)),$(WORKSPACE),-p fulmar-cli)
+
+dist: ## The binary for measurements and packages, which takes minutes: target/dist/fulmar
+	$(MAKE) build PROFILE=dist
 
 build-tests: tools
 	cargo test --workspace --no-run

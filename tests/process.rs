@@ -46,7 +46,7 @@ fn built(name: &str) -> &'static Path {
     binaries.iter().find(of_name).unwrap_or_else(|| panic!("no binary or example {name}"))
 }
 
-/// All binaries and examples, built by this very cargo in this very profile: the tests of one
+/// All binaries and examples that tests run, built by this very cargo in this very profile: the tests of one
 /// package do not get those of another. The whole workspace at once, as for its tests: the features
 /// of what everybody uses are then the same, and nothing is built twice.
 fn build() -> Vec<PathBuf> {
@@ -55,6 +55,7 @@ fn build() -> Vec<PathBuf> {
     let profile = if profile == "debug" { OsStr::new("dev") } else { profile };
     let output = Command::new(env!("CARGO"))
         .args(["build", "--workspace", "--bins", "--examples"])
+        .args(["--exclude", "fulmar-bench", "--exclude", "fulmar-bench-client"])
         .args(["--message-format=json-render-diagnostics", "--profile"])
         .arg(profile)
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))

@@ -24,14 +24,14 @@ FILE_1M = 1024 * 1024
 
 
 def build(root: Path) -> Path:
-    """Builds the release binaries; the directory that they are in."""
-    cargo = ["cargo", "build", "--release", "--quiet", "-p", "fulmar-cli", "-p", "fulmar-bench",
+    """Builds the binaries with all optimization; the directory that they are in."""
+    cargo = ["cargo", "build", "--profile", "dist", "--quiet", "-p", "fulmar-cli", "-p", "fulmar-bench",
              "-p", "fulmar-bench-client"]
     if subprocess.run(cargo, cwd=root).returncode:
         raise Failed("the build failed")
     metadata = subprocess.run(["cargo", "metadata", "--no-deps", "--format-version", "1"],
                               cwd=root, stdout=subprocess.PIPE, check=True)
-    return Path(json.loads(metadata.stdout)["target_directory"]) / "release"
+    return Path(json.loads(metadata.stdout)["target_directory"]) / "dist"
 
 
 def make_site(directory: Path) -> Path:

@@ -109,7 +109,7 @@ pub fn run(
                 outcome.failure = Some(error.to_string());
             }
         }
-        if cfg!(debug_assertions) {
+        if env!("FULMAR_PROFILE") != "dist" {
             outcome.missing.push(UNOPTIMISED.to_owned());
         }
         report.experiments.push(outcome);
@@ -136,8 +136,8 @@ fn counted(found: Result<Count, String>, by: f64, outcome: &mut Outcome) -> Opti
     }
 }
 
-const UNOPTIMISED: &str = "fulmar's times: this binary was built without optimisation (cargo build \
-                           --release), so they say nothing";
+const UNOPTIMISED: &str = "fulmar's times: this binary was built without full optimization (make \
+                           dist), so they say nothing";
 
 #[cfg(test)]
 mod tests {
