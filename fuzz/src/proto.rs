@@ -1,5 +1,6 @@
 //! The one property of these targets: random bytes in random splits give events or a `PeerError`,
-//! nothing else, of strict and of lenient connections. No panic, no event after an error, no event out of nothing.
+//! nothing else, of strict and of lenient connections.
+//! No panic, no event after an error, no event out of nothing.
 //!
 //! The first bytes of the data say how the rest is split, and the second byte, which leniency the
 //! connection has. `crates/proto/tests/smoke.rs` runs the

@@ -375,7 +375,8 @@ fn a_connect_with_a_body_is_forwarded_without_its_length() {
         ("Content-Length: 4\r\nExpect: 100-continue\r\n", "abcd"),
     ] {
         let asks = format!(
-            "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n{fields}\r\n{body}{smuggled}"
+            "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n{fields}\r\n\
+             {body}{smuggled}"
         );
         // A server that opens the tunnel: everything behind the head goes through it.
         let script = |_: &Heard| vec![Step::Send(b"HTTP/1.1 200 OK\r\n\r\nhello".to_vec())];

@@ -45,8 +45,8 @@ pub(super) fn edges(files: &[File], allowed: &[Edges]) -> Vec<String> {
     complaints
 }
 
-/// The table of crates in docs/architecture.md: a row for each manifest, and in its last column what
-/// that manifest imports.
+/// The table of crates in docs/architecture.md: a row for each manifest, and in its last column
+/// what that manifest imports.
 pub(super) fn crates_on_the_map(files: &[File]) -> Vec<String> {
     let Some(map) = files.iter().find(|file| file.path == MAP) else {
         return vec![format!("{MAP} is missing")];

@@ -57,8 +57,8 @@ pub(crate) fn is_share(bytes: &[u8]) -> bool {
     places.iter().any(|place| place.contains(&at))
 }
 
-/// The blocks of the process: reactors, and shares of their blocks, may move between threads. Changed
-/// when a block is made or freed, and read when a slow peer leaves bytes queued.
+/// The blocks of the process: reactors, and shares of their blocks, may move between threads. It
+/// changes when a block is made or freed, and is read when a slow peer leaves bytes queued.
 static PLACES: RwLock<Vec<Range<usize>>> = RwLock::new(Vec::new());
 
 impl Block {
@@ -209,8 +209,8 @@ mod tests {
         assert!(block.shared.is_empty());
     }
 
-    /// A reactor may move to another thread, with its block: what is queued there for a slow peer is
-    /// copied, and pins no block.
+    /// A reactor may move to another thread, with its block: what is queued there for a slow peer
+    /// is copied, and pins no block.
     #[test]
     fn shares_of_a_block_that_moved_to_another_thread_are_known_there() {
         let mut block = Block::new(2 * SIZE);
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn a_block_that_another_thread_drops_is_forgotten_here() {
         let mut block = Block::new(SIZE);
-        let share = receive(&mut block); // keeps the memory, so that no other block comes to lie there
+        let share = receive(&mut block); // keeps the memory: no other block can lie there
         assert!(is_share(&share));
         std::thread::spawn(move || drop(block)).join().expect("it does");
         assert!(!is_share(&share));

@@ -99,7 +99,8 @@ pub(super) fn framing(facts: Facts) -> Result<(Framing, BodyLen), PeerError> {
 }
 
 /// The facts as a lenient recipient sees them: what it makes of a head that [`framing`] refuses.
-/// False if nothing that follows the message on its connection may be trusted (RFC 9112 §6.1, §6.3).
+/// False if nothing that follows the message on its connection may be trusted (RFC 9112 §6.1,
+/// §6.3).
 pub(super) fn repaired(facts: Facts, leniency: Leniency) -> (Facts, bool) {
     let Facts { kind, mut version, mut length, coding } = facts;
     let is_coded = !matches!(coding, Coding::Absent | Coding::Bad);

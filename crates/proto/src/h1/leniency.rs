@@ -112,9 +112,9 @@ impl Section {
     }
 }
 
-/// Writes the lines of a complete section into `out`: every line ends with CR LF, and a folded field
-/// is one line. A fold in front of the first field has nothing to continue (RFC 9112 §2.2): it is
-/// left for the parser to refuse.
+/// Writes the lines of a complete section into `out`: every line ends with CR LF, and a folded
+/// field is one line. A fold in front of the first field has nothing to continue (RFC 9112 §2.2): it
+/// is left for the parser to refuse.
 pub(super) fn repair(bytes: &[u8], section: Section, leniency: Leniency, out: &mut Vec<u8>) {
     out.clear();
     let folds = leniency.has(Leniency::FOLDED_FIELDS);

@@ -19,8 +19,8 @@
 //! request is swallowed, if it is little, and the next event is the next request's.
 //!
 //! Where the RFC leaves a choice, this machine takes the strict one and closes: behind a proxy
-//! or in a pool, a repaired message is an attack on the next one. An owner that forwards nothing may
-//! choose otherwise, for each connection ([`Leniency`]).
+//! or in a pool, a repaired message is an attack on the next one. An owner that forwards nothing
+//! may choose otherwise, for each connection ([`Leniency`]).
 
 use std::marker::PhantomData;
 
