@@ -39,12 +39,14 @@ impl Outbox {
         let queue = self.queue.get_or_insert_with(spare::take);
         if queue.segments.is_empty() {
             let before = queue.inline.len();
+            grow(&mut queue.inline, HEAD_SIZE_USUAL);
             write(&mut queue.inline);
-            queue.size += (queue.inline.len() - before) as u64;
+            queue.count((queue.inline.len() - before) as u64);
         } else {
             let mut late = Vec::new();
             write(&mut late);
-            queue.size += late.len() as u64;
+            late.shrink_to_fit(); // it may wait long
+            queue.count(late.len() as u64);
             queue.append(late.into());
         }
         self.settle();
@@ -56,11 +58,15 @@ impl Outbox {
             return;
         }
         let queue = self.queue.get_or_insert_with(spare::take);
-        queue.size += segment.len();
+        match &segment {
+            Segment::Bytes(bytes) => queue.count(bytes.len() as u64),
+            Segment::File(_) | Segment::Pipe(_) => queue.size += segment.len(),
+        }
         match segment {
             Segment::Bytes(bytes)
                 if bytes.len() <= INLINE_SIZE_MAX && queue.segments.is_empty() =>
             {
+                grow(&mut queue.inline, bytes.len());
                 queue.inline.extend_from_slice(&bytes);
             }
             Segment::Bytes(bytes) => queue.append(bytes),
@@ -89,6 +95,7 @@ impl Outbox {
         if queue.size > 0 {
             queue.advance(n);
             queue.keep();
+            queue.fit();
         }
         self.settle();
     }
@@ -103,6 +110,14 @@ impl Outbox {
     /// Bytes queued.
     pub fn size(&self) -> u64 {
         self.queue.as_ref().map_or(0, |queue| queue.size)
+    }
+
+    /// Bytes of memory that what is queued takes: heads and bodies in memory, and a little for each
+    /// segment. Bytes of files and pipes are not in memory.
+    pub fn memory(&self) -> u64 {
+        self.queue
+            .as_ref()
+            .map_or(0, |queue| queue.memory + (queue.segments.len() * size_of::<Segment>()) as u64)
     }
 
     /// True if nothing is queued.
@@ -125,8 +140,15 @@ impl Drop for Outbox {
 }
 
 impl Queue {
+    /// So many bytes more are queued, in memory.
+    fn count(&mut self, bytes: u64) {
+        self.size += bytes;
+        self.memory += bytes;
+    }
+
     fn advance(&mut self, mut n: u64) {
         let first = n.min((self.inline.len() - self.at) as u64);
+        self.memory -= first;
         self.at += usize::try_from(first).expect("at most the length of a Vec");
         n -= first;
         if self.at == self.inline.len() {
@@ -136,11 +158,15 @@ impl Queue {
         while n > 0 {
             let front = self.segments.front_mut().expect("size counts every segment");
             let step = n.min(front.len());
+            if matches!(front, Segment::Bytes(_)) {
+                self.memory -= step;
+            }
             front.advance(step);
             n -= step;
             if front.is_empty() {
                 self.segments.pop_front();
                 self.kept = self.kept.saturating_sub(1);
+                self.front_fits = false;
             }
         }
     }
@@ -157,10 +183,46 @@ impl Queue {
         }
         self.kept = self.segments.len();
     }
+
+    /// What a socket did not take may wait as long as its peer is slow, and never be empty
+    /// meanwhile: what has left is removed, and room that growth has added is freed.
+    fn fit(&mut self) {
+        if self.at >= self.inline.len() - self.at {
+            self.inline.drain(..self.at); // moves no more bytes than have left
+            self.at = 0;
+        }
+        if self.inline.capacity() - self.inline.len() > HEAD_SIZE_USUAL {
+            self.inline.shrink_to_fit();
+        }
+        // The rest of what is only here keeps the memory of all of it.
+        if let Some(Segment::Bytes(front)) = self.segments.front_mut()
+            && !self.front_fits
+            && self.inline.is_empty()
+            && front.len() <= REST_SIZE_MAX
+            && front.is_unique()
+        {
+            *front = Bytes::copy_from_slice(front);
+            self.front_fits = true;
+        }
+    }
+}
+
+/// Makes room for `n` bytes. Much is grown by an eighth instead of being doubled: it may wait long.
+fn grow(inline: &mut Vec<u8>, n: usize) {
+    if inline.len() >= DOUBLED_SIZE_MAX - HEAD_SIZE_USUAL && inline.capacity() - inline.len() < n {
+        inline.reserve_exact(n.max(inline.len() / 8));
+    }
 }
 
 /// Copying this much costs less than a second iovec element.
 const INLINE_SIZE_MAX: usize = 4096;
+
+/// Most heads are shorter.
+const HEAD_SIZE_USUAL: usize = 1024;
+/// A buffer that is longer than this is no longer doubled.
+const DOUBLED_SIZE_MAX: usize = 16 * 1024;
+/// The rest of a segment that is copied once, so that the memory of the whole is free.
+const REST_SIZE_MAX: usize = 8 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -192,5 +254,59 @@ mod tests {
             sent.extend_from_slice(bytes);
         }
         assert_eq!(sent, expected);
+    }
+
+    #[test]
+    fn bytes_in_memory_are_counted_and_those_of_files_are_not() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let file = std::sync::Arc::new(std::os::fd::OwnedFd::from(file));
+        let mut outbox = Outbox::default();
+        let each = size_of::<Segment>() as u64;
+        outbox.compose(|out| out.extend_from_slice(b"head"));
+        outbox.push(Segment::File(crate::FileRange { file, offset: 0, len: 1_000 }));
+        outbox.push(Bytes::from(vec![b'x'; 5_000]).into());
+        outbox.compose(|out| out.extend_from_slice(b"next"));
+        assert_eq!((outbox.size(), outbox.memory()), (6_008, 5_008 + 3 * each));
+        outbox.sent(3);
+        assert_eq!(outbox.memory(), 5_005 + 3 * each);
+        outbox.sent(501);
+        assert_eq!(outbox.memory(), 5_004 + 3 * each);
+        outbox.sent(5_500);
+        assert_eq!((outbox.size(), outbox.memory()), (4, 4 + each));
+        outbox.sent(4);
+        assert_eq!((outbox.size(), outbox.memory()), (0, 0));
+    }
+
+    /// A slow reader whose queue was never empty kept all that it had ever read.
+    #[test]
+    fn a_queue_that_is_never_empty_does_not_grow() {
+        const DIGITS: &[u8; 10] = b"0123456789";
+        let mut outbox = Outbox::default();
+        for _ in 0..9 {
+            outbox.push(Segment::Bytes(Bytes::from_static(&[b'x'; 4_000])));
+        }
+        for n in 0..10_000 {
+            outbox.compose(|out| out.extend_from_slice(&[DIGITS[n % 10]; 1_000]));
+            outbox.sent(1_000);
+            let capacity = outbox.queue.as_ref().unwrap().inline.capacity();
+            assert!(capacity <= 2 * 37_000, "{capacity} after {n}");
+        }
+        let left = outbox.transmit().unwrap().inline;
+        let expected: Vec<u8> = (9_964..10_000).flat_map(|n| [DIGITS[n % 10]; 1_000]).collect();
+        assert!(left == expected, "the last 36,000 bytes, in order");
+    }
+
+    /// What growth has added is freed as soon as it is known that it may wait.
+    #[test]
+    fn a_queue_that_waits_is_as_large_as_what_it_holds() {
+        let mut outbox = Outbox::default();
+        for _ in 0..330 {
+            outbox.compose(|out| out.extend_from_slice(&[b'x'; 100]));
+        }
+        let grown = outbox.queue.as_ref().unwrap().inline.capacity();
+        assert!(grown <= 38_000, "{grown}");
+        outbox.sent(0);
+        let capacity = outbox.queue.as_ref().unwrap().inline.capacity();
+        assert!((33_000..=33_000 + HEAD_SIZE_USUAL).contains(&capacity), "{capacity}");
     }
 }

@@ -19,16 +19,32 @@ pub(crate) struct Queue {
     pub(crate) segments: VecDeque<Segment>,
     /// Segments at the front that share no memory with the input.
     pub(crate) kept: usize,
+    /// The rest of the first segment has memory of its own.
+    pub(crate) front_fits: bool,
     /// Bytes queued in all.
     pub(crate) size: u64,
+    /// Of them, bytes in memory: not those of files and pipes.
+    pub(crate) memory: u64,
+}
+
+impl Queue {
+    /// Bytes of memory that it keeps while it is empty.
+    fn kept_size(&self) -> usize {
+        self.inline.capacity() + self.segments.capacity() * size_of::<Segment>()
+    }
 }
 
 /// A queue with nothing in it, and room from its last use.
 pub(crate) fn take() -> Box<Queue> {
-    SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
+    SPARE.with_borrow_mut(|spare| {
+        let queue = spare.queues.pop().unwrap_or_default();
+        spare.size -= queue.kept_size();
+        queue
+    })
 }
 
-/// Gives a queue back; one that has grown beyond the usual is freed instead.
+/// Gives a queue back. It is freed instead if it has grown beyond the usual, or if enough memory
+/// is spare: after a crowd of slow readers, every connection has a large one to give.
 pub(crate) fn give(mut queue: Box<Queue>) {
     if queue.inline.capacity() > INLINE_CAPACITY_MAX
         || queue.segments.capacity() > SEGMENTS_CAPACITY_MAX
@@ -37,21 +53,50 @@ pub(crate) fn give(mut queue: Box<Queue>) {
     }
     queue.inline.clear();
     queue.segments.clear();
-    (queue.at, queue.kept, queue.size) = (0, 0, 0);
+    (queue.at, queue.kept, queue.size, queue.memory) = (0, 0, 0, 0);
+    queue.front_fits = false;
     SPARE.with_borrow_mut(|spare| {
-        if spare.len() < SPARE_LEN_MAX {
-            spare.push(queue);
+        let size = spare.size + queue.kept_size();
+        if spare.queues.len() < SPARE_LEN_MAX && size <= SPARE_SIZE_MAX {
+            spare.size = size;
+            spare.queues.push(queue);
         }
     });
 }
 
-#[expect(clippy::vec_box, reason = "connections hold the box: an idle one costs a pointer")]
-mod list {
-    use super::{Queue, RefCell};
-    thread_local!(pub(super) static SPARE: RefCell<Vec<Box<Queue>>> = const { RefCell::new(Vec::new()) });
+/// Queues that no connection uses.
+#[derive(Debug)]
+struct Spare {
+    #[expect(clippy::vec_box, reason = "connections hold the box: an idle one costs a pointer")]
+    queues: Vec<Box<Queue>>,
+    /// Bytes of memory that they keep.
+    size: usize,
 }
-use list::SPARE;
+
+thread_local!(static SPARE: RefCell<Spare> = const {
+    RefCell::new(Spare { queues: Vec::new(), size: 0 })
+});
 
 const SPARE_LEN_MAX: usize = 256;
+const SPARE_SIZE_MAX: usize = 1024 * 1024;
 const INLINE_CAPACITY_MAX: usize = 32 * 1024;
 const SEGMENTS_CAPACITY_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread kept 256 of them after a crowd of slow readers: 8 MB.
+    #[test]
+    fn large_queues_are_not_kept_beyond_a_megabyte() {
+        let mut queues: Vec<_> = (0..SPARE_LEN_MAX).map(|_| take()).collect();
+        for queue in &mut queues {
+            queue.inline.reserve_exact(INLINE_CAPACITY_MAX);
+        }
+        queues.into_iter().for_each(give);
+        let (len, size) = SPARE.with_borrow(|spare| (spare.queues.len(), spare.size));
+        assert_eq!((len, size), (SPARE_SIZE_MAX / INLINE_CAPACITY_MAX, SPARE_SIZE_MAX));
+        (0..SPARE_LEN_MAX).map(|_| take()).for_each(drop);
+        assert_eq!(SPARE.with_borrow(|spare| spare.size), 0);
+    }
+}
