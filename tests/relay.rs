@@ -12,7 +12,7 @@ use fulmar_haproxy::model::{LogTarget, OnError, RetryOn, ServerAddress, ServerPr
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Mode, Place, Server};
 use fulmar_haproxy::{Environment, Options, Source, ThisMachine, load};
 use fulmar_proto::HeaderBuf;
-use fulmar_proxy::{BindId, Journal, Live, Page, Proxy, Services, Severity, Stop};
+use fulmar_proxy::{BindId, Journal, Live, MakeLayer, Page, Proxy, Services, Severity, Stop};
 use fulmar_rules::RequestHead;
 use fulmar_sys as sys;
 
@@ -150,7 +150,7 @@ pub fn engine(
         backends: backends.into_iter().map(Arc::new).collect(),
         ..Config::default()
     };
-    run(config)
+    run(config, None)
 }
 
 /// The same from the text of a configuration, whose first frontend is listened to.
@@ -158,20 +158,28 @@ pub fn engine(
 /// # Panics
 /// If the text is wrong.
 pub fn configured(text: &str) -> (Proxy, Arc<Live>, Lines, Stop) {
+    configured_on(text, None)
+}
+
+/// The same, with a layer below each connection of a client.
+///
+/// # Panics
+/// If the text is wrong.
+pub fn configured_on(text: &str, layer: Option<MakeLayer>) -> (Proxy, Arc<Live>, Lines, Stop) {
     let source = Source::Text { name: "test.cfg".to_owned(), text: text.to_owned() };
     let (environment, options) = (Environment::default(), Options::default());
     let loaded = load(&[source], &environment, &ThisMachine, &options);
     let loaded = loaded.unwrap_or_else(|wrong| panic!("{wrong:?}"));
-    run(loaded.config)
+    run(loaded.config, layer)
 }
 
-fn run(config: Config) -> (Proxy, Arc<Live>, Lines, Stop) {
+fn run(config: Config, layer: Option<MakeLayer>) -> (Proxy, Arc<Live>, Lines, Stop) {
     let live = Arc::new(Live::new(config, 1));
     let (book, stop) = (Book::default(), Stop::default());
     let lines = Rc::clone(&book.0);
     let (journal, pages) = (Box::new(book), Box::new(Pages));
     let mut proxy = Proxy::new(sys::now(), Arc::clone(&live), 0, journal, pages, stop.clone());
-    proxy.add_listener(LISTENER, BindId { frontend: 0, bind: 0 }, None);
+    proxy.add_listener(LISTENER, BindId { frontend: 0, bind: 0 }, layer);
     (proxy, live, lines, stop)
 }
 

@@ -3,6 +3,7 @@
 //! Whatever the network does, every exchange ends exactly once, complete answers are right to the
 //! byte, and nothing is left when everything is over.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -21,7 +22,8 @@ use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::{app, https};
 use fulmar_tls::{ClientTls, ServerTls};
 
-/// A client that asks for one thing after the other on a few connections, and checks everything.
+/// A client that asks for one thing after the other on a few connections, as many at a time as each
+/// may pipeline, and checks everything.
 #[derive(Debug)]
 struct Asker {
     links: Links<ClientConnection, Job>,
@@ -39,11 +41,14 @@ struct Book {
     random: fastrand::Rng,
 }
 
-/// The exchange on a connection.
+/// The exchanges on a connection.
 #[derive(Debug, Default)]
 struct Job {
-    expected: Option<Expected>,
+    /// In the order of the requests.
+    expected: VecDeque<Expected>,
+    /// Of the first response.
     received: u64,
+    /// Of the last request.
     unsent: u64,
 }
 
@@ -71,7 +76,7 @@ impl Asker {
 
     fn open(&mut self, now: Instant) {
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 80));
-        let depth = 1 + self.book.random.u32(0..3);
+        let depth = 1 + self.book.random.u32(0..9);
         let connection = ClientConnection::with_depth(depth);
         let session = |tls: &ClientTls| -> Box<dyn Layer> {
             Box::new(tls.session("localhost").expect("a name"))
@@ -83,12 +88,12 @@ impl Asker {
     /// Where a connection is free, it is used; where one is lost, it is replaced.
     fn go_on(&mut self, now: Instant) {
         for socket in self.links.sockets() {
-            if let Some((connection, job)) = self.links.get_mut(socket)
-                && job.expected.is_none()
-                && connection.vacancy() > 0
-                && self.book.left > 0
-            {
+            let Some((connection, job)) = self.links.get_mut(socket) else { continue };
+            let before = self.book.left;
+            while connection.vacancy() > 0 && self.book.left > 0 {
                 self.book.begin(connection, job);
+            }
+            if self.book.left < before {
                 self.links.touch(now, socket, &mut self.book);
             }
         }
@@ -118,8 +123,8 @@ impl Book {
         };
         let head = Request::new(method, target.as_bytes(), fields.as_headers());
         connection.send_head(stream, head, len).expect("it is open");
-        let unsent = if let Expected::Echo(size) = expected { size } else { 0 };
-        *job = Job { expected: Some(expected), received: 0, unsent };
+        job.unsent = if let Expected::Echo(size) = expected { size } else { 0 };
+        job.expected.push_back(expected);
         self.send(connection, job, stream);
     }
 
@@ -130,13 +135,13 @@ impl Book {
         job: &mut Job,
         stream: fulmar_proto::StreamId,
     ) {
-        let Some(expected) = job.expected else { return };
+        let Some(expected) = job.expected.back() else { return };
         let Expected::Echo(size) = expected else {
             return connection.send_end(stream, Headers::EMPTY).expect("no body");
         };
         while job.unsent > 0 && connection.room(stream) > 0 {
             let piece = job.unsent.min(self.random.u64(1..30_000));
-            let at = size - job.unsent;
+            let at = *size - job.unsent;
             let bytes: Vec<u8> = (at..at + piece).map(echo_byte).collect();
             connection.send_data(stream, Segment::Bytes(bytes.into())).expect("as declared");
             job.unsent -= piece;
@@ -158,11 +163,11 @@ impl Handler<ClientConnection, Job> for Book {
         match event {
             Event::Head { head, .. } => {
                 assert_eq!(head.status, 200);
-                assert!(job.expected.is_some(), "an answer to something");
+                assert!(!job.expected.is_empty(), "an answer to something");
             }
             Event::Data { stream, bytes } => {
                 let at = job.received;
-                let expected: fn(u64) -> u8 = match job.expected.expect("as above") {
+                let expected: fn(u64) -> u8 = match job.expected.front().expect("as above") {
                     Expected::Pattern(_) => pattern_byte,
                     Expected::Echo(_) => echo_byte,
                     Expected::Delayed => delayed_byte,
@@ -172,12 +177,12 @@ impl Handler<ClientConnection, Job> for Book {
                 connection.release(stream, bytes.len());
             }
             Event::End { .. } => {
-                let expected = job.expected.take().expect("it ends once");
+                let expected = job.expected.pop_front().expect("it ends once");
                 let size = match expected {
                     Expected::Pattern(size) | Expected::Echo(size) => size,
                     Expected::Delayed => 8,
                 };
-                assert_eq!(job.received, size, "{expected:?}");
+                assert_eq!(std::mem::take(&mut job.received), size, "{expected:?}");
                 self.complete += 1;
             }
             Event::Writable { stream } => self.send(connection, job, stream),
@@ -186,9 +191,7 @@ impl Handler<ClientConnection, Job> for Book {
     }
 
     fn handle_gone(&mut self, _: Instant, _: SocketId, job: Job, end: End) {
-        if job.expected.is_some() {
-            self.broken += 1;
-        }
+        self.broken += u32::try_from(job.expected.len()).expect("few");
         assert!(
             !matches!(end, End::Peer(error) if error != fulmar_proto::PeerError::UnexpectedEof)
         );
@@ -257,7 +260,11 @@ impl Engine for Asker {
 
 fn run(seed: u64, faults: Faults, tls: Option<&(ClientTls, ServerTls)>) -> Book {
     let now = sys::now();
-    let limits = Limits { idle_timeout: Duration::from_secs(5), ..Limits::default() };
+    let limits = Limits {
+        idle_timeout: Duration::from_secs(5),
+        response_buffer_max: 1 << (seed % 16),
+        ..Limits::default()
+    };
     let asker = Asker::new(now, seed, 40, tls.map(|(client, _)| client.clone()));
     let server = match tls {
         None => app::server(limits),

@@ -139,8 +139,8 @@ impl Engine for Timed {
         self.proxy.handle_input(self.now, socket, input);
     }
 
-    fn unread_max(&self) -> usize {
-        self.proxy.unread_max()
+    fn unread_max(&self, socket: SocketId) -> usize {
+        self.proxy.unread_max(socket)
     }
 
     fn handle_sent(&mut self, _: Instant, socket: SocketId, bytes: u64) {

@@ -15,5 +15,6 @@ mod paths;
 mod proxy_protocol;
 mod splitting;
 mod traps;
+mod unread;
 mod uploads;
 mod web;

@@ -80,6 +80,7 @@ fn limits(arguments: &Arguments) -> Result<Limits, Failure> {
         connections_max: connections.div_ceil(threads),
         address_connections_max: each.unwrap_or(usual.address_connections_max),
         loopback_connections_max: each.unwrap_or(usual.loopback_connections_max),
+        response_buffer_max: usize::try_from(asked.response_buffer).unwrap_or(usize::MAX),
         idle_timeout: asked.idle_timeout,
         head_timeout: asked.head_timeout,
         body_timeout: asked.body_timeout,

@@ -670,5 +670,5 @@ pub(crate) fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant
 
 /// How long after a crowd began to leave its memory is given back: most of it is gone by then, and
 /// it does not happen more often.
-const TRIM_AFTER: Duration = Duration::from_secs(2);
+const TRIM_AFTER: Duration = Duration::from_secs(1);
 pub(crate) const READ: Interest = Interest { read: true, write: false, hangup: false };

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Instant;
 
-use bytes::Buf;
+use bytes::{Buf, BytesMut};
 use fulmar_engine::{Engine, SocketId};
 use fulmar_proto::{Block, Input};
 
@@ -56,7 +56,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             let id = self.reading[at];
             let Some(socket) = self.sockets.get_mut(id) else { continue };
             socket.listed = false;
-            let wanted = self.engine.unread_max().saturating_sub(socket.unread.len());
+            let wanted = self.engine.unread_max(id).saturating_sub(socket.unread.len());
             let (receives, resumed) = (socket.may_receive() && wanted > 0, socket.resumed);
             let splices = receives && socket.splicing && self.is_splicing(id);
             if splices {
@@ -187,12 +187,13 @@ impl Socket {
             let mut joined = std::mem::take(&mut self.unread);
             joined.extend_from_slice(&block.memory()[..n]);
             block.memory().advance(n);
-            // No piece keeps more than twice its own length.
-            let shares_from = joined.capacity() / 2;
+            // No piece keeps more than twice its own length, and neither does what is left.
+            let (arrived, shares_from) = (joined.len(), joined.capacity() / 2);
             let mut input = Input::all(&mut joined, self.eof).sharing_from(shares_from);
             engine.handle_input(now, self.id, &mut input);
             if !joined.is_empty() {
-                self.unread = joined;
+                let is_little = joined.len() < arrived / 2;
+                self.unread = if is_little { BytesMut::from(&joined[..]) } else { joined };
             }
         }
     }

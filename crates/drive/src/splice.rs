@@ -84,7 +84,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         self.engine.handle_piped(now, id, Piped { pipe, len: n as u64 });
         match n as u64 == len && self.sockets.get(id).is_some_and(Socket::may_receive) {
             true => {
-                let most = self.engine.unread_max().min(self.engine.receive_max(id));
+                let most = self.engine.unread_max(id).min(self.engine.receive_max(id));
                 self.receives.push(Op::receive(id, most));
             }
             false => self.relist(id),

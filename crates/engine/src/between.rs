@@ -68,9 +68,11 @@ impl Between {
         } else {
             // It was a copy already, so that a head arriving byte by byte is copied once.
             let mut above = std::mem::take(&mut self.unread);
+            let (before, arrived) = (above.len(), input.len());
             let stays = self.open_into(link, input, &mut Above::Own(&mut above), lent);
             if !above.is_empty() {
-                self.unread = above;
+                let is_little = above.len() < (before + arrived - input.len()) / 2;
+                self.unread = if is_little { BytesMut::from(&above[..]) } else { above };
             }
             stays.then_some(self)
         }
@@ -146,6 +148,7 @@ impl Between {
                 match self.layer.seal(transmit) {
                     Ok(Sealed::Bytes(0)) => break,
                     Ok(Sealed::Bytes(n)) => {
+                        link.connection.handle_layer_queue(self.queued());
                         link.connection.handle_sent(n);
                         again = true;
                     }
@@ -179,13 +182,32 @@ impl Between {
         }
         let len = range.len.min(bytes.len() as u64);
         match self.layer.seal_loaded(&bytes[..usize::try_from(len).unwrap_or(bytes.len())]) {
-            Ok(()) => connection.handle_sent(len),
+            Ok(()) => {
+                connection.handle_layer_queue(self.queued());
+                connection.handle_sent(len);
+            }
             Err(error) => self.fail(error),
         }
     }
 
-    pub(crate) fn handle_sent(&mut self, bytes: u64) {
+    /// Bytes that the layer holds for the socket.
+    fn queued(&mut self) -> u64 {
+        self.layer.poll_transmit().map_or(0, |transmit| transmit.len())
+    }
+
+    /// Received bytes that may wait for the layer, if so many may wait for the connection: a whole
+    /// record has to fit behind them.
+    pub(crate) fn unread_max(&self, above: usize) -> usize {
+        match self.stage {
+            Stage::Opening => HANDSHAKE_SIZE_MAX,
+            _ => above.saturating_add(RECORD_ROOM),
+        }
+    }
+
+    /// So many bytes have left the layer.
+    pub(crate) fn handle_sent(&mut self, connection: &mut impl Connection, bytes: u64) {
         self.layer.handle_sent(bytes);
+        connection.handle_layer_queue(self.queued());
         if let Stage::Failed { told, .. } = &mut self.stage {
             *told = true;
         }
@@ -282,3 +304,8 @@ fn is_next(transmit: Option<Transmit<'_>>, range: &FileRange) -> bool {
 pub(crate) const OPENED_SIZE: usize = 64 * 1024;
 /// What a record of TLS may hold (RFC 8446 §5.1).
 const RECORD_SIZE: usize = 16 * 1024;
+/// So that a record fits which is as long as it can be (RFC 5246 §6.2.3: 18,437 bytes), whatever is
+/// behind the head in hand.
+const RECORD_ROOM: usize = 8 * 1024;
+/// A flight of a handshake: certificates of a client may be long, and lie there until all have come.
+const HANDSHAKE_SIZE_MAX: usize = 72 * 1024;

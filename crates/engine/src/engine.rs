@@ -195,9 +195,9 @@ pub trait Engine {
     /// Bytes arrived, or the peer's end. What is left unread comes again with more after it.
     fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>);
 
-    /// So many bytes of one socket may be left unread, at most: no more is received before some of
-    /// them are taken. Whoever leaves so many must not want to read.
-    fn unread_max(&self) -> usize {
+    /// So many bytes of `socket` may be left unread, at most: no more is received before some of
+    /// them are taken. An engine that leaves so many must not want to read.
+    fn unread_max(&self, _socket: SocketId) -> usize {
         usize::MAX
     }
 

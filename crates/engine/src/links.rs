@@ -551,6 +551,13 @@ impl<C: Connection, T> Links<C, T> {
         });
     }
 
+    /// How many received bytes of `socket` may wait unread.
+    pub fn unread_max(&self, socket: SocketId) -> usize {
+        let Some(link) = self.slots.get(socket) else { return usize::MAX };
+        let above = link.connection.unread_max();
+        link.between.as_ref().map_or(above, |between| between.unread_max(above))
+    }
+
     /// A transmit was attempted.
     pub fn handle_sent(
         &mut self,
@@ -564,7 +571,7 @@ impl<C: Connection, T> Links<C, T> {
         let moved = if self.slots.get(socket).is_some_and(owes) { 0 } else { bytes };
         self.with(now, socket, on, |link, opened, lent| {
             if let Some(mut between) = link.between.take() {
-                between.handle_sent(bytes);
+                between.handle_sent(&mut link.connection, bytes);
                 link.announced = between.layer.poll_transmit().is_some();
                 // A layer that only speaks has done its work when its words have left.
                 link.between = match between.is_opening() && !link.announced {

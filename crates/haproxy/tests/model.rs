@@ -399,7 +399,7 @@ fn global_says_what_concerns_the_process() {
     assert_eq!((global.threads, global.connections_max), (Some(3), Some(9)));
     assert_eq!((global.uid, global.gid), (Some(13), Some(7)));
     assert_eq!(global.description.as_deref(), Some("a b"));
-    assert_eq!((global.tune.head_size_max, global.tune.fields_max), (Some(9000), Some(50)));
+    assert_eq!((global.tune.response_buffer_max, global.tune.fields_max), (Some(9000), Some(50)));
     let variables: Vec<_> = global.variables.iter().map(|(name, _)| &**name).collect();
     assert_eq!(variables, ["a", "b"]);
     let socket = &global.stats_sockets[0];

@@ -124,6 +124,15 @@ pub trait Connection {
     /// memory with the input.
     fn handle_sent(&mut self, bytes: u64);
 
+    /// The layer between this connection and its socket holds `bytes` for the socket. They count as
+    /// queued in memory. Reported before the [`Connection::handle_sent`] that passed them on.
+    fn handle_layer_queue(&mut self, _bytes: u64) {}
+
+    /// How many received bytes may wait unread. With so many unread, it does not want to read.
+    fn unread_max(&self) -> usize {
+        usize::MAX
+    }
+
     /// True if the peer has said that it will send no more than the message in hand. Of anybody
     /// else something may be on its way, and a close that meets it takes back what has not left.
     fn is_heard_out(&self) -> bool {

@@ -1,10 +1,15 @@
 //! What the trait promises besides events: misuse, back-pressure, phases, ends.
 
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
-use fulmar_proto::h1::{EncodedRequest, LINGER_SIZE_MAX, QUEUE_MAX, ROOM_SHARE};
+use fulmar_proto::h1::{
+    EncodedRequest, HEAD_SIZE_MAX, LINGER_SIZE_MAX, QUEUE_MAX, ROOM_SHARE, UNREAD_MAX,
+};
 use fulmar_proto::{
-    BodyLen, ClientConnection, Connection, Event, HeaderBuf, Headers, Input, Misuse, Phase,
-    Request, Response, Scratch, Segment, ServerConnection, StreamId,
+    BodyLen, ClientConnection, Connection, Event, FileRange, HeaderBuf, Headers, Input, Misuse,
+    Phase, Request, Response, Scratch, Segment, ServerConnection, StreamId,
 };
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -262,6 +267,7 @@ fn room_ends_and_comes_back_with_an_event() {
 fn a_server_reads_no_further_requests_while_its_answers_pile_up() {
     static BODY: [u8; 100_000] = [b'x'; 100_000];
     let mut server = ServerConnection::default();
+    server.set_response_buffer_max(u32::MAX);
     let mut pipeline = input(GET.repeat(10));
     let mut scratch = Scratch::default();
     let mut answered = 0;
@@ -278,6 +284,131 @@ fn a_server_reads_no_further_requests_while_its_answers_pile_up() {
     sent(&mut server);
     assert!(server.wants_read());
     assert!(server.poll_event(&mut pipeline.lend(), &mut scratch).unwrap().is_some());
+}
+
+/// Answers all that it parses of `pipeline` with `body`; how many requests that were.
+fn answer_all(server: &mut ServerConnection, pipeline: &mut Arriving, body: &Segment) -> usize {
+    let mut scratch = Scratch::default();
+    let mut answered = 0;
+    while let Some(event) = server.poll_event(&mut pipeline.lend(), &mut scratch).unwrap() {
+        if let Event::End { stream, .. } = event {
+            let head = Response::new(200, Headers::EMPTY);
+            server.send_head(stream, head, BodyLen::Exact(body.len())).unwrap();
+            server.send_data(stream, body.clone()).unwrap();
+            server.send_end(stream, Headers::EMPTY).unwrap();
+            answered += 1;
+        }
+    }
+    answered
+}
+
+/// To the byte: one more is parsed while a byte is missing, and then none before three quarters
+/// have left.
+#[test]
+fn no_further_request_is_parsed_while_the_response_buffer_is_full() {
+    let mut server = ServerConnection::default();
+    let (mut pipeline, body) = (input(GET.repeat(1_000)), Segment::from(&b"hello"[..]));
+    answer_all(&mut server, &mut input(GET), &body);
+    let each = u32::try_from(sent(&mut server).len()).unwrap();
+    for (max, whole) in [(10 * each, 10), (10 * each + 1, 11), (10 * each - 1, 10), (1, 1)] {
+        server.set_response_buffer_max(max);
+        assert_eq!(answer_all(&mut server, &mut pipeline, &body), whole, "{max}");
+        assert_eq!((server.wants_read(), server.phase()), (false, Phase::Send));
+        let left = u64::from(max / ROOM_SHARE);
+        server.handle_sent(server.queued() - left - 1);
+        assert!(!server.wants_read(), "a byte more than a quarter of {max}");
+        assert_eq!(answer_all(&mut server, &mut pipeline, &body), 0);
+        server.handle_sent(1);
+        assert!(server.wants_read());
+        sent(&mut server);
+    }
+}
+
+/// It is the default, and that of every server.
+#[test]
+fn thirty_two_kilobytes_of_responses_are_enough() {
+    let mut server = ServerConnection::default();
+    answer_all(&mut server, &mut input(GET.repeat(10_000)), &Segment::from(&b"hello"[..]));
+    assert!((32 * 1024..32 * 1024 + 100).contains(&server.queued()), "{}", server.queued());
+}
+
+#[test]
+fn one_response_may_be_longer_than_the_response_buffer() {
+    let mut server = server(GET);
+    server.send_head(FIRST, Response::new(200, Headers::EMPTY), BodyLen::Exact(1 << 20)).unwrap();
+    assert!(server.room(FIRST) > 200 * 1024, "{}", server.room(FIRST));
+    server.send_data(FIRST, Bytes::from(vec![b'x'; 1 << 20]).into()).unwrap();
+    server.send_end(FIRST, Headers::EMPTY).unwrap();
+    assert!(server.queued() > 1 << 20);
+    // A client that does not pipeline is read from all the while: nothing it sent is kept back.
+    assert!(server.wants_read());
+    assert_eq!(poll(&mut server, &mut input(GET)), 0);
+    assert!(!server.wants_read(), "now there is something");
+    sent(&mut server);
+    assert!(server.wants_read());
+}
+
+/// They are not in memory. A few of them are enough all the same.
+#[test]
+fn bytes_of_files_do_not_fill_the_response_buffer() {
+    let file = Arc::new(OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
+    let range = |len| Segment::from(FileRange { file: Arc::clone(&file), offset: 0, len });
+    for (len, answered) in [(40_000, 7), (u64::from(QUEUE_MAX), 1)] {
+        let mut server = ServerConnection::default();
+        let mut pipeline = input(GET.repeat(100));
+        assert_eq!(answer_all(&mut server, &mut pipeline, &range(len)), answered);
+        server.handle_sent(server.queued());
+        assert_eq!(answer_all(&mut server, &mut pipeline, &range(len)), answered);
+    }
+}
+
+#[test]
+fn what_a_layer_holds_counts_as_queued() {
+    let mut server = ServerConnection::default();
+    let (mut pipeline, body) = (input(GET.repeat(10_000)), Segment::from(&b"hello"[..]));
+    answer_all(&mut server, &mut pipeline, &body);
+    let queued = server.queued();
+    server.handle_layer_queue(queued);
+    server.handle_sent(queued);
+    assert_eq!((server.queued(), server.wants_read()), (0, false));
+    server.handle_layer_queue(8 * 1024 + 1);
+    assert!(!server.wants_read());
+    server.handle_layer_queue(8 * 1024);
+    assert!(server.wants_read());
+    answer_all(&mut server, &mut pipeline, &body);
+    assert!((24 * 1024..24 * 1024 + 100).contains(&server.queued()), "{}", server.queued());
+}
+
+/// The end of a client that pipelined waits behind its requests.
+#[test]
+fn the_end_of_input_waits_until_the_response_buffer_has_room() {
+    let mut server = server(GET);
+    answer(&mut server, FIRST, &[b'x'; 40_000]);
+    let mut end = eof();
+    assert_eq!(poll(&mut server, &mut end), 0);
+    assert!(!server.wants_read() && !server.is_finished());
+    sent(&mut server);
+    assert!(server.wants_read());
+    assert_eq!(poll(&mut server, &mut end), 0);
+    assert!(server.is_closed());
+}
+
+/// Behind what it is about, a server lets little be received: it may not parse it for long.
+#[test]
+fn few_bytes_may_wait_behind_the_message_in_hand() {
+    const FEW: usize = UNREAD_MAX;
+    assert_eq!(ServerConnection::default().unread_max(), FEW);
+    assert_eq!(server(GET).unread_max(), FEW);
+    let begun = |text: &str| {
+        let mut server = ServerConnection::default();
+        poll(&mut server, &mut input(text));
+        server.unread_max()
+    };
+    assert_eq!(begun("GET / HT"), HEAD_SIZE_MAX + FEW);
+    assert_eq!(begun("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1234"), 5 + FEW);
+    let chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    assert!((FEW..6 * FEW).contains(&begun(chunked)));
+    assert_eq!(ClientConnection::default().unread_max(), usize::MAX);
 }
 
 /// Nobody asked it for anything else, but it was given for ever to take its answer.

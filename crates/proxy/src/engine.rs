@@ -261,6 +261,13 @@ impl Engine for Proxy {
         relay.handle_input(now, shared, socket, input);
     }
 
+    fn unread_max(&self, socket: SocketId) -> usize {
+        match socket.index % LANES {
+            HTTP_CLIENTS => self.http.unread_max(socket),
+            _ => usize::MAX,
+        }
+    }
+
     fn receive_max(&self, socket: SocketId) -> usize {
         match socket.index % LANES {
             HTTP_SERVERS => self.http.receive_max(socket),

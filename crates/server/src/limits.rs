@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fulmar_engine::{Rate, Timeouts};
+use fulmar_proto::h1::RESPONSE_BUFFER_MAX;
 
 /// What a server allows. The defaults are safe towards slow and hostile clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,12 @@ pub struct Limits {
     /// application that queues more than there is room for keeps that beside it, and so does a
     /// thread the few blocks of memory that all its connections share.
     pub connection_memory_max: usize,
+    /// Bytes of responses in memory at which no further request of a connection is parsed: what a
+    /// client that pipelines requests and does not read makes the server keep. Heads and bodies in
+    /// memory count, with what TLS has encrypted of them; files do not. One response may be longer.
+    /// Behind it, up to 12 KiB of requests wait that are not parsed yet, and over TLS up to three
+    /// records more.
+    pub response_buffer_max: usize,
     /// Until the layer below a connection, such as TLS, is open.
     pub handshake_timeout: Duration,
     /// A kept connection without a request.
@@ -52,6 +59,7 @@ impl Default for Limits {
             address_connections_max: 1_024,
             loopback_connections_max: usize::MAX,
             connection_memory_max: 1024 * 1024,
+            response_buffer_max: RESPONSE_BUFFER_MAX as usize,
             handshake_timeout: Duration::from_secs(20),
             idle_timeout: Duration::from_secs(75),
             head_timeout: Duration::from_secs(20),
@@ -72,6 +80,8 @@ pub(crate) struct Shares {
     pub(crate) unread: usize,
     /// Queued by application and protocol; and as much given out and not given back.
     pub(crate) queue: u32,
+    /// Of it, what several responses may have in memory.
+    pub(crate) responses: u32,
     /// Queued by a layer; as much again may be opened and not taken.
     pub(crate) sealed: usize,
 }
@@ -80,7 +90,8 @@ impl Limits {
     pub(crate) fn shares(&self) -> Shares {
         let quarter = self.connection_memory_max.max(MEMORY_MIN) / 4;
         let queue = u32::try_from(quarter).unwrap_or(u32::MAX);
-        Shares { unread: quarter, queue, sealed: quarter / 2 }
+        let responses = u32::try_from(self.response_buffer_max).unwrap_or(u32::MAX);
+        Shares { unread: quarter, queue, responses, sealed: quarter / 2 }
     }
 
     pub(crate) fn timeouts(&self) -> Timeouts {

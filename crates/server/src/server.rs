@@ -180,6 +180,7 @@ impl<A: Application> Engine for ServerEngine<A> {
         let data = self.lent.application.accept(now, listener, peer);
         let mut connection = ServerConnection::default();
         connection.set_queue_max(self.shares.queue);
+        connection.set_response_buffer_max(self.shares.responses);
         if let Some(layer) = &mut layer {
             layer.set_queue_max(self.shares.sealed);
         }
@@ -208,8 +209,8 @@ impl<A: Application> Engine for ServerEngine<A> {
         self.settle();
     }
 
-    fn unread_max(&self) -> usize {
-        self.shares.unread
+    fn unread_max(&self, socket: SocketId) -> usize {
+        self.links.unread_max(socket).min(self.shares.unread)
     }
 
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {

@@ -274,10 +274,10 @@ impl<S: Side> Session<S> {
                 self.encrypt(&bytes[..n])?;
                 n
             }
+            // A record at a time, each in memory of its own: it is free when its record has left.
             (inline, _) if inline.len() >= RECORD_SIZE => {
-                let n = inline.len().min(room);
-                self.encrypt(&inline[..n])?;
-                n
+                self.encrypt(&inline[..RECORD_SIZE])?;
+                RECORD_SIZE
             }
             _ => {
                 let plain = buffers::flatten(transmit, RECORD_SIZE);

@@ -153,6 +153,11 @@ pub(super) struct Limits {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) max_connections_per_address: Option<u32>,
 
+    /// Responses queued in memory for a client that does not read: no further request of its
+    /// connection is parsed beyond this size. 8K, 64K, 1M
+    #[arg(long, value_name = "SIZE", default_value = "32K", value_parser = sizes::parse)]
+    pub(super) response_buffer: u64,
+
     /// Bytes per second that a client has to send or take, over 30 s; 0: it may be as slow as it likes
     #[arg(long, value_name = "N", default_value_t = 250)]
     pub(super) min_rate: u32,

@@ -40,7 +40,13 @@ pub(super) const ROWS: &[Keyword<Globals>] = &[
     row("spread-checks", 0, "<percent>", "checks come earlier or later by so much", spread_checks),
     row("max-spread-checks", 0, "<time>", "in which first checks begin", max_spread_checks),
     row("tune.maxaccept", 0, "<number>", "connections accepted in a turn", accept_max),
-    row("tune.bufsize", 0, "<bytes>", "what a message's head may take", head_size_max),
+    row(
+        "tune.bufsize",
+        0,
+        "<bytes>",
+        "responses in memory of a pipelining client",
+        response_buffer_max,
+    ),
     row("tune.http.maxhdr", 0, "<number>", "fields that a head may have", fields_max),
     row("tune.ssl.lifetime", 0, "<time>", "how long a session of TLS can be resumed", lifetime),
     row("set-var", 0, "<name> <expression>", "a variable of the process", set_var),
@@ -197,9 +203,9 @@ fn accept_max(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn head_size_max(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
+fn response_buffer_max(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     let most = number(&line.word("a number of bytes")?, "it", 1024, 1 << 24)?;
-    globals.model.tune.head_size_max = Some(most);
+    globals.model.tune.response_buffer_max = Some(most);
     Ok(())
 }
 

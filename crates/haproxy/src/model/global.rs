@@ -68,8 +68,9 @@ pub struct Global {
 pub struct Tune {
     /// `tune.maxaccept`.
     pub accept_max: Option<usize>,
-    /// `tune.bufsize`: what a head may take.
-    pub head_size_max: Option<usize>,
+    /// `tune.bufsize`: bytes of responses in memory at which no further request of a client is
+    /// parsed.
+    pub response_buffer_max: Option<u32>,
     /// `tune.http.maxhdr`.
     pub fields_max: Option<usize>,
     /// `tune.idle-pool.shared`, `tune.pool-low-fd-ratio` and their like are not kept.

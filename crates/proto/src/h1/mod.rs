@@ -71,6 +71,10 @@ pub struct H1<S: Side> {
     unreleased: u32,
     /// As many of these, and as many queued bytes, are enough.
     queue_max: u32,
+    /// Server: so many bytes of responses in memory are enough for no further request to be parsed.
+    response_buffer_max: u32,
+    /// Bytes sent from here that wait in the layer below.
+    below: u32,
     /// Bytes of a request swallowed since its answer was complete.
     drained: u32,
     /// Client: requests opened and not answered.
@@ -91,6 +95,7 @@ pub struct H1<S: Side> {
     leniency: Leniency,
     reuse: Reuse,
     room: Room,
+    intake: Intake,
     exchange: Exchange,
     side: PhantomData<S>,
 }
@@ -178,6 +183,17 @@ enum Room {
     Reopened,
 }
 
+/// Whether a server parses further requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Intake {
+    Open,
+    /// Not one that begins now: enough is queued of the responses before it. Opens again when that
+    /// is down to a quarter.
+    Full,
+    /// The same, and there is input that was not parsed: reading stops until it can be.
+    Holding,
+}
+
 /// What has to be remembered of the request in hand (client: of the one sent last).
 #[derive(Clone, Copy, Debug, Default)]
 struct Exchange {
@@ -209,6 +225,8 @@ impl<S: Side> Default for H1<S> {
             stream: StreamId(0),
             unreleased: 0,
             queue_max: QUEUE_MAX,
+            response_buffer_max: RESPONSE_BUFFER_MAX,
+            below: 0,
             drained: 0,
             outstanding: 0,
             depth: 1,
@@ -220,6 +238,7 @@ impl<S: Side> Default for H1<S> {
             leniency: Leniency::strict(),
             reuse: Reuse::Yes,
             room: Room::Open,
+            intake: Intake::Open,
             exchange: Exchange::default(),
             side: PhantomData,
         }
@@ -263,6 +282,12 @@ impl ServerConnection {
         self.answers_silence = on;
     }
 
+    /// No further request is parsed while so many bytes of responses are queued in memory, here and
+    /// in a layer below: [`RESPONSE_BUFFER_MAX`] by default. One response may be longer.
+    pub fn set_response_buffer_max(&mut self, bytes: u32) {
+        self.response_buffer_max = bytes;
+    }
+
     /// True until the first request's head is there: who was accepted a moment ago.
     pub fn is_new(&self) -> bool {
         self.stream == StreamId(0) && matches!(self.recv, Recv::Head(_))
@@ -283,7 +308,8 @@ impl<S: Side> H1<S> {
     }
 
     /// Received body bytes at which reading stops until some are released, and queued bytes at
-    /// which a sender must wait, and a server takes no further request: [`QUEUE_MAX`] by default.
+    /// which a sender must wait: [`QUEUE_MAX`] by default. A server parses no further request then;
+    /// of responses in memory, fewer are enough (`set_response_buffer_max`).
     ///
     /// A peer cannot have more than that queued. An owner can: one piece may be longer than there
     /// is room for, and what was queued then leaves before there is room again.
@@ -296,6 +322,34 @@ impl<S: Side> H1<S> {
     pub fn cut_off(&mut self) {
         self.close();
         self.send = Send::Cut;
+    }
+
+    /// Bytes of memory that wait to be sent, here and in a layer below.
+    fn backlog(&self) -> u64 {
+        self.outbox.memory() + u64::from(self.below)
+    }
+
+    /// More is queued.
+    fn note_room(&mut self) {
+        if self.outbox.size() >= u64::from(self.queue_max) {
+            self.room = Room::Full;
+        }
+        if S::SERVER
+            && self.intake == Intake::Open
+            && (self.room == Room::Full || self.backlog() >= u64::from(self.response_buffer_max))
+        {
+            self.intake = Intake::Full;
+        }
+    }
+
+    /// Some of what was queued has left.
+    fn resume_intake(&mut self) {
+        if self.intake != Intake::Open
+            && self.room != Room::Full
+            && self.backlog() <= u64::from(self.response_buffer_max / ROOM_SHARE)
+        {
+            self.intake = Intake::Open;
+        }
     }
 
     /// Bytes that are queued to be sent.
@@ -424,8 +478,10 @@ impl<S: Side> H1<S> {
                 (reads, self.body_phase(reads))
             }
             Recv::Head(head) => {
-                let reads =
-                    if S::SERVER { self.room != Room::Full && !self.held } else { has_room };
+                let reads = match S::SERVER {
+                    true => !self.held && self.intake != Intake::Holding,
+                    false => has_room,
+                };
                 (reads, if head.scan.is_fresh() { self.head_phase(queued) } else { Phase::Head })
             }
             Recv::Rest => (has_room, self.head_phase(queued)),
@@ -622,6 +678,25 @@ impl<S: Side> Connection for H1<S> {
         if self.room == Room::Full && self.outbox.size() <= u64::from(self.queue_max / ROOM_SHARE) {
             self.room = Room::Reopened;
         }
+        self.resume_intake();
+    }
+
+    fn handle_layer_queue(&mut self, bytes: u64) {
+        self.below = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.resume_intake();
+    }
+
+    /// Behind a message, a server receives requests that it may not parse for long.
+    fn unread_max(&self) -> usize {
+        let rest = match self.recv {
+            _ if !S::SERVER => return usize::MAX,
+            Recv::Head(head) if !head.scan.is_fresh() => HEAD_SIZE_MAX as u64,
+            Recv::Head(_) | Recv::Done => 0,
+            Recv::Body(Body::Exact(left)) => left,
+            Recv::Body(Body::Chunked(_)) => CHUNKED_UNREAD_MAX,
+            _ => return usize::MAX,
+        };
+        usize::try_from(rest).unwrap_or(usize::MAX).saturating_add(UNREAD_MAX)
     }
 
     #[inline(always)]
@@ -665,11 +740,19 @@ pub const LINGER_SIZE_MAX: u32 = 4 * 1024 * 1024;
 /// Received body bytes, and queued bytes, that are enough, unless [`H1::set_queue_max`] says
 /// otherwise.
 pub const QUEUE_MAX: u32 = 240 * 1024;
+/// Bytes of responses in memory at which a server parses no further request, unless
+/// [`ServerConnection::set_response_buffer_max`] says otherwise.
+pub const RESPONSE_BUFFER_MAX: u32 = 32 * 1024;
+/// Bytes that a server receives beyond the message in hand: more than browsers pipeline, and little
+/// enough to be kept while no further request is parsed.
+pub const UNREAD_MAX: usize = 12 * 1024;
 /// A sender may go on when it is one in so many.
 pub const ROOM_SHARE: u32 = 4;
 /// Requests outstanding on one connection.
 pub const DEPTH_MAX: u32 = 64;
 
+/// The same while a chunked body is received, whose end is not known: chunks come in large pieces.
+const CHUNKED_UNREAD_MAX: u64 = 48 * 1024;
 /// Exchanges of one connection: far enough from the end that ids never wrap.
 const STREAM_MAX: u32 = u32::MAX - 2 * DEPTH_MAX;
 const NEXT_HEAD: Recv = Recv::Head(HeadScan { scan: parse::Scan::FRESH, blank_lines: 0 });

@@ -12,7 +12,7 @@ use super::parse::{self, Expect, Fields, RequestLine, StatusLine};
 use super::side::{Head, Side};
 use super::{
     BLANK_LINES_MAX, Body, DISCARD, DRAIN_SIZE_MAX, Exchange, H1, HEAD_SIZE_MAX, Handover,
-    HeadScan, INTERIM_LEN_MAX, LINGER_SIZE_MAX, Recv, Reuse, Room, Send,
+    HeadScan, INTERIM_LEN_MAX, Intake, LINGER_SIZE_MAX, Recv, Reuse, Send,
 };
 
 type Polled<'a, S> = Result<Option<Event<'a, S>>, PeerError>;
@@ -77,7 +77,10 @@ impl<S: Side> H1<S> {
         input: &mut Input<'_>,
         scratch: &mut Scratch,
     ) -> Result<Option<Decoded>, PeerError> {
-        if S::SERVER && self.room == Room::Full {
+        if S::SERVER && self.intake != Intake::Open && head.scan.is_fresh() {
+            if !input.is_empty() || input.has_eof() {
+                self.intake = Intake::Holding;
+            }
             return Ok(None);
         }
         if input.is_empty() {

@@ -9,7 +9,7 @@ use crate::transmit::Segment;
 
 use super::encode::{self, EncodedRequest, Length, Ours};
 use super::side::{Head, Side};
-use super::{Body, ClientConnection, DRAIN_SIZE_MAX, H1, Handover, Owed, Recv, Reuse, Room, Send};
+use super::{Body, ClientConnection, DRAIN_SIZE_MAX, H1, Handover, Owed, Recv, Reuse, Send};
 
 impl<S: Side> H1<S> {
     pub(super) fn queue_head(
@@ -230,12 +230,6 @@ impl<S: Side> H1<S> {
         self.send = if S::SERVER { Send::Done } else { Send::Rest };
         self.settle();
         Ok(())
-    }
-
-    fn note_room(&mut self) {
-        if self.outbox.size() >= u64::from(self.queue_max) {
-            self.room = Room::Full;
-        }
     }
 }
 

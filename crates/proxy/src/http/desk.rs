@@ -31,6 +31,8 @@ pub(super) struct Desk {
     pub(super) sheds: u64,
     /// Memory for lines of the log.
     pub(super) line: Vec<u8>,
+    /// Bytes of responses in memory at which no further request of a client is parsed.
+    pub(super) response_buffer_max: u32,
     errands: VecDeque<Errand>,
     #[expect(clippy::vec_box, reason = "a client holds the box: an idle one costs a pointer")]
     spare: Vec<Box<Exchange>>,
@@ -109,7 +111,19 @@ impl Desk {
         let queues = Queues::new(live, thread, Mode::Http);
         let (errands, spare) = (VecDeque::new(), Vec::new());
         let (names, line) = (Names::default(), Vec::new());
-        Self { pool, frontends, servers, names, queues, sheds: live.sheds(), line, errands, spare }
+        let buffer = live.config.global.tune.response_buffer_max;
+        Self {
+            pool,
+            frontends,
+            servers,
+            names,
+            queues,
+            sheds: live.sheds(),
+            line,
+            response_buffer_max: buffer.unwrap_or(RESPONSE_BUFFER_MAX),
+            errands,
+            spare,
+        }
     }
 
     /// Where idle connections are that ask a server for this name; `None`: there are connections for
@@ -207,6 +221,8 @@ pub(super) fn server_timeouts(backend: &Backend, server: &Server) -> Timeouts {
 /// Who has had an answer a moment ago may have asked again already: closing under a request loses
 /// it. Whoever asks within this time is answered, and told that it was the last time.
 const PARTING: Duration = Duration::from_secs(1);
+/// As large as a buffer of HAProxy is by default (`tune.bufsize`).
+const RESPONSE_BUFFER_MAX: u32 = 16 * 1024;
 /// More than this many exchanges are rarely in hand at the end of a turn.
 const SPARE_LEN_MAX: usize = 256;
 /// From our last word to the peer's end.

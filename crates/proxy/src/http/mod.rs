@@ -87,6 +87,11 @@ impl Http {
         Self { clients, servers, desk }
     }
 
+    /// Of a client, what may wait while it does not take its responses.
+    pub(crate) fn unread_max(&self, socket: SocketId) -> usize {
+        self.clients.unread_max(socket)
+    }
+
     /// Of a response that may pass unseen, only the head, and what of its body cannot be told from
     /// it.
     pub(crate) fn receive_max(&self, socket: SocketId) -> usize {
@@ -175,6 +180,7 @@ impl Relay for Http {
         let mut connection = ServerConnection::default();
         let frontend = &shared.live.frontends[bind.frontend].config;
         connection.set_answers_silence(!frontend.options.ignore_probes);
+        connection.set_response_buffer_max(desk.response_buffer_max);
         let timeouts = desk.frontends[bind.frontend].fresh;
         let mut requests = Requests { servers, desk, shared };
         let socket = clients.insert(now, layer, connection, session, &mut requests);

@@ -131,7 +131,7 @@ impl Session {
 
 /// An exchange whose answer has not left takes some 2 KB, whatever it weighs: a client that asks,
 /// and does not read, has no more of them.
-const LEAVING_LEN_MAX: u8 = 16;
+const LEAVING_LEN_MAX: u8 = 8;
 
 #[cfg(test)]
 mod tests {
