@@ -90,7 +90,11 @@ impl Asker {
         for socket in self.links.sockets() {
             let Some((connection, job)) = self.links.get_mut(socket) else { continue };
             let before = self.book.left;
-            while connection.vacancy() > 0 && self.book.left > 0 {
+            // The connection may end with the response to a long body: nothing is sent behind that.
+            while connection.vacancy() > 0
+                && self.book.left > 0
+                && !matches!(job.expected.back(), Some(Expected::Echo(_)))
+            {
                 self.book.begin(connection, job);
             }
             if self.book.left < before {
