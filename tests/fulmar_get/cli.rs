@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::symlink;
-use std::path::Path;
 use std::process::Stdio;
 
 use fulmar_tests::certs::{Certs, Who};
@@ -333,25 +332,4 @@ fn a_signal_ends_it_and_the_same_command_goes_on() {
     }
     assert_eq!(download.names(), ["a", "b", "slow"]);
     assert_eq!((site.count("/a"), site.count("/b"), site.count("/slow")), (1, 1, 2));
-}
-
-#[test]
-fn progress_is_for_terminals() {
-    let site = Site::start(|asked| match (&asked.target[..], asked.before) {
-        ("/slow", 0) => Answer::Hang(Vec::new()),
-        (target, _) => Answer::ok(target),
-    });
-    let download = Download::new();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/terminal.py");
-    let mut command = peer("python3");
-    command.arg(script).arg(fulmar()).args(["get", "-o"]).arg(download.out());
-    command.args(["--stall-timeout", "4s", &site.url("/a"), &site.url("/slow")]);
-    let output = text(&run(&mut command).stdout);
-    let (status, seen): (i32, String) = serde_json::from_str(&output).unwrap();
-    assert_eq!(status, 0);
-    assert!(seen.contains("1 files, 0 failed, 1 next"), "{seen:?}");
-    assert!(seen.contains("slowest: 127.0.0.1 0 B/s"), "{seen:?}");
-    let quiet = download.run(&["-q", &site.url("/b")]);
-    ok(&quiet);
-    assert_eq!(quiet.stdout, "");
 }

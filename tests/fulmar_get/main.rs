@@ -4,5 +4,8 @@
 
 mod calls;
 mod cli;
+mod done;
 mod faults;
+mod progress;
+mod streams;
 mod tls;

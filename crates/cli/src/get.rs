@@ -7,11 +7,16 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use clap::Args;
-use fulmar_fetch::{FetchError, Options, Progress, Proxy, Report, Running, Source, Trust};
-use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
+use console::Term;
+use fulmar_fetch::{
+    FetchError, Options, Output, Progress, Proxy, Report, Running, Sink, Source, Trust,
+};
+use indicatif::{DecimalBytes, HumanDuration};
 
-use crate::output::{Failure, complain, say};
+use crate::files::{self, InputFile, OutputFile};
+use crate::output::{Failure, complain, say, say_beside};
 use crate::signals::{self, INTERRUPTED};
+use crate::status_line::StatusLine;
 use crate::{descriptors, durations, fields, loops, table};
 
 /// Fetch many URLs into files.
@@ -24,11 +29,15 @@ pub(crate) struct Arguments {
 
     /// A list of URLs, each with a name and a checksum if there are any; `-` is standard input
     #[arg(short, long, value_name = "FILE")]
-    input: Option<PathBuf>,
+    input: Option<InputFile>,
 
-    /// Where the files go; made if it is not there
+    /// Directory for the files, made if it does not exist; `-` is standard output
     #[arg(short, long, value_name = "DIR", default_value = ".")]
-    output_dir: PathBuf,
+    output_dir: OutputFile,
+
+    /// File for the only URL; `-` is standard output
+    #[arg(short = 'O', long, value_name = "FILE", conflicts_with_all = ["output_dir", "input", "mirror"])]
+    output: Option<OutputFile>,
 
     /// Store HOST/PATH instead of the last part of the path
     #[arg(short, long)]
@@ -54,11 +63,16 @@ pub(crate) struct Arguments {
     #[arg(long)]
     resume: bool,
 
-    /// Leave out what is there already
+    /// Leave out files that exist; those with a checksum in the list are verified
     #[arg(long)]
     skip_existing: bool,
 
-    /// What makes a run that was killed continue [default: .fulmar-get.journal in DIR]
+    /// Do not wait until files are on the disk (fsync) before they count as done
+    #[arg(long)]
+    no_sync: bool,
+
+    /// Journal: records finished files so that an interrupted run can resume [default:
+    /// .fulmar-get.journal in DIR]
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
 
@@ -74,9 +88,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "URL")]
     proxy: Option<String>,
 
-    /// Trust the certificates in this file, in PEM, and no others
+    /// Trust the certificates in this file, in PEM, and no others; `-` is standard input
     #[arg(long, value_name = "FILE")]
-    cacert: Option<PathBuf>,
+    cacert: Option<InputFile>,
 
     /// Do not verify who answers to https
     #[arg(short = 'k', long, conflicts_with = "cacert")]
@@ -98,9 +112,9 @@ pub(crate) struct Arguments {
     #[arg(long = "http0.9")]
     http09: bool,
 
-    /// Write a line of JSON for each URL
+    /// Append a line of JSON for each URL; `-` is standard output
     #[arg(long, value_name = "FILE")]
-    jsonl: Option<PathBuf>,
+    jsonl: Option<OutputFile>,
 
     #[command(flatten)]
     loops: loops::LoopArguments,
@@ -109,7 +123,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     ledger: bool,
 
-    /// Say nothing but what went wrong with the run itself
+    /// Print only fatal errors
     #[arg(short, long)]
     quiet: bool,
 }
@@ -125,14 +139,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     // Nobody listens any more: the end is near.
     signals::watch(move |_| drop(sender.send(News::Interrupt)))
         .map_err(|error| Failure::new("cannot wait for signals", error))?;
-    let bar = bar(&options);
-    let on_fault = complaints(&arguments, &bar);
+    let shown = StatusLine::new(options.watched);
+    let on_fault = complaints(&arguments, &shown);
     let running = fulmar_fetch::start(options, on_fault).map_err(failure)?;
     let began = [running.driven().clone()];
     loops::tell(&began);
-    watch(&running, &news, &bar);
+    watch(&running, &news, &shown);
     let report = running.finish().map_err(failure)?;
-    bar.finish_and_clear();
     loops::tell_loss(&began, [&report.driven]);
     report.trouble.iter().for_each(|trouble| complain(trouble));
     print(&arguments, &report)?;
@@ -143,10 +156,49 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     })
 }
 
+/// Checks that no stream is used twice, and says where files go.
+fn output(arguments: &Arguments) -> Result<Output, Failure> {
+    let inputs = [("--input", &arguments.input), ("--cacert", &arguments.cacert)];
+    files::check_inputs(inputs.map(|(name, file)| (name, file.as_ref())))?;
+    let dir = Some(&arguments.output_dir);
+    let outputs = [
+        ("--output-dir", dir),
+        ("--output", arguments.output.as_ref()),
+        ("--jsonl", arguments.jsonl.as_ref()),
+    ];
+    files::check_outputs(outputs)?;
+    let output = match (&arguments.output, &arguments.output_dir) {
+        (Some(OutputFile::Path(_)), _) if arguments.urls.len() > 1 => {
+            let message = "--output names one file, and there are several URLs: use --output-dir";
+            return Err(Failure::Usage(message.to_owned()));
+        }
+        (Some(OutputFile::Path(path)), _) if path.file_name().is_none() => {
+            let message = format!("--output {}: not the name of a file", path.display());
+            return Err(Failure::Usage(message));
+        }
+        (Some(OutputFile::Path(path)), _) => Output::File(path.clone()),
+        (Some(OutputFile::Stdout), _) | (None, OutputFile::Stdout) => Output::Stdout,
+        (None, OutputFile::Path(dir)) => Output::Dir(dir.clone()),
+    };
+    let set = [
+        ("--resume", arguments.resume),
+        ("--skip-existing", arguments.skip_existing),
+        ("--journal", arguments.journal.is_some()),
+        ("--mirror", arguments.mirror),
+    ];
+    match set.iter().find(|(_, is_set)| *is_set && output == Output::Stdout) {
+        Some((name, _)) => {
+            Err(Failure::Usage(format!("{name} is for files, and the output is standard output")))
+        }
+        None => Ok(output),
+    }
+}
+
 fn options(arguments: &Arguments) -> Result<Options, Failure> {
-    let list = arguments.input.clone().map(|path| match path.as_os_str() == "-" {
-        true => Source::Stdin,
-        false => Source::File(path),
+    let output = output(arguments)?;
+    let list = arguments.input.clone().map(|list| match list {
+        InputFile::Stdin => Source::Stdin,
+        InputFile::Path(path) => Source::File(path),
     });
     let proxy = match arguments.proxy.as_deref() {
         None => Proxy::Environment,
@@ -156,7 +208,8 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
     let trust = match &arguments.cacert {
         _ if arguments.insecure => Trust::Anybody,
         None => Trust::System,
-        Some(path) => Trust::File(path.clone()),
+        Some(InputFile::Path(path)) => Trust::File(path.clone()),
+        Some(file @ InputFile::Stdin) => Trust::Pem(file.read()?),
     };
     let budget = descriptors::for_connections(1)?;
     let budget = budget.shared(3); // each may have a file of its own, in a directory of its own
@@ -165,12 +218,16 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
     Ok(Options {
         urls: arguments.urls.clone(),
         list,
-        dir: arguments.output_dir.clone(),
+        output,
         mirror: arguments.mirror,
         skip_existing: arguments.skip_existing,
         resume: arguments.resume,
+        sync: !arguments.no_sync,
         journal: arguments.journal.clone(),
-        records: arguments.jsonl.clone(),
+        records: arguments.jsonl.clone().map(|file| match file {
+            OutputFile::Stdout => Sink::Stdout,
+            OutputFile::Path(path) => Sink::File(path),
+        }),
         connections,
         per_host: arguments.per_host,
         rate: arguments.rate,
@@ -191,7 +248,7 @@ fn options(arguments: &Arguments) -> Result<Options, Failure> {
 fn failure(error: FetchError) -> Failure {
     match error {
         FetchError::Header(_)
-        | FetchError::Resolve(_)
+        | FetchError::Resolve(..)
         | FetchError::Proxy(_)
         | FetchError::ProxyVariable(_)
         | FetchError::Tls(_) => Failure::Usage(error.to_string()),
@@ -199,28 +256,18 @@ fn failure(error: FetchError) -> Failure {
     }
 }
 
-/// Draws nothing if nobody sees it.
-fn bar(options: &Options) -> ProgressBar {
-    if !options.watched {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::no_length();
-    bar.set_style(ProgressStyle::with_template("{wide_msg}").expect("a constant"));
-    bar
-}
-
 /// Each failure as a line above the progress.
-fn complaints(arguments: &Arguments, bar: &ProgressBar) -> impl FnMut(&str) + Send + 'static {
-    let (quiet, bar) = (arguments.quiet, bar.clone());
+fn complaints(arguments: &Arguments, shown: &StatusLine) -> impl FnMut(&str) + Send + 'static {
+    let (quiet, shown) = (arguments.quiet, shown.clone());
     move |message| {
         if !quiet {
-            bar.suspend(|| complain(message));
+            shown.suspend(|| complain(message));
         }
     }
 }
 
 /// Until it has ended.
-fn watch(running: &Running, news: &mpsc::Receiver<News>, bar: &ProgressBar) {
+fn watch(running: &Running, news: &mpsc::Receiver<News>, shown: &StatusLine) {
     let mut before = Progress::default();
     while !running.is_finished() {
         match news.recv_timeout(TICK) {
@@ -228,44 +275,76 @@ fn watch(running: &Running, news: &mpsc::Receiver<News>, bar: &ProgressBar) {
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
         let progress = running.progress();
-        if !bar.is_hidden() && progress.elapsed > before.elapsed {
-            bar.set_message(line(&before, &progress));
+        if progress.elapsed > before.elapsed {
+            shown.set(line(&before, &progress, width()));
             before = progress;
         }
     }
+    shown.set(String::new());
 }
 
-fn line(before: &Progress, now: &Progress) -> String {
-    let millis = (now.elapsed - before.elapsed).as_millis().max(1);
-    let speed = u128::from(now.bytes - before.bytes) * 1_000 / millis;
-    let speed = u64::try_from(speed).unwrap_or(u64::MAX);
-    let mut line = format!(
-        "{} files, {} failed, {} next, {}, {}/s",
-        now.over - now.failed,
-        now.failed,
-        now.under_way,
-        HumanBytes(now.bytes),
-        HumanBytes(speed)
-    );
-    // What is in hand has been read, and is still to be done.
-    if let Some(share) = now.list_share.filter(|share| *share > 0.0) {
-        #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
-        let (over, next) = (now.over as f64, now.under_way as f64);
-        let done = share * over / (over + next).max(1.0);
-        if done > 0.0 {
-            let left = now.elapsed.mul_f64((1.0 - done).max(0.0) / done);
-            line += &format!(", {:.0} %, {} left", done * 100.0, HumanDuration(left));
+/// The columns that a line of progress may have: `^C`, which a terminal prints where the cursor
+/// is, stays on the same line and is removed with it.
+fn width() -> usize {
+    usize::from(Term::stderr().size().1).saturating_sub(4)
+}
+
+/// What fits of a line of progress, the most important figures first.
+fn line(before: &Progress, now: &Progress, width: usize) -> String {
+    let mut line = String::new();
+    for part in parts(before, now) {
+        let separator = if line.is_empty() { "" } else { ", " };
+        if line.chars().count() + separator.len() + part.chars().count() > width {
+            break;
         }
-    }
-    let slowest = now.slowest.iter();
-    let slowest: Vec<_> = slowest.map(|(host, n)| format!("{host} {}/s", HumanBytes(*n))).collect();
-    if !slowest.is_empty() {
-        line += &format!("; slowest: {}", slowest.join(", "));
+        line += separator;
+        line += &part;
     }
     line
 }
 
+fn parts(before: &Progress, now: &Progress) -> Vec<String> {
+    let millis = (now.elapsed - before.elapsed).as_millis().max(1);
+    let speed = u128::from(now.bytes.saturating_sub(before.bytes)) * 1_000 / millis;
+    let speed = u64::try_from(speed).unwrap_or(u64::MAX);
+    let mut parts = Vec::new();
+    let share = now.share.filter(|share| *share > 0.0);
+    #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+    let share = match now.bytes_left.map(|left| (now.bytes as f64, left as f64)) {
+        Some((bytes, left)) if bytes > 0.0 => Some(bytes / (bytes + left)),
+        _ => share,
+    };
+    parts.extend(share.map(|share| format!("{:.0} %", share * 100.0)));
+    parts.push(match now.bytes_left {
+        Some(left) if left > 0 => {
+            let size = now.bytes.saturating_add(left); // servers say what they like
+            format!("{} of {}", DecimalBytes(now.bytes), DecimalBytes(size))
+        }
+        _ => DecimalBytes(now.bytes).to_string(),
+    });
+    parts.push(format!("{}/s", DecimalBytes(speed)));
+    let left = share.map(|share| now.elapsed.as_secs_f64() * (1.0 - share).max(0.0) / share);
+    if let Some(left) = left.filter(|left| *left < LEFT_MAX) {
+        parts.push(format!("{} left", HumanDuration(Duration::from_secs_f64(left))));
+    }
+    let files = now.over - now.failed;
+    parts.push(format!("{files} {}", if files == 1 { "file" } else { "files" }));
+    parts.push(format!("{} failed", now.failed));
+    parts.push(format!("{} next", now.under_way));
+    let slowest = now.slowest.iter();
+    let slowest: Vec<_> =
+        slowest.map(|(host, n)| format!("{host} {}/s", DecimalBytes(*n))).collect();
+    if !slowest.is_empty() {
+        parts.push(format!("slowest: {}", slowest.join(", ")));
+    }
+    parts
+}
+
+/// To standard output, or to standard error if that has files or records.
 fn print(arguments: &Arguments, report: &Report) -> Result<(), Failure> {
+    let named = [Some(&arguments.output_dir), arguments.output.as_ref(), arguments.jsonl.as_ref()];
+    let is_taken = named.into_iter().flatten().any(|file| *file == OutputFile::Stdout);
+    let say = if is_taken { say_beside } else { say };
     if !arguments.quiet {
         say(&report.text())?;
     }
@@ -290,13 +369,15 @@ fn count(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Seconds; a longer time left means nothing.
+const LEFT_MAX: f64 = 1e7;
 const TICK: Duration = Duration::from_millis(50);
 /// More than any machine has descriptors for.
 const COUNT_MAX: usize = 1_000_000;
 const HELP: &str = "\
 A line of a list is `URL [NAME [CHECKSUM]]`, with tabs between, or blanks if it has no tab; a name
 that is `-` is none; a checksum is md5:, sha1:, sha256: or sha512: and hexadecimal digits. Nothing
-that exists is overwritten.
+that exists is overwritten, unless it is cut short or has not the checksum of the list.
 
 Exit status: 0 if every URL has its file; 1 if one failed; 2 if the command line is wrong; 130
 after SIGINT or SIGTERM: the same command goes on from there. A second signal ends it at once.";

@@ -6,6 +6,7 @@ mod bench;
 mod descriptors;
 mod durations;
 mod fields;
+mod files;
 mod get;
 mod load;
 mod loops;
@@ -15,6 +16,7 @@ mod proxy;
 mod serve;
 mod signals;
 mod sizes;
+mod status_line;
 mod table;
 
 use std::process::ExitCode;

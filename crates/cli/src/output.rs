@@ -31,6 +31,13 @@ pub(crate) fn say(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Writes to standard error, because standard output has something else to carry; if it is gone,
+/// nothing can be reported.
+pub(crate) fn say_beside(text: &str) -> Result<(), Failure> {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+    Ok(())
+}
+
 /// Writes a line to standard error; if that is gone too, there is nobody to tell.
 pub(crate) fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "fulmar: {}", printable(message));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fulmar_client::Done;
 
 use crate::job::{Course, Item, Verdict};
-use crate::progress::{Hosts, Progress, Shared};
+use crate::progress::{Hosts, Outlook, Progress, Shared};
 use crate::record::{Failure, Record, Records};
 use crate::report::Tally;
 
@@ -69,7 +69,7 @@ impl Book {
             }
         }
         tally.retries += u64::from(course.retries);
-        tally.redirects += course.done.as_ref().map_or(0, |done| done.hops.len() as u64);
+        tally.redirects += redirects(course) as u64;
         if let Some(records) = &mut self.records
             && let Err(error) = records.write(&record(item, verdict, course))
         {
@@ -112,20 +112,27 @@ impl Book {
         Some(self.watch.as_ref()?.due)
     }
 
-    /// Tells how far the run is, if it is time to.
-    pub(crate) fn publish(&mut self, now: Instant, under_way: usize, list_share: Option<f64>) {
-        let Some(watch) = self.watch.as_mut().filter(|watch| watch.due <= now) else { return };
+    /// Publishes how far the run is.
+    pub(crate) fn publish(&mut self, now: Instant, outlook: &Outlook) {
+        let Some(watch) = &mut self.watch else { return };
         watch.due = now + PUBLISH_EVERY;
         self.shared.publish(Progress {
             elapsed: now - self.begun,
             over: self.tally.over(),
             failed: self.tally.failed,
-            under_way,
+            under_way: outlook.under_way,
             bytes: self.tally.bytes,
-            list_share,
+            bytes_left: outlook.bytes_left,
+            share: outlook.done(self.tally.over()),
             slowest: watch.hosts.slowest(now),
         });
     }
+}
+
+/// Redirects that were followed: other hops are answers to a challenge (401) and the like.
+fn redirects(course: &Course) -> usize {
+    let hops = course.done.iter().flat_map(|done| &done.hops);
+    hops.filter(|hop| (300..400).contains(&hop.status)).count()
 }
 
 fn record<'a>(item: &'a Item, verdict: &Verdict, course: &'a Course) -> Record<'a> {
@@ -145,7 +152,7 @@ fn record<'a>(item: &'a Item, verdict: &Verdict, course: &'a Course) -> Record<'
         status: course.status,
         bytes: course.len,
         resumed_from: course.resumed_from,
-        redirects: done.map_or(0, |done| done.hops.len()),
+        redirects: redirects(course),
         retries: course.retries,
         tried: peer.iter().cloned().chain(tried).collect(),
         peer,

@@ -61,6 +61,8 @@ pub enum Doing {
     Write,
     /// Reading what was kept of it.
     Read,
+    /// Comparing an existing one with its checksum.
+    Verify,
     /// Giving it its name.
     Rename,
     /// Writing the journal.
@@ -157,6 +159,7 @@ impl fmt::Display for Doing {
             Self::Create => "making the output",
             Self::Write => "writing the output",
             Self::Read => "reading what was kept of the output",
+            Self::Verify => "verifying the existing output",
             Self::Rename => "naming the output",
             Self::Journal => "writing the journal",
         })

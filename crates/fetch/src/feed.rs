@@ -23,6 +23,25 @@ pub enum Source {
     File(PathBuf),
 }
 
+/// Where records go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sink {
+    /// Standard output.
+    Stdout,
+    /// A file, which is appended to.
+    File(PathBuf),
+}
+
+impl Sink {
+    /// Its name, for messages.
+    pub(crate) fn path(&self) -> PathBuf {
+        match self {
+            Self::Stdout => "standard output".into(),
+            Self::File(path) => path.clone(),
+        }
+    }
+}
+
 impl Source {
     /// Its name, for messages.
     pub(crate) fn path(&self) -> PathBuf {
@@ -46,6 +65,10 @@ enum News {
 #[derive(Debug)]
 pub(crate) struct Feed {
     urls: std::vec::IntoIter<String>,
+    /// How many URLs the command line had.
+    urls_len: usize,
+    /// The name of the first one's file.
+    name: Option<String>,
     news: Option<Receiver<News>>,
     block: Vec<u8>,
     at: usize,
@@ -72,10 +95,12 @@ pub(crate) enum Next {
 }
 
 impl Feed {
-    /// These URLs, and no list yet.
-    pub(crate) fn new(urls: Vec<String>) -> Self {
+    /// These URLs, and no list yet. `name` is that of the first one's file, if it is given.
+    pub(crate) fn new(urls: Vec<String>, name: Option<String>) -> Self {
         Self {
+            urls_len: urls.len(),
             urls: urls.into_iter(),
+            name,
             news: None,
             block: Vec::new(),
             at: 0,
@@ -106,7 +131,8 @@ impl Feed {
     /// The next URL, without waiting.
     pub(crate) fn next(&mut self) -> Next {
         if let Some(url) = self.urls.next() {
-            return Next::Entry(Entry { url: url.into(), name: None, checksum: None }, None);
+            let name = self.name.take().map(Into::into);
+            return Next::Entry(Entry { url: url.into(), name, checksum: None }, None);
         }
         loop {
             while let Some((from, to)) = self.next_line() {
@@ -159,10 +185,15 @@ impl Feed {
         self.at = self.block.len();
     }
 
-    /// The part of the list that was taken, if that is known.
+    /// The part of the list that was taken, if that is known; without a list, that of the URLs.
     pub(crate) fn share(&self) -> Option<f64> {
+        let (taken, size) = match (self.size, &self.news) {
+            (Some(size), _) => (self.taken, size),
+            (None, Some(_)) => return None, // a pipe may bring any number
+            (None, None) => ((self.urls_len - self.urls.len()) as u64, self.urls_len as u64),
+        };
         #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
-        self.size.filter(|size| *size > 0).map(|size| self.taken as f64 / size as f64)
+        (size > 0).then(|| taken as f64 / size as f64)
     }
 
     /// The system calls of the thread, once the list has ended.

@@ -5,37 +5,52 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use fulmar_client::{Application, Context, Done, Event, TransferId};
 use fulmar_proto::{Headers, Response};
 use fulmar_semantics::content_range::{Resumption, Validator};
-use fulmar_sys::Ledger;
+use fulmar_sys::{self as sys, Ledger};
 use slab::Slab;
 
 use crate::backoff;
 use crate::book::Book;
+use crate::checksum::Checksum;
+use crate::disk::{self, Disk, Verify};
 use crate::fault::{Doing, Fault, file};
 use crate::feed::{Feed, Next};
 use crate::job::{Attempt, Course, Item, Job, Verdict, Version};
 use crate::journal::{History, Journal, Key};
 use crate::list::Entry;
 use crate::name::Name;
-use crate::partial::Partial;
+use crate::partial::{Naming, Partial};
 use crate::plan::Plan;
+use crate::progress::Outlook;
 use crate::report::Tally;
-use crate::store::Store;
+use crate::store::Outlet;
 
 /// The work list, as the client's application.
 #[derive(Debug)]
 pub(crate) struct Fetch {
     pub(crate) plan: Plan,
     pub(crate) feed: Feed,
-    pub(crate) store: Store,
+    pub(crate) outlet: Outlet,
+    pub(crate) disk: Disk,
     pub(crate) journal: Journal,
     pub(crate) history: History,
     pub(crate) book: Book,
     pub(crate) work: Work,
+}
+
+/// What becomes of a URL before a request is sent.
+enum Prepared {
+    /// It is fetched; the job has no item yet.
+    Start(Job),
+    /// The existing file is verified first.
+    Verify(Job, OwnedFd, Checksum),
+    /// It is over.
+    Over(Verdict),
 }
 
 /// What is in hand.
@@ -57,7 +72,11 @@ pub(crate) struct Work {
 impl Fetch {
     /// Takes as much from the list as may be in hand.
     pub(crate) fn fill(&mut self, context: &mut Context<'_>) {
-        while !self.work.exhausted && self.work.jobs.len() < JOBS_LEN_MAX {
+        let jobs_len_max = match self.outlet {
+            Outlet::Files(_) => JOBS_LEN_MAX,
+            Outlet::Stdout => 1, // one body after the other
+        };
+        while !self.work.exhausted && self.work.jobs.len() < jobs_len_max {
             match self.feed.next() {
                 Next::Entry(entry, line) => self.admit(context, entry, line),
                 Next::Bad(shown, line, error) => {
@@ -86,6 +105,7 @@ impl Fetch {
         self.feed.close();
         self.work.exhausted = true;
         self.work.resting.clear();
+        self.count_spliced(context);
         let jobs = std::mem::take(&mut self.work.jobs);
         let count = jobs.len();
         for (_, mut job) in jobs {
@@ -97,17 +117,78 @@ impl Fetch {
         count
     }
 
-    /// Writes what is pending, and removes the journal if nothing is left to be continued.
+    /// Syncs and writes what is pending, and removes the journal if nothing is left to be
+    /// continued.
     pub(crate) fn finish(&mut self, stopped: bool) -> (Tally, Vec<String>, Ledger) {
         self.book.finish();
-        if let Err(error) = self.journal.flush() {
+        let (news, ledger) = self.disk.finish();
+        for news in news {
+            if let disk::News::Synced { done, result } = news {
+                self.synced(&done, result);
+            }
+        }
+        let is_over = |book: &Book| book.tally.failed == 0 && book.trouble.is_empty() && !stopped;
+        if is_over(&self.book) {
+            let _ = self.journal.remove(); // one that stays only says what is true
+        } else if let Err(error) = self.journal.flush() {
             self.book.trouble.push(format!("the journal is not complete: {error}"));
         }
         let Book { tally, trouble, .. } = &mut self.book;
-        if tally.failed == 0 && trouble.is_empty() && !stopped {
-            let _ = self.journal.remove(); // one that stays only says what is true
+        (std::mem::take(tally), std::mem::take(trouble), ledger + self.feed.ledger())
+    }
+
+    /// These downloads have been synced, or could not be.
+    fn synced(&mut self, done: &[(Key, u64)], result: std::io::Result<()>) {
+        match result {
+            Ok(()) => done.iter().for_each(|(key, len)| self.journal.done(*key, *len)),
+            Err(error) => {
+                done.iter().for_each(|(key, _)| self.journal.lost(*key));
+                let count = done.len();
+                self.book
+                    .trouble
+                    .push(format!("{count} of the files are not on the disk: {error}"));
+            }
         }
-        (std::mem::take(tally), std::mem::take(trouble), self.feed.ledger())
+    }
+
+    /// Takes what the thread for the disk has done.
+    fn poll_disk(&mut self, context: &mut Context<'_>) {
+        while let Some(news) = self.disk.poll() {
+            match news {
+                disk::News::Synced { done, result } => self.synced(&done, result),
+                disk::News::Verified { at, key, result } => {
+                    self.verified(context, at, key, result);
+                }
+            }
+        }
+    }
+
+    /// An existing file has been compared with its checksum.
+    fn verified(
+        &mut self,
+        context: &mut Context<'_>,
+        at: usize,
+        key: Key,
+        result: std::io::Result<Option<Checksum>>,
+    ) {
+        let job = self.work.jobs.get_mut(at).filter(|job| job.key == key);
+        let Some((verdict, job)) = job.and_then(|job| Some((job.existing.take()?, job))) else {
+            return; // the run was stopped meanwhile
+        };
+        match result {
+            Ok(None) => {
+                let course = job.course();
+                self.settle(at, &verdict, course);
+            }
+            Ok(Some(_other)) => {
+                job.naming = Naming::Replace;
+                self.start(context, at);
+            }
+            Err(error) => {
+                let fault = Fault::File { doing: Doing::Verify, error };
+                self.fail(context, at, fault, None);
+            }
+        }
     }
 
     /// The journal is told what outlasted the turn.
@@ -134,24 +215,33 @@ impl Fetch {
         let Entry { url, name, checksum } = entry;
         let mut item = Item { url, line, name: None, checksum };
         let verdict = match self.prepare(&mut item, name.as_deref()) {
-            Ok(Ok(job)) => {
+            Ok(Prepared::Start(job)) => {
                 let at = self.work.jobs.insert(Job { item, ..job });
                 return self.start(context, at);
             }
-            Ok(Err(verdict)) => verdict,
+            Ok(Prepared::Verify(job, file, checksum)) => {
+                let key = job.key;
+                let at = self.work.jobs.insert(Job { item, ..job });
+                return match self.disk.verify(Verify { at, key, file, checksum }) {
+                    Ok(()) => {}
+                    Err(error) => {
+                        let fault = Fault::File { doing: Doing::Verify, error };
+                        self.fail(context, at, fault, None);
+                    }
+                };
+            }
+            Ok(Prepared::Over(verdict)) => verdict,
             Err(fault) => Verdict::Failed(fault),
         };
         self.book.settle(&item, &verdict, &Course::default());
     }
 
-    /// Everything that can be found out before anything is asked: a job without its item, or what
-    /// becomes of it without being asked for.
-    fn prepare(
-        &mut self,
-        item: &mut Item,
-        given: Option<&str>,
-    ) -> Result<Result<Job, Verdict>, Fault> {
+    /// Everything that can be found out before a request is sent.
+    fn prepare(&mut self, item: &mut Item, given: Option<&str>) -> Result<Prepared, Fault> {
         let request = self.plan.request(&item.url, None).map_err(Fault::Request)?;
+        let Outlet::Files(store) = &mut self.outlet else {
+            return Ok(Prepared::Start(Job::new(request, Key(0))));
+        };
         let name = match given {
             Some(text) => Name::given(text),
             None if self.plan.mirror => Name::mirrored(request.url()),
@@ -162,38 +252,51 @@ impl Fetch {
         if self.work.names.contains(&name) {
             return Err(Fault::Duplicate);
         }
-        let place = self.store.place(&name).map_err(file(Doing::Directory))?;
+        let place = store.place(&name).map_err(file(Doing::Directory))?;
         let key = Key::new(&item.url, &name);
-        if self.store.is_taken(&name, &place).map_err(file(Doing::Directory))? {
-            return match () {
-                () if self.history.has_begun(key) => Ok(Err(Verdict::Earlier)),
-                () if self.plan.skip_existing => Ok(Err(Verdict::Skipped)),
-                () => Err(Fault::Exists),
+        let existing = store.existing(&name, &place).map_err(file(Doing::Directory))?;
+        let mut job = Job::new(request, key);
+        if let Some(info) = existing {
+            let is_file = info.kind == sys::FileKind::Regular;
+            let is_ours = self.history.has_begun(key);
+            let verdict = match () {
+                () if is_ours && is_file && self.history.is_done(key, info.len) => {
+                    Some(Verdict::Earlier)
+                }
+                () if is_ours && is_file => None, // cut short: it is fetched again
+                () if self.plan.skip_existing => Some(Verdict::Skipped),
+                () => return Err(Fault::Exists),
             };
+            match (verdict, &item.checksum) {
+                (None, _) => job.naming = Naming::Replace,
+                (Some(verdict), None) => return Ok(Prepared::Over(verdict)),
+                (Some(_), Some(_)) if !is_file => return Err(Fault::Exists),
+                (Some(verdict), Some(checksum)) => {
+                    let opened = sys::open_step(place.dir.as_fd(), &place.last);
+                    let opened = opened.map_err(file(Doing::Verify))?;
+                    job.existing = Some(verdict);
+                    self.work.names.insert(name);
+                    return Ok(Prepared::Verify(job, opened, checksum.clone()));
+                }
+            }
         }
         self.work.names.insert(name);
         let validator = self.history.take_kept(key).filter(|_| self.plan.resume);
         if self.history.has_begun(key) && validator.is_none() {
             Partial::forget(&place, key);
         }
-        let nothing = Item { url: Box::default(), line: None, name: None, checksum: None };
-        Ok(Ok(Job {
-            item: nothing,
-            request,
-            key,
-            ticket: self.journal.begin(key),
-            retries: 0,
-            transfer: None,
-            attempt: Attempt::default(),
-            version: Version { noted: validator.is_some(), validator },
-        }))
+        job.version = Version { noted: validator.is_some(), validator };
+        Ok(Prepared::Start(job))
     }
 
     /// Begins an attempt.
     fn start(&mut self, context: &mut Context<'_>, at: usize) {
         let job = &mut self.work.jobs[at];
         job.attempt = Attempt::default();
-        let request = match job.resume(&mut self.store) {
+        if job.ticket.is_none() {
+            job.ticket = Some(self.journal.begin(job.key));
+        }
+        let request = match job.resume(&mut self.outlet) {
             Ok(None) => job.request.clone(),
             Ok(Some(resume)) => match self.plan.request(&job.item.url, Some(&resume)) {
                 Ok(request) => {
@@ -237,6 +340,7 @@ impl Fetch {
                 let have = job.attempt.partial.as_ref().map_or(0, Partial::len);
                 job.attempt.base = have;
                 job.attempt.whole_len = Some(total.unwrap_or(have + rest));
+                job.attempt.expected = job.attempt.whole_len;
                 self.splice(context, at, len);
             }
             Resumption::Complete => job.attempt.is_whole = true,
@@ -265,11 +369,17 @@ impl Fetch {
         match &mut job.attempt.partial {
             Some(partial) => partial.clear().map_err(file(Doing::Write))?,
             None => {
-                let place = self.store.place(job.name()).map_err(file(Doing::Directory))?;
-                let partial = Partial::create(&place, job.key).map_err(file(Doing::Create))?;
-                job.attempt.partial = Some(partial);
+                let partial = match &mut self.outlet {
+                    Outlet::Stdout => Partial::stdout(),
+                    Outlet::Files(store) => {
+                        let place = store.place(job.name()).map_err(file(Doing::Directory))?;
+                        Partial::create(&place, job.key)
+                    }
+                };
+                job.attempt.partial = Some(partial.map_err(file(Doing::Create))?);
             }
         }
+        job.attempt.expected = len;
         job.attempt.hasher = job.item.checksum.as_ref().map(|checksum| checksum.hasher());
         if self.plan.resume {
             let noted = std::mem::take(&mut job.version.noted);
@@ -291,15 +401,42 @@ impl Fetch {
         let long = len.filter(|len| *len >= SPLICE_FROM && job.item.checksum.is_none());
         if let (Some(len), Some(partial), Some(transfer)) =
             (long, &job.attempt.partial, job.transfer)
+            && let Some(range) = partial.range(len)
         {
-            job.attempt.splices = context.store(transfer, partial.range(len));
+            job.attempt.splices = context.store(transfer, range);
+        }
+    }
+
+    /// Counts what the kernel has put into files so far.
+    fn count_spliced(&mut self, context: &Context<'_>) {
+        for (_, job) in self.work.jobs.iter_mut().filter(|(_, job)| job.attempt.splices) {
+            if let Some(partial) = &mut job.attempt.partial
+                && let Some(progress) = job.transfer.and_then(|it| context.progress(it))
+            {
+                let moved = partial.moved(job.attempt.base + progress.received);
+                self.book.receive(job.request.url().host_str(), moved);
+            }
+        }
+    }
+
+    /// What is left to be done, as far as it is known.
+    fn outlook(&self) -> Outlook {
+        let jobs = &self.work.jobs;
+        let rests = || jobs.iter().map(|(_, job)| job.rest());
+        let known = self.work.exhausted && rests().all(|rest| rest.is_some());
+        Outlook {
+            under_way: jobs.len(),
+            partly: rests().flatten().map(|(_, part)| part).sum(),
+            bytes_left: known.then(|| {
+                rests().flatten().fold(0, |sum: u64, (bytes, _)| sum.saturating_add(bytes))
+            }),
+            share: if self.work.exhausted { Some(1.0) } else { self.feed.share() },
         }
     }
 
     /// A piece of the body.
     fn data(&mut self, context: &Context<'_>, at: usize, bytes: &[u8]) -> Result<(), Fault> {
         let job = &mut self.work.jobs[at];
-        self.book.receive(job.request.url().host_str(), bytes.len() as u64);
         let attempt = &mut job.attempt;
         if attempt.is_whole || attempt.refused.is_some() {
             return match attempt.ignore(bytes.len()) {
@@ -308,6 +445,7 @@ impl Fetch {
             };
         }
         let Some(partial) = &mut attempt.partial else { return Ok(()) };
+        self.book.receive(job.request.url().host_str(), bytes.len() as u64);
         if attempt.splices
             && let Some(progress) = job.transfer.and_then(|transfer| context.progress(transfer))
         {
@@ -337,14 +475,14 @@ impl Fetch {
             None if result.is_ok() && done.excess => Some(Fault::Excess),
             None => result.err().map(Fault::Transfer),
         };
-        match fault.map_or_else(|| self.complete(at), Err) {
+        match fault.map_or_else(|| self.complete(context.now, at), Err) {
             Ok(course) => self.settle(at, &Verdict::Fetched, Course { done: Some(done), ..course }),
             Err(fault) => self.fail(context, at, fault, Some(done)),
         }
     }
 
     /// The body is complete: the file gets its name.
-    fn complete(&mut self, at: usize) -> Result<Course, Fault> {
+    fn complete(&mut self, now: Instant, at: usize) -> Result<Course, Fault> {
         let job = &mut self.work.jobs[at];
         let attempt = &mut job.attempt;
         if let (Some(expected), Some(hasher)) = (&job.item.checksum, attempt.hasher.take())
@@ -352,7 +490,7 @@ impl Fetch {
         {
             return Err(Fault::Checksum { expected: expected.clone(), found });
         }
-        if !self.journal.is_written(job.ticket) {
+        if !job.ticket.is_some_and(|ticket| self.journal.is_written(ticket)) {
             self.journal.flush().map_err(file(Doing::Journal))?;
         }
         let len = attempt.partial.as_ref().map_or(0, Partial::len);
@@ -360,10 +498,18 @@ impl Fetch {
             return Err(Fault::Changed); // not all that was missing, or more
         }
         let partial = attempt.partial.take().expect("a body was written to it");
-        partial.commit().map_err(|error| match error.kind() {
+        let written = partial.commit(job.naming).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => Fault::Exists,
             _ => Fault::File { doing: Doing::Rename, error },
         })?;
+        match written {
+            Some(written) if self.plan.sync => self.disk.add(now, (job.key, len), written),
+            Some(written) => {
+                written.close();
+                self.journal.done(job.key, len);
+            }
+            None => {}
+        }
         if std::mem::take(&mut job.version.noted) {
             self.journal.drop_kept(job.key);
         }
@@ -378,7 +524,9 @@ impl Fetch {
         let rest = job.attempt.rest;
         // What was kept is of no use, and is not kept again: this cannot come twice.
         let changed = matches!(fault, Fault::Changed) && job.attempt.resume.is_some();
-        let retry = fault.is_transient() && job.retries < self.plan.retries;
+        let streamed = matches!(self.outlet, Outlet::Stdout)
+            && job.attempt.partial.as_ref().is_some_and(|partial| partial.len() > 0);
+        let retry = fault.is_transient() && job.retries < self.plan.retries && !streamed;
         job.retries += u32::from(retry && !changed);
         let retries = job.retries;
         let mut attempt = std::mem::take(&mut job.attempt);
@@ -469,6 +617,7 @@ impl Application for Fetch {
 
     fn handle_wake(&mut self, context: &mut Context<'_>) {
         if !self.book.shared.is_stopped() {
+            self.poll_disk(context);
             self.fill(context);
         }
     }
@@ -481,12 +630,18 @@ impl Application for Fetch {
             self.start(context, at);
         }
         self.fill(context);
-        self.book.publish(context.now, self.work.jobs.len(), self.feed.share());
+        if let Err(error) = self.disk.sync_batch(context.now) {
+            self.book.trouble.push(format!("not all files are on the disk: {error}"));
+        }
+        if self.book.due().is_some_and(|due| due <= context.now) {
+            self.count_spliced(context);
+            self.book.publish(context.now, &self.outlook());
+        }
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
         let resting = self.work.resting.peek().map(|Reverse((due, _))| *due);
-        resting.into_iter().chain(self.book.due()).min()
+        resting.into_iter().chain(self.book.due()).chain(self.disk.due()).min()
     }
 }
 

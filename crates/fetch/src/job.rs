@@ -9,8 +9,8 @@ use crate::checksum::{Checksum, Hasher};
 use crate::fault::Fault;
 use crate::journal::{Key, Ticket};
 use crate::name::Name;
-use crate::partial::Partial;
-use crate::store::Store;
+use crate::partial::{Naming, Partial};
+use crate::store::Outlet;
 
 /// What the list says, and the name that it leads to.
 #[derive(Debug)]
@@ -28,9 +28,14 @@ pub(crate) struct Job {
     /// For the whole; asking for the rest needs another.
     pub(crate) request: Request,
     pub(crate) key: Key,
-    pub(crate) ticket: Ticket,
+    /// Its beginning in the journal, once it has begun.
+    pub(crate) ticket: Option<Ticket>,
+    /// What becomes of it if the existing file has its checksum, which is being verified.
+    pub(crate) existing: Option<Verdict>,
+    /// What happens to an existing file.
+    pub(crate) naming: Naming,
     pub(crate) retries: u32,
-    /// `None` while it rests before a retry.
+    /// `None` while it rests before a retry, and while an existing file is verified.
     pub(crate) transfer: Option<TransferId>,
     pub(crate) attempt: Attempt,
     /// Which version the bytes that are there belong to.
@@ -55,6 +60,8 @@ pub(crate) struct Attempt {
     pub(crate) is_whole: bool,
     /// How long the file must be in the end, where more than the framing says so.
     pub(crate) whole_len: Option<u64>,
+    /// How long the file will be, if the server said so.
+    pub(crate) expected: Option<u64>,
     /// So much of the body was ignored.
     pub(crate) ignored: u64,
     /// The server wants to be left alone for so long.
@@ -105,9 +112,26 @@ pub(crate) struct Course {
 }
 
 impl Job {
+    /// One that has not begun, and has no item yet.
+    pub(crate) fn new(request: Request, key: Key) -> Self {
+        Self {
+            item: Item { url: Box::default(), line: None, name: None, checksum: None },
+            request,
+            key,
+            ticket: None,
+            existing: None,
+            naming: Naming::New,
+            retries: 0,
+            transfer: None,
+            attempt: Attempt::default(),
+            version: Version::default(),
+        }
+    }
+
     /// Opens what is kept of the file, if it can be gone on with.
-    pub(crate) fn resume(&mut self, store: &mut Store) -> std::io::Result<Option<Resume>> {
+    pub(crate) fn resume(&mut self, outlet: &mut Outlet) -> std::io::Result<Option<Resume>> {
         let Some(validator) = &self.version.validator else { return Ok(None) };
+        let Outlet::Files(store) = outlet else { return Ok(None) };
         let Some(partial) = Partial::kept(&store.place(self.name())?, self.key)? else {
             self.version.validator = None;
             return Ok(None);
@@ -124,7 +148,16 @@ impl Job {
 
     /// The name of its file.
     pub(crate) fn name(&self) -> &Name {
-        self.item.name.as_ref().expect("nothing is begun without a name")
+        self.item.name.as_ref().expect("no file is begun without a name")
+    }
+
+    /// So many bytes are still to come, and this part of them is there; if both are known.
+    pub(crate) fn rest(&self) -> Option<(u64, f64)> {
+        let expected = self.attempt.expected?;
+        let have = self.attempt.partial.as_ref().map_or(0, Partial::len).min(expected);
+        #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+        let part = if expected == 0 { 1.0 } else { have as f64 / expected as f64 };
+        Some((expected - have, part))
     }
 
     /// How it has come this far.

@@ -1,18 +1,29 @@
-//! What makes a run that was killed continue where it stopped: a file that is only ever appended to.
+//! The journal: an append-only file that lets an interrupted run continue where it stopped.
 //!
-//! A line says that a download begins, by a digest of its URL and name: `+DIGEST`. It is written
-//! before the file can appear under its name, so that a file which is there and whose beginning
-//! stands here is one that a run has finished. Lines are written many at a time; one that a kill
-//! tears or loses stands for a download that has not ended, which is simply begun again.
+//! | line | meaning |
+//! |---|---|
+//! | `@BOOT` | A run starts, on this start of the system ([`fulmar_sys::boot_id`]). |
+//! | `+DIGEST` | The download of a URL into a name begins; written before the file gets its name. |
+//! | `*DIGEST LEN` | The file is complete: LEN bytes, which are on the disk, and so is its name. |
+//! | `!DIGEST` | The file is complete, but the disk failed to store it. |
+//! | `=DIGEST VALIDATOR` | A part of this version is kept (`--resume`). |
+//! | `-DIGEST` | It is not kept any more. |
 //!
-//! With `--resume`, `=DIGEST VALIDATOR` says which version of a resource the beginning of is kept,
-//! and `-DIGEST` that it is not any more.
-
-use std::collections::HashMap;
+//! A file that exists counts as done if it has the length of its `*` line. If a kill came between
+//! its name and its `*` line, there is only the `+` line: then the file is complete as long as
+//! the system has not been restarted, because it got its name last. After a restart its content
+//! may never have reached the disk, and it is fetched again. Journals of older versions have
+//! neither `@` nor `*` lines: there every `+` line counts.
+//!
+//! Lines are written many at a time. One that a kill tears or loses stands for a download that has
+//! not ended.
+//!
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
+use std::fmt;
 use std::hash::Hasher;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -26,7 +37,10 @@ use crate::name::Name;
 /// What a line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Line {
+    Run(String),
     Begun(Key),
+    Done(Key, u64),
+    Lost(Key),
     Kept(Key, Validator),
     Dropped(Key),
 }
@@ -42,23 +56,56 @@ pub(crate) struct Ticket(u64);
 /// What earlier runs did.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// 4 bytes a file, however long its name. A file that is taken for a finished one by mistake
-    /// (once in some millions) must also be there under the very name.
-    begun: Option<BloomFilter>,
+    /// [`Fact`]s: 17 bytes a file, however long its name. A file that is taken for a finished one
+    /// by mistake (once in some millions) must also be there under the very name.
+    facts: Option<BloomFilter>,
+    /// Downloads that the run being read has begun and not ended.
+    unfinished: HashSet<Key>,
+    /// What the run being read says is true now, too: the system has not been restarted since.
+    segment: Segment,
     /// One for each body of which the beginning is kept.
     kept: HashMap<Key, Validator>,
+}
+
+/// What is remembered of a download.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fact {
+    /// It was begun.
+    Begun,
+    /// It was begun, and its file is complete if it exists.
+    Whole,
+    /// It is complete with so many bytes.
+    Done(u64),
+}
+
+/// Which run the lines that are being read are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Segment {
+    /// Of a version that did not say.
+    #[default]
+    Old,
+    /// Of one since the system was started.
+    SameBoot,
+    /// Of one before that.
+    EarlierBoot,
 }
 
 /// The file.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    dir: OwnedFd,
-    name: CString,
-    fd: OwnedFd,
+    /// `None`: nothing is recorded.
+    file: Option<File>,
     len: u64,
     pending: Vec<u8>,
     begun: Ticket,
     written: Ticket,
+}
+
+#[derive(Debug)]
+struct File {
+    dir: OwnedFd,
+    name: CString,
+    fd: OwnedFd,
 }
 
 impl Key {
@@ -73,29 +120,42 @@ impl Key {
 
 impl Line {
     fn encode(&self, out: &mut Vec<u8>) {
-        let (mark, key, rest) = match self {
-            Self::Begun(key) => (b'+', key, &[][..]),
-            Self::Kept(key, validator) => (b'=', key, validator.as_bytes()),
-            Self::Dropped(key) => (b'-', key, &[][..]),
+        let _memory_takes_it = match self {
+            Self::Run(boot) => write!(out, "@{boot}"),
+            Self::Begun(key) => write!(out, "+{key}"),
+            Self::Done(key, len) => write!(out, "*{key} {len}"),
+            Self::Lost(key) => write!(out, "!{key}"),
+            Self::Kept(key, validator) => {
+                let start = write!(out, "={key} ");
+                out.extend_from_slice(validator.as_bytes());
+                start
+            }
+            Self::Dropped(key) => write!(out, "-{key}"),
         };
-        out.push(mark);
-        write!(out, "{:016x}", key.0).expect("memory takes it");
-        if mark == b'=' {
-            out.push(b' ');
-            out.extend_from_slice(rest);
-        }
         out.push(b'\n');
     }
 
     /// `None` if it is torn, or not ours.
     fn parse(line: &[u8]) -> Option<Self> {
         let (mark, rest) = line.split_first()?;
+        if *mark == b'@' {
+            let legal = |byte: &u8| byte.is_ascii_hexdigit() || *byte == b'-';
+            let boot = std::str::from_utf8(rest).ok()?;
+            let fits = (1..=BOOT_LEN_MAX).contains(&rest.len()) && rest.iter().all(legal);
+            return fits.then(|| Self::Run(boot.to_owned()));
+        }
         let (digits, rest) = rest.split_at_checked(KEY_DIGITS)?;
         let lower = digits.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         let digits = std::str::from_utf8(digits).ok().filter(|_| lower)?;
         let key = Key(u64::from_str_radix(digits, 16).ok()?);
         match (mark, rest) {
             (b'+', []) => Some(Self::Begun(key)),
+            (b'!', []) => Some(Self::Lost(key)),
+            (b'*', [b' ', len @ ..]) => {
+                let text = std::str::from_utf8(len).ok()?;
+                let len: u64 = text.parse().ok()?;
+                (len.to_string() == text).then_some(Self::Done(key, len))
+            }
             (b'-', []) => Some(Self::Dropped(key)),
             (b'=', [b' ', validator @ ..]) => {
                 Some(Self::Kept(key, Validator::from_bytes(validator)?))
@@ -109,23 +169,44 @@ impl History {
     /// For a journal of so many bytes.
     fn sized(len: u64) -> Self {
         let lines = usize::try_from(len / BEGUN_LEN).unwrap_or(usize::MAX);
-        let begun = (lines > 0).then(|| {
-            let bits = lines.saturating_mul(BITS_PER_FILE).max(BITS_MIN);
-            BloomFilter::with_num_bits(bits).seed(&SEED).expected_items(lines)
+        let facts = (lines > 0).then(|| {
+            let bits = lines.saturating_mul(BITS_PER_LINE).max(BITS_MIN);
+            BloomFilter::with_num_bits(bits).seed(&SEED).expected_items(lines.saturating_mul(2))
         });
-        Self { begun, kept: HashMap::new() }
+        Self { facts, ..Self::default() }
     }
 
-    /// Notes every whole line of `bytes`, and returns how many bytes they were.
-    fn replay(&mut self, bytes: &[u8]) -> usize {
+    /// Notes every whole line of `bytes`, and returns how many bytes they were. `boot` is this
+    /// start of the system, if that is known.
+    fn replay(&mut self, bytes: &[u8], boot: Option<&str>) -> usize {
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         for line in bytes[..whole].split(|byte| *byte == b'\n').filter_map(Line::parse) {
             match line {
-                Line::Begun(key) => {
-                    self.begun.iter_mut().for_each(|begun| {
-                        begun.insert(&key.0);
-                    });
+                Line::Run(run) => {
+                    self.end_segment();
+                    self.segment = match boot {
+                        Some(boot) if boot == run => Segment::SameBoot,
+                        _ => Segment::EarlierBoot,
+                    };
                 }
+                Line::Begun(key) => {
+                    self.note(key, Fact::Begun);
+                    match self.segment {
+                        Segment::Old => self.note(key, Fact::Whole),
+                        Segment::SameBoot => {
+                            if self.unfinished.len() >= UNFINISHED_LEN_MAX {
+                                self.end_segment();
+                            }
+                            self.unfinished.insert(key);
+                        }
+                        Segment::EarlierBoot => {}
+                    }
+                }
+                Line::Done(key, len) => {
+                    self.unfinished.remove(&key);
+                    self.note(key, Fact::Done(len));
+                }
+                Line::Lost(key) => drop(self.unfinished.remove(&key)),
                 Line::Kept(key, validator) => drop(self.kept.insert(key, validator)),
                 Line::Dropped(key) => drop(self.kept.remove(&key)),
             }
@@ -133,9 +214,32 @@ impl History {
         whole
     }
 
+    /// The run has written nothing more: files of downloads that it had begun are complete, if
+    /// they exist and the system has not been restarted since.
+    fn end_segment(&mut self) {
+        for key in std::mem::take(&mut self.unfinished) {
+            self.note(key, Fact::Whole);
+        }
+    }
+
+    fn note(&mut self, key: Key, fact: Fact) {
+        if let Some(facts) = &mut self.facts {
+            facts.insert(&fact.digest(key));
+        }
+    }
+
+    fn knows(&self, key: Key, fact: Fact) -> bool {
+        self.facts.as_ref().is_some_and(|facts| facts.contains(&fact.digest(key)))
+    }
+
     /// True if an earlier run began this download.
     pub(crate) fn has_begun(&self, key: Key) -> bool {
-        self.begun.as_ref().is_some_and(|begun| begun.contains(&key.0))
+        self.knows(key, Fact::Begun)
+    }
+
+    /// True if an earlier run completed this download, and its file is one of `len` bytes.
+    pub(crate) fn is_done(&self, key: Key, len: u64) -> bool {
+        self.knows(key, Fact::Done(len)) || self.knows(key, Fact::Whole)
     }
 
     /// Which version the beginning of is kept, if one is.
@@ -144,27 +248,57 @@ impl History {
     }
 }
 
+impl Fact {
+    /// What stands for it in the filter.
+    fn digest(self, key: Key) -> u64 {
+        let (kind, len) = match self {
+            Self::Begun => return key.0,
+            Self::Whole => (1, 0),
+            Self::Done(len) => (2, len),
+        };
+        let mut hasher = SipHasher13::new();
+        hasher.write_u64(key.0);
+        hasher.write_u8(kind);
+        hasher.write_u64(len);
+        hasher.finish()
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
 impl Journal {
-    /// Opens or makes it, for this process alone, and reads what it says.
+    /// One that records nothing.
+    pub(crate) fn none() -> Self {
+        let begun = Ticket(0);
+        Self { file: None, len: 0, pending: Vec::new(), begun, written: begun }
+    }
+
+    /// Opens or makes it, for this process alone, and reads what it says. `boot` is this start of
+    /// the system, if that is known.
     ///
     /// # Errors
     /// `WouldBlock`: another run has it. `InvalidData`: it is something else.
-    pub(crate) fn open(path: &Path) -> io::Result<(Self, History)> {
+    pub(crate) fn open(path: &Path, boot: Option<&str>) -> io::Result<(Self, History)> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let name = CString::new(name.as_bytes()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let dir = sys::open_dir(parent.unwrap_or_else(|| Path::new(".")))?;
         let fd = open(&dir, &name)?;
         sys::lock(fd.as_fd())?;
-        let begun = Ticket(0);
-        let mut journal =
-            Self { dir, name, fd, len: 0, pending: Vec::new(), begun, written: begun };
-        let history = journal.read()?;
+        let file = File { dir, name, fd };
+        let mut journal = Self::none();
+        let history = journal.read(file.fd.as_fd(), boot)?;
+        Line::Run(boot.unwrap_or("-").to_owned()).encode(&mut journal.pending);
+        journal.file = Some(file);
         Ok((journal, history))
     }
 
-    fn read(&mut self) -> io::Result<History> {
-        let info = sys::fstat(self.fd.as_fd())?;
+    fn read(&mut self, fd: BorrowedFd<'_>, boot: Option<&str>) -> io::Result<History> {
+        let info = sys::fstat(fd)?;
         if info.kind != sys::FileKind::Regular {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "not a file"));
         }
@@ -174,7 +308,7 @@ impl Journal {
         let mut chunk = vec![0; READ_SIZE];
         let mut at = 0;
         while at < info.len {
-            let n = sys::pread(self.fd.as_fd(), &mut chunk, at)?;
+            let n = sys::pread(fd, &mut chunk, at)?;
             if n == 0 {
                 break;
             }
@@ -184,12 +318,13 @@ impl Journal {
                 let message = "not a journal of fulmar get; name another with --journal";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, message));
             }
-            let read = history.replay(&buffer);
+            let read = history.replay(&buffer, boot);
             buffer.drain(..read);
             if buffer.len() > READ_SIZE {
                 buffer.clear(); // no line of ours is so long
             }
         }
+        history.end_segment();
         if self.len < HEADER.len() as u64 {
             self.len = 0; // new, or torn before it began
             self.pending.extend_from_slice(HEADER);
@@ -204,6 +339,16 @@ impl Journal {
         Line::Begun(key).encode(&mut self.pending);
         self.begun.0 += 1;
         self.begun
+    }
+
+    /// A download is complete; its file has `len` bytes, and has reached the disk.
+    pub(crate) fn done(&mut self, key: Key, len: u64) {
+        Line::Done(key, len).encode(&mut self.pending);
+    }
+
+    /// A download is complete, but its file has not reached the disk, and will not.
+    pub(crate) fn lost(&mut self, key: Key) {
+        Line::Lost(key).encode(&mut self.pending);
     }
 
     /// The beginning of this version is kept.
@@ -230,9 +375,9 @@ impl Journal {
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let pending = std::mem::take(&mut self.pending);
         self.written = self.begun;
-        let mut rest = &pending[..];
-        while !rest.is_empty() {
-            match sys::pwrite(self.fd.as_fd(), rest, self.len) {
+        let mut rest = if self.file.is_some() { &pending[..] } else { &[] };
+        while let Some(file) = self.file.as_ref().filter(|_| !rest.is_empty()) {
+            match sys::pwrite(file.fd.as_fd(), rest, self.len) {
                 Ok(0) => return self.torn(io::ErrorKind::WriteZero.into()),
                 Ok(n) => {
                     self.len += n as u64;
@@ -253,7 +398,10 @@ impl Journal {
 
     /// Nothing is left to be continued.
     pub(crate) fn remove(&self) -> io::Result<()> {
-        sys::unlink_at(self.dir.as_fd(), &self.name)
+        match &self.file {
+            None => Ok(()),
+            Some(file) => sys::unlink_at(file.dir.as_fd(), &file.name),
+        }
     }
 }
 
@@ -270,10 +418,15 @@ fn open(dir: &OwnedFd, name: &CStr) -> io::Result<OwnedFd> {
 pub(crate) const JOURNAL_NAME: &str = ".fulmar-get.journal";
 const HEADER: &[u8] = b"fulmar get 1\n";
 const KEY_DIGITS: usize = 16;
+/// A UUID.
+const BOOT_LEN_MAX: usize = 64;
+/// Downloads that are remembered one by one while a journal is read: those of a run that were in
+/// hand, or failed.
+const UNFINISHED_LEN_MAX: usize = 64 * 1024;
 /// Mark, key, line end.
 const BEGUN_LEN: u64 = 18;
-/// A wrong yes once in some millions.
-const BITS_PER_FILE: usize = 32;
+/// Two facts at most; a wrong yes once in some millions.
+const BITS_PER_LINE: usize = 64;
 const BITS_MIN: usize = 4_096;
 /// Any fixed one: nobody gains by a wrong yes.
 const SEED: u128 = 1;
@@ -285,6 +438,8 @@ const VALIDATOR_LEN_MAX: usize = 1_024;
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    const BOOT: Option<&str> = Some("0f-1");
 
     fn key(number: u64) -> Key {
         Key::new(&format!("http://h/{number}"), &Name::given("a").unwrap())
@@ -307,7 +462,7 @@ mod tests {
     fn what_is_written_is_remembered() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
-        let (mut journal, history) = Journal::open(&path).unwrap();
+        let (mut journal, history) = Journal::open(&path, BOOT).unwrap();
         assert!(!history.has_begun(key(1)));
         let ticket = journal.begin(key(1));
         let etag = Validator::from_bytes(b"\"x-y\"").unwrap();
@@ -318,10 +473,10 @@ mod tests {
         journal.flush().unwrap();
         assert!(journal.is_written(ticket));
         assert!(!journal.is_written(journal.begun_next()));
-        let busy = Journal::open(&path).unwrap_err();
+        let busy = Journal::open(&path, BOOT).unwrap_err();
         assert_eq!(busy.kind(), io::ErrorKind::WouldBlock);
         drop(journal);
-        let (journal, mut history) = Journal::open(&path).unwrap();
+        let (journal, mut history) = Journal::open(&path, BOOT).unwrap();
         assert!(history.has_begun(key(1)) && !history.has_begun(key(2)));
         assert_eq!(history.take_kept(key(1)), Some(etag));
         assert_eq!(history.take_kept(key(2)), None);
@@ -333,6 +488,61 @@ mod tests {
         fn begun_next(&self) -> Ticket {
             Ticket(self.begun.0 + 1)
         }
+    }
+
+    /// What a journal with these lines says of `key(1)`, whose file has 5 bytes or none.
+    fn says(lines: &str) -> (bool, bool, bool) {
+        let lines = lines.replace('K', &key(1).to_string());
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        std::fs::write(&path, format!("fulmar get 1\n{lines}")).unwrap();
+        let (_, history) = Journal::open(&path, BOOT).unwrap();
+        (history.has_begun(key(1)), history.is_done(key(1), 5), history.is_done(key(1), 0))
+    }
+
+    #[test]
+    fn a_file_is_done_if_it_reached_the_disk_with_this_length() {
+        for (lines, wanted) in [
+            // Journals of older versions have no lengths: what exists is complete.
+            ("+K\n", (true, true, true)),
+            ("", (false, false, false)),
+            // Killed before the file was synced: complete unless the system was restarted.
+            ("@0f-1\n+K\n", (true, true, true)),
+            ("@0f-2\n+K\n", (true, false, false)),
+            ("@-\n+K\n", (true, false, false)),
+            ("@0f-2\n+K\n@0f-1\n", (true, false, false)),
+            ("@0f-1\n+K\n@0f-2\n", (true, true, true)),
+            ("+K\n@0f-2\n", (true, true, true)),
+            // Synced: its length counts.
+            ("@0f-1\n+K\n*K 5\n", (true, true, false)),
+            ("@0f-2\n+K\n*K 5\n", (true, true, false)),
+            ("@0f-2\n+K\n*K 5\n@0f-1\n", (true, true, false)),
+            // The disk failed.
+            ("@0f-1\n+K\n!K\n", (true, false, false)),
+        ] {
+            assert_eq!(says(lines), wanted, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_journal_that_records_nothing_never_fails() {
+        let mut journal = Journal::none();
+        let ticket = journal.begin(key(1));
+        journal.flush().unwrap();
+        journal.remove().unwrap();
+        assert!(journal.is_written(ticket));
+    }
+
+    #[test]
+    fn many_unfinished_downloads_do_not_use_up_memory() {
+        let mut history = History::sized(10_000_000);
+        let mut text = b"@0f-1\n".to_vec();
+        for number in 0..UNFINISHED_LEN_MAX as u64 + 10 {
+            Line::Begun(Key(number)).encode(&mut text);
+        }
+        history.replay(&text, BOOT);
+        assert!(history.unfinished.len() <= UNFINISHED_LEN_MAX);
+        assert!(history.is_done(Key(0), 7), "of those that are forgotten the file counts");
     }
 
     #[test]
@@ -347,7 +557,7 @@ mod tests {
         Line::Begun(key(2)).encode(&mut whole);
         for len in 0..whole.len() {
             std::fs::write(&path, &whole[..len]).unwrap();
-            let (mut journal, mut history) = Journal::open(&path).unwrap();
+            let (mut journal, mut history) = Journal::open(&path, BOOT).unwrap();
             assert_eq!(history.has_begun(key(1)), len >= first, "{len}");
             assert!(!history.has_begun(key(2)), "{len}");
             if len < whole.len() - 18 {
@@ -356,7 +566,7 @@ mod tests {
             journal.begin(key(3));
             journal.flush().unwrap();
             drop(journal);
-            let (_, history) = Journal::open(&path).unwrap();
+            let (_, history) = Journal::open(&path, BOOT).unwrap();
             assert!(history.has_begun(key(3)), "{len}: {:?}", text(&path));
             // All but its end was there: it is a line now.
             assert_eq!(history.has_begun(key(1)), len >= first - 1, "{len}");
@@ -368,26 +578,26 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         std::fs::write(&path, "precious\n").unwrap();
-        assert_eq!(Journal::open(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(Journal::open(&path, BOOT).unwrap_err().kind(), io::ErrorKind::InvalidData);
         assert_eq!(text(&path), "precious\n");
-        assert!(Journal::open(dir.path()).is_err());
+        assert!(Journal::open(dir.path(), BOOT).is_err());
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(Journal::open(&link).is_err(), "a link may lead anywhere");
-        assert!(Journal::open(&dir.path().join("none/journal")).is_err());
+        assert!(Journal::open(&link, BOOT).is_err(), "a link may lead anywhere");
+        assert!(Journal::open(&dir.path().join("none/journal"), BOOT).is_err());
     }
 
     #[test]
     fn a_long_journal_is_remembered_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
-        let (mut journal, _) = Journal::open(&path).unwrap();
+        let (mut journal, _) = Journal::open(&path, BOOT).unwrap();
         for number in 0..20_000 {
             journal.begin(key(number));
         }
         journal.flush().unwrap();
         drop(journal);
-        let (_, history) = Journal::open(&path).unwrap();
+        let (_, history) = Journal::open(&path, BOOT).unwrap();
         assert!((0..20_000).all(|number| history.has_begun(key(number))));
         let wrong = (20_000..120_000).filter(|number| history.has_begun(key(*number))).count();
         assert!(wrong < 3, "{wrong} wrong answers");
@@ -397,7 +607,7 @@ mod tests {
         #[test]
         fn any_bytes_are_lines_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             let mut history = History::sized(100);
-            let read = history.replay(&bytes);
+            let read = history.replay(&bytes, BOOT);
             prop_assert!(read <= bytes.len());
             if let Some(line) = Line::parse(&bytes) {
                 let mut again = Vec::new();

@@ -10,6 +10,7 @@ mod checksum;
 mod list;
 mod name;
 
+mod disk;
 mod feed;
 mod journal;
 mod partial;
@@ -36,10 +37,10 @@ pub mod testing;
 
 pub use checksum::{Checksum, ChecksumError};
 pub use fault::{Doing, Fault};
-pub use feed::Source;
+pub use feed::{Sink, Source};
 pub use list::{LINE_LEN_MAX, LineError};
 pub use name::NameError;
-pub use options::{Options, Proxy, Trust};
+pub use options::{Options, Output, Proxy, Trust};
 pub use progress::Progress;
 pub use report::{Report, Tally};
 pub use run::{FetchError, Running, Stopper, start};

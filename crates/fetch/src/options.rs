@@ -1,11 +1,11 @@
 //! What a run is told.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fulmar_drive::LoopOptions;
 
-use crate::feed::Source;
+use crate::feed::{Sink, Source};
 
 /// What a run is told.
 #[derive(Clone, Debug)]
@@ -15,17 +15,19 @@ pub struct Options {
     /// A list of more.
     pub list: Option<Source>,
     /// Where files go.
-    pub dir: PathBuf,
+    pub output: Output,
     /// Names are made of host and path, instead of the last segment.
     pub mirror: bool,
-    /// What is there already is left out, and no failure.
+    /// What exists is left out, and no failure.
     pub skip_existing: bool,
     /// Beginnings are kept and gone on with.
     pub resume: bool,
-    /// The journal; by default in `dir`.
+    /// A file counts as done once it is on the disk (`fsync(2)`).
+    pub sync: bool,
+    /// The journal; by default in the output directory.
     pub journal: Option<PathBuf>,
     /// Where a line of JSON goes for each URL.
-    pub records: Option<PathBuf>,
+    pub records: Option<Sink>,
     /// Connections in all.
     pub connections: usize,
     /// Connections to one host.
@@ -56,6 +58,39 @@ pub struct Options {
     pub watched: bool,
 }
 
+/// Where files go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Into this directory, which is made if it does not exist.
+    Dir(PathBuf),
+    /// The first URL into this file.
+    File(PathBuf),
+    /// To standard output, one after the other.
+    Stdout,
+}
+
+impl Output {
+    /// The directory that holds the files, if they go into one.
+    pub(crate) fn dir(&self) -> Option<&Path> {
+        match self {
+            Self::Stdout => None,
+            Self::Dir(dir) => Some(dir),
+            Self::File(path) => {
+                let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+                Some(dir.unwrap_or_else(|| Path::new(".")))
+            }
+        }
+    }
+
+    /// The name of the first file in it, if it is given.
+    pub(crate) fn name(&self) -> Option<String> {
+        match self {
+            Self::File(path) => Some(path.file_name()?.to_string_lossy().into_owned()),
+            Self::Dir(_) | Self::Stdout => None,
+        }
+    }
+}
+
 /// Where the proxies are said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proxy {
@@ -72,8 +107,10 @@ pub enum Proxy {
 pub enum Trust {
     /// Those that the system trusts.
     System,
-    /// Those in this file, in PEM, and nobody else.
+    /// Those in this file, in PEM, and no others.
     File(PathBuf),
+    /// These, in PEM, and no others.
+    Pem(Vec<u8>),
     /// Anybody: nothing is verified.
     Anybody,
 }
@@ -83,10 +120,11 @@ impl Default for Options {
         Self {
             urls: Vec::new(),
             list: None,
-            dir: PathBuf::from("."),
+            output: Output::Dir(PathBuf::from(".")),
             mirror: false,
             skip_existing: false,
             resume: false,
+            sync: true,
             journal: None,
             records: None,
             connections: 64,

@@ -1,7 +1,8 @@
-//! A file that is not whole yet: written under a name of ours, renamed when it is.
+//! A file that is not complete yet: written under a temporary name, renamed when it is complete.
+//! Or standard output, which has no name and takes what it is given.
 
 use std::ffi::CString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::{io, mem};
 
@@ -10,15 +11,47 @@ use fulmar_sys as sys;
 
 use crate::journal::Key;
 use crate::name::RESERVED;
-use crate::store::Place;
+use crate::store::{Dir, Place};
 
-/// A file that is not whole, under a name of ours, next to the one that it will have.
+/// A file that is not complete, under a temporary name next to the one that it will have.
 #[derive(Debug)]
 pub(crate) struct Partial {
-    place: Place,
-    temporary: CString,
+    target: Target,
     file: Arc<OwnedFd>,
     len: u64,
+}
+
+#[derive(Debug)]
+enum Target {
+    Named {
+        place: Place,
+        temporary: CString,
+    },
+    /// Standard output.
+    Stream,
+}
+
+/// What happens to a file that has the name already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Naming {
+    /// It stays, and the new one fails.
+    New,
+    /// It is replaced.
+    Replace,
+}
+
+/// A complete file that has its name, and may not be on the disk.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) file: Arc<OwnedFd>,
+    pub(crate) dir: Arc<Dir>,
+}
+
+impl Written {
+    /// Closes it.
+    pub(crate) fn close(self) {
+        close(self.file);
+    }
 }
 
 impl Partial {
@@ -33,7 +66,14 @@ impl Partial {
             }
             other => other?,
         };
-        Ok(Self { place: place.clone(), temporary, file: fd.into(), len: 0 })
+        let target = Target::Named { place: place.clone(), temporary };
+        Ok(Self { target, file: fd.into(), len: 0 })
+    }
+
+    /// Standard output.
+    pub(crate) fn stdout() -> io::Result<Self> {
+        let file = sys::duplicate(io::stdout().as_raw_fd())?.into();
+        Ok(Self { target: Target::Stream, file, len: 0 })
     }
 
     /// What was kept, if it is there, a file, and not empty.
@@ -48,8 +88,8 @@ impl Partial {
             sys::close(fd);
             return Ok(None);
         }
-        let place = place.clone();
-        Ok(Some(Self { place, temporary, file: fd.into(), len: info.len }))
+        let target = Target::Named { place: place.clone(), temporary };
+        Ok(Some(Self { target, file: fd.into(), len: info.len }))
     }
 
     /// So many bytes are there.
@@ -57,10 +97,12 @@ impl Partial {
         self.len
     }
 
-    /// Where the kernel may put `len` bytes by itself; [`Partial::moved`] says that it has.
-    pub(crate) fn range(&self, len: u64) -> FileRange {
+    /// Where the kernel may put `len` bytes by itself, if it may; [`Partial::moved`] says that it
+    /// has.
+    pub(crate) fn range(&self, len: u64) -> Option<FileRange> {
         let file = Arc::clone(&self.file);
-        FileRange { file, offset: self.len, len }
+        let is_file = matches!(self.target, Target::Named { .. });
+        is_file.then_some(FileRange { file, offset: self.len, len })
     }
 
     /// The kernel has put bytes there, and `len` are there now: how many it has put.
@@ -71,7 +113,12 @@ impl Partial {
     /// Writes what follows.
     pub(crate) fn append(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            match sys::pwrite((*self.file).as_fd(), bytes, self.len)? {
+            let file = (*self.file).as_fd();
+            let written = match self.target {
+                Target::Named { .. } => sys::pwrite(file, bytes, self.len),
+                Target::Stream => sys::write(file, bytes),
+            };
+            match written? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
                 n => {
                     self.len += n as u64;
@@ -104,41 +151,54 @@ impl Partial {
         sys::truncate((*self.file).as_fd(), 0)
     }
 
-    /// It is whole: it gets its name, if nothing has it. Otherwise it is gone.
-    pub(crate) fn commit(self) -> io::Result<()> {
-        let (dir, from, to) = (self.place.dir.as_fd(), &self.temporary, &self.place.last);
-        let result = match sys::rename_new(dir, from, to) {
-            // The file system cannot rename without replacing: two names, then one.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                sys::link((dir, from), (dir, to)).and_then(|()| sys::unlink_at(dir, from))
-            }
-            other => other,
-        };
-        if result.is_err() {
-            self.discard();
-        } else {
+    /// It is complete and gets its name. If that fails it is removed. Standard output gets none.
+    pub(crate) fn commit(self, naming: Naming) -> io::Result<Option<Written>> {
+        let Target::Named { place, temporary } = &self.target else {
             self.keep();
+            return Ok(None);
+        };
+        let (dir, from, to) = (place.dir.as_fd(), temporary, &place.last);
+        let result = match naming {
+            Naming::Replace => sys::rename(dir, from, to),
+            Naming::New => match sys::rename_new(dir, from, to) {
+                // The file system cannot rename without replacing: two names, then one.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    sys::link((dir, from), (dir, to)).and_then(|()| sys::unlink_at(dir, from))
+                }
+                other => other,
+            },
+        };
+        if let Err(error) = result {
+            self.discard();
+            return Err(error);
         }
-        result
+        let dir = Arc::clone(&place.dir);
+        Ok(Some(Written { file: self.file, dir }))
     }
 
     /// Leaves it as it is, to be gone on with.
     pub(crate) fn keep(self) {
-        if let Some(fd) = Arc::into_inner(self.file) {
-            sys::close(fd);
-        }
+        close(self.file);
     }
 
     /// Removes it.
     pub(crate) fn discard(self) {
-        // What cannot be removed is no file of anybody's name.
-        let _ = sys::unlink_at(self.place.dir.as_fd(), &self.temporary);
+        if let Target::Named { place, temporary } = &self.target {
+            // If it cannot be removed, it still has no name that a user gave.
+            let _ = sys::unlink_at(place.dir.as_fd(), temporary);
+        }
         self.keep();
     }
 
     /// Removes what is kept under the name of a download, if something is.
     pub(crate) fn forget(place: &Place, key: Key) {
         let _ = sys::unlink_at(place.dir.as_fd(), &temporary(key)); // as above
+    }
+}
+
+fn close(file: Arc<OwnedFd>) {
+    if let Some(fd) = Arc::into_inner(file) {
+        sys::close(fd);
     }
 }
 
@@ -178,7 +238,7 @@ mod tests {
         partial.append(b"abc").unwrap();
         assert_eq!(names(dir.path()), [".fulmar-get-0000000000000001"]);
         partial.append(b"def").unwrap();
-        partial.commit().unwrap();
+        partial.commit(Naming::New).unwrap().expect("a file").close();
         assert_eq!(names(dir.path()), ["a"]);
         assert_eq!(fs::read(dir.path().join("a")).unwrap(), b"abcdef");
         Partial::create(&place, Key(1)).unwrap().discard();
@@ -191,9 +251,14 @@ mod tests {
         let place = place(dir.path(), "a");
         let partial = Partial::create(&place, Key(1)).unwrap();
         fs::write(dir.path().join("a"), "mine").unwrap();
-        assert_eq!(partial.commit().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(partial.commit(Naming::New).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(names(dir.path()), ["a"]);
         assert_eq!(fs::read(dir.path().join("a")).unwrap(), b"mine");
+        let mut partial = Partial::create(&place, Key(1)).unwrap();
+        partial.append(b"new").unwrap();
+        partial.commit(Naming::Replace).unwrap().expect("a file").close();
+        assert_eq!(names(dir.path()), ["a"]);
+        assert_eq!(fs::read(dir.path().join("a")).unwrap(), b"new", "where it is wanted");
     }
 
     #[test]
@@ -214,7 +279,7 @@ mod tests {
         assert_eq!(read, b"abcdef");
         partial.clear().unwrap();
         partial.append(b"x").unwrap();
-        partial.commit().unwrap();
+        partial.commit(Naming::New).unwrap().expect("a file").close();
         assert_eq!(fs::read(dir.path().join("a")).unwrap(), b"x");
     }
 
@@ -230,7 +295,7 @@ mod tests {
         assert!(Partial::kept(&place, Key(1)).is_err());
         let mut partial = Partial::create(&place, Key(1)).unwrap();
         partial.append(b"ours").unwrap();
-        partial.commit().unwrap();
+        partial.commit(Naming::New).unwrap().expect("a file").close();
         assert_eq!(fs::read(&outside).unwrap(), b"mine");
         assert_eq!(fs::read(inside.join("a")).unwrap(), b"ours");
     }

@@ -22,6 +22,7 @@ pub(crate) struct Plan {
     pub(crate) mirror: bool,
     pub(crate) skip_existing: bool,
     pub(crate) resume: bool,
+    pub(crate) sync: bool,
     pub(crate) retries: u32,
     headers: Vec<(String, String)>,
     manner: Arc<Manner>,
@@ -45,6 +46,7 @@ impl Plan {
             mirror: options.mirror,
             skip_existing: options.skip_existing,
             resume: options.resume,
+            sync: options.sync,
             retries: options.retries,
             headers: options.headers.clone(),
             manner: Arc::new(manner),
@@ -104,6 +106,7 @@ fn tls(trust: &Trust) -> Result<Option<ClientTls>, FetchError> {
     let options = match trust {
         Trust::System => return Ok(None),
         Trust::File(path) => ClientOptions { roots: Roots::empty().file(path), ..usual },
+        Trust::Pem(bytes) => ClientOptions { roots: Roots::empty().pem(bytes.clone()), ..usual },
         Trust::Anybody => ClientOptions { verify: Verify::Nothing, ..usual },
     };
     ClientTls::new(options).map(Some).map_err(FetchError::Tls)
@@ -113,9 +116,22 @@ fn tls(trust: &Trust) -> Result<Option<ClientTls>, FetchError> {
 pub(crate) fn names(options: &Options) -> Result<fulmar_names::Options, FetchError> {
     let mut overrides = Overrides::default();
     for text in &options.resolve {
-        overrides.add(text).map_err(FetchError::Resolve)?;
+        let wrong = |error| FetchError::Resolve(text.clone(), error);
+        overrides.add(&ascii_host(text)).map_err(wrong)?;
     }
     Ok(fulmar_names::Options { overrides, ..Default::default() })
+}
+
+/// `HOST:...` with the host in the form in which it is looked up: URLs name hosts in any script
+/// (RFC 5890), and so may this.
+fn ascii_host(text: &str) -> String {
+    match text.split_once(':') {
+        Some((host, rest)) if !host.is_ascii() => match url::Host::parse(host) {
+            Ok(url::Host::Domain(ascii)) => format!("{ascii}:{rest}"),
+            _ => text.to_owned(), // no name: the error quotes it
+        },
+        _ => text.to_owned(),
+    }
 }
 
 /// What the client is allowed.

@@ -18,10 +18,38 @@ pub struct Progress {
     pub under_way: usize,
     /// Bytes of bodies.
     pub bytes: u64,
-    /// How much of the list has been read, where its size is known.
-    pub list_share: Option<f64>,
+    /// Bytes still to come, if every URL that is left has begun and said its length.
+    pub bytes_left: Option<u64>,
+    /// The part of the URLs that is done, where their number or the size of their list is known.
+    pub share: Option<f64>,
     /// Hosts that transfers are under way to, with bytes a second, slowest first; a few.
     pub slowest: Vec<(String, u64)>,
+}
+
+/// What is left to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Outlook {
+    /// URLs in hand.
+    pub(crate) under_way: usize,
+    /// How many of them are done, the parts of several together.
+    pub(crate) partly: f64,
+    /// Bytes still to come, if that is known.
+    pub(crate) bytes_left: Option<u64>,
+    /// The part of all URLs that has been taken from the list, if that is known.
+    pub(crate) share: Option<f64>,
+}
+
+impl Outlook {
+    /// The part of all URLs that is done, if `over` of them are over.
+    fn done_of(&self, over: u64) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+        let (over, taken) = (over as f64, over as f64 + self.under_way as f64);
+        if taken > 0.0 { (over + self.partly) / taken } else { 0.0 }
+    }
+
+    pub(crate) fn done(&self, over: u64) -> Option<f64> {
+        self.share.map(|share| (share * self.done_of(over)).clamp(0.0, 1.0))
+    }
 }
 
 /// What the threads share.

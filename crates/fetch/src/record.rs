@@ -1,13 +1,14 @@
 //! A line of JSON for each URL.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use fulmar_client::Timings;
 use fulmar_sys as sys;
 use serde::Serialize;
+
+use crate::feed::Sink;
 
 /// What a line says. The form is stable: fields are added, never renamed or removed.
 #[derive(Debug, Serialize)]
@@ -69,8 +70,12 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { fd: sys::open_log(path)?, pending: Vec::new() })
+    pub(crate) fn open(sink: &Sink) -> io::Result<Self> {
+        let fd = match sink {
+            Sink::Stdout => sys::duplicate(io::stdout().as_raw_fd())?,
+            Sink::File(path) => sys::open_log(path)?,
+        };
+        Ok(Self { fd, pending: Vec::new() })
     }
 
     pub(crate) fn write(&mut self, record: &Record<'_>) -> io::Result<()> {

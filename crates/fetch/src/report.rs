@@ -24,7 +24,7 @@ pub struct Tally {
     pub retries: u64,
     /// Redirects followed.
     pub redirects: u64,
-    /// Bytes of bodies received.
+    /// Bytes received of the bodies of files; those of errors do not count.
     pub bytes: u64,
 }
 
@@ -88,26 +88,91 @@ impl Report {
         }
         let seconds = self.elapsed.as_secs_f64();
         #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
-        let (bytes, files) = (tally.bytes as f64, tally.over() as f64);
+        let (bytes, fetched) = (tally.bytes as f64, tally.fetched as f64);
         let rate = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
         let _ = writeln!(
             text,
-            "  bytes         {} in {seconds:.2} s: {:.1} MB/s, {:.0} files/s",
-            tally.bytes,
-            rate(bytes) / 1e6,
-            rate(files)
+            "  bytes         {} in {seconds:.2} s: {}/s, {:.0} files/s",
+            grouped(tally.bytes),
+            size(rate(bytes)),
+            rate(fetched)
         );
         let _ = writeln!(
             text,
-            "  connections   {} opened, {} redirects, {} retries",
-            self.connections, tally.redirects, tally.retries
+            "  connections   {} opened, {}, {}",
+            self.connections,
+            plural(tally.redirects, "redirect", "redirects"),
+            plural(tally.retries, "retry", "retries")
         );
-        let cpu = self.cpu.total().as_secs_f64() * 1e6 / files.max(1.0);
-        let _ = writeln!(text, "  cost          {cpu:.1} us CPU per file, {:.1} MB memory", {
+        #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
+        let urls = tally.over().max(1) as f64;
+        let cpu = self.cpu.total().as_secs_f64() * 1e6 / urls;
+        let _ = writeln!(text, "  cost          {cpu:.1} us CPU per URL, {:.1} MB memory", {
             #[expect(clippy::cast_precision_loss, reason = "a figure to look at")]
             let resident = self.resident as f64;
             resident / 1e6
         });
         text
+    }
+}
+
+fn plural(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// With a comma between thousands.
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Bytes in the unit that fits, with three digits.
+fn size(bytes: f64) -> String {
+    let units = ["B", "kB", "MB", "GB"];
+    let mut value = bytes;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= 1e3;
+        unit += 1;
+    }
+    let decimals = match value {
+        _ if unit == 0 => 0,
+        value if value < 9.995 => 2,
+        value if value < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {}", units[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_units_and_separators_that_fit() {
+        for (bytes, text) in [
+            (0.0, "0 B"),
+            (999.0, "999 B"),
+            (999.9, "1.00 kB"),
+            (12_345.0, "12.3 kB"),
+            (123_456_789.0, "123 MB"),
+            (9_999.0, "10.0 kB"),
+            (4e12, "4000 GB"),
+        ] {
+            assert_eq!(size(bytes), text, "{bytes}");
+        }
+        let grouped = [0, 999, 1_000, 83_529, 1_234_567].map(grouped);
+        assert_eq!(grouped, ["0", "999", "1,000", "83,529", "1,234,567"]);
+        assert_eq!(
+            plural(1, "retry", "retries") + &plural(0, "", "redirects"),
+            "1 retry0 redirects"
+        );
     }
 }

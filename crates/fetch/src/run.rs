@@ -16,22 +16,23 @@ use fulmar_sys::{self as sys, Ledger};
 use fulmar_tls::ConfigError;
 
 use crate::book::{Book, Complaints};
+use crate::disk::Disk;
 use crate::feed::Feed;
 use crate::fetch::{Fetch, Work};
-use crate::journal::{JOURNAL_NAME, Journal};
+use crate::journal::{History, JOURNAL_NAME, Journal};
 use crate::options::Options;
 use crate::plan::{self, Plan};
 use crate::progress::{Progress, Shared};
 use crate::record::Records;
 use crate::report::Report;
-use crate::store::Store;
+use crate::store::{Outlet, Store};
 
 /// A run in progress.
 ///
 /// ```no_run
 /// let options = fulmar_fetch::Options {
 ///     urls: vec!["http://127.0.0.1:8080/a".to_owned()],
-///     dir: "downloads".into(),
+///     output: fulmar_fetch::Output::Dir("downloads".into()),
 ///     ..Default::default()
 /// };
 /// let running = fulmar_fetch::start(options, |complaint| eprintln!("{complaint}"))?;
@@ -60,7 +61,7 @@ pub enum FetchError {
     /// A field cannot be sent.
     Header(BuildError),
     /// What was given as addresses of a host is not of their form.
-    Resolve(OverrideError),
+    Resolve(String, OverrideError),
     /// The proxy that was given is none.
     Proxy(ProxyError),
     /// A proxy that the environment names is none.
@@ -156,27 +157,27 @@ fn prepare(
     let wall = sys::wall_clock();
     let plan = Plan::new(&options, (now, wall))?;
     let names = plan::names(&options)?;
-    let store =
-        Store::open(&options.dir).map_err(|error| FetchError::Dir(options.dir.clone(), error))?;
-    let path = options.journal.clone().unwrap_or_else(|| options.dir.join(JOURNAL_NAME));
-    let (journal, history) =
-        Journal::open(&path).map_err(|error| FetchError::Journal(path, error))?;
+    let (outlet, journal, history) = open(&options)?;
     let records = options
         .records
         .as_ref()
-        .map(|path| Records::open(path).map_err(|error| FetchError::Records(path.clone(), error)));
+        .map(|sink| Records::open(sink).map_err(|error| FetchError::Records(sink.path(), error)));
+    let disk = Disk::new(Arc::clone(&shared));
     let book = Book::new(now, shared, records.transpose()?, complaints, options.watched);
     // The client needs its application, the feed the reactor's waker: it is opened last.
     let config = plan::config(&options);
     let list = options.list.clone();
-    let feed = Feed::new(options.urls);
+    let feed = Feed::new(options.urls, options.output.name());
     let work = Work::default();
-    let fetch = Fetch { plan, feed, store, journal, history, book, work };
+    let fetch = Fetch { plan, feed, outlet, disk, journal, history, book, work };
     let client = Client::new(now, wall, fetch, config);
     let mut reactor =
         Reactor::with_options(client, options.loop_options).map_err(FetchError::Loop)?;
     reactor.set_resolver(Box::new(Names::new(names)));
     let waker = reactor.waker().map_err(FetchError::Loop)?;
+    reactor.with(|client, now| {
+        client.with(now, |fetch, _| fetch.disk.set_waker(waker.clone()));
+    });
     if let Some(source) = list {
         let result = reactor.with(|client, now| {
             client.with(now, |fetch, _| fetch.feed.open(&source, waker.clone()))
@@ -184,6 +185,19 @@ fn prepare(
         result.map_err(|error| FetchError::List(source.path(), error))?;
     }
     Ok((reactor, waker, now))
+}
+
+/// The output directory with its journal, or standard output, which has none.
+fn open(options: &Options) -> Result<(Outlet, Journal, History), FetchError> {
+    let Some(dir) = options.output.dir() else {
+        return Ok((Outlet::Stdout, Journal::none(), History::default()));
+    };
+    let store = Store::open(dir).map_err(|error| FetchError::Dir(dir.to_owned(), error))?;
+    let path = options.journal.clone().unwrap_or_else(|| dir.join(JOURNAL_NAME));
+    let boot = sys::boot_id().ok();
+    let (journal, history) =
+        Journal::open(&path, boot.as_deref()).map_err(|error| FetchError::Journal(path, error))?;
+    Ok((Outlet::Files(store), journal, history))
 }
 
 /// The life of the thread.
@@ -231,7 +245,7 @@ impl fmt::Display for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Header(error) => error.fmt(f),
-            Self::Resolve(error) => write!(f, "the addresses of a host: {error}"),
+            Self::Resolve(text, error) => write!(f, "addresses of a host, {text:?}: {error}"),
             Self::Proxy(error) => write!(f, "the proxy: {error}"),
             Self::ProxyVariable(error) => error.fmt(f),
             Self::Tls(error) => error.fmt(f),
@@ -254,7 +268,7 @@ impl std::error::Error for FetchError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Proxy;
+    use crate::options::{Output, Proxy};
 
     /// A file that may not be so long (`ulimit -f`) fails alone, whatever the program does about
     /// `SIGXFSZ`.
@@ -262,8 +276,8 @@ mod tests {
     fn a_thread_that_writes_files_is_not_killed_by_it() {
         let dir = tempfile::tempdir().unwrap();
         let urls = vec!["no URL".to_owned()];
-        let (dir, proxy) = (dir.path().to_owned(), Proxy::None);
-        let options = Options { urls, dir, proxy, ..Options::default() };
+        let (output, proxy) = (Output::Dir(dir.path().to_owned()), Proxy::None);
+        let options = Options { urls, output, proxy, ..Options::default() };
         let (sender, told) = mpsc::channel();
         let running = start(options, move |_| {
             let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();

@@ -11,40 +11,54 @@ use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use fastbloom::BloomFilter;
-use fulmar_sys as sys;
+use fulmar_sys::{self as sys, FileInfo};
 use lru::LruCache;
 
 use crate::name::{Name, split};
 
 /// The output directory.
 pub(crate) struct Store {
-    root: Rc<Dir>,
-    dirs: LruCache<Box<[u8]>, Rc<Dir>>,
+    root: Arc<Dir>,
+    dirs: LruCache<Box<[u8]>, Arc<Dir>>,
     /// Names that are or may be taken: what it does not know is free.
     taken: BloomFilter,
 }
 
+/// Where bodies go.
+#[derive(Debug)]
+pub(crate) enum Outlet {
+    /// Into files of the output directory.
+    Files(Store),
+    /// To standard output.
+    Stdout,
+}
+
 /// An open directory.
 #[derive(Debug)]
-pub(crate) struct Dir(Option<OwnedFd>);
+pub(crate) struct Dir {
+    fd: Option<OwnedFd>,
+    device: u64,
+    is_new: bool,
+}
 
 /// Where a file will be. Keeps its directory open: only what is being written has one.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    pub(crate) dir: Rc<Dir>,
+    pub(crate) dir: Arc<Dir>,
     pub(crate) last: CString,
 }
 
 impl Store {
     /// Opens the directory, and makes it and its parents if need be.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let root = Rc::new(Dir(Some(open_or_make(path)?)));
+        let (fd, is_new) = open_or_make(path)?;
+        let root = Arc::new(Dir::new(fd, is_new)?);
         let taken = BloomFilter::with_num_bits(TAKEN_BITS).seed(&SEED).expected_items(TAKEN_USUAL);
         let mut store = Self { root, dirs: LruCache::new(DIRS_LEN_MAX), taken };
-        let root = Rc::clone(&store.root);
+        let root = Arc::clone(&store.root);
         store.note(&root, &[])?;
         Ok(store)
     }
@@ -55,24 +69,24 @@ impl Store {
         Ok(Place { dir: self.dir(dir)?, last: component(last)? })
     }
 
-    /// True if something has this name.
-    pub(crate) fn is_taken(&mut self, name: &Name, place: &Place) -> io::Result<bool> {
+    /// What has this name, if something does.
+    pub(crate) fn existing(&mut self, name: &Name, place: &Place) -> io::Result<Option<FileInfo>> {
         if !self.taken.insert(name.as_bytes()) {
-            return Ok(false);
+            return Ok(None);
         }
         match sys::stat_link(place.dir.as_fd(), &place.last) {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Ok(info) => Ok(Some(info)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    fn dir(&mut self, path: &[u8]) -> io::Result<Rc<Dir>> {
+    fn dir(&mut self, path: &[u8]) -> io::Result<Arc<Dir>> {
         if path.is_empty() {
-            return Ok(Rc::clone(&self.root));
+            return Ok(Arc::clone(&self.root));
         }
         if let Some(dir) = self.dirs.get(path) {
-            return Ok(Rc::clone(dir));
+            return Ok(Arc::clone(dir));
         }
         let (above, last) = split(path);
         let (above, last) = (self.dir(above)?, component(last)?);
@@ -81,11 +95,15 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(error),
         };
-        let dir = Rc::new(Dir(Some(sys::open_step(above.as_fd(), &last)?)));
+        let fd = sys::open_step(above.as_fd(), &last)?;
+        let dir = Arc::new(match is_new {
+            true => Dir { fd: Some(fd), device: above.device, is_new },
+            false => Dir::new(fd, is_new)?,
+        });
         if !is_new {
             self.note(&dir, path)?;
         }
-        self.dirs.put(path.into(), Rc::clone(&dir));
+        self.dirs.put(path.into(), Arc::clone(&dir));
         Ok(dir)
     }
 
@@ -102,15 +120,32 @@ impl Store {
     }
 }
 
+impl Dir {
+    fn new(fd: OwnedFd, is_new: bool) -> io::Result<Self> {
+        let device = sys::fstat(fd.as_fd())?.device;
+        Ok(Self { fd: Some(fd), device, is_new })
+    }
+
+    /// The file system that it is on.
+    pub(crate) fn device(&self) -> u64 {
+        self.device
+    }
+
+    /// True if this run has made it.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
+    }
+}
+
 impl AsFd for Dir {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_ref().expect("open until dropped").as_fd()
+        self.fd.as_ref().expect("open until dropped").as_fd()
     }
 }
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        self.0.take().into_iter().for_each(sys::close);
+        self.fd.take().into_iter().for_each(sys::close);
     }
 }
 
@@ -124,18 +159,18 @@ fn component(name: &[u8]) -> io::Result<CString> {
     CString::new(name).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-/// The directory that the user names, links and all.
-fn open_or_make(path: &Path) -> io::Result<OwnedFd> {
+/// The directory that the user names, links and all, and whether it is new.
+fn open_or_make(path: &Path) -> io::Result<(OwnedFd, bool)> {
     match sys::open_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        other => return other,
+        other => return Ok((other?, false)),
     }
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let above = path.parent().filter(|above| !above.as_os_str().is_empty());
-    let above = open_or_make(above.unwrap_or_else(|| Path::new(".")))?;
+    let (above, _) = open_or_make(above.unwrap_or_else(|| Path::new(".")))?;
     match sys::make_dir(above.as_fd(), &component(name.as_bytes())?) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => sys::open_dir(path),
+        _ => Ok((sys::open_dir(path)?, true)),
     }
 }
 
@@ -156,7 +191,7 @@ mod tests {
     fn is_taken(store: &mut Store, name: &str) -> bool {
         let name = Name::given(name).unwrap();
         let place = store.place(&name).unwrap();
-        store.is_taken(&name, &place).unwrap()
+        store.existing(&name, &place).unwrap().is_some()
     }
 
     #[test]

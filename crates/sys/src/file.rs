@@ -132,6 +132,16 @@ pub fn truncate(fd: BorrowedFd<'_>, len: u64) -> io::Result<()> {
     syscall!(ftruncate, unsafe { libc::ftruncate(fd.as_raw_fd(), len) }).map(drop)
 }
 
+/// `fsync(2)`: everything that was written to the file, or to the directory, is on the disk.
+///
+/// # Errors
+/// `EIO`, `ENOSPC`, `EDQUOT`: something written earlier is not and will not be; `EINVAL`, `EROFS`:
+/// there is nothing to sync. Otherwise as the manual page says.
+pub fn fsync(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: fsync(2) takes no pointers.
+    syscall!(fsync, unsafe { libc::fsync(fd.as_raw_fd()) }).map(drop)
+}
+
 /// `flock(2)` with `LOCK_EX` and `LOCK_NB`: nobody else can lock the file until it is closed.
 ///
 /// # Errors
@@ -250,8 +260,30 @@ const DIR_MODE: libc::mode_t = 0o755;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::{read_dir, rename_new};
+    use crate::ledger::Ledger;
+    use crate::platform::{boot_id, read_dir, rename_new, sync_file_system};
     use std::os::fd::AsFd;
+
+    #[test]
+    fn files_directories_and_file_systems_are_synced() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = open_dir(place.path()).unwrap();
+        let file = create_new(dir.as_fd(), c"a").unwrap();
+        let before = Ledger::here();
+        fsync(file.as_fd()).unwrap();
+        fsync(dir.as_fd()).unwrap();
+        sync_file_system(dir.as_fd()).unwrap();
+        let calls = Ledger::here() - before;
+        assert_eq!(calls.total(), 3, "{calls:?}");
+        let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(fsync(ours.as_fd()).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn the_system_has_not_started_meanwhile() {
+        let id = boot_id().unwrap();
+        assert!(id.len() == 36 && id == boot_id().unwrap(), "{id:?}");
+    }
 
     #[test]
     fn a_new_name_never_replaces() {

@@ -81,6 +81,8 @@ names!(
     read,
     write,
     ftruncate,
+    fsync,
+    syncfs,
     renameat2,
     renameat,
     linkat,

@@ -32,23 +32,23 @@ pub use daemon::{
 };
 pub use events::Events;
 pub use file::{
-    FileInfo, FileKind, create_new, fstat, link, lock, make_dir, open_dir, open_log, open_read,
-    open_step, open_write, pread, pwrite, read, stat_link, truncate, unlink_at, write,
+    FileInfo, FileKind, create_new, fstat, fsync, link, lock, make_dir, open_dir, open_log,
+    open_read, open_step, open_write, pread, pwrite, read, stat_link, truncate, unlink_at, write,
 };
 pub use inherit::{accepts, forget_environment, inherited, local_path, set_nonblocking, user};
 pub use ledger::{Call, Count, Ledger, Operation, ThreadLedger};
 pub use pass::{receive_passed, send_passing};
 pub use platform::{
     EpollEvent, RING_LEN_MAX, Ring, Wakeup, adopt_orphans, allow_descriptors, allow_locked_memory,
-    allowed_cpus, call_stop, create_unnamed, end_with_parent, epoll_add, epoll_create,
+    allowed_cpus, boot_id, call_stop, create_unnamed, end_with_parent, epoll_add, epoll_create,
     epoll_delete, epoll_look, epoll_modify, epoll_pwait2, epoll_wait, event_thread,
     interrupt_thread, interrupt_wait, leave_stopped, link_unnamed, locked_memory, open_beneath,
     open_process, peer_process, peer_user, pipe, raise_descriptors, read_dir, reap, release_code,
     release_thread, rename, rename_new, resident_bytes, resume, run_on_cpus, seize, send_file,
     send_file_with_head, set_bind_address_no_port, set_defer_accept, set_fast_open, set_interface,
     set_no_signal, set_pipe_size, set_segment_size_max, set_user_timeout, silence, spawn_traced,
-    splice_in, splice_on, splice_out, tcp_info, thread_cpu, thread_number, thread_switches,
-    trim_memory, wait_traced, waiting,
+    splice_in, splice_on, splice_out, sync_file_system, tcp_info, thread_cpu, thread_number,
+    thread_switches, trim_memory, wait_traced, waiting,
 };
 pub use poll::{PollEntry, PollSet, poll, poll_now};
 pub use process::{

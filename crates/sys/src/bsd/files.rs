@@ -22,6 +22,14 @@ pub fn rename_new(_: BorrowedFd<'_>, _: &CStr, _: &CStr) -> io::Result<()> {
     Err(io::Error::from_raw_os_error(libc::EINVAL))
 }
 
+/// Linux's `syncfs(2)`.
+///
+/// # Errors
+/// `Unsupported`: use [`crate::fsync`].
+pub fn sync_file_system(_: BorrowedFd<'_>) -> io::Result<()> {
+    Err(unsupported("syncing a file system"))
+}
+
 /// Linux's `getdents64(2)`.
 ///
 /// # Errors

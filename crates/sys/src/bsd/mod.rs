@@ -33,7 +33,7 @@ pub use epoll::{
     EpollEvent, epoll_add, epoll_create, epoll_delete, epoll_look, epoll_modify, epoll_pwait2,
     epoll_wait,
 };
-pub use files::{open_beneath, read_dir, rename_new};
+pub use files::{open_beneath, read_dir, rename_new, sync_file_system};
 pub(crate) use own::{
     KEEP_IDLE, NO_SIGNAL, RDHUP, RECEIVE_CLOSED_ON_EXEC, REUSE_PORT, accept_into, device,
     modified_nanos, socket_of,
@@ -41,8 +41,8 @@ pub(crate) use own::{
 pub use own::{pipe, send_file, send_file_with_head, set_no_signal, thread_cpu};
 pub use pipes::{set_pipe_size, splice_in, splice_on, splice_out};
 pub use process::{
-    allow_descriptors, allow_locked_memory, allowed_cpus, locked_memory, raise_descriptors,
-    resident_bytes, run_on_cpus, thread_switches, trim_memory,
+    allow_descriptors, allow_locked_memory, allowed_cpus, boot_id, locked_memory,
+    raise_descriptors, resident_bytes, run_on_cpus, thread_switches, trim_memory,
 };
 pub use ring::{RING_LEN_MAX, Ring};
 pub use sockets::{

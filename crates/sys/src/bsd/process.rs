@@ -96,3 +96,11 @@ pub fn trim_memory() {}
 pub fn resident_bytes() -> io::Result<u64> {
     Err(unsupported("the resident memory of a process"))
 }
+
+/// Linux's `/proc/sys/kernel/random/boot_id`.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn boot_id() -> io::Result<String> {
+    Err(unsupported("telling one start of the system from another"))
+}

@@ -47,6 +47,15 @@ pub fn rename_new(dir: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()>
     syscall!(renameat2, result).map(drop)
 }
 
+/// `syncfs(2)`: as [`crate::fsync`], for all files of the file system that `fd` is on.
+///
+/// # Errors
+/// As the manual page says; Linux before 5.8 reports no errors of earlier writes.
+pub fn sync_file_system(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: syncfs(2) takes no pointers.
+    syscall!(syncfs, unsafe { libc::syncfs(fd.as_raw_fd()) }).map(drop)
+}
+
 /// `getdents64(2)`, once: names of a directory, appended to `names` as the file system orders
 /// them, `.` and `..` left out. False at the end of the directory.
 ///

@@ -18,11 +18,11 @@ pub use epoll::{
     epoll_wait,
 };
 pub(crate) use files::{device, modified_nanos};
-pub use files::{open_beneath, read_dir, rename_new};
+pub use files::{open_beneath, read_dir, rename_new, sync_file_system};
 pub use pipes::{pipe, set_pipe_size, splice_in, splice_on, splice_out};
 pub use process::{
-    allow_descriptors, allow_locked_memory, allowed_cpus, locked_memory, raise_descriptors,
-    resident_bytes, run_on_cpus, thread_cpu, thread_switches, trim_memory,
+    allow_descriptors, allow_locked_memory, allowed_cpus, boot_id, locked_memory,
+    raise_descriptors, resident_bytes, run_on_cpus, thread_cpu, thread_switches, trim_memory,
 };
 pub use ring::{RING_LEN_MAX, Ring};
 pub(crate) use sockets::{accept_into, socket_of};

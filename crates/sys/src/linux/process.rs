@@ -135,14 +135,27 @@ pub fn trim_memory() {
 /// # Errors
 /// There is no `/proc`, or it says something else.
 pub fn resident_bytes() -> io::Result<u64> {
-    let fd = file::open_read(Path::new("/proc/self/statm"))?;
-    let mut buffer = [0_u8; 128];
-    let read = file::pread(std::os::fd::AsFd::as_fd(&fd), &mut buffer, 0);
-    socket::close(fd);
-    let text = String::from_utf8_lossy(&buffer[..read?]).into_owned();
+    let text = read_text("/proc/self/statm")?;
     let pages: Option<u64> = text.split(' ').nth(1).and_then(|field| field.parse().ok());
     // SAFETY: sysconf(3) takes no pointers.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     let page = u64::try_from(page).map_err(io::Error::other)?;
     pages.map(|n| n * page).ok_or_else(|| io::Error::other("/proc/self/statm has no second field"))
+}
+
+/// A text that is different after each start of the system: `/proc/sys/kernel/random/boot_id`.
+///
+/// # Errors
+/// As of `openat(2)` and `pread(2)`, which it takes.
+pub fn boot_id() -> io::Result<String> {
+    read_text("/proc/sys/kernel/random/boot_id").map(|text| text.trim().to_owned())
+}
+
+/// A short file of the kernel's.
+fn read_text(path: &str) -> io::Result<String> {
+    let fd = file::open_read(Path::new(path))?;
+    let mut buffer = [0_u8; 128];
+    let read = file::pread(std::os::fd::AsFd::as_fd(&fd), &mut buffer, 0);
+    socket::close(fd);
+    Ok(String::from_utf8_lossy(&buffer[..read?]).into_owned())
 }

@@ -1,0 +1,123 @@
+//! File arguments: `-` is standard input or standard output, in every tool.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::output::{Failure, say};
+
+/// A file that is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum InputFile {
+    /// `-`
+    Stdin,
+    /// Anything else.
+    Path(PathBuf),
+}
+
+/// A file that is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OutputFile {
+    /// `-`
+    Stdout,
+    /// Anything else.
+    Path(PathBuf),
+}
+
+impl InputFile {
+    /// All of it.
+    pub(crate) fn read(&self) -> Result<Vec<u8>, Failure> {
+        self.read_at_most(u64::MAX)
+    }
+
+    /// Its first bytes, at most so many.
+    pub(crate) fn read_at_most(&self, size_max: u64) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        let result = match self {
+            Self::Stdin => io::stdin().lock().take(size_max).read_to_end(&mut bytes),
+            Self::Path(path) => {
+                fs::File::open(path).and_then(|file| file.take(size_max).read_to_end(&mut bytes))
+            }
+        };
+        result.map_err(|error| Failure::new(self.name().display(), error))?;
+        Ok(bytes)
+    }
+
+    /// Its name, for messages.
+    pub(crate) fn name(&self) -> &Path {
+        match self {
+            Self::Stdin => Path::new("standard input"),
+            Self::Path(path) => path,
+        }
+    }
+}
+
+impl OutputFile {
+    /// Writes it, in place of what it held.
+    pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
+        match self {
+            Self::Stdout => say(&String::from_utf8_lossy(bytes)),
+            Self::Path(path) => fs::File::create(path)
+                .and_then(|mut file| file.write_all(bytes))
+                .map_err(|error| Failure::new(path.display(), error)),
+        }
+    }
+}
+
+impl From<OsString> for InputFile {
+    fn from(text: OsString) -> Self {
+        if text == "-" { Self::Stdin } else { Self::Path(text.into()) }
+    }
+}
+
+impl From<OsString> for OutputFile {
+    fn from(text: OsString) -> Self {
+        if text == "-" { Self::Stdout } else { Self::Path(text.into()) }
+    }
+}
+
+/// At most one of these arguments may be standard input.
+pub(crate) fn check_inputs<'a>(
+    files: impl IntoIterator<Item = (&'a str, Option<&'a InputFile>)>,
+) -> Result<(), Failure> {
+    let files = files.into_iter().filter(|(_, file)| *file == Some(&InputFile::Stdin));
+    only_one("standard input", files.map(|(name, _)| name))
+}
+
+/// At most one of these arguments may be standard output.
+pub(crate) fn check_outputs<'a>(
+    files: impl IntoIterator<Item = (&'a str, Option<&'a OutputFile>)>,
+) -> Result<(), Failure> {
+    let files = files.into_iter().filter(|(_, file)| *file == Some(&OutputFile::Stdout));
+    only_one("standard output", files.map(|(name, _)| name))
+}
+
+fn only_one<'a>(stream: &str, mut names: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
+    match (names.next(), names.next()) {
+        (Some(first), Some(second)) => Err(Failure::Usage(format!(
+            "{stream} (-) is named twice: {first} and {second}; use a file for one of them"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_named_once() {
+        let (stdin, path) = (InputFile::Stdin, InputFile::Path("-/".into()));
+        let of = |text: &str| InputFile::from(OsString::from(text));
+        assert_eq!((of("-"), of("-/")), (stdin.clone(), path.clone()));
+        let check = |first, second| check_inputs([("-a", first), ("-b", second), ("-c", None)]);
+        assert!(check(Some(&stdin), Some(&path)).is_ok());
+        assert!(check(Some(&path), Some(&path)).is_ok());
+        let Err(Failure::Usage(text)) = check(Some(&stdin), Some(&stdin)) else { panic!("twice") };
+        assert!(text.starts_with("standard input (-) is named twice: -a and -b"), "{text}");
+        let stdout = OutputFile::Stdout;
+        let twice = [("-a", Some(&stdout)), ("-b", None), ("-c", Some(&stdout))];
+        assert!(matches!(check_outputs(twice), Err(Failure::Usage(_))));
+    }
+}

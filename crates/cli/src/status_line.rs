@@ -1,0 +1,45 @@
+//! One line at the bottom of a terminal that is drawn again and again.
+//!
+//! The cursor stays behind its text: what a terminal prints there at Ctrl-C (`^C`) is removed with
+//! it, as long as it fits.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The line, shared by the threads that print; clones are the same line.
+#[derive(Clone, Debug)]
+pub(crate) struct StatusLine(Option<Arc<Mutex<String>>>);
+
+impl StatusLine {
+    /// Without a terminal it is never drawn.
+    pub(crate) fn new(is_shown: bool) -> Self {
+        Self(is_shown.then(Arc::default))
+    }
+
+    /// Draws another text; an empty one leaves nothing.
+    pub(crate) fn set(&self, text: String) {
+        if let Some(shown) = &self.0 {
+            let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+            *shown = text;
+            draw(&shown);
+        }
+    }
+
+    /// Prints something above it.
+    pub(crate) fn suspend(&self, print: impl FnOnce()) {
+        match &self.0 {
+            None => print(),
+            Some(shown) => {
+                let shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+                draw("");
+                print();
+                draw(&shown);
+            }
+        }
+    }
+}
+
+/// In place of what the line holds. If standard error is gone, nothing can be shown.
+fn draw(text: &str) {
+    let _ = io::stderr().lock().write_all(format!("\r{text}\x1b[K").as_bytes());
+}
