@@ -1,8 +1,11 @@
 //! `-` as standard input and output, `-O`, and hosts in other scripts.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use fulmar_tests::get::{Answer, Download, Site, message};
 use fulmar_tests::process::{Ended, Process, fulmar};
@@ -124,4 +127,80 @@ fn hosts_in_other_scripts_have_addresses() {
     assert!(ended.status.success(), "{ended:?}");
     let host = format!("xn--bcher-kva.example:{port}");
     assert_eq!(fs::read_to_string(download.beside("a")).unwrap(), host);
+}
+
+/// `fulmar` with these arguments and this on its standard input.
+fn fulmar_with(download: &Download, arguments: &str, input: &str) -> Ended {
+    let file = download.beside("input");
+    fs::write(&file, input).unwrap();
+    let mut command = Command::new(fulmar());
+    command.args(arguments.split(' ')).current_dir(download.beside(""));
+    Process::start_with(&mut command, fs::File::open(file).unwrap().into()).wait()
+}
+
+#[test]
+fn every_file_argument_takes_a_dash_and_a_stream_is_named_once() {
+    let download = Download::new();
+    let twice = "is named twice: ";
+    for (arguments, status, part) in [
+        ("get -o out -i -", 1, "line 1: nonsense"),
+        ("get --cacert - https://127.0.0.1:1/", 2, "PEM: no certificate in PEM"),
+        ("load --cacert - -n 1 https://127.0.0.1:1/", 1, "PEM: no certificate in PEM"),
+        ("load --cert - --key k -n 1 https://127.0.0.1:1/", 1, "PEM: no certificate in PEM"),
+        ("load --cert - --key - https://127.0.0.1:1/", 2, "twice: --cert and --key"),
+        ("load --body @- --cacert - https://127.0.0.1:1/", 2, "twice: --body and --cacert"),
+        ("serve --tls-cert - --tls-key k", 1, "PEM: no certificate in PEM"),
+        ("serve --tls-cert c --tls-key - --tls-client-ca -", 2, "--tls-key and --tls-client-ca"),
+        ("serve --tls-cert c --tls-key - --auth -", 2, "twice: --tls-key and --auth"),
+        ("serve --auth -", 1, "-: "),
+        ("audit --budget - -- true", 2, "standard input: "),
+        ("audit --compare - -- true", 2, "standard input: "),
+        ("audit --budget - --compare - -- true", 2, "twice: --budget and --compare"),
+        ("audit --record - --json -- true", 2, "twice: --record and --json"),
+        ("bench --from -", 1, "standard input: it cannot be read as a report"),
+        ("bench --from - --json - --html -", 2, "twice: --json and --html"),
+        ("proxy -c -f -", 1, "standard input:1"),
+        ("proxy -c -f - -f -", 1, twice),
+    ] {
+        let ended = fulmar_with(&download, arguments, "nonsense\n");
+        assert_eq!(ended.status.code(), Some(status), "{arguments}: {ended:?}");
+        assert!(ended.stderr.contains(part), "{arguments}: {ended:?}");
+        assert!(!download.beside("-").exists(), "{arguments}");
+    }
+    let config = "defaults\n mode http\n timeout connect 1s\n timeout client 1s\n timeout server \
+                  1s\nlisten a\n bind 127.0.0.1:0\n server s 127.0.0.1:1\n";
+    let ended = fulmar_with(&download, "proxy -c -f -", config);
+    assert!(ended.status.success(), "{ended:?}");
+    let ended = fulmar_with(&download, "proxy -W -f -", config);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("a worker and a reload read the configuration"), "{ended:?}");
+    let report =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("data/bench.json")).unwrap();
+    let ended = fulmar_with(&download, "bench --from - --json -", &report);
+    assert!(ended.status.success() && !ended.stderr.is_empty(), "{ended:?}");
+    serde_json::from_str::<serde_json::Value>(&ended.stdout).unwrap();
+}
+
+#[test]
+fn body_of_a_load_comes_from_standard_input() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut seen = Vec::new();
+        while !seen.ends_with(b"the body") {
+            let mut some = [0; 4_096];
+            match stream.read(&mut some).unwrap() {
+                0 => return seen,
+                n => seen.extend_from_slice(&some[..n]),
+            }
+        }
+        stream.write_all(&message(200, "", b"")).unwrap();
+        seen
+    });
+    let download = Download::new();
+    let arguments = format!("load --body @- -c 1 -n 1 http://{address}/");
+    let ended = fulmar_with(&download, &arguments, "the body");
+    assert!(server.join().unwrap().ends_with(b"\r\n\r\nthe body"), "{ended:?}");
+    assert!(ended.status.success(), "{ended:?}");
 }

@@ -7,8 +7,6 @@ mod program;
 mod tell;
 
 use std::fmt::Display;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -16,8 +14,10 @@ use fulmar_audit::report::{Budget, Excess, Run};
 
 pub(crate) use arguments::Arguments;
 
+use crate::files::{self, InputFile, OutputFile};
 use crate::output::{Failure, complain};
 use crate::signals::INTERRUPTED;
+use arguments::Asked;
 use measure::{Bell, Measured};
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -32,8 +32,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 fn audit(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let asked = arguments.asked()?;
-    let budget = arguments.budget.as_deref().map(|path| read(path, Budget::parse)).transpose()?;
-    let kept = asked.kept.as_deref().map(|path| read(path, Run::read)).transpose()?;
+    check_streams(arguments, &asked)?;
+    let budget = arguments.budget.as_ref().map(|file| read(file, Budget::parse)).transpose()?;
+    let kept = asked.kept.as_ref().map(|file| read(file, Run::read)).transpose()?;
     let bell = Bell::hang()?;
     let Measured { run: this, mut failure } = measure::run(&asked.this, &asked, &bell)?;
     let other = match (&asked.other, kept) {
@@ -44,8 +45,8 @@ fn audit(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
         (_, kept) => kept,
     };
-    let recorded = arguments.record.as_deref().filter(|_| failure.is_none());
-    let recorded = recorded.map(|path| record(path, &this));
+    let recorded = arguments.record.as_ref().filter(|_| failure.is_none());
+    let recorded = recorded.map(|file| file.write(this.record().as_bytes()));
     let exceeded = budget.as_ref().map(|budget| budget.exceeded(&this));
     tell::print(arguments, &asked, &this, other.as_ref(), exceeded.as_deref())?;
     recorded.transpose()?; // not before: what was counted is worth something without its record
@@ -56,13 +57,22 @@ fn audit(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return Err(failure);
     }
     match (&arguments.budget, &budget, &exceeded) {
-        (Some(path), Some(budget), Some(exceeded)) => judge(path, budget, exceeded, &this),
+        (Some(file), Some(budget), Some(exceeded)) => judge(file.name(), budget, exceeded, &this),
         _ => Ok(ExitCode::SUCCESS),
     }
 }
 
-fn record(path: &Path, run: &Run) -> Result<(), Failure> {
-    std::fs::write(path, run.record()).map_err(|e| Failure::new(path.display(), e))
+/// No stream is used twice.
+fn check_streams(arguments: &Arguments, asked: &Asked) -> Result<(), Failure> {
+    let inputs = [("--budget", &arguments.budget), ("--compare", &asked.kept)];
+    files::check_inputs(inputs.map(|(name, file)| (name, file.as_ref())))?;
+    match arguments.record {
+        Some(OutputFile::Stdout) if arguments.json => {
+            let message = "standard output is named twice: --record and --json; use a file for one";
+            Err(Failure::Usage(message.to_owned()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Says what exceeds a budget, or that nobody knows whether it holds.
@@ -93,14 +103,12 @@ fn judge(
 
 /// A budget or a record: what is wrong with one is wrong with the command line.
 fn read<T, E: Display>(
-    path: &Path,
+    file: &InputFile,
     parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<T, Failure> {
-    let wrong = |why: &dyn Display| Failure::Usage(format!("{}: {why}", path.display()));
-    let mut text = String::new();
-    File::open(path)
-        .and_then(|file| file.take(FILE_SIZE_MAX + 1).read_to_string(&mut text))
-        .map_err(|error| wrong(&error))?;
+    let wrong = |why: &dyn Display| Failure::Usage(format!("{}: {why}", file.name().display()));
+    let bytes = file.try_read_at_most(FILE_SIZE_MAX + 1).map_err(|error| wrong(&error))?;
+    let text = String::from_utf8(bytes).map_err(|error| wrong(&error))?;
     if text.len() as u64 > FILE_SIZE_MAX {
         return Err(wrong(&"it is longer than any record or budget"));
     }

@@ -1,9 +1,8 @@
 //! `fulmar bench`: arguments, what is being done, the reports.
 
-use std::error::Error;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,7 +10,8 @@ use clap::Args;
 use fulmar_experiments::report::{self, Report};
 use fulmar_experiments::{EXPERIMENTS, Options, Stopper, worker};
 
-use crate::output::{Failure, complain, say};
+use crate::files::{self, InputFile, OutputFile};
+use crate::output::{Failure, complain, say, say_beside};
 use crate::signals::{self, INTERRUPTED};
 use crate::{durations, numbers};
 
@@ -46,17 +46,17 @@ pub(crate) struct Arguments {
           value_parser = numbers::within(10..=u32::MAX))]
     requests: u32,
 
-    /// Write the report as JSON
+    /// Write the report as JSON; `-` is standard output, and the text goes to standard error
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    json: Option<OutputFile>,
 
-    /// Write the report as one HTML file
+    /// Write the report as one HTML file; `-` is standard output, as for --json
     #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    html: Option<OutputFile>,
 
-    /// Measure nothing: show a report that `--json` wrote
+    /// Measure nothing: show a report that `--json` wrote; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "list"])]
-    from: Option<PathBuf>,
+    from: Option<InputFile>,
 }
 
 /// One side of an experiment, as a process: `fulmar bench` starts it.
@@ -78,8 +78,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let chosen = chosen.map_err(|error| Failure::Usage(error.to_string()))?;
     // Who measures for a quarter of an hour wants to know before that there is no place for it.
     let files = Files::open(arguments)?;
-    if let Some(path) = &arguments.from {
-        let report = read(path).map_err(|error| Failure::new(path.display(), error))?;
+    if let Some(file) = &arguments.from {
+        let report = read(file)?;
         return files.tell(&report).map(|()| ExitCode::SUCCESS);
     }
     let stopper = Stopper::default();
@@ -113,32 +113,47 @@ pub(crate) fn work(arguments: &Worker) -> Result<ExitCode, Failure> {
 }
 
 /// A report that was written.
-fn read(path: &Path) -> Result<Report, Box<dyn Error>> {
-    let mut text = String::new();
-    File::open(path)?.take(REPORT_SIZE_MAX).read_to_string(&mut text)?;
-    Ok(Report::from_json(&text)
-        .map_err(|error| format!("it cannot be read as a report: {error}"))?)
+fn read(file: &InputFile) -> Result<Report, Failure> {
+    let bytes = file.read_at_most(REPORT_SIZE_MAX)?;
+    Report::from_json(&String::from_utf8_lossy(&bytes)).map_err(|error| {
+        Failure::new(file.name().display(), format!("it cannot be read as a report: {error}"))
+    })
 }
 
-/// Where a report goes besides standard output.
+/// Where a report goes besides the text on standard output.
 struct Files<'a> {
-    json: Option<(&'a Path, File)>,
-    html: Option<(&'a Path, File)>,
+    json: Option<Place<'a>>,
+    html: Option<Place<'a>>,
+}
+
+enum Place<'a> {
+    Stdout,
+    File(&'a Path, File),
 }
 
 impl<'a> Files<'a> {
     /// What is in them stays until there is something better.
     fn open(arguments: &'a Arguments) -> Result<Self, Failure> {
-        let open = |path: &'a Option<PathBuf>| {
-            let Some(path) = path.as_deref() else { return Ok(None) };
+        let outputs = [("--json", &arguments.json), ("--html", &arguments.html)];
+        files::check_outputs(outputs.map(|(name, file)| (name, file.as_ref())))?;
+        let open = |file: &'a Option<OutputFile>| {
+            let path = match file {
+                None => return Ok(None),
+                Some(OutputFile::Stdout) => return Ok(Some(Place::Stdout)),
+                Some(OutputFile::Path(path)) => path,
+            };
             let file = File::options().create(true).truncate(false).write(true).open(path);
-            file.map(|file| Some((path, file))).map_err(|error| Failure::new(path.display(), error))
+            let place = file.map(|file| Some(Place::File(path, file)));
+            place.map_err(|error| Failure::new(path.display(), error))
         };
         Ok(Self { json: open(&arguments.json)?, html: open(&arguments.html)? })
     }
 
-    /// To all of them, and to standard output whatever becomes of the others.
+    /// To all of them, and as text to standard output whatever becomes of the others.
     fn tell(self, report: &Report) -> Result<(), Failure> {
+        let is_taken = matches!(self.json, Some(Place::Stdout));
+        let is_taken = is_taken || matches!(self.html, Some(Place::Stdout));
+        let say = if is_taken { say_beside } else { say };
         let json = self.json.map_or(Ok(()), |file| write(file, &report.json()));
         let html = self.html.map_or(Ok(()), |file| write(file, &report::html(report)));
         let told = say(&report::text(report));
@@ -147,7 +162,8 @@ impl<'a> Files<'a> {
 }
 
 /// Instead of what is in it; a pipe or a terminal has nothing to be taken away.
-fn write((path, mut file): (&Path, File), text: &str) -> Result<(), Failure> {
+fn write(place: Place<'_>, text: &str) -> Result<(), Failure> {
+    let Place::File(path, mut file) = place else { return say(text) };
     let is_file = file.metadata().is_ok_and(|it| it.is_file());
     let emptied = if is_file { file.set_len(0) } else { Ok(()) };
     emptied

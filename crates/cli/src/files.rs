@@ -5,6 +5,8 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use fulmar_tls::Pem;
+
 use crate::output::{Failure, say};
 
 /// A file that is read.
@@ -33,15 +35,27 @@ impl InputFile {
 
     /// Its first bytes, at most so many.
     pub(crate) fn read_at_most(&self, size_max: u64) -> Result<Vec<u8>, Failure> {
+        self.try_read_at_most(size_max).map_err(|error| Failure::new(self.name().display(), error))
+    }
+
+    /// As [`InputFile::read_at_most`], with the error as it is.
+    pub(crate) fn try_read_at_most(&self, size_max: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        let result = match self {
+        match self {
             Self::Stdin => io::stdin().lock().take(size_max).read_to_end(&mut bytes),
             Self::Path(path) => {
                 fs::File::open(path).and_then(|file| file.take(size_max).read_to_end(&mut bytes))
             }
-        };
-        result.map_err(|error| Failure::new(self.name().display(), error))?;
+        }?;
         Ok(bytes)
+    }
+
+    /// A certificate or a key: standard input is read now, a file when it is used.
+    pub(crate) fn pem(&self) -> Result<Pem, Failure> {
+        match self {
+            Self::Stdin => Ok(Pem::Bytes(self.read()?.into())),
+            Self::Path(path) => Ok(Pem::File(path.clone())),
+        }
     }
 
     /// Its name, for messages.
@@ -54,6 +68,14 @@ impl InputFile {
 }
 
 impl OutputFile {
+    /// Its name, for messages.
+    pub(crate) fn name(&self) -> &Path {
+        match self {
+            Self::Stdout => Path::new("standard output"),
+            Self::Path(path) => path,
+        }
+    }
+
     /// Writes it, in place of what it held.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
         match self {

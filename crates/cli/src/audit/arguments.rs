@@ -1,7 +1,6 @@
 //! The command line of `fulmar audit`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -10,6 +9,7 @@ use fulmar_audit::{Method, Scope};
 use fulmar_host::LoopOptions;
 use fulmar_load::{Options, Until};
 
+use crate::files::{InputFile, OutputFile};
 use crate::load::traffic::Traffic;
 use crate::output::Failure;
 use crate::{durations, numbers};
@@ -61,22 +61,24 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "UNIT")]
     per: Option<Per>,
 
-    /// Hold the counts beside those in FILE, which --record wrote; without FILE, beside those of a
-    /// second program, which follows another `--`
+    /// Compare the counts with those in FILE, which --record wrote (`-`: standard input); without
+    /// FILE, with those of a second program, which follows another `--`
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
-    compare: Option<Option<PathBuf>>,
+    pub(super) compare: Option<Option<InputFile>>,
 
     /// What is requested of the second program, if it is something else; may be given several times
     #[arg(long, value_name = "URL", requires = "load")]
     compare_load: Vec<String>,
 
-    /// Write the counts to FILE, as text that can be kept
+    /// Write the counts to FILE, as text that can be kept; `-` is standard output, and the table
+    /// goes to standard error
     #[arg(long, value_name = "FILE")]
-    pub(crate) record: Option<PathBuf>,
+    pub(crate) record: Option<OutputFile>,
 
-    /// Exit with 1 if the counts exceed those in FILE (TOML): `recvfrom = 1.1`, for each unit
+    /// Exit with 1 if the counts exceed those in FILE (TOML): `recvfrom = 1.1`, for each unit; `-`
+    /// is standard input
     #[arg(long, value_name = "FILE")]
-    pub(crate) budget: Option<PathBuf>,
+    pub(crate) budget: Option<InputFile>,
 
     /// Who counts
     #[arg(long, value_name = "WHO", value_enum, default_value_t = Counter::Best)]
@@ -124,7 +126,7 @@ pub(crate) struct Asked {
     pub(crate) this: Subject,
     pub(crate) other: Option<Subject>,
     /// A record to compare with.
-    pub(crate) kept: Option<PathBuf>,
+    pub(crate) kept: Option<InputFile>,
     /// Clock reads are counted too.
     pub(crate) clock: bool,
     pub(crate) per: Option<Per>,

@@ -3,7 +3,8 @@
 use fulmar_audit::report::{Comparison, Excess, Run};
 
 use super::arguments::{Arguments, Asked};
-use crate::output::{Failure, say};
+use crate::files::OutputFile;
+use crate::output::{Failure, say, say_beside};
 
 /// A table or JSON on standard output. With another run: that of a second command stands behind
 /// this one, and one that was kept before it.
@@ -26,5 +27,8 @@ pub(crate) fn print(
         Some(kept) => compare(kept, this)?.text(),
         None => this.text(),
     };
-    say(&text)
+    match arguments.record {
+        Some(OutputFile::Stdout) => say_beside(&text),
+        _ => say(&text),
+    }
 }

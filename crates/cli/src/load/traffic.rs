@@ -1,5 +1,6 @@
 //! The options that shape a load: those of every tool that makes one.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use clap::Args;
 use fulmar_load::tls::{ClientOptions, Identity, Roots, Verify};
 use fulmar_load::{LoadError, Options, Sources, Until};
 
+use crate::files::{self, InputFile};
 use crate::output::{Failure, complain};
 use crate::{descriptors, durations, fields, numbers};
 
@@ -47,7 +49,7 @@ pub(crate) struct Traffic {
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = fields::parse)]
     pub(crate) headers: Vec<(String, String)>,
 
-    /// The body of every request; `@FILE` reads it from a file
+    /// The body of every request; `@FILE` reads it from a file, `@-` from standard input
     #[arg(long, value_name = "TEXT")]
     pub(crate) body: Option<String>,
 
@@ -64,9 +66,9 @@ pub(crate) struct Traffic {
     #[arg(short = 'k', long)]
     pub(crate) insecure: bool,
 
-    /// Trust the authorities in FILE (PEM), and nobody else
+    /// Trust the certificates in FILE (PEM), and no others; `-` is standard input
     #[arg(long, value_name = "FILE")]
-    pub(crate) cacert: Option<PathBuf>,
+    pub(crate) cacert: Option<InputFile>,
 
     /// The name asked for in TLS, and looked for in the certificate, instead of the URL's host
     #[arg(long, value_name = "NAME")]
@@ -74,11 +76,11 @@ pub(crate) struct Traffic {
 
     /// A client certificate (PEM), for servers that ask for one
     #[arg(long, value_name = "FILE", requires = "key")]
-    pub(crate) cert: Option<PathBuf>,
+    pub(crate) cert: Option<InputFile>,
 
     /// Its private key (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
-    pub(crate) key: Option<PathBuf>,
+    pub(crate) key: Option<InputFile>,
 
     /// Connect to this Unix socket, whatever the URL's host
     #[arg(long, value_name = "PATH", conflicts_with = "bind")]
@@ -92,10 +94,19 @@ pub(crate) struct Traffic {
 impl Traffic {
     /// The load on these URLs. Without a number of requests or a time it ends as `usual` says.
     pub(crate) fn options(&self, urls: &[String], usual: Until) -> Result<Options, Failure> {
-        let body = match self.body.as_deref().map(|text| (text, text.strip_prefix('@'))) {
-            None => Vec::new(),
-            Some((_, Some(path))) => std::fs::read(path).map_err(|e| Failure::new(path, e))?,
-            Some((text, None)) => text.as_bytes().to_vec(),
+        let body_file = self.body.as_deref().and_then(|text| text.strip_prefix('@'));
+        let body_file = body_file.map(|path| InputFile::from(OsString::from(path)));
+        let inputs = [
+            ("--body", &body_file),
+            ("--cacert", &self.cacert),
+            ("--cert", &self.cert),
+            ("--key", &self.key),
+        ];
+        files::check_inputs(inputs.map(|(name, file)| (name, file.as_ref())))?;
+        let body = match (&self.body, &body_file) {
+            (_, Some(file)) => file.read()?,
+            (Some(text), None) => text.as_bytes().to_vec(),
+            (None, None) => Vec::new(),
         };
         let until = match (self.requests, self.duration) {
             (Some(requests), _) => Until::Requests(requests),
@@ -114,25 +125,30 @@ impl Traffic {
             body,
             reconnect: self.reconnect,
             bind: self.bind.clone().unwrap_or_default(),
-            tls: self.tls(),
+            tls: self.tls()?,
             unix_socket: self.unix_socket.clone(),
             timeout: self.timeout,
             ..Options::default()
         })
     }
 
-    fn tls(&self) -> ClientOptions {
-        let identity = self.cert.clone().zip(self.key.clone());
-        ClientOptions {
-            roots: self
-                .cacert
-                .as_ref()
-                .map_or_else(Roots::platform, |file| Roots::empty().file(file)),
+    fn tls(&self) -> Result<ClientOptions, Failure> {
+        let roots = match &self.cacert {
+            None => Roots::platform(),
+            Some(InputFile::Path(path)) => Roots::empty().file(path),
+            Some(file @ InputFile::Stdin) => Roots::empty().pem(file.read()?),
+        };
+        let identity = match (&self.cert, &self.key) {
+            (Some(cert), Some(key)) => Some(Identity::new(cert.pem()?, key.pem()?)),
+            _ => None,
+        };
+        Ok(ClientOptions {
+            roots,
             verify: if self.insecure { Verify::Nothing } else { Verify::Full },
             server_name: self.sni.clone(),
-            identity: identity.map(|(cert, key)| Identity::files(cert, key)),
+            identity,
             ..Options::default().tls
-        }
+        })
     }
 }
 

@@ -14,6 +14,7 @@ use signal_hook::consts::{SIGTERM, SIGUSR1};
 
 use super::arguments::Arguments;
 use super::messages::{self, Messages};
+use crate::files::InputFile;
 use crate::loops;
 
 /// Why it ends with status 1: what is to be said has been said.
@@ -60,6 +61,11 @@ fn run(arguments: Arguments, given: Vec<OsString>) -> Result<u8, Failed> {
     }
     let is_master = arguments.master || config.global.master_worker;
     let is_daemon = !arguments.foreground && (arguments.daemon || config.global.daemon);
+    if is_master && arguments.files.iter().any(|path| path.as_os_str() == "-") {
+        let why = "a worker and a reload read the configuration again, which standard input (-f -) \
+                   cannot give: use a file";
+        return Err(failed(why.to_owned()));
+    }
     if let Some(link) = link {
         return serve(arguments, config, Begun::Worker { link, is_daemon }, messages);
     }
@@ -87,7 +93,19 @@ fn run(arguments: Arguments, given: Vec<OsString>) -> Result<u8, Failed> {
 
 /// The configuration, after everything was said about it.
 fn read(arguments: &Arguments, messages: Messages) -> Result<Config, Failed> {
-    let sources: Vec<Source> = arguments.files.iter().cloned().map(Source::Path).collect();
+    let mut sources = Vec::new();
+    if arguments.files.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
+        messages.alert("standard input (-) is named twice: -f and -f; use a file for one of them");
+        return Err(Failed);
+    }
+    for path in &arguments.files {
+        sources.push(match InputFile::from(path.clone().into_os_string()) {
+            InputFile::Path(path) => Source::Path(path),
+            file @ InputFile::Stdin => {
+                Source::Text { name: "standard input".to_owned(), text: stdin(&file, messages)? }
+            }
+        });
+    }
     let options = fulmar_haproxy::Options { lenient: arguments.lenient };
     let environment = Environment::of_process();
     let loaded = match fulmar_haproxy::load(&sources, &environment, &ThisMachine, &options) {
@@ -112,6 +130,15 @@ fn read(arguments: &Arguments, messages: Messages) -> Result<Config, Failed> {
         limit_frontends(&mut config, most);
     }
     Ok(config)
+}
+
+/// `-f -`: the configuration comes from standard input.
+fn stdin(file: &InputFile, messages: Messages) -> Result<String, Failed> {
+    let text = file.read().ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    text.ok_or_else(|| {
+        messages.alert("standard input: cannot be read as text");
+        Failed
+    })
 }
 
 /// `-N`: as if every frontend that says nothing said `maxconn`.

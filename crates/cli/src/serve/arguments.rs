@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use fulmar_semantics::proxy_protocol::TrustedSources;
 
 use super::listen::Place;
+use crate::files::{InputFile, OutputFile};
 use crate::loops;
 use crate::{durations, fields, sizes};
 
@@ -100,15 +101,15 @@ pub(super) struct Clients {
     /// Speak TLS with this certificate (PEM, with those that vouch for it); may be given several
     /// times, each with its key: clients are shown the one for the name that they ask for
     #[arg(long, value_name = "FILE")]
-    pub(super) tls_cert: Vec<PathBuf>,
+    pub(super) tls_cert: Vec<InputFile>,
 
     /// The private key of the certificate in the same place (PEM)
     #[arg(long, value_name = "FILE")]
-    pub(super) tls_key: Vec<PathBuf>,
+    pub(super) tls_key: Vec<InputFile>,
 
     /// Let in only clients that show a certificate which one of these authorities vouches for (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub(super) tls_client_ca: Vec<PathBuf>,
+    pub(super) tls_client_ca: Vec<InputFile>,
 
     /// Ask for a user and a password (Basic): these, or those of a file made by htpasswd
     #[arg(long, value_name = "USER:PASSWORD|FILE")]
@@ -125,7 +126,7 @@ pub(super) struct Clients {
 pub(super) struct Watching {
     /// Append a line for each answer to FILE; `-` is standard output
     #[arg(long, value_name = "FILE")]
-    pub(super) access_log: Option<PathBuf>,
+    pub(super) access_log: Option<OutputFile>,
 
     /// How the lines of the access log look
     #[arg(long, value_enum, default_value_t = LogFormat::Combined)]

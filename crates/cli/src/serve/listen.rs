@@ -1,7 +1,7 @@
 //! Where it listens, and what lies below each connection: a PROXY header, TLS.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use fulmar_host::{Address, Listen};
@@ -12,6 +12,7 @@ use fulmar_tls::{ClientAuth, Identity, ServerOptions, ServerTls};
 
 use super::arguments::{Arguments, Clients};
 use super::usage;
+use crate::files::{self, InputFile};
 use crate::output::Failure;
 
 /// Where to listen, as it is written: `ADDR`, `http://ADDR` or `unix:PATH`.
@@ -146,14 +147,22 @@ fn tls(clients: &Clients) -> Result<Option<ServerTls>, Failure> {
     if certs.is_empty() {
         return Ok(None);
     }
-    let authorities = clients.tls_client_ca.iter().map(|path| Path::new(path).into());
+    let users = clients.auth.as_deref().filter(|auth| *auth == "-").map(|_| InputFile::Stdin);
+    let inputs =
+        [("--tls-cert", certs), ("--tls-key", keys), ("--tls-client-ca", &clients.tls_client_ca)];
+    let inputs =
+        inputs.iter().flat_map(|(name, files)| files.iter().map(|file| (*name, Some(file))));
+    files::check_inputs(inputs.chain([("--auth", users.as_ref())]))?;
+    let authorities = clients.tls_client_ca.iter().map(InputFile::pem);
+    let authorities = authorities.collect::<Result<Vec<_>, _>>()?;
     let client_auth = match clients.tls_client_ca.is_empty() {
         true => ClientAuth::None,
-        false => ClientAuth::Required(authorities.collect::<Vec<_>>().into()),
+        false => ClientAuth::Required(authorities.into()),
     };
-    let identities = certs.iter().zip(keys).map(|(cert, key)| Identity::files(cert, key));
-    let options =
-        ServerOptions { identities: identities.collect(), client_auth, ..ServerOptions::default() };
+    let identities = certs.iter().zip(keys);
+    let identities = identities.map(|(cert, key)| Ok(Identity::new(cert.pem()?, key.pem()?)));
+    let identities = identities.collect::<Result<_, Failure>>()?;
+    let options = ServerOptions { identities, client_auth, ..ServerOptions::default() };
     ServerTls::new(options).map(Some).map_err(|error| Failure::Message(error.to_string()))
 }
 

@@ -1,5 +1,7 @@
 //! Who may ask: `--auth`.
 
+use std::ffi::OsString;
+
 use fulmar_semantics::auth::{Gate, GateOptions};
 use fulmar_web::auth::{Guard, secret};
 use fulmar_web::htpasswd::{COST_WARN, Htpasswd};
@@ -7,6 +9,7 @@ use fulmar_web::htpasswd::{COST_WARN, Htpasswd};
 use super::arguments::Arguments;
 use super::listen::Place;
 use super::usage;
+use crate::files::InputFile;
 use crate::output::{Failure, complain};
 
 /// What lets them in; `None` if anybody may ask.
@@ -56,7 +59,8 @@ fn one(user: &str, password: &str) -> Result<Htpasswd, Failure> {
 }
 
 fn file(path: &str) -> Result<Htpasswd, Failure> {
-    let text = std::fs::read_to_string(path)
+    let bytes = InputFile::from(OsString::from(path)).read()?;
+    let text = String::from_utf8(bytes)
         .map_err(|error| Failure::new(format!("{path}: cannot read users and passwords"), error))?;
     let users = Htpasswd::parse(&text).map_err(|error| Failure::new(path, error))?;
     if let Some((user, cost)) = users.slow_users().max_by_key(|(_, cost)| *cost) {

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
 
 use fulmar_host::{Host, Running};
 use fulmar_observe::{Format, Metrics, Output};
@@ -12,6 +11,7 @@ use fulmar_tls::ServerTls;
 
 use super::arguments::{Arguments, LogFormat};
 use super::failure;
+use crate::files::OutputFile;
 use crate::output::{Failure, complain};
 use crate::signals;
 
@@ -20,31 +20,31 @@ use crate::signals;
 pub(super) struct Log {
     pub(super) output: Output,
     pub(super) format: Format,
-    path: PathBuf,
+    file: OutputFile,
 }
 
 impl Log {
     pub(super) fn open(arguments: &Arguments) -> Result<Option<Self>, Failure> {
-        let Some(path) = &arguments.watching.access_log else { return Ok(None) };
-        let fd = open(path).map_err(|error| Failure::new(path.display(), error))?;
+        let Some(file) = &arguments.watching.access_log else { return Ok(None) };
+        let fd = open(file).map_err(|error| Failure::new(file.name().display(), error))?;
         let format = match arguments.watching.log_format {
             LogFormat::Combined => Format::Combined,
             LogFormat::Json => Format::Json,
         };
-        Ok(Some(Self { output: Output::new(fd), format, path: path.clone() }))
+        Ok(Some(Self { output: Output::new(fd), format, file: file.clone() }))
     }
 }
 
-fn open(path: &Path) -> io::Result<OwnedFd> {
-    match path == Path::new(STDOUT) {
-        true => io::stdout().as_fd().try_clone_to_owned(),
-        false => sys::open_log(path),
+fn open(file: &OutputFile) -> io::Result<OwnedFd> {
+    match file {
+        OutputFile::Stdout => io::stdout().as_fd().try_clone_to_owned(),
+        OutputFile::Path(path) => sys::open_log(path),
     }
 }
 
 /// Then people are talked to on the other stream.
 pub(super) fn logs_to_stdout(arguments: &Arguments) -> bool {
-    arguments.watching.access_log.as_deref() == Some(Path::new(STDOUT))
+    arguments.watching.access_log == Some(OutputFile::Stdout)
 }
 
 /// What may change while it serves.
@@ -56,7 +56,7 @@ pub(super) struct Reload {
 
 impl Reload {
     pub(super) fn new(log: Option<Log>, tls: Option<ServerTls>) -> Self {
-        Self { log: log.filter(|log| log.path != Path::new(STDOUT)), tls }
+        Self { log: log.filter(|log| log.file != OutputFile::Stdout), tls }
     }
 
     /// Does it at every SIGHUP; where nothing may change, the signal ends the process as usual.
@@ -69,12 +69,12 @@ impl Reload {
     }
 
     fn reload(&self) {
-        if let Some(Log { output, path, .. }) = &self.log {
-            match open(path) {
+        if let Some(Log { output, file, .. }) = &self.log {
+            match open(file) {
                 Ok(fd) => output.reopen(fd),
                 Err(error) => complain(&format!(
                     "{}: {error}; the access log goes on where it was",
-                    path.display()
+                    file.name().display()
                 )),
             }
         }
@@ -98,9 +98,6 @@ pub(super) fn show(arguments: &Arguments, metrics: Metrics) -> Result<Running<()
         .start()
         .map_err(failure)
 }
-
-/// How standard output is written as a file.
-const STDOUT: &str = "-";
 
 /// Who reads figures has one connection.
 const READERS_MAX: usize = 16;
