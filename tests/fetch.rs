@@ -104,6 +104,11 @@ impl Fetch {
         self.links.direct(socket) > 0
     }
 
+    /// Bytes received so far of the body in hand; 0 if the connection is gone.
+    pub fn received(&self, socket: SocketId) -> u64 {
+        self.links.get(socket).map_or(0, |(_, job)| job.received)
+    }
+
     /// Connections that are there.
     pub fn connections(&self) -> usize {
         self.links.len()

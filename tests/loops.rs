@@ -393,6 +393,12 @@ pub trait Trigger: Debug {
     const REARMS: bool = false;
     /// Whether changes of interest are passed on; otherwise everything is waited for, always.
     const CHANGES: bool = true;
+
+    /// What collects the changes for such a loop.
+    fn changes() -> Changes {
+        let is_edge = Self::FLAGS.contains(EventFlags::ET);
+        if is_edge { Changes::new() } else { Changes::level_triggered() }
+    }
 }
 
 /// As `poll(2)`: for as long as it is so.
@@ -538,7 +544,7 @@ impl<E: Engine, T: Trigger> Loop for AppLoop<E, T> {
 
     fn start(engine: E) -> (Self, SocketAddr) {
         let (listener, address) = loopback();
-        let mut reactor = Reactor::new(engine, Changes::new());
+        let mut reactor = Reactor::new(engine, T::changes());
         reactor.listen(listener).expect("a listener");
         (Self::new(reactor), address)
     }

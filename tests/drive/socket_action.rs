@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
@@ -13,11 +13,14 @@ use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::app::server;
 use fulmar_tests::fetch::Fetch;
 use fulmar_tests::load::nobody;
-use fulmar_tests::loops::{AppLoop, Edge, Level, Loop, client};
+use fulmar_tests::loops::{AppLoop, Edge, Level, Loop, Once, OneShot, Trigger, client};
 use fulmar_tests::process::PATIENCE;
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::{SendFlags, send};
 
 const READ: Ready = Ready { read: true, write: false, hangup: false, failed: false };
 const WRITE: Ready = Ready { write: true, read: false, ..READ };
+const FAILED: Ready = Ready { read: false, write: false, hangup: false, failed: true };
 const DEAD: Ready = Ready { read: true, write: false, hangup: true, failed: true };
 
 fn changes(reactor: &mut Reactor<Fetch, Changes>) -> Vec<Change> {
@@ -138,9 +141,9 @@ fn a_late_event_does_not_end_who_has_the_number_now() {
     let (listener, mut reactor, socket, heard) = connecting(Timeouts::default());
     let fd = watched(&heard);
     reactor.socket_action(sys::now(), fd, DEAD); // it is about somebody else: this one connects
-    let writable = rustix::event::PollFlags::OUT;
+    let writable = PollFlags::OUT;
     let open = reactor.descriptor(fd).expect("it is open");
-    let mut polled = [rustix::event::PollFd::from_borrowed_fd(open, writable)];
+    let mut polled = [PollFd::from_borrowed_fd(open, writable)];
     rustix::event::poll(&mut polled, None).expect("it connects");
     reactor.socket_action(sys::now(), fd, WRITE);
     assert_eq!(reactor.engine.book.connected, [socket]);
@@ -163,6 +166,154 @@ fn a_refusal_is_understood_without_the_word_for_it() {
     reactor.socket_action(sys::now(), fd, Ready { read: true, write: true, ..READ });
     assert!(reactor.engine.book.connected.is_empty());
     assert!(matches!(reactor.engine.book.gone[&socket], End::Failed(_)));
+}
+
+/// A transfer whose response has begun, the peer's end of its connection, and its descriptor.
+fn half_answered<T: Trigger>() -> (AppLoop<Fetch, T>, SocketId, TcpStream, RawFd) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let mut client = AppLoop::<_, T>::new(Reactor::new(Fetch::default(), T::changes()));
+    let endpoint = Endpoint::to(address);
+    let socket = client.with(|fetch, now| fetch.start(now, endpoint, "/", None));
+    client.turn_until(|client| !client.engine().book.connected.is_empty());
+    let (mut peer, _) = listener.accept().expect("it has connected");
+    client.turn(Duration::ZERO);
+    assert!(peer.read(&mut [0; 100]).expect("a request") > 0);
+    peer.set_nodelay(true).expect("a socket");
+    peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello").expect("room");
+    client.turn_until(|client| client.engine().received(socket) == 5);
+    let fd = *client.watched.keys().next().expect("it is watched");
+    (client, socket, peer, fd)
+}
+
+/// Resets the connection of `peer`, and waits until the kernel reports it for `fd`.
+fn reset(client: &AppLoop<Fetch, impl Trigger>, peer: TcpStream, fd: RawFd) {
+    rustix::net::sockopt::set_socket_linger(&peer, Some(Duration::ZERO)).expect("a socket");
+    drop(peer);
+    wait_for(client, fd, PollFlags::ERR | PollFlags::HUP);
+}
+
+/// Waits until the kernel reports `what` for `fd`.
+fn wait_for(client: &AppLoop<Fetch, impl Trigger>, fd: RawFd, what: PollFlags) {
+    let open = client.reactor.descriptor(fd).expect("it is open");
+    let mut polled = [PollFd::from_borrowed_fd(open, what)];
+    let patience = rustix::event::Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
+    assert_eq!(rustix::event::poll(&mut polled, Some(&patience)), Ok(1), "it never comes");
+}
+
+/// libcurl's `CURL_CSELECT_ERR` alone, and libuv's error status without events.
+#[test]
+fn an_error_alone_ends_a_standing_connection() {
+    fn check<T: Trigger>() {
+        let (mut client, socket, peer, fd) = half_answered::<T>();
+        reset(&client, peer, fd);
+        client.tell(fd, FAILED);
+        let gone = client.engine().book.gone.get(&socket);
+        assert!(matches!(gone, Some(End::Failed(_))), "{gone:?}");
+        assert!(client.watched.is_empty(), "it was forgotten");
+    }
+    check::<Level>();
+    check::<Edge>();
+}
+
+#[test]
+fn what_came_before_an_error_is_read_first() {
+    fn check<T: Trigger>() {
+        let (mut client, socket, mut peer, fd) = half_answered::<T>();
+        peer.write_all(b"world").expect("room");
+        reset(&client, peer, fd);
+        client.tell(fd, FAILED);
+        assert_eq!(client.engine().book.done[&socket], b"helloworld");
+    }
+    check::<Level>();
+    check::<Edge>();
+}
+
+/// An error that is about an earlier connection of the same number costs a read, and no more.
+#[test]
+fn an_error_that_is_none_does_no_harm() {
+    let (mut client, socket, mut peer, fd) = half_answered::<Level>();
+    let before = Ledger::here();
+    client.tell(fd, FAILED);
+    let spent = Ledger::here() - before;
+    assert_eq!((spent.count(Call::recv).calls, spent.total()), (1, 1));
+    peer.write_all(b"world").expect("room");
+    client.turn_until(|client| client.engine().book.done.contains_key(&socket));
+    assert!(client.engine().book.gone.is_empty());
+}
+
+/// A receive stops in front of urgent data (tcp(7)), and no further edge tells of what is behind.
+#[test]
+fn urgent_data_stall_no_loop_of_an_application() {
+    fn check<T: Trigger>() {
+        let (mut client, socket, mut peer, _) = half_answered::<T>();
+        peer.write_all(b"wor").expect("room");
+        assert_eq!(send(&peer, b"!", SendFlags::OOB), Ok(1));
+        peer.write_all(b"ld").expect("room");
+        client.turn_until(|client| client.engine().book.done.contains_key(&socket));
+        assert_eq!(client.engine().book.done[&socket], b"helloworld");
+    }
+    check::<Level>();
+    check::<OneShot>();
+    check::<Edge>();
+    check::<Once>();
+}
+
+/// What it costs that no edge is missed: one call for each event.
+#[test]
+fn a_level_triggered_loop_saves_a_call_for_each_event() {
+    fn receives<T: Trigger>() -> (u64, u64) {
+        let (mut client, socket, mut peer, fd) = half_answered::<T>();
+        let before = Ledger::here();
+        for received in 6..=9 {
+            peer.write_all(b"x").expect("room");
+            wait_for(&client, fd, PollFlags::IN);
+            client.tell(fd, READ);
+            assert_eq!(client.engine().received(socket), received);
+        }
+        let spent = Ledger::here() - before;
+        (spent.count(Call::recv).calls, spent.total())
+    }
+    assert_eq!(receives::<Level>(), (4, 4));
+    assert_eq!(receives::<Edge>(), (8, 8), "and no timer for a second turn");
+}
+
+/// libcurl's mask of 0: "find out yourself".
+#[test]
+fn an_event_that_says_nothing_has_the_socket_polled_once() {
+    let (mut client, socket, mut peer, fd) = half_answered::<Level>();
+    let before = Ledger::here();
+    client.tell(fd, Ready::default());
+    let spent = Ledger::here() - before;
+    assert_eq!((spent.count(Call::poll).calls, spent.total()), (1, 1), "nothing is ready");
+    peer.write_all(b"world").expect("room");
+    wait_for(&client, fd, PollFlags::IN);
+    let before = Ledger::here();
+    client.tell(fd, Ready::default());
+    let spent = Ledger::here() - before;
+    assert_eq!(client.engine().book.done[&socket], b"helloworld");
+    assert_eq!(spent.count(Call::poll).calls, 1);
+    let before = Ledger::here();
+    for unknown in [-1, fd + 1_000] {
+        client.tell(unknown, Ready::default());
+    }
+    assert_eq!((Ledger::here() - before).total(), 0, "there is nothing to poll");
+}
+
+#[test]
+fn an_event_that_says_nothing_finds_an_error_and_a_new_connection() {
+    let (mut asker, socket, peer, fd) = half_answered::<Edge>();
+    reset(&asker, peer, fd);
+    asker.tell(fd, Ready::default());
+    assert!(matches!(asker.engine().book.gone.get(&socket), Some(End::Failed(_))));
+
+    let (mut driver, address) = AppLoop::<_, Level>::start(server(Limits::default()));
+    let listener = *driver.watched.keys().next().expect("the listener");
+    driver.tell(listener, Ready::default());
+    assert_eq!(driver.engine().connections(), 0);
+    let _peer = client(address);
+    driver.tell(listener, Ready::default());
+    assert_eq!(driver.engine().connections(), 1);
 }
 
 /// An application that has lost its events asks for everything, with one call and no guesses.

@@ -43,12 +43,23 @@ pub enum Change {
 /// Collects what has changed until the application asks.
 #[derive(Debug, Default)]
 pub struct Changes {
+    trigger: Trigger,
     watched: Vec<Option<Watched>>, // by descriptor
     changed: VecDeque<RawFd>,
     retired: VecDeque<OwnedFd>,
     lent: VecDeque<RawFd>,      // to be forgotten, and closed by others
     forgotten: Option<OwnedFd>, // told, and open until the application speaks again
     timer: Option<Option<Instant>>,
+}
+
+/// What is known of the application's loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Trigger {
+    /// It may be edge-triggered.
+    #[default]
+    Any,
+    /// It reports what is ready for as long as it is ready.
+    Level,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,9 +81,17 @@ impl Watched {
 }
 
 impl Changes {
-    /// Nothing is watched yet.
+    /// For any loop. It may be edge-triggered, so each event has the socket read until it has
+    /// nothing (`EAGAIN`): one call more for each event, as in libcurl.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// For a loop that reports what is ready for as long as it is ready: `poll(2)`, epoll without
+    /// `EPOLLET`, libevent's and libuv's defaults, and one-shot loops, which look again when they
+    /// are armed. A short receive ends the reading there.
+    pub fn level_triggered() -> Self {
+        Self { trigger: Trigger::Level, ..Self::default() }
     }
 
     pub(crate) fn tag(&self, fd: RawFd) -> Option<Tag> {
@@ -182,6 +201,10 @@ impl Selector for Changes {
 
     fn name(&self) -> &'static str {
         "changes"
+    }
+
+    fn trusts_short_reads(&self) -> bool {
+        self.trigger == Trigger::Level
     }
 
     fn watch(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {

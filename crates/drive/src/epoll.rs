@@ -172,6 +172,10 @@ impl Selector for Epoll {
         "epoll"
     }
 
+    fn trusts_short_reads(&self) -> bool {
+        true // each event says what a receive stops at
+    }
+
     fn watch(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
         sys::epoll_add(self.fd.as_fd(), fd, events(tag, interest), to_bits(tag))
     }

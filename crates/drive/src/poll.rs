@@ -48,6 +48,10 @@ impl Selector for Poll {
         "poll"
     }
 
+    fn trusts_short_reads(&self) -> bool {
+        true // level-triggered
+    }
+
     fn watch(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {
         let (at, index) = (self.set.len(), index(fd.as_raw_fd()));
         if self.places.len() <= index {

@@ -603,13 +603,27 @@ impl<E> AsFd for Reactor<E, Epoll> {
 }
 
 impl<E: Engine> Reactor<E, Changes> {
-    /// The application's loop saw `ready` on `fd`; what it says is trusted, no call asks again.
+    /// The application's loop saw `ready` on `fd`. What it says is trusted, and no call asks again;
+    /// if it says nothing, one `poll(2)` asks what is ready.
     pub fn socket_action(&mut self, now: Instant, fd: RawFd, ready: Ready) {
         self.selector.close_forgotten();
         if let Some(tag) = self.selector.tag(fd) {
-            self.note(tag, ready);
+            let ready = if ready.is_empty() { self.poll_one(fd) } else { ready };
+            if !ready.is_empty() {
+                self.note(tag, ready);
+            }
         }
         self.perform(now);
+    }
+
+    /// What the kernel says of one descriptor; nothing, should it be out of memory.
+    fn poll_one(&self, fd: RawFd) -> Ready {
+        let Some(fd) = self.watched(fd) else { return Ready::default() };
+        let mut entries = [PollEntry::new(fd)];
+        match sys::poll_now(&mut entries) {
+            Ok(()) => entries[0].events().into(),
+            Err(_) => Ready::default(),
+        }
     }
 
     /// The deadline that was told has come; also the first call, which starts everything.

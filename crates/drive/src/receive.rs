@@ -13,9 +13,23 @@ use crate::selector::{Selector, Tail};
 use crate::socket::{Birth, Known, Socket};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
-    /// Reads once from every socket that is due, and tells the engine. Sockets that have more
-    /// are due again in the next turn.
+    /// Reads from every socket that is due, and tells the engine. Sockets that have more are due
+    /// again in the next turn.
+    ///
+    /// Once, where a short read is the end of what the kernel holds. Otherwise twice: the second
+    /// read finds that end, and in another turn it would cost the application a timer.
     pub(crate) fn receive(&mut self, now: Instant) {
+        self.receive_due(now);
+        if !self.selector.trusts_short_reads() && !self.due.is_empty() {
+            if self.block.is_kept() {
+                self.send_early(now);
+            }
+            self.act(now); // closes, and ends of reading: those are not read again
+            self.receive_due(now);
+        }
+    }
+
+    fn receive_due(&mut self, now: Instant) {
         std::mem::swap(&mut self.due, &mut self.reading);
         let mut from = 0;
         while from < self.reading.len() {
@@ -122,9 +136,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Ok(n) => {
                 socket.eof = n == 0 || n < op.len && socket.tail == Tail::Ended;
                 // A short read means that the queue is empty and the next edge will tell, unless
-                // the edge of the FIN has been seen already, or that of what is behind a mark:
-                // there is no other.
-                socket.readable = n == op.len || socket.hangup || socket.tail.pass_mark();
+                // the edge of the FIN has been seen already, or that of what is behind a mark, or
+                // may have been: there is no other.
+                socket.readable = n == op.len
+                    || socket.hangup
+                    || socket.tail.pass_mark()
+                    || !selector.trusts_short_reads();
                 socket.flowing = n == op.len;
                 socket.deliver(now, engine, block, n);
             }

@@ -60,8 +60,16 @@ pub struct Ready {
     /// The peer has closed its side or the socket failed: a short read is not the end of what
     /// there is to read.
     pub hangup: bool,
-    /// Both directions are gone (`POLLHUP`, `POLLERR`).
+    /// Both directions are gone (`POLLHUP`, `POLLERR`). Enough by itself: the socket is read to its
+    /// end and then to its error, whatever the other fields say.
     pub failed: bool,
+}
+
+impl Ready {
+    /// True if nothing was reported.
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
 }
 
 impl From<Events> for Ready {
@@ -99,6 +107,11 @@ pub trait Selector {
 
     /// What drove the loop, for reports.
     fn name(&self) -> &'static str;
+
+    /// True if a short receive is the end of what the kernel holds: what it stopped at is reported
+    /// again (level-triggered), or was reported with the event ([`Waiter::tail`]). Otherwise every
+    /// socket is received from until it has nothing (`EAGAIN`).
+    fn trusts_short_reads(&self) -> bool;
 
     /// A descriptor is new, and wanted for longer than this turn.
     ///

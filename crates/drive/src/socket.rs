@@ -150,8 +150,10 @@ impl Socket {
     }
 
     pub(crate) fn note(&mut self, ready: Ready) {
-        self.readable |= ready.read || ready.hangup;
-        self.hangup |= ready.hangup;
+        // An error is found behind everything that was received before it.
+        let ends = ready.hangup || ready.failed;
+        self.readable |= ready.read || ends;
+        self.hangup |= ends;
     }
 
     /// Puts it on `due`, the list of those to be read, if it belongs there.

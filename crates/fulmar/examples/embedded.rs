@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let calls = Calls::new(answer, sys::now(), sys::wall_clock);
     let engine = ServerEngine::new(sys::now(), calls, Limits::default(), Stop::new());
     let (listener, address) = listen(address.parse()?, ListenOptions::default())?;
-    let mut reactor = Reactor::new(engine, Changes::new());
+    let mut reactor = Reactor::new(engine, Changes::level_triggered());
     let listener = reactor.listen(listener)?;
     reactor.engine.add_listener(listener, None);
     println!("listening on http://{address}/");

@@ -11,7 +11,7 @@ mod printer;
 mod waits;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut reactor = Reactor::new(printer::client(), Changes::new());
+    let mut reactor = Reactor::new(printer::client(), Changes::level_triggered());
     let mut waits = waits::Waits::default();
     reactor.with(printer::start)?;
     while reactor.engine.running() > 0 {
