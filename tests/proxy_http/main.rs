@@ -7,6 +7,7 @@ mod bad_answers;
 mod budgets;
 mod cookies;
 mod corrected;
+mod drain;
 mod ends;
 mod exchanges;
 mod failures;

@@ -186,7 +186,9 @@ fn rest(mut stream: TcpStream) -> String {
 #[test]
 fn a_graceful_stop_ends_for_everybody() {
     let drain_timeout = Duration::from_secs(3); // who is new has a second
-    let (engine, stop) = engine(Limits { drain_timeout, ..Limits::default() }, None);
+    let linger_timeout = Duration::from_millis(100);
+    let limits = Limits { drain_timeout, linger_timeout, ..Limits::default() };
+    let (engine, stop) = engine(limits, None);
     let (mut server, address) = OwnLoop::start(engine);
     let certs = Certs::new();
     let (secure, secure_address) =

@@ -314,11 +314,13 @@ fn a_graceful_end_ends() {
         let text = hand.wire(socket).text().to_owned();
         assert!(text.contains("\r\nConnection: close\r\n"), "{text}");
         assert_eq!(text.matches("HTTP/1.1").count(), 1, "what waited behind it is not begun");
-        assert!(closed(&mut hand, socket).is_some());
     }
+    assert!(closed(&mut hand, head).is_some());
+    assert_eq!(closed(&mut hand, delayed), None, "a close would take its response back");
     assert!(hand.wire(body).text().ends_with("abcdef"));
     assert_eq!(closed(&mut hand, body), Some(1_000));
     hand.pass(seconds(30));
+    assert_eq!(closed(&mut hand, delayed), Some(4_000), "two seconds after its response");
     for socket in [busy, suspended] {
         assert_eq!(closed(&mut hand, socket), Some(8_000));
     }

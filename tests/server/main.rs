@@ -4,6 +4,7 @@
 
 mod bad_requests;
 mod calls;
+mod drain;
 mod ends;
 mod examples;
 mod limits;

@@ -46,6 +46,7 @@ pub struct Reactor<E, S> {
     pub(crate) accepts: Vec<Accept>, // of those: whoever is to be asked for
     stood: Vec<SocketId>,     // connections that stand now
     hung: Vec<SocketId>,      // sockets whose peer ended with nobody reading
+    unread: Vec<SocketId>,    // sockets with bytes that arrived with nobody reading
     failed: Vec<SocketId>,    // sockets that failed with nobody reading
     pub(crate) due: Vec<SocketId>, // sockets to be read in the next receive
     pub(crate) reading: Vec<SocketId>, // and in this one
@@ -109,6 +110,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             accepts: Vec::new(),
             stood: Vec::new(),
             hung: Vec::new(),
+            unread: Vec::new(),
             failed: Vec::new(),
             due: Vec::new(),
             reading: Vec::new(),
@@ -263,7 +265,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             socket.writable = true;
             self.sending.push(id);
         }
+        let was_unread = socket.is_unread();
         socket.note(ready);
+        if socket.is_unread() && !was_unread {
+            self.unread.push(id);
+        }
         socket.list(&mut self.due);
     }
 
@@ -336,11 +342,17 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
-    /// Sockets that ended or failed while nobody was reading from them.
+    /// Sockets that ended, failed or were sent to while nobody was reading from them.
     fn tell_ended(&mut self, now: Instant) {
         while let Some(id) = self.hung.pop() {
             self.engine.handle_hangup(now, id);
             self.update_interest(id);
+        }
+        while let Some(id) = self.unread.pop() {
+            if self.sockets.get(id).is_some_and(Socket::is_unread) {
+                self.engine.handle_unread(now, id);
+                self.update_interest(id);
+            }
         }
         while let Some(id) = self.failed.pop() {
             if let Some(socket) = self.sockets.get_mut(id) {
@@ -380,7 +392,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     fn act_once(&mut self, now: Instant, action: Action) {
         match action {
             Action::Transmit { socket } => self.later.push(socket),
-            Action::Read { socket, on } => self.set_reading(socket, on),
+            Action::Read { socket, on } => self.set_reading(now, socket, on),
             Action::Connect { socket } => self.connect(now, socket),
             Action::Resolve { lookup } => self.resolve(now, lookup),
             Action::Abandon { lookup } => self.abandon(now, lookup),
@@ -448,10 +460,13 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
     }
 
     /// What was left unread, and what the kernel holds, comes in the next turn.
-    fn set_reading(&mut self, id: SocketId, on: bool) {
+    fn set_reading(&mut self, now: Instant, id: SocketId, on: bool) {
         if let Some(socket) = self.sockets.get_mut(id) {
             socket.reading = on;
             socket.resumed = on;
+            if socket.doubtful {
+                socket.readable = on; // looked for only if it is wanted
+            }
             // It ended or failed right behind what was read last, and there is no other edge.
             if !on && socket.hangup && !socket.eof && !std::mem::replace(&mut socket.parted, true) {
                 match socket.dead {
@@ -459,8 +474,12 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                     false => self.hung.push(id),
                 }
             }
+            let is_unread = socket.is_unread();
             socket.update_interest(&mut self.selector);
             socket.list(&mut self.due);
+            if is_unread {
+                self.engine.handle_unread(now, id); // the last receive has left something
+            }
         }
         if on {
             self.rouse(id);

@@ -138,15 +138,15 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
                 // A short read means that the queue is empty and the next edge will tell, unless
                 // the edge of the FIN has been seen already, or that of what is behind a mark, or
                 // may have been: there is no other.
-                socket.readable = n == op.len
-                    || socket.hangup
-                    || socket.tail.pass_mark()
-                    || !selector.trusts_short_reads();
+                let has_more = n == op.len || socket.hangup || socket.tail.pass_mark();
+                socket.doubtful = !has_more && !selector.trusts_short_reads();
+                socket.readable = has_more || socket.doubtful;
                 socket.flowing = n == op.len;
                 socket.deliver(now, engine, block, n);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 socket.readable = op.refused;
+                socket.doubtful = false;
                 if socket.resumed {
                     socket.deliver(now, engine, block, 0);
                 }

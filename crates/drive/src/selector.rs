@@ -25,7 +25,7 @@ pub enum Tag {
 /// Readiness that is waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interest {
-    /// Bytes, a connection, or the peer's end.
+    /// Bytes, a connection, or the peer's end. Of a socket that is not read from, the first bytes.
     pub read: bool,
     /// Room to send, or that a connection stands.
     pub write: bool,
@@ -36,11 +36,6 @@ pub struct Interest {
 }
 
 impl Interest {
-    /// Nothing is wanted but to hear of the peer's end.
-    pub(crate) fn is_passive(self) -> bool {
-        !self.read && !self.write
-    }
-
     /// As the kernel is told.
     pub(crate) fn events(self) -> Events {
         let when = |wanted, events| if wanted { events } else { Events::NONE };

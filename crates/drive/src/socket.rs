@@ -16,6 +16,8 @@ pub(crate) struct Socket {
     pub(crate) fd: OwnedFd,
     /// The kernel may hold bytes: an edge has been seen and no empty read since.
     pub(crate) readable: bool,
+    /// It may hold some though the last receive fell short: the selector does not trust that.
+    pub(crate) doubtful: bool,
     pub(crate) writable: bool,
     pub(crate) hangup: bool,
     /// The selector has said that it failed, while it was read from.
@@ -107,6 +109,7 @@ impl Socket {
             id,
             fd,
             readable: false,
+            doubtful: false,
             writable: standing,
             hangup: false,
             dead: false,
@@ -129,10 +132,21 @@ impl Socket {
         }
     }
 
-    /// What has to be waited for.
+    /// What has to be waited for. While nothing is read, the first bytes that arrive are reported
+    /// once: a close has to know of them.
     pub(crate) fn wants(&self) -> Interest {
-        let read = self.reading && !self.eof;
+        let read = !self.eof && (self.reading || !self.readable);
         Interest { read, write: !self.writable, hangup: !self.hangup && !self.eof }
+    }
+
+    /// True if nothing is needed of it now: neither bytes nor room.
+    pub(crate) fn is_passive(&self) -> bool {
+        self.writable && (self.eof || !self.reading)
+    }
+
+    /// True if bytes have arrived, or may have, that are not read now.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.readable && !self.reading && !self.eof
     }
 
     /// A send failed. True if the peer may have said something before that is not read yet, as
@@ -153,6 +167,7 @@ impl Socket {
         // An error is found behind everything that was received before it.
         let ends = ready.hangup || ready.failed;
         self.readable |= ready.read || ends;
+        self.doubtful &= !(ready.read || ends);
         self.hangup |= ends;
     }
 

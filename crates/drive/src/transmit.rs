@@ -57,7 +57,11 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         else {
             return;
         };
-        let is_last = S::CLOSES && self.abilities.more && self.engine.is_last(id);
+        // Where nobody watches, more input may have arrived. A close would then take back what is
+        // held back here for the sake of the FIN, so it leaves by itself.
+        let is_watched = socket.known != Known::Quiet;
+        let closes = S::CLOSES && self.abilities.more && is_watched;
+        let is_last = closes && self.engine.is_last(id);
         let Some(transmit) = self.engine.poll_transmit(id) else {
             socket.writable &= socket.birth != Birth::Connecting; // there was nothing to try it with
             return self.update_interest(id); // it stands, and that is no longer waited for

@@ -143,6 +143,14 @@ impl<C: Connection, T> Link<C, T> {
         }
     }
 
+    /// Input is left that the connection does not want now: perhaps it never will.
+    fn note_unread(&mut self) {
+        let wishes = self.connection.wishes();
+        if !wishes.reads && !wishes.closed {
+            self.connection.handle_unread();
+        }
+    }
+
     /// Asks the connection for what needs no input: `Writable`.
     pub(crate) fn ask(&mut self, lent: &mut Lent<'_, impl Handler<C, T>>) {
         self.feed(&mut Input::all(&mut BytesMut::new(), false), lent);
@@ -546,6 +554,9 @@ impl<C: Connection, T> Links<C, T> {
                 Some(between) => link.between = between.open(link, input, opened, lent),
                 None => link.feed(input, lent),
             }
+            if !input.is_empty() {
+                link.note_unread();
+            }
             link.pace.leave(input.len());
             arrived
         });
@@ -617,6 +628,14 @@ impl<C: Connection, T> Links<C, T> {
             let tick = self.desk.wheel.tick(now);
             link.start_deadline(tick, at, &mut self.desk);
         }
+    }
+
+    /// Bytes arrived while nobody was reading.
+    pub fn handle_unread(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
+        self.with(now, socket, on, |link, _, _| {
+            link.connection.handle_unread();
+            0
+        });
     }
 
     /// The socket failed.

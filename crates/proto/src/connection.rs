@@ -107,6 +107,11 @@ pub trait Connection {
     /// A connection at rest is closed at once.
     fn close_after(&mut self);
 
+    /// The peer has sent more while [`Wishes::reads`] is false, and it has not been received. If the
+    /// exchange in hand is the last one, closing would reset the connection, and the response could
+    /// be lost: so the connection drains the input first (RFC 9112 §9.6).
+    fn handle_unread(&mut self) {}
+
     /// The peer took too long over its message. True if it can be told so: the answer is queued,
     /// and no event follows. False: nothing is changed, and whoever owns the connection closes it.
     fn handle_late(&mut self) -> bool {

@@ -299,6 +299,12 @@ impl Engine for Proxy {
         relay.handle_hangup(now, shared, socket);
     }
 
+    fn handle_unread(&mut self, now: Instant, socket: SocketId) {
+        let (relay, shared) = self.relay(socket);
+        shared.tell(now);
+        relay.handle_unread(now, shared, socket);
+    }
+
     fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
         let (relay, shared) = self.relay(socket);
         shared.tell(now);

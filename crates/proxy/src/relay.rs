@@ -35,6 +35,7 @@ pub(crate) trait Relay {
     fn handle_piped(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, piped: Piped);
     fn handle_loaded(&mut self, now: Instant, shared: &mut Shared, socket: SocketId, bytes: &[u8]);
     fn handle_hangup(&mut self, now: Instant, shared: &mut Shared, socket: SocketId);
+    fn handle_unread(&mut self, now: Instant, shared: &mut Shared, socket: SocketId);
     fn handle_failed(
         &mut self,
         now: Instant,

@@ -227,6 +227,11 @@ impl<A: Application> Engine for ServerEngine<A> {
         self.links.handle_hangup(now, socket);
     }
 
+    fn handle_unread(&mut self, now: Instant, socket: SocketId) {
+        self.links.handle_unread(now, socket, &mut self.lent);
+        self.settle();
+    }
+
     fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
         self.links.handle_failed(now, socket, error, &mut self.lent);
         self.settle();

@@ -56,9 +56,14 @@ impl<C: Connection, T> Links<C, T> {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use fulmar_proto::{Event, Phase, Raw, RawConnection, Server, ServerConnection};
+    use bytes::BytesMut;
+    use fulmar_proto::{
+        BodyLen, Event, Headers, Input, Phase, Raw, RawConnection, Response, Server,
+        ServerConnection, StreamId,
+    };
 
     use super::*;
+    use crate::Action;
     use crate::links::{End, Handler};
 
     /// Who is gone, in which phase, and when.
@@ -211,6 +216,42 @@ mod tests {
         let ends = book.0.iter().map(|(socket, _, end)| (*socket, end.duration_since(start)));
         let ends: Vec<_> = ends.map(|(socket, end)| (socket, end.as_secs())).collect();
         assert_eq!(ends, [(silent, 12), (plain, 28), (held, 30)]);
+    }
+
+    /// RFC 9112 §9.6: what is unread behind the last request is drained, but not for ever.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "virtual time starts at some moment")]
+    fn a_drain_ends_at_its_deadline_though_bytes_arrive() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let linger = Some(Duration::from_secs(2));
+        let mut links = Links::new(start, Timeouts { linger, ..Timeouts::default() }, 0, 1);
+        let mut book = Book::default();
+        let socket = links.insert(start, None, ServerConnection::default(), (), &mut book);
+        let receive = |links: &mut Links<ServerConnection, ()>, ms, bytes: &[u8]| {
+            let mut bytes = BytesMut::from(bytes);
+            let mut input = Input::all(&mut bytes, false);
+            links.handle_input(at(ms), socket, &mut input, &mut Book::default());
+        };
+        receive(&mut links, 0, b"GET / HTTP/1.0\r\n\r\n");
+        links.handle_unread(at(5), socket, &mut book);
+        let (connection, ()) = links.get_mut(socket).unwrap();
+        let response = Response::new(200, Headers::EMPTY);
+        connection.send_head(StreamId(0), response, BodyLen::Empty).unwrap();
+        connection.send_end(StreamId(0), Headers::EMPTY).unwrap();
+        links.touch(at(10), socket, &mut book);
+        let len = links.poll_transmit(socket).unwrap().len();
+        links.handle_sent(at(10), socket, len, &mut book);
+        let actions: Vec<_> = std::iter::from_fn(|| links.poll_action()).collect();
+        assert_eq!(actions.last(), Some(&Action::Shutdown { socket }), "{actions:?}");
+        for ms in [500, 1_000, 1_500, 2_000] {
+            receive(&mut links, ms, b"more");
+            links.handle_timeout(at(ms), &mut book);
+        }
+        assert!(book.0.is_empty(), "it has two seconds");
+        links.handle_timeout(at(2_012), &mut book);
+        assert_eq!(book.0, [(socket, Some(Phase::Linger), at(2_012))]);
+        assert_eq!(links.poll_action(), Some(Action::Close { socket }));
     }
 
     #[test]

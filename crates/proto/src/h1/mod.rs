@@ -90,7 +90,8 @@ pub struct H1<S: Side> {
     /// Client: no byte of the only outstanding request, which is not the first one, has left: so
     /// nothing can be its answer.
     unasked: bool,
-    /// Client: bytes followed the last answer that was owed.
+    /// Bytes followed the message in hand. Client: the last response that was owed; they belong to no
+    /// request. Server: the request; if it is the last one, they are drained before the close.
     excess: bool,
     leniency: Leniency,
     reuse: Reuse,
@@ -114,7 +115,8 @@ enum Recv {
     Upgraded,
     /// Bytes without messages.
     Tunnel,
-    /// Nothing is listened to any more; so many bytes are swallowed until the peer closes.
+    /// We have sent our last message, or will not parse any more: so many bytes are drained until
+    /// the peer closes. With 0, that was too much, and the connection closes.
     Discard(u32),
     Closed,
 }
@@ -373,13 +375,15 @@ impl<S: Side> H1<S> {
                 self.send = Send::Rest;
                 self.next_exchange();
             }
+            // Closing now would reset the connection before the peer has read the response.
+            (Recv::Done, Send::Done) if self.excess => self.linger(DRAIN_SIZE_MAX),
             (Recv::Done | Recv::Closed, Send::Done) => self.close(),
             // The peer has the answer and is still sending: swallow a little, or have it stop.
             (Recv::Body(_), Send::Done) if self.reuse == Reuse::Yes => {
                 self.unreleased = 0;
                 self.drained = 0;
             }
-            (Recv::Body(_) | Recv::Discard(_), Send::Done) => self.linger(),
+            (Recv::Body(_) | Recv::Discard(_), Send::Done) => self.linger(LINGER_SIZE_MAX),
             _ => {}
         }
     }
@@ -418,6 +422,7 @@ impl<S: Side> H1<S> {
         if S::SERVER {
             self.heads = 0;
             self.unreleased = 0;
+            self.excess = false;
             self.exchange = Exchange::default();
         }
         self.stream.0 += 1;
@@ -432,12 +437,15 @@ impl<S: Side> H1<S> {
         self.send = Send::Closed;
     }
 
-    /// We are done; the peer may not be, and must not lose our last words to a reset
-    /// (RFC 9112 §9.6).
-    fn linger(&mut self) {
+    /// We have sent everything and the peer may still be sending. It must not lose our response to a
+    /// reset (RFC 9112 §9.6): at most `size` bytes of it are drained until it closes.
+    ///
+    /// This is the only way to the drain, for every early response, error and last request. Its time
+    /// is [`Phase::Linger`]'s.
+    fn linger(&mut self, size: u32) {
         self.send = Send::Closed;
         if !matches!(self.recv, Recv::Discard(_)) {
-            self.recv = DISCARD;
+            self.recv = Recv::Discard(size);
         }
     }
 
@@ -470,7 +478,7 @@ impl<S: Side> H1<S> {
         let (reads, phase) = match self.recv {
             Recv::Upgraded => (!self.held, Phase::Tunnel),
             Recv::Tunnel => (has_room, Phase::Tunnel),
-            Recv::Discard(_) => (!self.held, ours),
+            Recv::Discard(left) => (left > 0 && !self.held, ours),
             Recv::Closed | Recv::Done => (false, ours),
             Recv::Body(_) if self.held && self.is_answered() => (false, ours),
             Recv::Body(_) => {
@@ -637,7 +645,20 @@ impl<S: Side> Connection for H1<S> {
         }
         match self.recv {
             Recv::Rest => self.close(),
-            Recv::Head(head) if S::SERVER && head.scan.is_fresh() => self.close(),
+            Recv::Head(head) if S::SERVER && head.scan.is_fresh() => match self.excess {
+                true => self.linger(DRAIN_SIZE_MAX),
+                false => self.close(),
+            },
+            _ => {}
+        }
+    }
+
+    fn handle_unread(&mut self) {
+        match (self.recv, self.send) {
+            _ if !S::SERVER => {}
+            (Recv::Done | Recv::Head(_), _) => self.excess = true,
+            // The last response is on its way.
+            (Recv::Closed, Send::Closed) => self.linger(DRAIN_SIZE_MAX),
             _ => {}
         }
     }
@@ -654,7 +675,7 @@ impl<S: Side> Connection for H1<S> {
         let answers = S::SERVER && owes && self.is_unanswered();
         if answers {
             self.refuse(encode::LATE);
-            self.recv = DISCARD;
+            self.linger(LINGER_SIZE_MAX);
         }
         answers
     }
@@ -708,7 +729,8 @@ impl<S: Side> Connection for H1<S> {
         let sends = !self.outbox.is_empty();
         let finished = self.send == Send::Closed;
         let said = finished || self.send == Send::Cut;
-        let closed = said && !sends && self.recv == Recv::Closed;
+        let heard = matches!(self.recv, Recv::Closed | Recv::Discard(0));
+        let closed = said && !sends && heard;
         let (reads, phase) = self.turn(sends);
         Wishes { phase, sends, reads, finished, closed }
     }
@@ -732,10 +754,11 @@ pub const CHUNK_BLANKS_MAX: u8 = 64;
 pub const CHUNK_EXT_SIZE_MAX: usize = 4 * 1024;
 /// Fields and blank line of a trailer section.
 pub const TRAILERS_SIZE_MAX: usize = 8 * 1024;
-/// What is swallowed of a request that has been answered, so that the connection can be kept.
+/// Bytes drained of a request that has been answered early, so that the connection can be kept; and
+/// bytes drained behind the last request of a connection, before it is closed (RFC 9112 §9.6).
 pub const DRAIN_SIZE_MAX: u32 = 64 * 1024;
-/// What is swallowed of a peer that goes on sending after our last words, so that it can read
-/// them: closing would reset the connection (RFC 9112 §9.6). Deadlines end it earlier.
+/// Bytes drained of a request that was answered before it was complete, on a connection that is not
+/// kept: a client that reads only after it has sent its body finds the response (RFC 9112 §9.6).
 pub const LINGER_SIZE_MAX: u32 = 4 * 1024 * 1024;
 /// Received body bytes, and queued bytes, that are enough, unless [`H1::set_queue_max`] says
 /// otherwise.
@@ -756,7 +779,6 @@ const CHUNKED_UNREAD_MAX: u64 = 48 * 1024;
 /// Exchanges of one connection: far enough from the end that ids never wrap.
 const STREAM_MAX: u32 = u32::MAX - 2 * DEPTH_MAX;
 const NEXT_HEAD: Recv = Recv::Head(HeadScan { scan: parse::Scan::FRESH, blank_lines: 0 });
-const DISCARD: Recv = Recv::Discard(LINGER_SIZE_MAX);
 
 #[cfg(test)]
 mod tests {

@@ -11,8 +11,8 @@ use super::leniency::{self, Leniency, Section};
 use super::parse::{self, Expect, Fields, RequestLine, StatusLine};
 use super::side::{Head, Side};
 use super::{
-    BLANK_LINES_MAX, Body, DISCARD, DRAIN_SIZE_MAX, Exchange, H1, HEAD_SIZE_MAX, Handover,
-    HeadScan, INTERIM_LEN_MAX, Intake, LINGER_SIZE_MAX, Recv, Reuse, Send,
+    BLANK_LINES_MAX, Body, DRAIN_SIZE_MAX, Exchange, H1, HEAD_SIZE_MAX, Handover, HeadScan,
+    INTERIM_LEN_MAX, Intake, LINGER_SIZE_MAX, Recv, Reuse, Send,
 };
 
 type Polled<'a, S> = Result<Option<Event<'a, S>>, PeerError>;
@@ -48,14 +48,23 @@ impl<S: Side> H1<S> {
                 }
                 Err(error) => Err(self.fail(error, input)),
             },
-            Recv::Done => Ok(self.poll_done(input)),
+            Recv::Done => {
+                self.poll_done(input);
+                Ok(None)
+            }
             Recv::Upgraded => {
                 self.recv = Recv::Tunnel;
                 Ok(Some(Event::Upgraded { stream: self.stream }))
             }
             Recv::Tunnel => Ok(self.poll_tunnel(input)),
-            Recv::Discard(left) => Ok(self.discard(left, input)),
-            Recv::Closed => Ok(self.poll_closed(input)),
+            Recv::Discard(left) => {
+                self.discard(left, input);
+                Ok(None)
+            }
+            Recv::Closed => {
+                self.poll_closed(input);
+                Ok(None)
+            }
         }
     }
 
@@ -230,6 +239,7 @@ impl<S: Side> H1<S> {
         }
         let waiting = expect == Expect::Continue && len != BodyLen::Empty;
         let last = !keeps_alive(version, fields);
+        self.excess = false;
         self.exchange = Exchange { asked, http10, waiting, last };
         self.heads = u64::from(method == b"HEAD");
         if last {
@@ -380,7 +390,7 @@ impl<S: Side> H1<S> {
             let swallowed = u32::try_from(before - input.len()).unwrap_or(u32::MAX);
             self.drained = self.drained.saturating_add(swallowed);
             match polling {
-                _ if self.drained > DRAIN_SIZE_MAX => self.linger(),
+                _ if self.drained > DRAIN_SIZE_MAX => self.linger(LINGER_SIZE_MAX),
                 Polling::Pending => return Ok(false),
                 Polling::Data(_) => {}
                 Polling::End => {
@@ -392,16 +402,21 @@ impl<S: Side> H1<S> {
         Ok(true)
     }
 
-    /// Server: the answer is owed, and the next request waits in the input, or the first bytes of
-    /// a tunnel, if the answer opens one.
-    fn poll_done<'a>(&mut self, input: &mut Input<'_>) -> Option<Event<'a, S>> {
+    /// Server: the response is owed. What follows the request waits in the input: it is the next
+    /// request, or the first bytes of a tunnel, if the response opens one. Otherwise it is dropped.
+    fn poll_done(&mut self, input: &mut Input<'_>) {
         let may_be_tunnel = self.exchange.asked != Handover::Nothing;
         if input.at_eof() {
             self.reuse = Reuse::No;
-        } else if self.reuse != Reuse::Yes && !input.is_empty() && !may_be_tunnel {
-            return self.discard(LINGER_SIZE_MAX, input);
+        } else if !input.is_empty() {
+            self.excess = true;
+            if self.reuse != Reuse::Yes && !may_be_tunnel {
+                input.clear();
+                if input.has_eof() {
+                    self.recv = Recv::Closed;
+                }
+            }
         }
-        None
     }
 
     fn poll_tunnel<'a>(&mut self, input: &mut Input<'_>) -> Option<Event<'a, S>> {
@@ -415,25 +430,25 @@ impl<S: Side> H1<S> {
         })
     }
 
-    /// Swallows input until the peer closes or its patience costs too much.
-    fn discard<'a>(&mut self, left: u32, input: &mut Input<'_>) -> Option<Event<'a, S>> {
+    /// Drains input until the peer closes or has sent too much.
+    fn discard(&mut self, left: u32, input: &mut Input<'_>) {
         let size = u32::try_from(input.len()).unwrap_or(u32::MAX);
         input.clear();
-        self.recv = match left.checked_sub(size) {
-            Some(left) if !input.at_eof() => Recv::Discard(left),
-            _ => Recv::Closed,
+        self.recv = match input.at_eof() {
+            true => Recv::Closed,
+            false => Recv::Discard(left.saturating_sub(size)),
         };
-        None
     }
 
-    /// Nothing more is read; but bytes that the kernel holds when a socket is closed would
-    /// destroy our last words on their way.
-    fn poll_closed<'a>(&mut self, input: &mut Input<'_>) -> Option<Event<'a, S>> {
-        if S::SERVER && !input.is_empty() && !self.outbox.is_empty() {
-            return self.discard(LINGER_SIZE_MAX, input);
+    /// Nothing more is parsed. If our last message is still on its way, what arrived behind the last
+    /// request is drained.
+    fn poll_closed(&mut self, input: &mut Input<'_>) {
+        let answers = self.send == Send::Closed && !self.outbox.is_empty();
+        if S::SERVER && answers && !input.is_empty() {
+            self.linger(DRAIN_SIZE_MAX);
+            return self.discard(DRAIN_SIZE_MAX, input);
         }
         input.clear();
-        None
     }
 
     /// The peer broke the protocol: answers, if there is a place for an answer, and hears no more.
@@ -446,8 +461,10 @@ impl<S: Side> H1<S> {
         if self.is_unanswered() && error != PeerError::UnexpectedEof {
             self.refuse(error.into());
         }
-        self.send = Send::Closed;
-        self.recv = if input.has_eof() { Recv::Closed } else { DISCARD };
+        match input.has_eof() {
+            true => self.close(),
+            false => self.linger(LINGER_SIZE_MAX),
+        }
         error
     }
 }

@@ -263,6 +263,14 @@ impl Relay for Http {
         self.settle(now, shared);
     }
 
+    fn handle_unread(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
+        let Self { clients, servers, desk, .. } = self;
+        if clients.owns(socket) {
+            clients.handle_unread(now, socket, &mut Requests { servers, desk, shared });
+            self.settle(now, shared);
+        }
+    }
+
     fn handle_failed(
         &mut self,
         now: Instant,

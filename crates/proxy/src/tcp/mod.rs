@@ -194,6 +194,12 @@ impl Relay for Tcp {
         self.work(now, shared);
     }
 
+    fn handle_unread(&mut self, now: Instant, shared: &mut Shared, socket: SocketId) {
+        let (side, mut across) = self.side(socket);
+        side.handle_unread(now, socket, &mut across);
+        self.work(now, shared);
+    }
+
     fn handle_failed(
         &mut self,
         now: Instant,
