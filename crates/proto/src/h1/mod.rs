@@ -496,7 +496,7 @@ impl<S: Side> H1<S> {
         };
         match self.send {
             Send::Tunnel => (reads, Phase::Tunnel),
-            Send::Closed if !queued && phase != Phase::Tunnel => (reads, Phase::Linger),
+            Send::Closed | Send::Cut if !queued && phase != Phase::Tunnel => (reads, Phase::Linger),
             _ => (reads, phase),
         }
     }
