@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -115,6 +116,19 @@ impl<A: Application> ServerHand<A> {
     /// The peer says that nothing more comes.
     pub fn finish(&mut self, socket: SocketId) {
         self.tell(socket, true);
+    }
+
+    /// The socket fails.
+    pub fn fail(&mut self, socket: SocketId) {
+        self.server.handle_failed(self.now, socket, io::ErrorKind::ConnectionReset.into());
+        self.act();
+    }
+
+    /// Descriptors run out when a client connects.
+    pub fn exhaust(&mut self) {
+        let error = io::Error::other("no descriptors are left");
+        self.server.handle_accept_failed(self.now, LISTENER, &error);
+        self.act();
     }
 
     /// The peer takes so many more bytes.

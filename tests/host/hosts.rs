@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fulmar_engine::ListenerId;
-use fulmar_host::{Address, Error, Host, Listen, Running, Usage, Worker};
+use fulmar_host::{Address, Error, Host, Listen, OnPanic, Running, Usage, Worker};
 use fulmar_proto::{BodyLen, Connection, Event, Headers, Response, Server, ServerConnection};
 use fulmar_server::{Application, Context, Limits, Mailbox};
 use fulmar_sys::{Call, Operation};
@@ -139,10 +139,13 @@ impl Application for Which {
 }
 
 fn meeting(listen: Listen) -> Running<()> {
+    meet(listen).start().unwrap()
+}
+
+fn meet(listen: Listen) -> Host<Which> {
     let meeting = Arc::<Meeting>::default();
     let host = Host::new(move |worker| Ok(Which::new(worker, 1, &meeting)));
-    let host = host.loop_options(asked());
-    host.listen(listen).threads(2).start().unwrap()
+    host.loop_options(asked()).listen(listen).threads(2)
 }
 
 #[test]
@@ -423,16 +426,27 @@ fn a_unix_socket_that_somebody_answers_on_stays() {
 }
 
 #[test]
-fn a_thread_that_panics_ends_the_others_and_is_told() {
+fn an_application_that_panics_ends_its_connection_or_the_server() {
     let running = meeting(any());
+    let (mut other, mut client) =
+        (Client::connect(tcp(&running, 0)), Client::connect(tcp(&running, 0)));
+    other.get("/");
+    let reply = client.get("/panic");
+    assert_eq!((reply.status, reply.field("connection")), (500, Some("close")));
+    assert_eq!(client.read_to_end().unwrap(), b"");
+    assert_eq!(other.get("/").status, 200);
+    running.stop();
+    assert_eq!(running.join().unwrap().len(), 2);
+
+    let running = meet(any()).on_panic(OnPanic::StopServer).start().unwrap();
     let mut other = Client::connect(tcp(&running, 0));
     other.get("/");
     let mut client = Client::connect(tcp(&running, 0));
     client.send_get("/panic");
     let error = running.join().unwrap_err(); // without a stop
     assert!(error.to_string().ends_with("panicked: a bug"), "{error}");
-    assert!(client.read_reply().is_err());
-    let _ = other.read_to_end(); // its thread ended gracefully, or was the one
+    assert_eq!(client.read_reply().unwrap().status, 500);
+    assert_eq!(other.read_to_end().unwrap(), b"", "it was idle");
 }
 
 /// Has another thread answer.

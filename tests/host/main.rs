@@ -5,3 +5,4 @@
 mod given;
 mod hosts;
 mod next;
+mod panics;

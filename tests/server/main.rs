@@ -12,6 +12,7 @@ mod logins;
 mod manners;
 mod memory;
 mod observe;
+mod panics;
 mod paths;
 mod proxy_protocol;
 mod splitting;

@@ -23,7 +23,7 @@ use crate::output::{Failure, complain, say};
 use crate::signals::{self, INTERRUPTED, Interrupt};
 use crate::{descriptors, loops};
 use listen::Doors;
-use watch::{Log, Reload};
+use watch::{FailureLog, Log, Reload};
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let limits = limits(&arguments)?;
@@ -107,7 +107,8 @@ fn host(
     let (log, metrics, shown) = (log.cloned(), metrics.cloned(), metrics.cloned());
     let host = Host::new(move |_| {
         let mut calls = Calls::new(Files::open(&files)?, sys::now(), sys::wall_clock)
-            .with_fields(fields.clone());
+            .with_fields(fields.clone())
+            .with_observer(FailureLog);
         if tells_ids {
             calls = calls.with_request_ids();
         }

@@ -50,6 +50,8 @@ pub enum End {
     TimedOut(Option<Phase>),
     /// Its owner could wait no longer: [`Links::cut`].
     Cut,
+    /// The application panicked while it handled the connection.
+    Panicked,
 }
 
 /// One exchange on one connection.

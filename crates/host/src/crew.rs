@@ -37,6 +37,9 @@ pub trait Crew: Send + Sync + 'static {
     /// What its loop runs on: told before it begins, and again should it give its ring up.
     fn hear_driven(&self, _worker: &Worker, _driven: &Driven) {}
 
+    /// A turn of its loop is over.
+    fn after_turn(&self, _engine: &mut Self::Engine, _worker: &Worker) {}
+
     /// True once its thread may end: after [`Worker::stop`] was set and what had to be done is.
     fn is_done(&self, engine: &Self::Engine, worker: &Worker) -> bool;
 

@@ -27,7 +27,8 @@ pub enum Error {
         /// Why.
         error: io::Error,
     },
-    /// A thread panicked: the application has a bug, or we do.
+    /// A thread panicked: the application has a bug, or we do. Panics of handlers end no thread
+    /// unless [`crate::OnPanic::StopServer`] says so.
     Panic {
         /// Which one, from 0.
         number: usize,

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::io;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use fulmar_drive::{Driven, LoopOptions, Waker};
 use fulmar_engine::ListenerId;
-use fulmar_server::{Application, Calls, Handler, Layers, Limits, ServerEngine};
+use fulmar_server::{Application, Calls, Handler, Layers, Limits, Panic, ServerEngine};
 use fulmar_sys as sys;
 
 use crate::crew::Crew;
@@ -27,8 +28,21 @@ pub struct Host<A: Application, R = ()> {
     threads: usize,
     limits: Limits,
     loop_options: LoopOptions,
+    on_panic: OnPanic,
     hand_over: Option<PathBuf>,
     stopper: Stopper,
+}
+
+/// What a panic of the application's code ends, beside the request or connection that it was called
+/// for: see [`Host::on_panic`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnPanic {
+    /// Nothing else.
+    #[default]
+    EndRequest,
+    /// The server: all threads stop gracefully, and [`Running::join`] returns
+    /// [`Error::Panic`].
+    StopServer,
 }
 
 pub(crate) type Make<A> = Arc<dyn Fn(&Worker) -> io::Result<A> + Send + Sync>;
@@ -46,6 +60,7 @@ impl<A: Application + 'static> Host<A> {
             threads: 1,
             limits: Limits::default(),
             loop_options: LoopOptions::default(),
+            on_panic: OnPanic::default(),
             hand_over: None,
             stopper: Stopper::new(),
         }
@@ -86,6 +101,17 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
         Self { loop_options, ..self }
     }
 
+    /// What a panic of the application's code ends. By default it is the request or the connection
+    /// that the code was called for, and the server goes on: see [`fulmar_server::Handler`] and
+    /// [`fulmar_server::Application`]. A server whose state a panic may have left inconsistent
+    /// stops instead.
+    ///
+    /// A build with `panic = "abort"` has no choice: any panic ends the process.
+    #[must_use]
+    pub fn on_panic(self, on_panic: OnPanic) -> Self {
+        Self { on_panic, ..self }
+    }
+
     /// Calls `on_driven` in each thread with what its loop runs on: before it begins, and again
     /// should it give its ring up.
     #[must_use]
@@ -108,6 +134,7 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
             threads: self.threads,
             limits: self.limits,
             loop_options: self.loop_options,
+            on_panic: self.on_panic,
             hand_over: self.hand_over,
             stopper: self.stopper,
         }
@@ -154,6 +181,8 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
             layers: self.listens.iter().map(|listen| listen.layers.clone()).collect(),
             limits: self.limits,
             loop_options: self.loop_options,
+            on_panic: self.on_panic,
+            stopper: self.stopper.clone(),
         };
         let program = Program::with(self.stopper).crew("host", servers, self.listens, self.threads);
         match self.hand_over {
@@ -173,6 +202,18 @@ struct Servers<A: Application, R> {
     layers: Vec<Option<Layers>>,
     limits: Limits,
     loop_options: LoopOptions,
+    on_panic: OnPanic,
+    stopper: Stopper,
+}
+
+impl<A: Application, R> Servers<A, R> {
+    /// The panic for which the server stops.
+    fn fatal<'a>(&self, engine: &'a ServerEngine<A>) -> Option<&'a Panic> {
+        match self.on_panic {
+            OnPanic::EndRequest => None,
+            OnPanic::StopServer => engine.first_panic(),
+        }
+    }
 }
 
 impl<A: Application + 'static, R: Send + 'static> Crew for Servers<A, R> {
@@ -200,6 +241,12 @@ impl<A: Application + 'static, R: Send + 'static> Crew for Servers<A, R> {
         (self.on_driven)(worker, driven);
     }
 
+    fn after_turn(&self, engine: &mut ServerEngine<A>, _: &Worker) {
+        if self.fatal(engine).is_some() && !self.stopper.is_stopped() {
+            self.stopper.stop();
+        }
+    }
+
     fn is_done(&self, engine: &ServerEngine<A>, _: &Worker) -> bool {
         engine.is_done()
     }
@@ -209,7 +256,12 @@ impl<A: Application + 'static, R: Send + 'static> Crew for Servers<A, R> {
     }
 
     fn finish(&self, engine: &mut ServerEngine<A>) -> R {
-        (self.at_end)(engine.application_mut())
+        let report = (self.at_end)(engine.application_mut());
+        if let Some(panic) = self.fatal(engine) {
+            // The end of the thread is the one that it would have had: `join` returns the message.
+            resume_unwind(Box::new(panic.message().to_owned()));
+        }
+        report
     }
 }
 

@@ -46,6 +46,8 @@
 //! **A new version of the program** takes the listeners over without losing a connection that
 //! waits to be accepted: [`Host::hand_over`].
 //!
+//! **A panic** of a handler ends one request: [`Host::on_panic`].
+//!
 //! **Other engines** than servers, and several kinds of threads in one program: a [`Crew`] each, in
 //! a [`Program`]. A host is one whose crew are servers.
 //!
@@ -73,7 +75,7 @@ pub use address::Address;
 pub use crew::Crew;
 pub use error::Error;
 pub use fulmar_drive::{Driven, Driver, LoopOptions, Spin};
-pub use host::Host;
+pub use host::{Host, OnPanic};
 pub use listen::{Listen, Opened};
 pub use outcome::{Outcome, Usage};
 pub use program::{Bound, Program};

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use fulmar_drive::{Driven, Waker};
 use fulmar_engine::Stop;
+use fulmar_server::Panic;
 
 use crate::address::Address;
 use crate::error::Error;
@@ -101,10 +102,8 @@ pub(crate) fn join<R>(threads: Vec<Thread<R>>) -> Result<Vec<Outcome<R>>, Error>
             Ok(Err(error)) => {
                 failure.get_or_insert(Error::Thread { number, error });
             }
-            Err(panic) => {
-                let said = panic.downcast_ref::<&str>().copied();
-                let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-                let message = said.unwrap_or("it did not say why").into();
+            Err(payload) => {
+                let message = Panic::from(payload).message().into();
                 failure.get_or_insert(Error::Panic { number, message });
             }
         }

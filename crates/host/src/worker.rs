@@ -92,6 +92,7 @@ impl<C: Crew> Seat<C> {
         reactor.with(|_, _| ());
         while !crew.is_done(&reactor.engine, &worker) {
             reactor.turn()?;
+            crew.after_turn(&mut reactor.engine, &worker);
             if reactor.driver() != driver {
                 driver = reactor.driver();
                 crew.hear_driven(&worker, &reactor.driven());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fulmar_engine::End;
 use fulmar_proto::Phase;
-use fulmar_server::Answered;
+use fulmar_server::{Answered, HandlerError};
 use fulmar_sys::{Ledger, ThreadLedger};
 
 /// A number that only grows. One thread adds to it.
@@ -35,6 +35,7 @@ pub(crate) struct Counts {
     malformed: Count,
     requests: [[Count; CODES.len()]; METHODS.len()],
     incomplete: Count,
+    handler_errors: [Count; CAUSES.len()],
     body_bytes: Count,
     durations: [Count; BUCKETS.len() + 1],
     duration_nanos: Count,
@@ -51,6 +52,7 @@ impl Counts {
             malformed: Count::default(),
             requests: Default::default(),
             incomplete: Count::default(),
+            handler_errors: Default::default(),
             body_bytes: Count::default(),
             durations: Default::default(),
             duration_nanos: Count::default(),
@@ -67,6 +69,10 @@ impl Counts {
 
     pub(crate) fn malformed(&self) {
         self.malformed.add(1);
+    }
+
+    pub(crate) fn handler_failed(&self, error: &HandlerError) {
+        self.handler_errors[cause(error)].add(1);
     }
 
     pub(crate) fn gone(&self, end: &End) {
@@ -99,6 +105,7 @@ pub(crate) struct Totals {
     pub(crate) malformed: u64,
     pub(crate) requests: [[u64; CODES.len()]; METHODS.len()],
     pub(crate) incomplete: u64,
+    pub(crate) handler_errors: [u64; CAUSES.len()],
     pub(crate) body_bytes: u64,
     pub(crate) durations: [u64; BUCKETS.len() + 1],
     pub(crate) duration_nanos: u64,
@@ -116,6 +123,7 @@ impl Totals {
             add_each(sums, counts);
         }
         self.incomplete += counts.incomplete.read();
+        add_each(&mut self.handler_errors, &counts.handler_errors);
         self.body_bytes += counts.body_bytes.read();
         add_each(&mut self.durations, &counts.durations);
         self.duration_nanos += counts.duration_nanos.read();
@@ -163,13 +171,29 @@ fn reason(end: &End) -> usize {
         End::TimedOut(Some(Phase::Send)) => "send_timeout",
         End::TimedOut(Some(Phase::Linger)) => "linger_timeout",
         End::TimedOut(Some(Phase::Tunnel)) => "tunnel_timeout",
+        End::Panicked => "panic",
         _ => "other",
     };
     REASONS.iter().position(|reason| *reason == name).expect("every reason is listed")
 }
 
+fn cause(error: &HandlerError) -> usize {
+    let name = match error {
+        HandlerError::Misuse(_) => "misuse",
+        HandlerError::NoResponse => "no_response",
+        HandlerError::SuspendedDropped => "suspended_dropped",
+        HandlerError::Panic(_) => "panic",
+        _ => "other",
+    };
+    CAUSES.iter().position(|cause| *cause == name).expect("every cause is listed")
+}
+
+/// Why handlers fail.
+pub(crate) const CAUSES: [&str; 5] =
+    ["misuse", "no_response", "suspended_dropped", "panic", "other"];
+
 /// Why connections end.
-pub(crate) const REASONS: [&str; 14] = [
+pub(crate) const REASONS: [&str; 15] = [
     "closed",
     "malformed",
     "layer",
@@ -183,6 +207,7 @@ pub(crate) const REASONS: [&str; 14] = [
     "send_timeout",
     "linger_timeout",
     "tunnel_timeout",
+    "panic",
     "other",
 ];
 

@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::counts::{BUCKETS, CODES, METHODS, REASONS, Totals};
+use crate::counts::{BUCKETS, CAUSES, CODES, METHODS, REASONS, Totals};
 
 /// Writes everything.
 pub(crate) fn write(out: &mut impl Write, totals: &Totals) -> fmt::Result {
@@ -53,6 +53,11 @@ fn write_requests(out: &mut impl Write, totals: &Totals) -> fmt::Result {
         "Requests whose client went away, or whose answer was given up, before it was whole.",
         totals.incomplete,
     )?;
+    let name = "fulmar_http_handler_errors_total";
+    family(out, name, "counter", "Failures of handlers, panics among them, by cause.")?;
+    for (cause, count) in CAUSES.iter().zip(totals.handler_errors).filter(|(_, count)| *count > 0) {
+        writeln!(out, "{name}{{cause=\"{cause}\"}} {count}")?;
+    }
     single(
         out,
         "fulmar_http_requests_malformed_total",

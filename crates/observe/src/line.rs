@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use fulmar_proto::{PeerError, Version};
 use fulmar_semantics::clock::Clock;
-use fulmar_server::{Answered, Asked, RequestId};
+use fulmar_server::{Answered, Asked, HandlerError, RequestId};
 use fulmar_sys as sys;
 
 /// How lines look.
@@ -34,7 +34,14 @@ pub(crate) struct Line<'a> {
     bytes: u64,
     duration: Duration,
     complete: bool,
-    error: Option<PeerError>,
+    error: Option<ResponseError<'a>>,
+}
+
+/// Why there is no good response.
+#[derive(Clone, Copy, Debug)]
+enum ResponseError<'a> {
+    Peer(PeerError),
+    Handler(&'a HandlerError),
 }
 
 impl<'a> Line<'a> {
@@ -48,7 +55,7 @@ impl<'a> Line<'a> {
             bytes: exchange.bytes,
             duration: exchange.duration,
             complete: exchange.complete,
-            error: None,
+            error: exchange.error.map(ResponseError::Handler),
         }
     }
 
@@ -62,7 +69,7 @@ impl<'a> Line<'a> {
             bytes: 0,
             duration: Duration::ZERO,
             complete: false,
-            error: Some(error),
+            error: Some(ResponseError::Peer(error)),
         }
     }
 }
@@ -121,7 +128,11 @@ fn write_json(out: &mut Vec<u8>, clock: &Clock, line: &Line<'_>) {
     write_member(out, "client_request_id", asked.client_id);
     match line.error {
         None => out.extend_from_slice(b",\"error\":null"),
-        Some(error) => put(out, format_args!(",\"error\":\"{error}\"")),
+        Some(ResponseError::Peer(error)) => put(out, format_args!(",\"error\":\"{error}\"")),
+        // The message of a panic may cite anything.
+        Some(ResponseError::Handler(error)) => {
+            write_member(out, "error", Some(error.to_string().as_bytes()));
+        }
     }
     out.extend_from_slice(b"}\n");
 }
@@ -200,8 +211,8 @@ fn put(out: &mut Vec<u8>, args: std::fmt::Arguments<'_>) {
 /// Longer methods, targets and fields are cut in the log, and end in `...`.
 pub const FIELD_SIZE_MAX: usize = 2048;
 
-/// No line is longer: five fields, each byte of which takes five, and the rest.
-pub(crate) const LINE_SIZE_MAX: usize = 5 * (FIELD_SIZE_MAX * 5 + 3) + 1024;
+/// No line is longer: five fields and an error, each byte of which takes five, and the rest.
+pub(crate) const LINE_SIZE_MAX: usize = 6 * (FIELD_SIZE_MAX * 5 + 3) + 1024;
 
 #[cfg(test)]
 mod tests {
@@ -272,6 +283,11 @@ mod tests {
         let unread = json(&Line::malformed(other.peer, PeerError::BadHost));
         assert_eq!(unread["error"], "the Host field is missing or malformed");
         assert_eq!((&unread["request_id"], &unread["status"]), (&().into(), &400.into()));
+        // The message of a panic may cite what a client sent.
+        let payload: Box<dyn std::any::Any + Send> = Box::new("a \"quote\"\n");
+        let error = HandlerError::Panic(payload.into());
+        other.error = Some(ResponseError::Handler(&error));
+        assert_eq!(json(&other)["error"], "panic: a \"quote\"\\x0a");
     }
 
     #[test]

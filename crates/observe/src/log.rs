@@ -169,6 +169,7 @@ mod tests {
             bytes: 2326,
             duration: Duration::ZERO,
             complete: true,
+            error: None,
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use fulmar_engine::End;
 use fulmar_proto::PeerError;
 use fulmar_semantics::clock::Clock;
-use fulmar_server::{Answered, Observer};
+use fulmar_server::{Answered, HandlerFailure, Observer};
 
 use crate::counts::{Counts, Totals};
 use crate::exposition;
@@ -88,6 +88,10 @@ impl Observer for Recorder {
 
     fn malformed(&mut self, _: Instant, _: &Clock, _: SocketAddr, _: PeerError) {
         self.0.malformed();
+    }
+
+    fn handler_failed(&mut self, _: Instant, _: &Clock, failure: &HandlerFailure<'_>) {
+        self.0.handler_failed(failure.error);
     }
 
     fn gone(&mut self, _: Instant, _: SocketAddr, end: &End) {

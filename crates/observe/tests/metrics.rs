@@ -8,9 +8,9 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use fulmar_engine::End;
 use fulmar_observe::{Metrics, Recorder};
-use fulmar_proto::{PeerError, Phase};
+use fulmar_proto::{Misuse, PeerError, Phase};
 use fulmar_semantics::clock::Clock;
-use fulmar_server::{Answered, Asked, Observer, RequestId};
+use fulmar_server::{Answered, Asked, HandlerError, HandlerFailure, Observer, RequestId};
 use fulmar_sys as sys;
 
 fn exchange(method: &[u8], status: u16, bytes: u64, duration: Duration) -> Answered<'_> {
@@ -22,6 +22,7 @@ fn exchange(method: &[u8], status: u16, bytes: u64, duration: Duration) -> Answe
         bytes,
         duration,
         complete: status != 0,
+        error: None,
     }
 }
 
@@ -113,6 +114,11 @@ fn everything_is_counted() {
     answer(&mut recorder, now, &exchange(b"POST", 0, 0, short));
     answer(&mut recorder, now, &exchange(b"GET", 999, 0, short));
     recorder.malformed(now, &Clock::new(UNIX_EPOCH, now), sys::UNNAMED, PeerError::BadHost);
+    let errors = [HandlerError::NoResponse, Misuse::BadHead.into(), Misuse::NoSuchStream.into()];
+    for error in &errors {
+        let failure = HandlerFailure { error, peer: None, request: None };
+        recorder.handler_failed(now, &Clock::new(UNIX_EPOCH, now), &failure);
+    }
     recorder.exhausted(now);
     recorder.gone(now, sys::UNNAMED, &End::Peer(PeerError::BadHost));
     recorder.gone(now, sys::UNNAMED, &End::TimedOut(Some(Phase::Send)));
@@ -129,6 +135,8 @@ fn everything_is_counted() {
         ("fulmar_http_requests_total{code=\"other\",method=\"GET\"}", 1.0),
         ("fulmar_http_requests_incomplete_total", 1.0),
         ("fulmar_http_requests_malformed_total", 1.0),
+        ("fulmar_http_handler_errors_total{cause=\"misuse\"}", 2.0),
+        ("fulmar_http_handler_errors_total{cause=\"no_response\"}", 1.0),
         ("fulmar_http_response_body_bytes_total", 22.0),
         ("fulmar_http_request_duration_seconds_bucket{le=\"0.0001\"}", 1.0),
         ("fulmar_http_request_duration_seconds_bucket{le=\"0.001\"}", 4.0),
@@ -159,6 +167,7 @@ fn every_end_has_a_reason() {
     let failed = || io::ErrorKind::Other.into();
     let mut ends: Vec<_> = phases.map(|phase| End::TimedOut(Some(phase))).into();
     ends.extend([End::Closed, End::TimedOut(None), End::Failed(failed()), End::File(failed())]);
+    ends.push(End::Panicked);
     ends.iter().for_each(|end| recorder.gone(now, sys::UNNAMED, end));
     let families = parse(&metrics.to_string());
     let reasons = &families["fulmar_connections_ended_total"].samples;

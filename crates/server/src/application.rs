@@ -8,8 +8,16 @@ use fulmar_engine::{End, Exchange, ListenerId, SocketId};
 use fulmar_proto::{Event, Server, ServerConnection};
 
 use crate::mailbox::Mailbox;
+use crate::panics::Panic;
 
 /// What answers requests: it hears what arrived, and answers on the connection it arrived on.
+///
+/// A method that panics ends the connection that it was called for, and no other. The client
+/// receives 500 and the connection closes; if the head of a response was queued before, the
+/// connection is cut off behind it. The application gets its data of the connection back at
+/// once, by [`Application::handle_gone`] with [`End::Panicked`], and is not called for that
+/// connection again. It goes on for all others: what they share must be consistent wherever a
+/// method can panic.
 pub trait Application {
     /// What it keeps for each connection; an idle connection costs as much as this.
     type Data: Default;
@@ -85,6 +93,17 @@ pub trait Application {
 
     /// When [`Application::handle_timeout`] is due.
     fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    /// A method of this application panicked, and the server caught the panic. `data` are those
+    /// of the connection that it was called for, before `handle_gone` takes them; `None` for calls
+    /// without a connection. A panic in here is ignored.
+    fn handle_panic(&mut self, _now: Instant, _data: Option<&mut Self::Data>, _panic: &Panic) {}
+
+    /// The first panic that the application has caught itself, as [`crate::Calls`] does for each
+    /// request: [`crate::ServerEngine::first_panic`] returns it too.
+    fn first_panic(&self) -> Option<&Panic> {
         None
     }
 

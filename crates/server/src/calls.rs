@@ -16,9 +16,10 @@ use fulmar_semantics::proxy_protocol::Header;
 use crate::application::{Application, Context};
 use crate::call::Call;
 use crate::desk::Desk;
-use crate::handler::{Handler, Outcome, Work};
+use crate::handler::{Handler, HandlerError, Outcome, Work};
 use crate::mailbox::Mailbox;
 use crate::observer::Observer;
+use crate::panics::{Panic, catch};
 use crate::suspended::{Doing, Errand};
 use crate::task::{Session, Task, Tunnel};
 
@@ -38,7 +39,7 @@ impl<H: Handler> Calls<H> {
     /// The same; `observer` hears of everything.
     #[must_use]
     pub fn with_observer(mut self, observer: impl Observer) -> Self {
-        self.desk.observers.push(Box::new(observer));
+        self.desk.add_observer(Box::new(observer));
         self
     }
 
@@ -83,20 +84,17 @@ impl<H: Handler> Calls<H> {
         task.begin(stream, self.desk.number(), now, len);
         task.bodiless = request.method == b"HEAD";
         let mut call = lent.call(&mut self.desk, &mut task);
-        let outcome = self.handler.handle(&mut call, request);
-        if !call.task.claimed && !call.task.over && outcome.is_ok() {
-            fail(&mut call); // a handler that neither answers nor says who will
-        }
-        self.go_on(lent, task, outcome, Some(request));
+        let result = call_handler(&mut self.handler, &mut call, request);
+        self.go_on(lent, task, result, Some(request));
     }
 
     /// Calls the handler again with a request that it deferred.
     fn handle_again(&mut self, lent: &mut Lent<'_>, note: Box<dyn Any + Send>) {
         let Some(mut task) = lent.session.task.take() else { return };
-        let is_waiting = task.status == 0 && task.work.is_none();
+        let is_waiting = task.status == 0 && task.work.is_none() && task.error.is_none();
         let Some(replay) = task.replay.as_mut().filter(|_| is_waiting) else {
             lent.session.task = Some(task); // deferred twice, and handled already
-            return;
+            return self.drop_message(lent.context.now, lent.session.peer, note);
         };
         replay.notes.push(note);
         let request = Rc::clone(&replay.request);
@@ -104,18 +102,29 @@ impl<H: Handler> Calls<H> {
         task.fields.clear();
         let mut call = lent.call(&mut self.desk, &mut task);
         call.unpause();
-        let outcome = self.handler.handle(&mut call, &request.as_request());
-        if !call.task.claimed && !call.task.over && outcome.is_ok() {
-            fail(&mut call);
+        let result = call_handler(&mut self.handler, &mut call, &request.as_request());
+        self.go_on(lent, task, result, None);
+    }
+
+    /// Drops what came too late; it may have a destructor that panics.
+    fn drop_message<T>(&mut self, now: Instant, peer: SocketAddr, message: T) {
+        if let Err(panic) = catch(|| drop(message)) {
+            self.desk.failed(now, Some(peer), None, &HandlerError::Panic(panic));
         }
-        self.go_on(lent, task, outcome, None);
     }
 
     /// Has something happen to the exchange in hand.
-    fn with_task(&mut self, lent: &mut Lent<'_>, act: impl FnOnce(&mut Call<'_>) -> Outcome) {
+    fn with_task(
+        &mut self,
+        lent: &mut Lent<'_>,
+        act: impl FnOnce(&mut Call<'_>) -> Result<(), HandlerError>,
+    ) {
         let Some(mut task) = lent.session.task.take() else { return };
-        let outcome = act(&mut lent.call(&mut self.desk, &mut task));
-        self.go_on(lent, task, outcome, None);
+        let result = match task.error {
+            None => act(&mut lent.call(&mut self.desk, &mut task)),
+            Some(_) => catch(|| drop(act)).map_err(HandlerError::Panic), // nothing of it is called
+        };
+        self.go_on(lent, task, result, None);
     }
 
     /// Tells fresh work that it may begin; files the task, or closes it.
@@ -123,24 +132,23 @@ impl<H: Handler> Calls<H> {
         &mut self,
         lent: &mut Lent<'_>,
         mut task: Box<Task>,
-        mut outcome: Outcome,
+        mut result: Result<(), HandlerError>,
         request: Option<&Request<'_>>,
     ) {
-        while outcome.is_err() || (task.fresh && !task.over) {
+        while result.is_ok() && task.fresh && !task.over {
             let mut call = lent.call(&mut self.desk, &mut task);
             call.task.fresh = false;
-            if outcome.is_err() {
-                fail(&mut call);
-                break;
+            result = tell(&mut call, |work, call| work.ready(call));
+            if result.is_ok() && !call.task.over && std::mem::take(&mut call.task.unheard_end) {
+                result = tell(&mut call, |work, call| work.end(call, Headers::EMPTY));
             }
-            outcome = tell(&mut call, |work, call| work.ready(call));
-            if outcome.is_ok() && !call.task.over && std::mem::take(&mut call.task.unheard_end) {
-                outcome = tell(&mut call, |work, call| work.end(call, Headers::EMPTY));
-            }
+        }
+        if let Err(error) = result {
+            self.fail(lent, &mut task, error, request);
         }
         if !task.over {
             if let Some(request) = request
-                && !self.desk.observers.is_empty()
+                && self.desk.observes_requests
             {
                 task.keep(request);
             }
@@ -154,6 +162,33 @@ impl<H: Handler> Calls<H> {
             lent.reply.set_held(false);
         }
         self.desk.close(lent.context.now, lent.session, task, request, true);
+    }
+
+    /// The application's code failed: nothing of it is called for this exchange any more. The
+    /// client receives 500 if no response has begun; if one has and is incomplete, the connection
+    /// is cut off behind what was queued, so that it is not taken for a whole one.
+    #[cold]
+    fn fail(
+        &mut self,
+        lent: &mut Lent<'_>,
+        task: &mut Task,
+        error: HandlerError,
+        request: Option<&Request<'_>>,
+    ) {
+        let now = lent.context.now;
+        self.desk.task_failed(now, lent.session, task, request, error);
+        if let Err(panic) = task.drop_work() {
+            let error = HandlerError::Panic(panic);
+            self.desk.task_failed(now, lent.session, task, request, error);
+        }
+        task.fresh = false;
+        let mut call = lent.call(&mut self.desk, task);
+        call.unpause();
+        if !call.task.over
+            && (call.is_answered() || call.text(500, "something went wrong here\n").is_err())
+        {
+            call.reply.cut_off();
+        }
     }
 }
 
@@ -177,26 +212,40 @@ impl Lent<'_> {
     }
 }
 
+/// Calls a handler with a request. It has to answer, or to leave behind what will.
+fn call_handler(
+    handler: &mut impl Handler,
+    call: &mut Call<'_>,
+    request: &Request<'_>,
+) -> Result<(), HandlerError> {
+    attempt(|| handler.handle(call, request))?;
+    match call.task.claimed || call.task.over {
+        true => Ok(()),
+        false => Err(HandlerError::NoResponse),
+    }
+}
+
+/// Calls code of the application for an exchange. What it panicked on is reached through the call,
+/// and dropped by `fail`.
+fn attempt(act: impl FnOnce() -> Outcome) -> Result<(), HandlerError> {
+    match catch(act) {
+        Ok(outcome) => outcome.map_err(HandlerError::Misuse),
+        Err(panic) => Err(HandlerError::Panic(panic)),
+    }
+}
+
 /// Tells the work of an exchange; afterwards it is where it was, unless it has been replaced.
 fn tell(
     call: &mut Call<'_>,
     event: impl FnOnce(&mut dyn Work, &mut Call<'_>) -> Outcome,
-) -> Outcome {
+) -> Result<(), HandlerError> {
     let Some(mut work) = call.task.work.take() else { return Ok(()) };
-    let outcome = event(&mut *work, call);
+    let result = attempt(|| event(&mut *work, call));
     if call.task.work.is_none() {
         call.task.work = Some(work);
+        return result;
     }
-    outcome
-}
-
-/// Something of ours went wrong: the client is told, if nothing has been said yet; otherwise
-/// nobody must take what was said for a whole answer.
-fn fail(call: &mut Call<'_>) {
-    (call.task.work, call.task.due, call.task.fresh) = (None, None, false);
-    if call.is_answered() || call.text(500, "something went wrong here\n").is_err() {
-        call.reset();
-    }
+    result.and(catch(|| drop(work)).map_err(HandlerError::Panic))
 }
 
 impl<H: Handler> Application for Calls<H> {
@@ -208,7 +257,7 @@ impl<H: Handler> Application for Calls<H> {
     }
 
     fn accept(&mut self, now: Instant, _: ListenerId, peer: SocketAddr) -> Session {
-        self.desk.observers.iter_mut().for_each(|observer| observer.accepted(now, peer));
+        self.desk.observe(now, |observer, _| observer.accepted(now, peer));
         Session { peer, ..Session::default() }
     }
 
@@ -272,7 +321,7 @@ impl<H: Handler> Application for Calls<H> {
         self.with_task(&mut Lent { context, reply, session }, |call| match call.task.due.take() {
             Some(act) => {
                 call.unpause();
-                act(call)
+                attempt(|| act(call))
             }
             None => tell(call, |work, call| work.ready(call)),
         });
@@ -287,15 +336,16 @@ impl<H: Handler> Application for Calls<H> {
     ) {
         let meant = context.exchange.stream;
         if session.task.as_ref().is_none_or(|task| task.stream != meant) {
-            return; // it was over before the message arrived
+            return self.drop_message(context.now, session.peer, doing); // it was over before
         }
         let lent = &mut Lent { context, reply, session };
         match doing {
             Doing::Again(note) => self.handle_again(lent, note),
             Doing::Run(act) => self.with_task(lent, |call| {
                 call.unpause();
-                act(call)
+                attempt(|| act(call))
             }),
+            Doing::Dropped => self.with_task(lent, |_| Err(HandlerError::SuspendedDropped)),
             Doing::Ready => self.with_task(lent, |call| {
                 if let Some(told) = &call.task.alive {
                     told.store(false, Ordering::Release);
@@ -310,8 +360,11 @@ impl<H: Handler> Application for Calls<H> {
             (None, End::Peer(error)) => self.desk.malformed(now, &session, *error),
             (None, _) => {}
             (Some(mut task), end) => {
-                if let Some(work) = &mut task.work {
-                    work.gone(end);
+                if let Some(work) = &mut task.work
+                    && let Err(panic) = catch(|| work.gone(end))
+                {
+                    let error = HandlerError::Panic(panic);
+                    self.desk.task_failed(now, &session, &mut task, None, error);
                 }
                 match end {
                     End::Peer(PeerError::UnexpectedEof) => {} // nobody was there to be answered
@@ -326,23 +379,33 @@ impl<H: Handler> Application for Calls<H> {
     }
 
     fn handle_exhausted(&mut self, now: Instant) {
+        self.desk.observe(now, |observer, _| observer.exhausted(now));
         self.handler.exhausted();
-        self.desk.observers.iter_mut().for_each(|observer| observer.exhausted(now));
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        for observer in &mut self.desk.observers {
+        self.desk.observe(now, |observer, _| {
             if observer.poll_timeout().is_some_and(|due| due <= now) {
                 observer.timeout(now);
             }
-        }
+        });
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.desk.observers.iter().filter_map(|observer| observer.poll_timeout()).min()
+        self.desk.poll_timeout()
+    }
+
+    /// What no exchange is to blame for: a panic of [`Handler::establish`], for one.
+    fn handle_panic(&mut self, now: Instant, session: Option<&mut Session>, panic: &Panic) {
+        let peer = session.map(|session| session.peer);
+        self.desk.failed(now, peer, None, &HandlerError::Panic(panic.clone()));
+    }
+
+    fn first_panic(&self) -> Option<&Panic> {
+        self.desk.first_panic.as_ref()
     }
 
     fn finish(&mut self, now: Instant) {
-        self.desk.observers.iter_mut().for_each(|observer| observer.finish(now));
+        self.desk.observe(now, |observer, _| observer.finish(now));
     }
 }

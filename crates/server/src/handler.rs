@@ -1,6 +1,7 @@
 //! What a program writes: who answers, and what goes on after a head.
 
 use std::any::Any;
+use std::fmt;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
@@ -8,6 +9,7 @@ use fulmar_engine::End;
 use fulmar_proto::{Headers, Misuse, Request};
 
 use crate::call::Call;
+use crate::panics::Panic;
 
 /// What answers requests; every thread of a server has its own.
 ///
@@ -31,12 +33,18 @@ pub trait Handler: 'static {
     ///
     /// # Errors
     /// Passed on from `call`. If nothing has been answered the answer is 500, otherwise the
-    /// connection is closed, lest half an answer look complete.
+    /// connection is closed, lest half an answer look complete. Observers receive the cause
+    /// ([`crate::Observer::handler_failed`]).
+    ///
+    /// # Panics
+    /// A panic has the same consequences, for this request only. What was attached to it is dropped
+    /// and not called again; the handler goes on with other requests, so what they share must be
+    /// consistent wherever it can panic.
     fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome;
 
     /// A connection stands, and so does the layer below it; `info` is what the layer tells
     /// ([`fulmar_proto::Layer::info`]: of TLS its version, names and certificates). What is
-    /// returned is kept for the connection: [`Call::kept`].
+    /// returned is kept for the connection: [`Call::kept`]. A panic closes the connection.
     fn establish(&mut self, _peer: SocketAddr, _info: Option<&dyn Any>) -> Option<Box<dyn Any>> {
         None
     }
@@ -55,10 +63,63 @@ impl<F: FnMut(&mut Call<'_>, &Request<'_>) -> Outcome + 'static> Handler for F {
 /// What becomes of what was asked of a [`Call`].
 pub type Outcome = Result<(), Misuse>;
 
+/// Why code of the application failed. The client received 500, or the connection was closed if a
+/// response had begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HandlerError {
+    /// A [`Call`] was used against its contract, and the error was returned.
+    Misuse(Misuse),
+    /// The handler returned without a response, and left nothing behind that could send one.
+    NoResponse,
+    /// A [`crate::Suspended`] was dropped without a response.
+    SuspendedDropped,
+    /// It panicked.
+    Panic(Panic),
+}
+
+impl HandlerError {
+    /// The panic, if it was one.
+    pub fn panic(&self) -> Option<&Panic> {
+        match self {
+            Self::Panic(panic) => Some(panic),
+            Self::Misuse(_) | Self::NoResponse | Self::SuspendedDropped => None,
+        }
+    }
+}
+
+impl fmt::Display for HandlerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Misuse(misuse) => write!(f, "misuse: {misuse}"),
+            Self::NoResponse => f.write_str("the handler returned without a response"),
+            Self::SuspendedDropped => {
+                f.write_str("a suspended request was dropped without a response")
+            }
+            Self::Panic(panic) => panic.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for HandlerError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Misuse(misuse) => Some(misuse),
+            Self::NoResponse | Self::SuspendedDropped | Self::Panic(_) => None,
+        }
+    }
+}
+
+impl From<Misuse> for HandlerError {
+    fn from(misuse: Misuse) -> Self {
+        Self::Misuse(misuse)
+    }
+}
+
 /// What goes on with an exchange after its head: a body that comes in, an answer that goes out
 /// piece by piece, or both; after an upgrade, a tunnel.
 ///
-/// Nothing calls it while there is nothing to do. Errors are dealt with as in
+/// Nothing calls it while there is nothing to do. Errors and panics are dealt with as in
 /// [`Handler::handle`].
 pub trait Work: 'static {
     /// Bytes of the request's body, or of the tunnel. To have no more of them for a while:

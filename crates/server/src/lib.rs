@@ -50,6 +50,7 @@ mod addresses;
 mod limits;
 mod listener;
 mod mailbox;
+mod panics;
 
 mod application;
 mod server;
@@ -74,11 +75,12 @@ pub use body::{Answer, Body};
 pub use call::Call;
 pub use calls::Calls;
 pub use deferred::Deferred;
-pub use handler::{Handler, Outcome, Work};
+pub use handler::{Handler, HandlerError, Outcome, Work};
 pub use limits::Limits;
 pub use listener::Layers;
 pub use mailbox::Mailbox;
-pub use observer::{Answered, Asked, Observer, RequestId};
+pub use observer::{Answered, Asked, HandlerFailure, Observer, RequestId};
+pub use panics::Panic;
 pub use server::ServerEngine;
 
 pub use fulmar_engine::{Rate, Stop};

@@ -15,7 +15,7 @@ type Make = dyn Fn(SocketAddr) -> Option<Box<dyn Layer>> + Send + Sync;
 
 impl Layers {
     /// `make` is called for every connection, with the address it comes from; one that it refuses
-    /// a layer is closed.
+    /// a layer is closed, and so is one for which it panics.
     pub fn new(
         make: impl Fn(SocketAddr) -> Option<Box<dyn Layer>> + Send + Sync + 'static,
     ) -> Self {

@@ -7,10 +7,21 @@ use fulmar_engine::End;
 use fulmar_proto::{PeerError, Request, Version};
 use fulmar_semantics::clock::Clock;
 
+use crate::handler::HandlerError;
+
 /// Hears of every connection and exchange; for logs and metrics.
+///
+/// A panic in one of its methods harms neither the exchange nor other observers, which receive it
+/// with [`Observer::handler_failed`].
 pub trait Observer: 'static {
     /// Somebody connected.
     fn accepted(&mut self, _now: Instant, _peer: SocketAddr) {}
+
+    /// True if [`Observer::answered`] is to be called; asked once. If no observer wants it, nothing
+    /// is kept of requests, and [`HandlerFailure::request`] is empty where the head is gone.
+    fn observes_requests(&self) -> bool {
+        true
+    }
 
     /// An exchange is over. `clock` says the time of day.
     fn answered(&mut self, _now: Instant, _clock: &Clock, _exchange: &Answered<'_>) {}
@@ -18,6 +29,10 @@ pub trait Observer: 'static {
     /// What should have been a request could not be understood; the connection ends. It is no
     /// exchange: [`Observer::answered`] does not hear of it.
     fn malformed(&mut self, _now: Instant, _clock: &Clock, _peer: SocketAddr, _error: PeerError) {}
+
+    /// Code of the application failed: a handler, what it left behind, or another observer. Called
+    /// at once, and for a request before [`Observer::answered`], which repeats the cause.
+    fn handler_failed(&mut self, _now: Instant, _clock: &Clock, _failure: &HandlerFailure<'_>) {}
 
     /// A connection is gone.
     fn gone(&mut self, _now: Instant, _peer: SocketAddr, _end: &End) {}
@@ -54,6 +69,19 @@ pub struct Answered<'a> {
     pub duration: Duration,
     /// False if the client went away before, or the answer was given up.
     pub complete: bool,
+    /// Why the application failed to answer, if it did: with 500, or an incomplete answer.
+    pub error: Option<&'a HandlerError>,
+}
+
+/// A failure of the application's code.
+#[derive(Clone, Copy, Debug)]
+pub struct HandlerFailure<'a> {
+    /// The cause.
+    pub error: &'a HandlerError,
+    /// The client; `None` if the code was called for no connection.
+    pub peer: Option<SocketAddr>,
+    /// The request, with its identifier; `None` if the code was called for none.
+    pub request: Option<(RequestId, Asked<'a>)>,
 }
 
 /// What observers are told of a request.

@@ -1,6 +1,7 @@
 //! The engine: accepted connections, an application, limits, and an end that is graceful.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use fulmar_engine::{Action, End, Engine, Exchange, Handler, Links, ListenerId, SocketId, Stop};
 use fulmar_proto::{
-    Connection, Event, FileRange, Input, Server, ServerConnection, StreamId, Transmit,
+    BodyLen, Connection, Event, FileRange, Headers, Input, Response, Server, ServerConnection,
+    StreamId, Transmit,
 };
 use fulmar_semantics::proxy_protocol::Header;
 
@@ -17,11 +19,12 @@ use crate::application::{Application, Context};
 use crate::limits::{Limits, Shares};
 use crate::listener::{Layers, Listener};
 use crate::mailbox::Mailbox;
+use crate::panics::{Panic, catch};
 
 /// A server, to be driven by a reactor.
 #[derive(Debug)]
 pub struct ServerEngine<A: Application> {
-    links: Links<ServerConnection, A::Data>,
+    links: Links<ServerConnection, Option<A::Data>>,
     lent: Lent<A>,
     shares: Shares,
     listeners: Vec<Listener>,
@@ -40,10 +43,18 @@ impl<A: Application> ServerEngine<A> {
     pub fn new(now: Instant, mut application: A, limits: Limits, stop: Stop) -> Self {
         let mailbox = Mailbox::new();
         application.start(mailbox.clone());
-        let (timers, addresses) = (Vec::new(), Addresses::default());
         Self {
             links: Links::new(now, limits.timeouts(), 0, 1),
-            lent: Lent { application, timers, addresses, limits, refused: 0, ending: false },
+            lent: Lent {
+                application,
+                timers: Vec::new(),
+                addresses: Addresses::default(),
+                limits,
+                refused: 0,
+                ending: false,
+                first_panic: None,
+                unreported: RefCell::default(),
+            },
             shares: limits.shares(),
             listeners: Vec::new(),
             accepting: true,
@@ -95,6 +106,11 @@ impl<A: Application> ServerEngine<A> {
         self.lent.refused
     }
 
+    /// The first panic of the application that was caught: see [`Application::handle_panic`].
+    pub fn first_panic(&self) -> Option<&Panic> {
+        self.lent.first_panic.as_ref().or_else(|| self.lent.application.first_panic())
+    }
+
     /// True once a stop was asked for and the last connection is gone.
     pub fn is_done(&self) -> bool {
         self.ending.is_some() && self.links.is_empty()
@@ -139,18 +155,24 @@ impl<A: Application> ServerEngine<A> {
         self.mailbox.swap(&mut letters);
         for (exchange, message) in letters.drain(..) {
             let socket = exchange.socket;
-            let Some((connection, data)) = self.links.get_mut(socket) else { continue };
-            let mut context = Context::new(now, exchange);
-            self.lent.application.handle_message(&mut context, connection, data, message);
-            self.lent.note(&context);
+            let Some(link) = self.links.get_mut(socket) else {
+                self.lent.guard(now, |_| drop(message)); // it may have a destructor that panics
+                continue;
+            };
+            self.lent.call(now, exchange, link, |application, context, reply, data| {
+                application.handle_message(context, reply, data, message);
+            });
             self.links.touch(now, socket, &mut self.lent);
         }
         self.letters = letters;
-        self.settle();
+        self.settle(now);
     }
 
     /// What an input led to besides actions on its own connection.
-    fn settle(&mut self) {
+    fn settle(&mut self, now: Instant) {
+        if let Some(panic) = self.lent.unreported.get_mut().take() {
+            self.lent.report(now, None, panic);
+        }
         for (socket, deadline) in self.lent.timers.drain(..) {
             self.links.set_timer(socket, deadline);
         }
@@ -175,9 +197,10 @@ impl<A: Application> Engine for ServerEngine<A> {
         let known = self.listeners.iter().find(|known| known.id == listener);
         let mut layer = match known.and_then(|known| known.layers.as_ref()) {
             None => None,
-            Some(layers) => Some(layers.make(peer)?),
+            Some(layers) => Some(self.lent.guard(now, |_| layers.make(peer))??),
         };
-        let data = self.lent.application.accept(now, listener, peer);
+        let accept = |application: &mut A| application.accept(now, listener, peer);
+        let data = Some(self.lent.guard(now, accept)?);
         let mut connection = ServerConnection::default();
         connection.set_queue_max(self.shares.queue);
         connection.set_response_buffer_max(self.shares.responses);
@@ -198,7 +221,7 @@ impl<A: Application> Engine for ServerEngine<A> {
 
     fn handle_accept_failed(&mut self, now: Instant, _: ListenerId, _: &io::Error) {
         self.accept_failures += 1;
-        self.lent.application.handle_exhausted(now);
+        self.lent.guard(now, |application| application.handle_exhausted(now));
         self.links.close_idle(now, SHED_MAX, &mut self.lent);
     }
 
@@ -206,7 +229,7 @@ impl<A: Application> Engine for ServerEngine<A> {
 
     fn handle_input(&mut self, now: Instant, socket: SocketId, input: &mut Input<'_>) {
         self.links.handle_input(now, socket, input, &mut self.lent);
-        self.settle();
+        self.settle(now);
     }
 
     fn unread_max(&self, socket: SocketId) -> usize {
@@ -215,12 +238,12 @@ impl<A: Application> Engine for ServerEngine<A> {
 
     fn handle_sent(&mut self, now: Instant, socket: SocketId, bytes: u64) {
         self.links.handle_sent(now, socket, bytes, &mut self.lent);
-        self.settle();
+        self.settle(now);
     }
 
     fn handle_loaded(&mut self, now: Instant, socket: SocketId, bytes: &[u8]) {
         self.links.handle_loaded(now, socket, bytes, &mut self.lent);
-        self.settle();
+        self.settle(now);
     }
 
     fn handle_hangup(&mut self, now: Instant, socket: SocketId) {
@@ -229,18 +252,18 @@ impl<A: Application> Engine for ServerEngine<A> {
 
     fn handle_unread(&mut self, now: Instant, socket: SocketId) {
         self.links.handle_unread(now, socket, &mut self.lent);
-        self.settle();
+        self.settle(now);
     }
 
     fn handle_failed(&mut self, now: Instant, socket: SocketId, error: io::Error) {
         self.links.handle_failed(now, socket, error, &mut self.lent);
-        self.settle();
+        self.settle(now);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         self.links.handle_timeout(now, &mut self.lent);
-        if self.lent.application.poll_timeout().is_some_and(|due| due <= now) {
-            self.lent.application.handle_timeout(now);
+        if self.lent.poll_timeout().is_some_and(|due| due <= now) {
+            self.lent.guard(now, |application| application.handle_timeout(now));
         }
         if self.newcomers.is_some_and(|deadline| deadline <= now) {
             self.newcomers = None;
@@ -251,7 +274,7 @@ impl<A: Application> Engine for ServerEngine<A> {
                 self.links.cut(now, socket, &mut self.lent);
             }
         }
-        self.settle();
+        self.settle(now);
     }
 
     fn handle_wake(&mut self, now: Instant) {
@@ -280,10 +303,13 @@ impl<A: Application> Engine for ServerEngine<A> {
     fn poll_timeout(&self) -> Option<Instant> {
         let ending = [self.ending, self.newcomers].into_iter().flatten().min();
         let ending = ending.filter(|_| !self.links.is_empty());
-        let own = [self.links.poll_timeout(), self.lent.application.poll_timeout(), ending];
+        let own = [self.links.poll_timeout(), self.lent.poll_timeout(), ending];
         own.into_iter().flatten().min()
     }
 }
+
+/// What the application keeps for a connection; `None` once it has panicked there.
+type DataSlot<A> = Option<<A as Application>::Data>;
 
 /// The application as links see it; the timers that it asks for wait until they are at hand.
 #[derive(Debug)]
@@ -294,6 +320,9 @@ struct Lent<A> {
     limits: Limits,
     refused: u64,
     ending: bool,
+    first_panic: Option<Panic>,
+    /// Of [`Application::poll_timeout`], until the application can be called with `&mut`.
+    unreported: RefCell<Option<Panic>>,
 }
 
 impl<A> Lent<A> {
@@ -316,24 +345,96 @@ impl<A> Lent<A> {
     }
 }
 
-impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
+/// The application is called from here only, and through `catch`.
+impl<A: Application> Lent<A> {
+    /// Calls the application for a connection, unless it has panicked there before. If it panics,
+    /// its data go back to it and the connection ends.
+    fn call(
+        &mut self,
+        now: Instant,
+        exchange: Exchange,
+        (connection, slot): (&mut ServerConnection, &mut DataSlot<A>),
+        act: impl FnOnce(&mut A, &mut Context, &mut ServerConnection, &mut A::Data),
+    ) {
+        let Some(data) = slot else {
+            self.guard(now, |_| drop(act)); // it may hold a message with a destructor
+            return;
+        };
+        let mut context = Context::new(now, exchange);
+        match catch(|| act(&mut self.application, &mut context, connection, data)) {
+            Ok(()) => self.note(&context),
+            Err(panic) => self.end_after(panic, now, exchange, (connection, slot)),
+        }
+    }
+
+    /// Calls the application for no connection; `None` if it panics.
+    fn guard<T>(&mut self, now: Instant, act: impl FnOnce(&mut A) -> T) -> Option<T> {
+        match catch(|| act(&mut self.application)) {
+            Ok(value) => Some(value),
+            Err(panic) => {
+                self.report(now, None, panic);
+                None
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        catch(|| self.application.poll_timeout()).unwrap_or_else(|panic| {
+            self.unreported.replace(Some(panic));
+            None
+        })
+    }
+
+    #[cold]
+    fn report(&mut self, now: Instant, data: Option<&mut A::Data>, panic: Panic) {
+        // If it panics again, the panic hook has printed that.
+        let _ = catch(|| self.application.handle_panic(now, data, &panic));
+        self.first_panic.get_or_insert(panic);
+    }
+
+    #[cold]
+    fn end_after(
+        &mut self,
+        panic: Panic,
+        now: Instant,
+        Exchange { socket, stream }: Exchange,
+        (connection, slot): (&mut ServerConnection, &mut DataSlot<A>),
+    ) {
+        self.report(now, slot.as_mut(), panic);
+        if let Some(data) = slot.take() {
+            self.guard(now, |application| {
+                application.handle_gone(now, socket, data, &End::Panicked);
+            });
+        }
+        connection.set_held(false);
+        connection.close_after();
+        let head = Response::new(500, Headers::EMPTY);
+        let sent = connection.send_head(stream, head, BodyLen::Empty);
+        if sent.and_then(|()| connection.send_end(stream, Headers::EMPTY)).is_err() {
+            connection.cut_off(); // nobody may take what was sent for a whole response
+        }
+    }
+}
+
+impl<A: Application> Handler<ServerConnection, DataSlot<A>> for Lent<A> {
     fn handle_established(
         &mut self,
         now: Instant,
         socket: SocketId,
-        (_, data): (&mut ServerConnection, &mut A::Data),
+        link: (&mut ServerConnection, &mut DataSlot<A>),
         info: Option<&dyn Any>,
     ) {
-        let mut context = Context::new(now, Exchange { socket, stream: StreamId::default() });
-        self.application.handle_established(&mut context, data, info);
-        self.note(&context);
+        let exchange = Exchange { socket, stream: StreamId::default() };
+        self.call(now, exchange, link, |application, context, _, data| {
+            application.handle_established(context, data, info);
+        });
     }
 
     fn handle_replaced(
         &mut self,
         now: Instant,
         socket: SocketId,
-        (connection, data): (&mut ServerConnection, &mut A::Data),
+        (connection, data): (&mut ServerConnection, &mut DataSlot<A>),
         info: &dyn Any,
     ) {
         if let Some(source) = info.downcast_ref::<Header>().and_then(Header::source) {
@@ -345,40 +446,50 @@ impl<A: Application> Handler<ServerConnection, A::Data> for Lent<A> {
                 connection.close_after(); // it is at rest: this is its end
             }
         }
-        let mut context = Context::new(now, Exchange { socket, stream: StreamId::default() });
-        self.application.handle_replaced(&mut context, data, info);
-        self.note(&context);
+        let exchange = Exchange { socket, stream: StreamId::default() };
+        self.call(now, exchange, (connection, data), |application, context, _, data| {
+            application.handle_replaced(context, data, info);
+        });
     }
 
     fn handle(
         &mut self,
         now: Instant,
         socket: SocketId,
-        (connection, data): (&mut ServerConnection, &mut A::Data),
+        (connection, data): (&mut ServerConnection, &mut DataSlot<A>),
         event: Event<'_, Server>,
     ) {
         if self.ending && matches!(event, Event::Head { .. }) {
             connection.close_after(); // a first request after the end has begun is the last
         }
-        let mut context = Context::new(now, Exchange { socket, stream: event.stream() });
-        self.application.handle(&mut context, connection, data, event);
-        self.note(&context);
+        if data.is_none()
+            && let Event::Data { stream, bytes } = &event
+        {
+            connection.release(*stream, bytes.len());
+        }
+        let exchange = Exchange { socket, stream: event.stream() };
+        self.call(now, exchange, (connection, data), |application, context, reply, data| {
+            application.handle(context, reply, data, event);
+        });
     }
 
     fn handle_timer(
         &mut self,
         now: Instant,
         socket: SocketId,
-        (connection, data): (&mut ServerConnection, &mut A::Data),
+        link: (&mut ServerConnection, &mut DataSlot<A>),
     ) {
-        let mut context = Context::new(now, Exchange { socket, stream: StreamId::default() });
-        self.application.handle_timer(&mut context, connection, data);
-        self.note(&context);
+        let exchange = Exchange { socket, stream: StreamId::default() };
+        self.call(now, exchange, link, |application, context, reply, data| {
+            application.handle_timer(context, reply, data);
+        });
     }
 
-    fn handle_gone(&mut self, now: Instant, socket: SocketId, data: A::Data, end: End) {
+    fn handle_gone(&mut self, now: Instant, socket: SocketId, data: DataSlot<A>, end: End) {
         self.addresses.leave(socket.index);
-        self.application.handle_gone(now, socket, data, &end);
+        if let Some(data) = data {
+            self.guard(now, |application| application.handle_gone(now, socket, data, &end));
+        }
     }
 }
 

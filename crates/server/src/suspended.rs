@@ -18,6 +18,8 @@ pub struct Errand(pub(crate) Doing);
 pub(crate) enum Doing {
     /// Its work may go on.
     Ready,
+    /// 500: it was dropped without a response.
+    Dropped,
     /// This; it is `suspended` no more.
     Run(Box<dyn FnOnce(&mut Call<'_>) -> Outcome + Send>),
     /// Its handler is called again, with this note; it is `suspended` no more.
@@ -28,6 +30,7 @@ impl fmt::Debug for Errand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
             Doing::Ready => "Errand::Ready",
+            Doing::Dropped => "Errand::Dropped",
             Doing::Run(_) => "Errand::Run",
             Doing::Again(_) => "Errand::Again",
         })
@@ -70,8 +73,7 @@ impl Suspended {
 impl Drop for Suspended {
     fn drop(&mut self) {
         if !self.done && !self.is_gone() {
-            let refuse = |call: &mut Call<'_>| call.text(500, "the answer was forgotten\n");
-            self.mailbox.post(self.exchange, Errand(Doing::Run(Box::new(refuse))));
+            self.mailbox.post(self.exchange, Errand(Doing::Dropped));
         }
     }
 }

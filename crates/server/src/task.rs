@@ -12,8 +12,9 @@ use fulmar_proto::{BodyLen, Request, StreamId};
 
 use crate::call::Call;
 use crate::deferred::Replay;
-use crate::handler::{Outcome, Work};
-use crate::observer::Kept;
+use crate::handler::{HandlerError, Outcome, Work};
+use crate::observer::{Asked, Kept};
+use crate::panics::{Panic, catch};
 
 /// What is kept for each connection: as little as can be while it is idle.
 pub struct Session {
@@ -81,6 +82,8 @@ pub(crate) struct Task {
     pub(crate) over: bool,
     /// Fields that the answer will carry besides its own.
     pub(crate) fields: Vec<Field>,
+    /// Why the application failed; nothing of it is called any more.
+    pub(crate) error: Option<Box<HandlerError>>,
 }
 
 /// A field that is kept until there is a head for it.
@@ -99,6 +102,23 @@ impl Task {
     pub(crate) fn begin(&mut self, stream: StreamId, number: u64, now: Instant, len: BodyLen) {
         (self.stream, self.number, self.began) = (stream, number, Some(now));
         (self.declared, self.received) = (len, len == BodyLen::Empty);
+    }
+
+    /// What observers are told of the request: from its head, or what was kept of it.
+    pub(crate) fn asked<'a>(&'a self, request: Option<&Request<'a>>) -> Asked<'a> {
+        let kept = || self.asked.as_ref().map(|kept| kept.as_asked());
+        request.map(Asked::of).or_else(kept).unwrap_or_default()
+    }
+
+    /// Drops what the application left behind.
+    ///
+    /// # Errors
+    /// Its destructor panicked.
+    pub(crate) fn drop_work(&mut self) -> Result<(), Panic> {
+        match (self.work.take(), self.due.take(), self.replay.take()) {
+            (None, None, None) => Ok(()),
+            left => catch(|| drop(left)),
+        }
     }
 
     /// Keeps what observers will want to know of the request.
@@ -131,6 +151,7 @@ impl Default for Task {
             timed: false,
             over: false,
             fields: Vec::new(),
+            error: None,
         }
     }
 }

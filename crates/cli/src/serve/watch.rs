@@ -1,11 +1,14 @@
 //! What is told of it: the access log, figures, and what SIGHUP does to files.
 
+use std::fmt::Write;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
 
 use fulmar_host::{Host, Running};
 use fulmar_observe::{Format, Metrics, Output};
-use fulmar_server::{Calls, Limits};
+use fulmar_semantics::clock::Clock;
+use fulmar_server::{Calls, HandlerFailure, Limits, Observer};
 use fulmar_sys as sys;
 use fulmar_tls::ServerTls;
 
@@ -45,6 +48,39 @@ fn open(file: &OutputFile) -> io::Result<OwnedFd> {
 /// Then people are talked to on the other stream.
 pub(super) fn logs_to_stdout(arguments: &Arguments) -> bool {
     arguments.watching.access_log == Some(OutputFile::Stdout)
+}
+
+/// Prints on standard error why a request was answered 500 or cut off by a fault of this program.
+#[derive(Debug)]
+pub(super) struct FailureLog;
+
+impl Observer for FailureLog {
+    fn observes_requests(&self) -> bool {
+        false
+    }
+
+    fn handler_failed(&mut self, _: Instant, _: &Clock, failure: &HandlerFailure<'_>) {
+        complain(&describe(failure));
+    }
+}
+
+/// Which request of which client failed, as far as it is known, and why.
+fn describe(failure: &HandlerFailure<'_>) -> String {
+    let mut text = String::new();
+    if let Some((id, asked)) = &failure.request {
+        let method = String::from_utf8_lossy(asked.method);
+        let target = String::from_utf8_lossy(asked.target);
+        let _ = match (&*method, &*target) {
+            ("", _) => write!(text, "request {id}"),
+            (method, target) => write!(text, "{method} {target} (request {id})"),
+        };
+    } else {
+        text.push_str("connection");
+    }
+    if let Some(peer) = failure.peer {
+        let _ = write!(text, " from {peer}");
+    }
+    text + ": " + &failure.error.to_string()
 }
 
 /// What may change while it serves.
@@ -92,7 +128,8 @@ impl Reload {
 pub(super) fn show(arguments: &Arguments, metrics: Metrics) -> Result<Running<()>, Failure> {
     let place = arguments.watching.metrics.as_ref().expect("there are figures to be shown");
     let limits = Limits { connections_max: READERS_MAX, ..Limits::default() };
-    Host::new(move |_| Ok(Calls::new(metrics.page(), sys::now(), sys::wall_clock)))
+    let calls = move || Calls::new(metrics.page(), sys::now(), sys::wall_clock);
+    Host::new(move |_| Ok(calls().with_observer(FailureLog)))
         .listen(place.listen())
         .limits(limits)
         .start()
@@ -101,3 +138,27 @@ pub(super) fn show(arguments: &Arguments, metrics: Metrics) -> Result<Running<()
 
 /// Who reads figures has one connection.
 const READERS_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use fulmar_proto::Misuse;
+    use fulmar_server::{Asked, HandlerError, RequestId};
+
+    use super::*;
+
+    #[test]
+    fn failures_name_request_client_and_cause() {
+        let error = HandlerError::Misuse(Misuse::BadHead);
+        let asked = Asked { method: b"GET", target: b"/a", ..Asked::default() };
+        let id = RequestId { server: 1, number: 2 };
+        let peer = Some(([192, 0, 2, 7], 80).into());
+        let told = |request, peer| describe(&HandlerFailure { error: &error, peer, request });
+        assert_eq!(
+            told(Some((id, asked)), peer),
+            format!("GET /a (request {id}) from 192.0.2.7:80: {error}")
+        );
+        let kept_nothing = Some((id, Asked::default()));
+        assert_eq!(told(kept_nothing, None), format!("request {id}: {error}"));
+        assert_eq!(told(None, peer), format!("connection from 192.0.2.7:80: {error}"));
+    }
+}
