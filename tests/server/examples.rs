@@ -82,7 +82,7 @@ fn router() {
 #[test]
 fn websocket() {
     let example = Example::start("websocket");
-    assert_eq!(example.client().get("/").status, 426);
+    refuses_what_is_no_handshake(&example);
     let stream = TcpStream::connect(example.address).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a good time");
     let url = format!("ws://{}/", example.address);
@@ -97,6 +97,43 @@ fn websocket() {
     }
     socket.close(None).expect("it closes");
     while socket.read().is_ok() {}
+}
+
+/// RFC 6455 §4.2, RFC 9110 §15.5.22.
+fn refuses_what_is_no_handshake(example: &Example) {
+    let upgrade = "Connection: keep-alive, Upgrade\r\nUpgrade: foo, WebSocket\r\n";
+    let version = "Sec-WebSocket-Version: 13\r\n";
+    let key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    let get = |fields: &[&str]| format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", fields.concat());
+    let (not_asked, other_version) = ((Some("websocket"), None), (Some("websocket"), Some("13")));
+    for (request, status, fields) in [
+        (get(&[]), 426, not_asked),
+        (get(&[key, version]), 426, not_asked),
+        (get(&[key, version, "Upgrade: websocket\r\n"]), 426, not_asked),
+        (get(&[key, version, "Connection: upgrade\r\n"]), 426, not_asked),
+        (get(&[key, version, "Connection: upgrade\r\nUpgrade: h2c\r\n"]), 426, not_asked),
+        (get(&[upgrade, key]), 426, other_version),
+        (get(&[upgrade, key, "Sec-WebSocket-Version: 12\r\n"]), 426, other_version),
+        (get(&[upgrade, "Sec-WebSocket-Version: 8\r\n"]), 426, other_version),
+        (get(&[upgrade, version]), 400, (None, None)),
+        (get(&[upgrade, version, "Sec-WebSocket-Key: short\r\n"]), 400, (None, None)),
+        (get(&[upgrade, version, key, key]), 400, (None, None)),
+        (get(&[upgrade, version, key]).replacen("GET", "PUT", 1), 405, (None, None)),
+    ] {
+        let mut client = example.client();
+        client.send(&request);
+        let reply = client.read_reply().expect("a reply");
+        assert_eq!(reply.status, status, "{request}");
+        let found = (reply.field("upgrade"), reply.field("sec-websocket-version"));
+        assert_eq!(found, fields, "{request}");
+        assert_eq!(client.get("/").status, 426, "the connection goes on after {request}");
+    }
+    let mut client = example.client();
+    client.send(get(&[upgrade, version, key]));
+    let reply = client.read_head().expect("a reply");
+    // The example of RFC 6455 §1.3.
+    let accept = Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    assert_eq!((reply.status, reply.field("sec-websocket-accept")), (101, accept));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 
 use bytes::{Buf, Bytes, BytesMut};
 use fulmar::host::{Host, Listen};
-use fulmar::proto::{HeaderBuf, Headers, Misuse, Request, Response};
+use fulmar::proto::{Headers, Request, Response};
 use fulmar::server::{Call, Outcome, Work};
 use tungstenite::handshake::derive_accept_key;
 use tungstenite::protocol::{Role, WebSocket, WebSocketConfig};
@@ -95,23 +95,74 @@ impl Work for Echo {
 }
 
 fn websocket(call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
-    let key = request.headers.get("Sec-WebSocket-Key");
-    let version = request.headers.get("Sec-WebSocket-Version");
-    match (key, version) {
-        (Some(key), Some(b"13")) => {
-            let headers = handshake(key)?;
-            call.upgrade(Response::new(101, headers.as_headers()), Echo::new())
+    match handshake(request) {
+        Handshake::Accepted(key) => {
+            let accept = derive_accept_key(key);
+            let fields =
+                [("Upgrade", &b"websocket"[..]), ("Sec-WebSocket-Accept", accept.as_bytes())];
+            call.upgrade(Response { added: &fields, ..head(101) }, Echo::new())
         }
-        _ => call.text(426, "this is a WebSocket, version 13\n"),
+        Handshake::NotAsked => {
+            let fields = [("Upgrade", &b"websocket"[..])];
+            call.reply(Response { added: &fields, ..head(426) }, "connect with a WebSocket\n")
+        }
+        Handshake::OtherVersion => {
+            let fields = [("Upgrade", &b"websocket"[..]), ("Sec-WebSocket-Version", b"13")];
+            call.reply(Response { added: &fields, ..head(426) }, "the version is 13\n")
+        }
+        Handshake::WrongMethod => {
+            let fields = [("Allow", &b"GET"[..])];
+            call.reply(Response { added: &fields, ..head(405) }, "a handshake is a GET\n")
+        }
+        Handshake::BadKey => call.text(400, "Sec-WebSocket-Key has to be 16 bytes in base64\n"),
     }
 }
 
-/// RFC 6455 §4.2.2.
-fn handshake(key: &[u8]) -> Result<HeaderBuf, Misuse> {
-    let mut headers = HeaderBuf::new();
-    headers.push("Upgrade", b"websocket")?;
-    headers.push("Sec-WebSocket-Accept", derive_accept_key(key).as_bytes())?;
-    Ok(headers)
+fn head(status: u16) -> Response<'static> {
+    Response::new(status, Headers::EMPTY)
+}
+
+/// What a client's opening handshake comes to.
+enum Handshake<'a> {
+    /// With this key.
+    Accepted(&'a [u8]),
+    /// Not a GET.
+    WrongMethod,
+    /// The client did not ask for a WebSocket.
+    NotAsked,
+    /// For one of another version, or of none.
+    OtherVersion,
+    /// Without a key, with two, or with a malformed one.
+    BadKey,
+}
+
+/// Checks in the order of RFC 6455 §4.2.1. The server has checked the version of HTTP and `Host`.
+fn handshake<'a>(request: &Request<'a>) -> Handshake<'a> {
+    let headers = request.headers;
+    let lists = |name: &str, token: &[u8]| {
+        let items = headers.iter().filter(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes()));
+        let mut items = items.flat_map(|(_, value)| value.split(|byte| *byte == b','));
+        items.any(|item| item.trim_ascii().eq_ignore_ascii_case(token))
+    };
+    let mut keys = headers
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case(b"Sec-WebSocket-Key"))
+        .map(|(_, value)| value);
+    let asked = lists("Upgrade", b"websocket") && lists("Connection", b"upgrade");
+    match (keys.next(), keys.next()) {
+        _ if request.method != b"GET" => Handshake::WrongMethod,
+        _ if !asked => Handshake::NotAsked,
+        _ if headers.get("Sec-WebSocket-Version") != Some(b"13") => Handshake::OtherVersion,
+        (Some(key), None) if is_key(key) => Handshake::Accepted(key),
+        _ => Handshake::BadKey,
+    }
+}
+
+/// 16 bytes in base64 (RFC 6455 §4.1, item 7): the last of 22 digits has 4 spare bits.
+fn is_key(key: &[u8]) -> bool {
+    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    let [digits @ .., last, b'=', b'='] = key else { return false };
+    digits.len() == 21 && digits.iter().all(is_digit) && b"AQgw".contains(last)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
