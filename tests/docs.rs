@@ -4,6 +4,8 @@
 //! with `$ ` go to a shell, in a directory with a small `site`. A command succeeds, unless its
 //! line ends with `# exit N`; one that ends with `&` runs until the block ends at the latest. In a block of
 //! `console,no-run` only the options of `fulmar` are looked at.
+//!
+//! Blocks of `rust` are doc tests of the crate `fulmar`; that none is left out is tested here.
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
@@ -204,6 +206,41 @@ fn what_the_documents_say_works() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// What keeps the Rust of a page from being compiled; `doc_tests` is the source that includes pages.
+fn uncompiled(name: &str, markdown: &str, doc_tests: &str) -> Vec<String> {
+    let is_rust = |language: &&str| language.split([',', ' ']).any(|word| word == "rust");
+    let languages = markdown.lines().filter_map(|line| line.trim_start().strip_prefix("```"));
+    let rust: Vec<_> = languages.filter(is_rust).collect();
+    let mut complaints = Vec::new();
+    if rust.iter().any(|language| language.contains("ignore")) {
+        complaints
+            .push(format!("{name}: a block is `ignore`; say `no_run`, or hide lines with `#`"));
+    }
+    let included = format!("include_str!(\"../../../{name}\")");
+    if !rust.is_empty() && !doc_tests.contains(&included) {
+        complaints.push(format!("{name}: add {included} to crates/fulmar/src/lib.rs"));
+    }
+    complaints
+}
+
+#[test]
+fn rust_in_the_documents_is_compiled() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read = |path: &Path| fs::read_to_string(path).expect("it is there");
+    let doc_tests = read(&root.join("crates/fulmar/src/lib.rs"));
+    let complaints = documents().into_iter().flat_map(|document| {
+        let name = document.strip_prefix(&root).expect("a page of ours").to_owned();
+        uncompiled(name.to_str().expect("a plain name"), &read(&document), &doc_tests)
+    });
+    assert_eq!(complaints.collect::<Vec<_>>(), [""; 0]);
+    let page = "```rust\nfn main() {}\n```\n";
+    let included = "#[doc = include_str!(\"../../../docs/a.md\")]";
+    assert_eq!(uncompiled("docs/a.md", page, included), [""; 0]);
+    assert_eq!(uncompiled("docs/b.md", page, included).len(), 1);
+    assert_eq!(uncompiled("docs/b.md", "```console\n$ rust\n```\n", included), [""; 0]);
+    assert_eq!(uncompiled("docs/a.md", "```rust,ignore\n```\n", included).len(), 1);
 }
 
 #[test]

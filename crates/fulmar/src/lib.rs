@@ -85,12 +85,21 @@ pub use fulmar_tls as tls;
 #[doc(inline)]
 pub use fulmar_web as web;
 
-/// The code on the client's page compiles and runs.
+// The code on these pages compiles and runs. `tests/docs.rs` checks this list. The pages are not in
+// the package of this crate, and only its doc tests need them.
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/architecture.md")]
+mod architecture_page {}
+
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/client.md")]
 mod client_page {}
 
-/// So does the code on the page of hosts.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/host.md")]
 mod host_page {}
