@@ -36,19 +36,24 @@ pub fn journal(data: &[u8]) {
     let path = std::env::temp_dir().join(name);
     fs::write(&path, data).expect("a temporary file");
     let key = Key::new("http://h/", &Name::given("name").expect("a sound name"));
-    match Journal::open(&path) {
+    match Journal::open(&path, BOOT) {
         Ok((mut journal, _)) => {
             let ticket = journal.begin(key);
             journal.flush().expect("room on the disk");
             assert!(journal.is_written(ticket));
+            journal.done(key, 5);
+            journal.flush().expect("room on the disk");
             drop(journal);
-            let (_, history) = Journal::open(&path).expect("it was opened before");
-            assert!(history.has_begun(key), "it was written");
+            let (_, history) = Journal::open(&path, BOOT).expect("it was opened before");
+            assert!(history.has_begun(key) && history.is_done(key, 5), "it was written");
         }
         Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}"),
     }
     fs::remove_file(&path).expect("it is there");
 }
+
+/// This start of the system.
+const BOOT: Option<&str> = Some("0f-1");
 
 #[cfg(test)]
 #[path = "../../../fuzz/src/mutate.rs"]
@@ -86,9 +91,11 @@ mod tests {
     fn mutated_journals_are_continued_or_refused() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("journal");
-        let (mut journal_file, _) = Journal::open(&path).expect("a new one");
+        let (mut journal_file, _) = Journal::open(&path, BOOT).expect("a new one");
         for url in ["http://h/a", "http://h/b"] {
-            journal_file.begin(Key::new(url, &Name::given("n").expect("a name")));
+            let key = Key::new(url, &Name::given("n").expect("a name"));
+            journal_file.begin(key);
+            journal_file.done(key, 1);
         }
         journal_file.flush().expect("room");
         drop(journal_file);
