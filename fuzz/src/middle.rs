@@ -171,9 +171,7 @@ impl Server {
                 connection.release(stream, bytes.len());
             }
             Event::End { stream, .. } => {
-                if answer(connection, stream, *answers % 2 == 0).is_some() {
-                    *answers += 1;
-                }
+                *answers += usize::from(answer(connection, stream, *answers % 2 == 0).is_some());
             }
             _ => {}
         });

@@ -65,7 +65,7 @@ pub fn rules(data: &[u8]) {
         let rules: Vec<_> = lines.filter_map(|line| tcp_rule(set, line).ok()).collect();
         let _ = run_tcp(&rules, &mut world);
     }
-    let _ = read(&text, |words, context| Condition::parse_bare(words, context));
+    let _ = read(&text, Condition::parse_bare);
 }
 
 /// The text, and an exchange with the bytes before the first zero in all its places.

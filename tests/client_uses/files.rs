@@ -116,7 +116,7 @@ fn a_body_goes_into_its_file_byte_by_byte_right() {
             assert!(written >= len.min(1) as u64);
             if len == LEN {
                 assert!(written < 1_000_000, "{written} of {len} bytes were copied");
-                assert!(spliced.calls > 0 && done.calls.receive > 2, "{done:?}");
+                assert!(spliced.calls > 0, "{done:?}");
             }
         }
         assert_eq!(server.connections(), 1);

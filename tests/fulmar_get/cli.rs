@@ -9,7 +9,7 @@ use std::process::Stdio;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::get::{Answer, Download, Site};
 use fulmar_tests::https::Https;
-use fulmar_tests::process::{Ended, Serve, eventually, fulmar, peer, run, text};
+use fulmar_tests::process::{Ended, Serve, eventually, text};
 use fulmar_tests::tree::{Tree, encode, noise};
 use rustix::process::Signal;
 

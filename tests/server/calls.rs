@@ -56,21 +56,7 @@ impl Handler for Shop {
                 waiting.send(suspended).expect("the other thread waits");
                 Ok(())
             }
-            b"/check" => {
-                let rounds = call.notes::<&str>().count();
-                call.add_field("X-Rounds", rounds.to_string().into_bytes());
-                if rounds < 2 {
-                    let waiting = self.deferred.as_ref().expect("this test checks elsewhere");
-                    waiting.send(call.defer(request)?).expect("the other thread waits");
-                    return Ok(());
-                }
-                let notes: String = call.notes::<&str>().copied().collect();
-                let kept = request.headers.get("X-Kept").unwrap_or_default();
-                let kept = [kept, request.method, notes.as_bytes()].join(&b' ');
-                call.collect(SMALL, move |call, body| {
-                    call.text(200, [&kept[..], &body[..]].join(&b' '))
-                })
-            }
+            b"/check" => self.check(call, request),
             b"/soon" => {
                 let deadline = call.now() + Duration::from_millis(20);
                 call.suspend_until(deadline, |call| {
@@ -112,6 +98,23 @@ impl Handler for Shop {
             }
             _ => call.text(404, "nothing here\n"),
         }
+    }
+}
+
+impl Shop {
+    /// Defers the request twice, then responds with what it has kept.
+    fn check(&self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
+        let rounds = call.notes::<&str>().count();
+        call.add_field("X-Rounds", rounds.to_string().into_bytes());
+        if rounds < 2 {
+            let waiting = self.deferred.as_ref().expect("this test checks elsewhere");
+            waiting.send(call.defer(request)?).expect("the other thread waits");
+            return Ok(());
+        }
+        let notes: String = call.notes::<&str>().copied().collect();
+        let kept = request.headers.get("X-Kept").unwrap_or_default();
+        let kept = [kept, request.method, notes.as_bytes()].join(&b' ');
+        call.collect(SMALL, move |call, body| call.text(200, [&kept[..], &body[..]].join(&b' ')))
     }
 }
 

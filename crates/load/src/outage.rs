@@ -201,7 +201,8 @@ mod tests {
         a.restore(800, &run);
         b.lose(900);
         b.restore(901, &run); // no connect failed
-        (a.stop(&run), b.stop(&run));
+        a.stop(&run);
+        b.stop(&run);
         assert_eq!(run.total(1_000), (350, false));
     }
 
@@ -231,7 +232,8 @@ mod tests {
                 b.lose(150);
                 b.fail(&run);
             }
-            (a.stop(&run), b.stop(&run));
+            a.stop(&run);
+            b.stop(&run);
             assert_eq!(run.total(400), (if keeps { 0 } else { 250 }, lost));
         }
     }

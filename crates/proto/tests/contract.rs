@@ -293,12 +293,12 @@ fn a_server_reads_no_further_requests_while_its_answers_pile_up() {
 fn answer_all(server: &mut ServerConnection, pipeline: &mut Arriving, body: &Segment) -> usize {
     let mut scratch = Scratch::default();
     let mut answered = 0;
-    while let Some(event) = server.poll_event(&mut pipeline.lend(), &mut scratch).unwrap() {
+    while let Some(event) = server.poll_event(&mut pipeline.lend(), &mut scratch).expect("sound") {
         if let Event::End { stream, .. } = event {
             let head = Response::new(200, Headers::EMPTY);
-            server.send_head(stream, head, BodyLen::Exact(body.len())).unwrap();
-            server.send_data(stream, body.clone()).unwrap();
-            server.send_end(stream, Headers::EMPTY).unwrap();
+            server.send_head(stream, head, BodyLen::Exact(body.len())).expect("the stream is open");
+            server.send_data(stream, body.clone()).expect("the stream is open");
+            server.send_end(stream, Headers::EMPTY).expect("the stream is open");
             answered += 1;
         }
     }

@@ -46,7 +46,9 @@ impl Precompressed {
 /// Called with the name of a compressed file that is sent and is older than its original, whenever
 /// such a file is loaded.
 #[derive(Clone)]
-pub struct OutdatedHook(Arc<dyn Fn(&[u8]) + Send + Sync>);
+pub struct OutdatedHook(Arc<Report>);
+
+type Report = dyn Fn(&[u8]) + Send + Sync;
 
 impl OutdatedHook {
     /// Calls `report` with the name below the root.

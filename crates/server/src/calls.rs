@@ -245,7 +245,8 @@ fn tell(
         call.task.work = Some(work);
         return result;
     }
-    result.and(catch(|| drop(work)).map_err(HandlerError::Panic))
+    let dropped = catch(|| drop(work)).map_err(HandlerError::Panic);
+    result.and(dropped)
 }
 
 impl<H: Handler> Application for Calls<H> {

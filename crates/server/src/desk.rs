@@ -88,7 +88,7 @@ impl Desk {
     ) {
         let request = Some((self.id(task), task.asked(request)));
         self.failed(now, Some(session.peer), request, &error);
-        task.error.get_or_insert(Box::new(error));
+        task.error.get_or_insert_with(|| Box::new(error));
     }
 
     /// The application failed. A panic of an observer in here is not reported to observers: that
@@ -105,7 +105,7 @@ impl Desk {
         let failure = HandlerFailure { error, peer, request };
         let told = self.observers.each(|one| one.handler_failed(now, &self.clock, &failure));
         if self.first_panic.is_none() {
-            self.first_panic = error.panic().cloned().or(told.err());
+            self.first_panic = error.panic().cloned().or_else(|| told.err());
         }
     }
 

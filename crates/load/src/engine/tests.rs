@@ -494,8 +494,9 @@ fn outage(world: &World, finish: Finish) -> (f64, bool) {
 #[test]
 fn a_server_that_dies_ends_the_run_after_five_seconds() {
     let long = Until::Elapsed(Duration::from_secs(600));
-    let two: fn(&mut Options) = |o| o.urls[1] = "http://127.0.0.1:2/b".to_owned();
-    let cases: [(&str, fn(&mut Options)); 8] = [
+    type Change = fn(&mut Options);
+    let two: Change = |o| o.urls[1] = "http://127.0.0.1:2/b".to_owned();
+    let cases: [(&str, Change); 8] = [
         ("a time", |_| {}),
         ("requests", |o| o.until = Until::Requests(u64::MAX)),
         ("a rate", |o| o.rate = Some(1_000)),
