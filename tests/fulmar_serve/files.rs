@@ -64,6 +64,11 @@ fn types_are_told_by_name() {
         ("a.svg", "image/svg+xml"),
         ("a.txt", "text/plain; charset=utf-8"),
         ("a.wasm", "application/wasm"),
+        ("a.py", "text/plain; charset=utf-8"),
+        ("a.rs", "text/plain; charset=utf-8"),
+        ("a.ts", "text/plain; charset=utf-8"),
+        ("a.tsx", "text/plain; charset=utf-8"),
+        ("Makefile", "text/plain; charset=utf-8"),
         ("a.unheard-of", "application/octet-stream"),
         ("none", "application/octet-stream"),
     ];
@@ -310,7 +315,9 @@ fn directories_are_not_listed_unless_asked() {
     let tree = Tree::new();
     tree.file("d/x", "");
     let serve = Serve::start(&tree.root(), &[]);
-    assert_eq!(get(&serve.url("/d/")).status, 403);
+    let refused = get(&serve.url("/d/"));
+    assert_eq!(refused.status, 403);
+    assert!(String::from_utf8(refused.body).unwrap().contains("--list"));
     assert_eq!(get(&serve.url("/d/x")).status, 200);
 }
 
@@ -417,6 +424,10 @@ fn links_work_inside_and_lead_nowhere_outside() {
         let reply = get(&serve.url(target));
         assert!(matches!(reply.status, 403 | 404), "{target}: {}", reply.status);
         assert!(!reply.body.windows(SECRET.len()).any(|part| part == SECRET.as_bytes()));
+    }
+    for (target, listed) in [("/", &["real/", "dir-in", "in"][..]), ("/real/", &["file", "up"])] {
+        let page = String::from_utf8(get(&serve.url(target)).body).unwrap();
+        assert_eq!(links(&page), listed, "{target}: links that respond 404 are not listed");
     }
 }
 

@@ -166,9 +166,11 @@ fn a_single_page_answers_for_names_that_it_made_up() {
         assert_eq!(get(target).0, status, "{target}");
     }
     assert_eq!(ask(serve.address, "HEAD /users/7", &[]).status, 200);
+    assert_eq!(serve.end(Signal::TERM).stderr, "");
     let bare = Tree::new();
     let serve = Serve::start(&bare.root(), &["--spa", "--list"]);
     assert_eq!(Client::connect(serve.address).get("/none").status, 404, "there is no page");
+    assert!(serve.end(Signal::TERM).stderr.contains("has no index.html for --spa"));
 }
 
 #[test]

@@ -7,12 +7,13 @@ mod report;
 mod users;
 mod watch;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Once, mpsc};
 
 use fulmar_host::{Host, Running};
 use fulmar_observe::{AccessLog, Metrics};
-use fulmar_serve::{Files, FilesOptions, Options, OutdatedHook, UploadOptions};
+use fulmar_serve::{Files, FilesOptions, Options, OutdatedHook, Site, UploadOptions};
 use fulmar_server::{Calls, Limits};
 use fulmar_sys as sys;
 use fulmar_web::cors::Cors;
@@ -149,21 +150,38 @@ fn files(arguments: &Arguments) -> Result<FilesOptions, Failure> {
     };
     let methods = if answers.upload { "GET, HEAD, PUT" } else { "GET, HEAD" };
     users::warn(arguments);
+    let site = Options {
+        hidden: answers.hidden,
+        list: answers.list,
+        precompressed: answers.precompressed,
+        on_outdated: answers.precompressed.then(outdated_hook),
+        single_page: answers.spa,
+        upload: answers.upload.then_some(UploadOptions { size_max: answers.upload_max }),
+        ..Options::default()
+    };
+    warn_without_index(dir, &site)?;
     Ok(FilesOptions {
-        site: Options {
-            hidden: answers.hidden,
-            list: answers.list,
-            precompressed: answers.precompressed,
-            on_outdated: answers.precompressed.then(outdated_hook),
-            single_page: answers.spa,
-            upload: answers.upload.then_some(UploadOptions { size_max: answers.upload_max }),
-            ..Options::default()
-        },
+        site,
         cors: cors.map(|cors| cors.methods(methods)),
         guard: users::guard(arguments)?,
         test_endpoints: arguments.test_endpoints,
         ..FilesOptions::new(dir)
     })
+}
+
+/// Warns if the page for all names does not exist. It may be built later.
+fn warn_without_index(dir: &Path, options: &Options) -> Result<(), Failure> {
+    if !options.single_page {
+        return Ok(());
+    }
+    let site = Site::open(dir, options.clone());
+    if !site.map_err(|error| Failure::new(dir.display(), error))?.has_index() {
+        let dir = dir.display();
+        complain(&format!(
+            "{dir} has no index.html for --spa: unknown names get 404 until there is one"
+        ));
+    }
+    Ok(())
 }
 
 /// Warns of the first compressed file that is older than its original: where one is, all may be.

@@ -5,7 +5,7 @@
 //! so that `a:b` is no scheme. In text they are escaped for HTML, and what does not print is
 //! replaced.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fmt::Write;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -21,7 +21,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 pub struct Item {
     /// As the file system has it.
     pub name: Vec<u8>,
-    /// What it is; a link may turn out not to be served.
+    /// What it is; a link has a target that is served.
     pub kind: FileKind,
     /// Its length in bytes.
     pub len: u64,
@@ -39,18 +39,23 @@ pub struct Items {
 }
 
 impl Items {
-    /// Reads an open directory. What is not served is left out: pipes, devices and sockets, and
-    /// names that begin with a dot unless `hidden`.
+    /// Reads an open directory. What is not served is left out: pipes, devices and sockets,
+    /// symbolic links for which `is_served` is false, and names that begin with a dot unless
+    /// `hidden`.
     ///
     /// # Errors
     /// The directory could not be read.
-    pub fn read(dir: BorrowedFd<'_>, hidden: bool) -> io::Result<Self> {
+    pub fn read(
+        dir: BorrowedFd<'_>,
+        hidden: bool,
+        is_served: impl Fn(&CStr) -> bool,
+    ) -> io::Result<Self> {
         let mut names = Vec::new();
         while names.len() <= ITEMS_LEN_MAX && sys::read_dir(dir, &mut names)? {}
         let is_cut = names.len() > ITEMS_LEN_MAX;
         names.truncate(ITEMS_LEN_MAX);
         names.retain(|name| hidden || !name.to_bytes().starts_with(b"."));
-        let items = names.into_iter().filter_map(|name| describe(dir, name)).collect();
+        let items = names.into_iter().filter_map(|name| describe(dir, name, &is_served)).collect();
         Ok(Self::sorted(items, is_cut))
     }
 
@@ -89,8 +94,11 @@ impl Items {
 }
 
 /// `None` if it went away meanwhile, or is not served.
-fn describe(dir: BorrowedFd<'_>, name: CString) -> Option<Item> {
+fn describe(dir: BorrowedFd<'_>, name: CString, is_served: impl Fn(&CStr) -> bool) -> Option<Item> {
     let info = sys::stat_link(dir, &name).ok().filter(|info| info.kind != FileKind::Other)?;
+    if info.kind == FileKind::Link && !is_served(&name) {
+        return None;
+    }
     let (len, modified) = (info.len, info.modified.0);
     Some(Item { name: name.into_bytes(), kind: info.kind, len, modified })
 }

@@ -73,5 +73,12 @@ macro_rules! html {
 }
 use html;
 
+/// The page of a directory without an index file that is not listed: it names the option, since
+/// this is often the first page that the owner of a site sees.
+pub const UNLISTED: &[u8] = html!(
+    "403 Forbidden",
+    "This directory has no index file, and is not listed: option --list is off."
+);
+
 const METHODS: &[u8] = b"GET, HEAD, OPTIONS";
 const METHODS_WITH_PUT: &[u8] = b"GET, HEAD, OPTIONS, PUT";

@@ -19,7 +19,7 @@ use fulmar_server::{Call, Outcome};
 
 use crate::cache::Found;
 use crate::file::{File, push};
-use crate::pages::{Pages, page};
+use crate::pages::{Pages, UNLISTED, page};
 use crate::path::PathError;
 use crate::root::OpenError;
 
@@ -120,7 +120,10 @@ pub fn respond<'a>(
         (_, Err(refusal)) => stage.error(refusal.status()),
         (_, Ok(Found::File(file))) => send_file(method, headers, file.choose(headers), stage),
         (_, Ok(Found::Redirect(fields))) => Answer::page(301, fields.as_headers()),
-        (_, Ok(Found::Unlisted)) => stage.error(403),
+        (_, Ok(Found::Unlisted)) => {
+            let body = Segment::Bytes(Bytes::from_static(UNLISTED));
+            Answer::full(403, stage.pages.html.as_headers(), body)
+        }
         (_, Ok(Found::Listing(html))) => {
             let fields = stage.pages.listing.as_headers();
             Answer::full(200, fields, Segment::Bytes(html.clone()))

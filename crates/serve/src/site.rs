@@ -1,5 +1,6 @@
 //! A directory as a web site: the one thing that a server holds of this crate.
 
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -144,6 +145,14 @@ impl Site {
         self.root.follows_links()
     }
 
+    /// True if the root has an index file.
+    pub fn has_index(&self) -> bool {
+        open(&self.root, &Name::new()).is_ok_and(|(fd, info, _)| {
+            sys::close(fd);
+            info.kind == FileKind::Regular
+        })
+    }
+
     /// As [`Site::look_up`]. Where one page does for all names, an unknown one without an extension
     /// leads to the page of the root.
     fn look_up_or_index(&mut self, now: Instant, target: &[u8]) -> Result<(), Refusal> {
@@ -237,9 +246,30 @@ impl Site {
         Ok(file)
     }
 
+    /// True if a request for this symbolic link in the requested directory finds a file or a
+    /// directory, or fails for another reason than the link. Costs an open, at most once for each
+    /// of the names that a listing has.
+    fn is_served(&self, link: &CStr) -> bool {
+        if !self.follows_links() {
+            return false;
+        }
+        let path = [self.name.key(), link.to_bytes()].concat();
+        let path = CString::new(path).expect("neither a name nor a C string has a NUL");
+        match self.root.find(&path) {
+            Ok((fd, _)) => {
+                sys::close(fd);
+                true
+            }
+            Err(error) => error != OpenError::NotFound,
+        }
+    }
+
     fn describe_directory(&self, fd: OwnedFd) -> Result<Found, OpenError> {
         let items = match (self.name.is_directory(), self.options.list) {
-            (true, true) => Some(Items::read(fd.as_fd(), self.options.hidden)),
+            (true, true) => {
+                let is_served = |link: &CStr| self.is_served(link);
+                Some(Items::read(fd.as_fd(), self.options.hidden, is_served))
+            }
             (true, false) | (false, _) => None,
         };
         sys::close(fd);

@@ -239,14 +239,17 @@ fn directories_are_listed_on_request() {
     let mut bench = bench(Options { list: true, ..Options::default() });
     let name = std::ffi::OsStr::from_bytes(b"\xff<b>");
     fs::write(bench.dir.path().join(name), "odd").unwrap();
-    symlink("/etc", bench.path("link")).unwrap();
+    symlink("/etc", bench.path("absolute")).unwrap();
+    symlink("missing", bench.path("dangling")).unwrap();
+    symlink("socket", bench.path("to-a-socket")).unwrap();
+    symlink("small.txt", bench.path("link")).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(bench.path("socket")).unwrap();
     let root = bench.get("/");
     assert_eq!((root.status, root.field("Content-Type")), (200, "text/html; charset=utf-8"));
     for shown in ["\"./docs/\"", "\"./small.txt\"", "101 KiB", "./%FF%3Cb%3E", "\"./link\""] {
         assert!(root.text().contains(shown), "{shown} in {}", root.text());
     }
-    for hidden in [".secret", "socket", "<b>", "href=\"../\""] {
+    for hidden in [".secret", "socket", "<b>", "href=\"../\"", "absolute", "dangling"] {
         assert!(!root.text().contains(hidden), "{hidden}");
     }
     assert_eq!(bench.get("/%FF%3Cb%3E").text(), "odd");
@@ -550,6 +553,15 @@ fn the_walk_serves_the_same() {
     ] {
         assert_eq!(bench.get(target).status, status, "{target}");
     }
+}
+
+#[test]
+fn the_walk_lists_no_links_since_it_follows_none() {
+    let lookup = fulmar_serve::root::Lookup::Walk;
+    let mut bench = bench(Options { list: true, lookup, ..Options::default() });
+    symlink("small.txt", bench.path("link")).unwrap();
+    assert_eq!(bench.get("/link").status, 404);
+    assert!(!bench.get("/").text().contains("link\">"));
 }
 
 /// `page.html` of 100 bytes, and three that claim to be it compressed, all of one age.
