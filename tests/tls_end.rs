@@ -80,9 +80,13 @@ impl TlsEnd {
     /// # Panics
     /// It does not stand.
     pub fn say(&mut self, bytes: &[u8]) {
-        let transmit = Transmit { inline: bytes, segments: &[] };
-        let sealed = self.layer.seal(transmit).expect("it stands");
-        assert!(matches!(sealed, Sealed::Bytes(n) if n == bytes.len() as u64), "{sealed:?}");
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let transmit = Transmit { inline: rest, segments: &[] };
+            let sealed = self.layer.seal(transmit).expect("the session is established");
+            let Sealed::Bytes(n @ 1..) = sealed else { panic!("{sealed:?}") };
+            rest = &rest[usize::try_from(n).expect("no more than was given")..];
+        }
     }
 
     /// What was agreed.

@@ -255,7 +255,8 @@ fn progress_is_for_terminals() {
     command.arg(script("terminal.py")).arg(fulmar());
     command.args(["load", "-R", "100", "-d", "3", &url]);
     let output = text(&run(&mut command).stdout);
-    let (status, seen): (i32, String) = serde_json::from_str(&output).unwrap();
+    let (status, seen, _screen): (i32, String, Vec<String>) =
+        serde_json::from_str(&output).unwrap();
     assert_eq!(status, 0);
     let begin = ["1", "2", "3"].map(|s| format!("\r\x1b[K{s} s of 3 s: "));
     assert!(

@@ -357,6 +357,14 @@ fn a_target_that_names_a_host_makes_it_the_host() {
     assert_eq!(world.target(), "http://h/");
 }
 
+/// As by HAProxy: no line end of a variable gets into the request line.
+#[test]
+fn control_characters_of_a_path_are_escaped() {
+    let mut world = World::asking("GET", "/a?b", &[("host", b"h")]).evil(b"\r\n");
+    assert_eq!(outcome(Request, &["set-path /%[var(txn.evil)]"], &mut world), "Continue");
+    assert_eq!(world.target(), "/%0D%0A?b");
+}
+
 /// What HTTP does not allow is not made: the exchange fails, or goes on as it was.
 #[test]
 fn changes_that_cannot_be_made() {
@@ -375,8 +383,9 @@ fn changes_that_cannot_be_made() {
         "set-method %[hdr(nope)]",
         "replace-path .* 'x y'",
     ] {
-        let mut world = World::asking("GET", "/a?b", &[("host", b"h")]).evil(b"\r\n");
-        assert_eq!(outcome(Request, &["allow if { path /no }", rule], &mut world), "Failed(1)");
+        let mut world = World::asking("GET", "/a?b", &[("host", b"h")]).evil(b"\0");
+        let failing = outcome(Request, &["allow if { path /no }", rule], &mut world);
+        assert_eq!(failing, "Failed(1)", "{rule}");
         assert_eq!(world.target(), "/a?b", "{rule}");
         assert_eq!(world.request.as_ref().unwrap().method, b"GET", "{rule}");
         let lenient = ["strict-mode off", rule, "set-header x y"];
