@@ -1,4 +1,4 @@
-//! Memory that inputs arrive in, of a reactor: used again and again, whoever keeps a share of it.
+//! Memory of a reactor that inputs arrive in: used again and again, even if shares of it are kept.
 //!
 //! A share of one byte keeps all of the memory that it was cut from. So a peer that sends a byte
 //! at a time to somebody who keeps them would have a block for each. Here only so many blocks are
@@ -18,12 +18,12 @@ pub struct Block {
     place: Option<Place>, // of the memory, once there is any; dropped before it, see `Place`
     memory: BytesMut,
     size: usize,
-    shared: Vec<Shared>,
+    shared: Vec<SharedBlock>,
 }
 
-/// Memory of which somebody kept a share; free again when that is dropped.
+/// Memory with a share that is still in use; it is free again when the share is dropped.
 #[derive(Debug)]
-struct Shared {
+struct SharedBlock {
     place: Place, // dropped before the memory, see `Place`
     memory: BytesMut,
 }
@@ -57,8 +57,9 @@ pub(crate) fn is_share(bytes: &[u8]) -> bool {
     places.iter().any(|place| place.contains(&at))
 }
 
-/// The blocks of the process: reactors, and shares of their blocks, may move between threads. It
-/// changes when a block is made or freed, and is read when a slow peer leaves bytes queued.
+/// The blocks of the process: reactors, and shares of their blocks, may move between threads.
+/// Written when a block is allocated or freed. Read when a slow peer leaves bytes queued, and when
+/// little is queued behind a segment; never for a response that is sent at once.
 static PLACES: RwLock<Vec<Range<usize>>> = RwLock::new(Vec::new());
 
 impl Block {
@@ -94,12 +95,12 @@ impl Block {
             Some(free) => free,
             None => {
                 let memory = BytesMut::with_capacity(size);
-                Shared { place: Place::of(&memory), memory }
+                SharedBlock { place: Place::of(&memory), memory }
             }
         };
         let memory = std::mem::replace(&mut self.memory, next.memory);
         if let Some(place) = self.place.replace(next.place) {
-            self.shared.push(Shared { place, memory });
+            self.shared.push(SharedBlock { place, memory });
         }
     }
 
@@ -209,8 +210,8 @@ mod tests {
         assert!(block.shared.is_empty());
     }
 
-    /// A reactor may move to another thread, with its block: what is queued there for a slow peer
-    /// is copied, and pins no block.
+    /// A reactor may move to another thread, with its block. There too, bytes that are queued for a
+    /// slow peer are copied and pin no block.
     #[test]
     fn shares_of_a_block_that_moved_to_another_thread_are_known_there() {
         let mut block = Block::new(2 * SIZE);
@@ -221,11 +222,11 @@ mod tests {
             assert!(is_share(&share));
             let mut outbox = Outbox::default();
             outbox.push(Segment::Bytes(share));
-            assert!(block.is_kept(), "what is queued is a share");
+            assert!(block.is_kept(), "the queued bytes are a share");
             outbox.sent(1);
-            assert!(!block.is_kept(), "what is left of it is a copy");
+            assert!(!block.is_kept(), "the unsent bytes are a copy");
         });
-        moved.join().expect("it is as it says");
+        moved.join().expect("the assertions hold");
     }
 
     #[test]
@@ -233,7 +234,7 @@ mod tests {
         let mut block = Block::new(SIZE);
         let share = receive(&mut block); // keeps the memory: no other block can lie there
         assert!(is_share(&share));
-        std::thread::spawn(move || drop(block)).join().expect("it does");
+        std::thread::spawn(move || drop(block)).join().expect("dropping does not panic");
         assert!(!is_share(&share));
     }
 

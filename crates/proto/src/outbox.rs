@@ -17,18 +17,33 @@ impl Queue {
     /// Behind everything else: little is joined with the little before it, so that a body of tiny
     /// pieces is not a piece of memory, and of a gathered send, for each.
     fn append(&mut self, bytes: Bytes) {
+        // A block is worth more than a copy of little.
+        if let Some(bytes) = self.join(bytes) {
+            let is_share = bytes.len() <= INLINE_SIZE_MAX && block::is_share(&bytes);
+            let bytes = if is_share { Bytes::copy_from_slice(&bytes) } else { bytes };
+            self.segments.push_back(Segment::Bytes(bytes));
+        }
+    }
+
+    /// The same for memory that is no share of a block: it needs no look at the list of blocks,
+    /// which all threads share.
+    fn append_own(&mut self, bytes: Bytes) {
+        if let Some(bytes) = self.join(bytes) {
+            self.segments.push_back(Segment::Bytes(bytes));
+        }
+    }
+
+    /// Joins little with the last segment; returns the bytes if they have to be a segment.
+    fn join(&mut self, bytes: Bytes) -> Option<Bytes> {
         match self.segments.back_mut() {
             Some(Segment::Bytes(last)) if last.len() + bytes.len() <= INLINE_SIZE_MAX => {
                 let joined = std::mem::take(last).try_into_mut();
                 let mut joined = joined.unwrap_or_else(|shared| BytesMut::from(&shared[..]));
                 joined.extend_from_slice(&bytes);
                 *last = joined.freeze();
+                None
             }
-            // A block is worth more than a copy of little.
-            _ if bytes.len() <= INLINE_SIZE_MAX && block::is_share(&bytes) => {
-                self.segments.push_back(Segment::Bytes(Bytes::copy_from_slice(&bytes)));
-            }
-            _ => self.segments.push_back(Segment::Bytes(bytes)),
+            Some(Segment::Bytes(_) | Segment::File(_) | Segment::Pipe(_)) | None => Some(bytes),
         }
     }
 }
@@ -47,7 +62,7 @@ impl Outbox {
             write(&mut late);
             late.shrink_to_fit(); // it may wait long
             queue.count(late.len() as u64);
-            queue.append(late.into());
+            queue.append_own(late.into());
         }
         self.settle();
     }
@@ -112,7 +127,7 @@ impl Outbox {
         self.queue.as_ref().map_or(0, |queue| queue.size)
     }
 
-    /// Bytes of memory that what is queued takes: heads and bodies in memory, and a little for each
+    /// Bytes of memory that the queue holds: heads, bodies in memory, and the entry of each
     /// segment. Bytes of files and pipes are not in memory.
     pub fn memory(&self) -> u64 {
         self.queue
@@ -140,7 +155,7 @@ impl Drop for Outbox {
 }
 
 impl Queue {
-    /// So many bytes more are queued, in memory.
+    /// Counts bytes in memory that are queued.
     fn count(&mut self, bytes: u64) {
         self.size += bytes;
         self.memory += bytes;
@@ -184,8 +199,8 @@ impl Queue {
         self.kept = self.segments.len();
     }
 
-    /// What a socket did not take may wait as long as its peer is slow, and never be empty
-    /// meanwhile: what has left is removed, and room that growth has added is freed.
+    /// Frees the memory of sent bytes and the spare capacity: with a slow peer the unsent bytes may
+    /// wait long, and the queue may never be empty.
     fn fit(&mut self) {
         if self.at >= self.inline.len() - self.at {
             self.inline.drain(..self.at); // moves no more bytes than have left
@@ -194,7 +209,7 @@ impl Queue {
         if self.inline.capacity() - self.inline.len() > HEAD_SIZE_USUAL {
             self.inline.shrink_to_fit();
         }
-        // The rest of what is only here keeps the memory of all of it.
+        // The rest of a segment keeps the memory of the whole segment.
         if let Some(Segment::Bytes(front)) = self.segments.front_mut()
             && !self.front_fits
             && self.inline.is_empty()
@@ -207,7 +222,7 @@ impl Queue {
     }
 }
 
-/// Makes room for `n` bytes. Much is grown by an eighth instead of being doubled: it may wait long.
+/// Makes room for `n` bytes. A long buffer grows by an eighth and is not doubled: it may wait long.
 fn grow(inline: &mut Vec<u8>, n: usize) {
     if inline.len() >= DOUBLED_SIZE_MAX - HEAD_SIZE_USUAL && inline.capacity() - inline.len() < n {
         inline.reserve_exact(n.max(inline.len() / 8));
@@ -296,9 +311,9 @@ mod tests {
         assert!(left == expected, "the last 36,000 bytes, in order");
     }
 
-    /// What growth has added is freed as soon as it is known that it may wait.
+    /// Spare capacity is freed as soon as a send falls short.
     #[test]
-    fn a_queue_that_waits_is_as_large_as_what_it_holds() {
+    fn a_waiting_queue_has_no_spare_capacity() {
         let mut outbox = Outbox::default();
         for _ in 0..330 {
             outbox.compose(|out| out.extend_from_slice(&[b'x'; 100]));
