@@ -298,7 +298,7 @@ fn layer(key: &Key, beyond: &Option<Arc<[IpAddr]>>) -> Result<Option<Box<dyn Lay
                 headers.push("Proxy-Authorization", &basic(login)?)?;
             }
             let tunnel = HttpConnect::new(&host, key.port, headers.as_headers(), tls)?;
-            // An answer without a head would not say that the tunnel stands.
+            // A response without a head has no status that opens a tunnel.
             Box::new(tunnel.with_leniency(key.leniency.without(Leniency::HTTP_09)))
         }
         ProxyKind::Socks5 | ProxyKind::Socks5h => {

@@ -33,7 +33,7 @@ pub struct Key {
     pub keep_alive: Option<KeepAlive>,
     /// What is spoken.
     pub protocol: Protocol,
-    /// What is accepted of the answers beyond the grammar.
+    /// The deviations from the grammar that are accepted in responses.
     pub leniency: Leniency,
 }
 

@@ -73,7 +73,8 @@ pub struct Options {
     pub interface: Option<Box<str>>,
     /// Probes on silent connections.
     pub keep_alive: Option<KeepAlive>,
-    /// What is accepted of answers beyond the grammar: [`Leniency::lenient`] by default.
+    /// The deviations from the grammar that are accepted in responses: [`Leniency::lenient`] by
+    /// default.
     pub leniency: Leniency,
 }
 

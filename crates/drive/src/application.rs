@@ -4,8 +4,8 @@
 //! The application waits, tells what is ready ([`Reactor::socket_action`]) and when the deadline
 //! has come ([`Reactor::timeout_action`]), and asks after each of these for what has changed
 //! ([`Reactor::poll_change`]) until nothing has. It may act while changes are left: nothing calls
-//! back, so nothing recurses. What an event says is trusted, and no call asks the kernel again. An
-//! event that says nothing (`Ready::default()`) makes one `poll(2)` ask what is ready.
+//! back, so nothing recurses. An event is trusted, and no call asks the kernel again. An empty
+//! event (`Ready::default()`) costs one `poll(2)`, which finds the readiness.
 //!
 //! The engine is asked for something (a new transfer, say) with [`Reactor::with`], and changes may
 //! follow as after an action.
@@ -16,13 +16,13 @@
 //! - *Level-triggered* (`poll(2)`, epoll without flags, `select`-like loops): waiting for just
 //!   that is enough. `EPOLLRDHUP` is waited for exactly while `interest.hangup`, otherwise a
 //!   half-closed connection would never be quiet. [`Changes::level_triggered`] saves such a loop a
-//!   call for each event: a receive is over when it falls short.
+//!   call for each event: a short receive is the last one.
 //! - *Edge-triggered* (`EPOLLET`): pass every `Watch` on to `epoll_ctl(2)` as it comes, or register
 //!   once for `EPOLLIN | EPOLLOUT | EPOLLRDHUP` and pass none on; both are correct. With
-//!   [`Changes::new`] each event has the socket read until it has nothing, so no edge is missed: not
-//!   that of a FIN that came along with the data, nor that of bytes behind urgent data, in front of
-//!   which a receive stops (tcp(7)). `EPOLLRDHUP`, told as [`hangup`](crate::Ready::hangup), is
-//!   needed to notice a peer's end while nothing is read.
+//!   [`Changes::new`] the socket is read to `EAGAIN` after each event, so no edge is missed. That
+//!   includes a FIN behind the data, and bytes behind urgent data, where a receive stops (tcp(7)).
+//!   `EPOLLRDHUP`, reported as [`hangup`](crate::Ready::hangup), is needed to notice a peer's end
+//!   while nothing is read.
 //! - *One-shot* (`EPOLLONESHOT`): after every event, arm the descriptor again with the interest
 //!   told last, unless it was told to be forgotten: after `socket_action` and its changes. Arming
 //!   looks at the level, so [`Changes::level_triggered`] is for these, too.
@@ -30,8 +30,7 @@
 //! `EPOLLERR` and `EPOLLHUP` come unasked everywhere, and are told as
 //! [`hangup`](crate::Ready::hangup) and [`failed`](crate::Ready::failed). `failed` alone is enough:
 //! what was received before the error is read first, then the connection ends. A loop that cannot
-//! tell errors apart from readiness (libevent) says that the descriptor is readable and writable,
-//! and is understood.
+//! distinguish errors from readiness (libevent) reports the descriptor as readable and writable.
 //!
 //! **Numbers.** `Forget` comes exactly once for each descriptor that was watched, while it is
 //! open; it is closed when the application speaks again. (A listener that rests is forgotten and

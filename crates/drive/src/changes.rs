@@ -52,13 +52,13 @@ pub struct Changes {
     timer: Option<Option<Instant>>,
 }
 
-/// What is known of the application's loop.
+/// The kind of the application's loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Trigger {
     /// It may be edge-triggered.
     #[default]
     Any,
-    /// It reports what is ready for as long as it is ready.
+    /// It is level-triggered or one-shot: it reports readiness again while it lasts.
     Level,
 }
 
@@ -81,15 +81,15 @@ impl Watched {
 }
 
 impl Changes {
-    /// For any loop. It may be edge-triggered, so each event has the socket read until it has
-    /// nothing (`EAGAIN`): one call more for each event, as in libcurl.
+    /// For any loop. It may be edge-triggered, so the socket is read to `EAGAIN` after each event:
+    /// one call more for each event, as in libcurl.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// For a loop that reports what is ready for as long as it is ready: `poll(2)`, epoll without
-    /// `EPOLLET`, libevent's and libuv's defaults, and one-shot loops, which look again when they
-    /// are armed. A short receive ends the reading there.
+    /// For a level-triggered loop: `poll(2)`, epoll without `EPOLLET`, libevent's and libuv's
+    /// defaults, and one-shot loops, which look again when they are armed. A short receive ends the
+    /// reading there.
     pub fn level_triggered() -> Self {
         Self { trigger: Trigger::Level, ..Self::default() }
     }

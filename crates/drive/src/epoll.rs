@@ -173,7 +173,7 @@ impl Selector for Epoll {
     }
 
     fn trusts_short_reads(&self) -> bool {
-        true // each event says what a receive stops at
+        true // each event reports the end or the urgent data that a receive stops at
     }
 
     fn watch(&mut self, fd: BorrowedFd<'_>, tag: Tag, interest: Interest) -> io::Result<()> {

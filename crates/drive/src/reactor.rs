@@ -46,7 +46,7 @@ pub struct Reactor<E, S> {
     pub(crate) accepts: Vec<Accept>, // of those: whoever is to be asked for
     stood: Vec<SocketId>,     // connections that stand now
     hung: Vec<SocketId>,      // sockets whose peer ended with nobody reading
-    unread: Vec<SocketId>,    // sockets with bytes that arrived with nobody reading
+    unread: Vec<SocketId>,    // sockets with bytes that arrived while reading was paused
     failed: Vec<SocketId>,    // sockets that failed with nobody reading
     pub(crate) due: Vec<SocketId>, // sockets to be read in the next receive
     pub(crate) reading: Vec<SocketId>, // and in this one
@@ -342,7 +342,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         }
     }
 
-    /// Sockets that ended, failed or were sent to while nobody was reading from them.
+    /// Reports sockets that ended, failed or received bytes while reading was paused.
     fn tell_ended(&mut self, now: Instant) {
         while let Some(id) = self.hung.pop() {
             self.engine.handle_hangup(now, id);
@@ -465,7 +465,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             socket.reading = on;
             socket.resumed = on;
             if socket.doubtful {
-                socket.readable = on; // looked for only if it is wanted
+                socket.readable = on; // a receive finds out; not needed while paused
             }
             // It ended or failed right behind what was read last, and there is no other edge.
             if !on && socket.hangup && !socket.eof && !std::mem::replace(&mut socket.parted, true) {
@@ -478,7 +478,7 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             socket.update_interest(&mut self.selector);
             socket.list(&mut self.due);
             if is_unread {
-                self.engine.handle_unread(now, id); // the last receive has left something
+                self.engine.handle_unread(now, id); // the last receive left bytes in the kernel
             }
         }
         if on {
@@ -622,8 +622,8 @@ impl<E> AsFd for Reactor<E, Epoll> {
 }
 
 impl<E: Engine> Reactor<E, Changes> {
-    /// The application's loop saw `ready` on `fd`. What it says is trusted, and no call asks again;
-    /// if it says nothing, one `poll(2)` asks what is ready.
+    /// The application's loop saw `ready` on `fd`. It is trusted, and no call asks the kernel
+    /// again. If it is empty, one `poll(2)` finds the readiness.
     pub fn socket_action(&mut self, now: Instant, fd: RawFd, ready: Ready) {
         self.selector.close_forgotten();
         if let Some(tag) = self.selector.tag(fd) {
@@ -635,7 +635,7 @@ impl<E: Engine> Reactor<E, Changes> {
         self.perform(now);
     }
 
-    /// What the kernel says of one descriptor; nothing, should it be out of memory.
+    /// The readiness of one descriptor; empty if the kernel is out of memory.
     fn poll_one(&self, fd: RawFd) -> Ready {
         let Some(fd) = self.watched(fd) else { return Ready::default() };
         let mut entries = [PollEntry::new(fd)];

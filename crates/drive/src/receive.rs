@@ -13,18 +13,18 @@ use crate::selector::{Selector, Tail};
 use crate::socket::{Birth, Known, Socket};
 
 impl<E: Engine, S: Selector> Reactor<E, S> {
-    /// Reads from every socket that is due, and tells the engine. Sockets that have more are due
-    /// again in the next turn.
+    /// Reads from every socket that is due, and passes the bytes to the engine. Sockets that have
+    /// more are due again in the next turn.
     ///
-    /// Once, where a short read is the end of what the kernel holds. Otherwise twice: the second
-    /// read finds that end, and in another turn it would cost the application a timer.
+    /// One read is enough if the selector trusts short reads. Otherwise a second one finds
+    /// `EAGAIN`; in another turn it would cost the application a timer.
     pub(crate) fn receive(&mut self, now: Instant) {
         self.receive_due(now);
         if !self.selector.trusts_short_reads() && !self.due.is_empty() {
             if self.block.is_kept() {
                 self.send_early(now);
             }
-            self.act(now); // closes, and ends of reading: those are not read again
+            self.act(now); // sockets that close or pause here are not read again
             self.receive_due(now);
         }
     }
@@ -136,8 +136,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
             Ok(n) => {
                 socket.eof = n == 0 || n < op.len && socket.tail == Tail::Ended;
                 // A short read means that the queue is empty and the next edge will tell, unless
-                // the edge of the FIN has been seen already, or that of what is behind a mark, or
-                // may have been: there is no other.
+                // the edge of the FIN, or of the bytes behind a mark, has been seen or may have
+                // been: there is no other.
                 let has_more = n == op.len || socket.hangup || socket.tail.pass_mark();
                 socket.doubtful = !has_more && !selector.trusts_short_reads();
                 socket.readable = has_more || socket.doubtful;
@@ -204,7 +204,7 @@ impl Socket {
             let mut joined = std::mem::take(&mut self.unread);
             joined.extend_from_slice(&block.memory()[..n]);
             block.memory().advance(n);
-            // No piece keeps more than twice its own length, and neither does what is left.
+            // No piece keeps more than twice its own length, and neither do the unread bytes.
             let (arrived, shares_from) = (joined.len(), joined.capacity() / 2);
             let mut input = Input::all(&mut joined, self.eof).sharing_from(shares_from);
             engine.handle_input(now, self.id, &mut input);

@@ -56,7 +56,7 @@ pub struct Ready {
     /// there is to read.
     pub hangup: bool,
     /// Both directions are gone (`POLLHUP`, `POLLERR`). Enough by itself: the socket is read to its
-    /// end and then to its error, whatever the other fields say.
+    /// end and then to its error, whatever the other fields are.
     pub failed: bool,
 }
 
@@ -103,9 +103,8 @@ pub trait Selector {
     /// What drove the loop, for reports.
     fn name(&self) -> &'static str;
 
-    /// True if a short receive is the end of what the kernel holds: what it stopped at is reported
-    /// again (level-triggered), or was reported with the event ([`Waiter::tail`]). Otherwise every
-    /// socket is received from until it has nothing (`EAGAIN`).
+    /// True if a short receive empties the socket, or the rest is reported: again (level-triggered)
+    /// or with the event ([`Waiter::tail`]). Otherwise every socket is read to `EAGAIN`.
     fn trusts_short_reads(&self) -> bool;
 
     /// A descriptor is new, and wanted for longer than this turn.

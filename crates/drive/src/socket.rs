@@ -16,7 +16,8 @@ pub(crate) struct Socket {
     pub(crate) fd: OwnedFd,
     /// The kernel may hold bytes: an edge has been seen and no empty read since.
     pub(crate) readable: bool,
-    /// It may hold some though the last receive fell short: the selector does not trust that.
+    /// The kernel may hold bytes although the last receive fell short, as the selector does not
+    /// trust short reads.
     pub(crate) doubtful: bool,
     pub(crate) writable: bool,
     pub(crate) hangup: bool,
@@ -132,8 +133,8 @@ impl Socket {
         }
     }
 
-    /// What has to be waited for. While nothing is read, the first bytes that arrive are reported
-    /// once: a close has to know of them.
+    /// The readiness to wait for. While reading is paused, the first bytes that arrive are reported
+    /// once: they decide how the connection closes.
     pub(crate) fn wants(&self) -> Interest {
         let read = !self.eof && (self.reading || !self.readable);
         Interest { read, write: !self.writable, hangup: !self.hangup && !self.eof }

@@ -57,8 +57,8 @@ impl<E: Engine, S: Selector> Reactor<E, S> {
         else {
             return;
         };
-        // Where nobody watches, more input may have arrived. A close would then take back what is
-        // held back here for the sake of the FIN, so it leaves by itself.
+        // On a socket that is not watched, unreported input may have arrived. A close would then
+        // destroy bytes held back for the FIN (`MSG_MORE`), so they are sent at once.
         let is_watched = socket.known != Known::Quiet;
         let closes = S::CLOSES && self.abilities.more && is_watched;
         let is_last = closes && self.engine.is_last(id);

@@ -195,8 +195,8 @@ impl Between {
         self.layer.poll_transmit().map_or(0, |transmit| transmit.len())
     }
 
-    /// Received bytes that may wait for the layer, if so many may wait for the connection: a whole
-    /// record has to fit behind them.
+    /// The most received bytes that may wait for the layer, if `above` may wait for the connection:
+    /// a whole record has to fit behind them.
     pub(crate) fn unread_max(&self, above: usize) -> usize {
         match self.stage {
             Stage::Opening => HANDSHAKE_SIZE_MAX,
@@ -204,7 +204,7 @@ impl Between {
         }
     }
 
-    /// So many bytes have left the layer.
+    /// The socket has sent bytes of the layer.
     pub(crate) fn handle_sent(&mut self, connection: &mut impl Connection, bytes: u64) {
         self.layer.handle_sent(bytes);
         connection.handle_layer_queue(self.queued());
@@ -304,8 +304,8 @@ fn is_next(transmit: Option<Transmit<'_>>, range: &FileRange) -> bool {
 pub(crate) const OPENED_SIZE: usize = 64 * 1024;
 /// What a record of TLS may hold (RFC 8446 §5.1).
 const RECORD_SIZE: usize = 16 * 1024;
-/// So that a record fits which is as long as it can be (RFC 5246 §6.2.3: 18,437 bytes), whatever is
-/// behind the head in hand.
+/// Room for the longest record (RFC 5246 §6.2.3: 18,437 bytes) behind the head in hand.
 const RECORD_ROOM: usize = 8 * 1024;
-/// A flight of a handshake: certificates of a client may be long, and lie there until all have come.
+/// A flight of a handshake: a client's certificates may be long, and are read when all have
+/// arrived.
 const HANDSHAKE_SIZE_MAX: usize = 72 * 1024;

@@ -214,8 +214,8 @@ pub trait Engine {
     /// answer, or be gone; what it sent before has not been read.
     fn handle_hangup(&mut self, _now: Instant, _socket: SocketId) {}
 
-    /// Bytes have arrived while nobody was reading from the socket, and are left in the kernel: told
-    /// once until it is read from again. Closing it now would reset the connection.
+    /// Bytes have arrived while reading was paused, and are left in the kernel. Reported once until
+    /// reading resumes. Closing the socket now would reset the connection.
     fn handle_unread(&mut self, _now: Instant, _socket: SocketId) {}
 
     /// The bytes that `Action::Load` asked for: all of them, or fewer if the driver's memory is

@@ -145,7 +145,7 @@ impl<C: Connection, T> Link<C, T> {
         }
     }
 
-    /// Input is left that the connection does not want now: perhaps it never will.
+    /// Reports input that is left while reading is paused: the connection may never read it.
     fn note_unread(&mut self) {
         let wishes = self.connection.wishes();
         if !wishes.reads && !wishes.closed {
@@ -564,7 +564,7 @@ impl<C: Connection, T> Links<C, T> {
         });
     }
 
-    /// How many received bytes of `socket` may wait unread.
+    /// The most received bytes of `socket` that may wait unread.
     pub fn unread_max(&self, socket: SocketId) -> usize {
         let Some(link) = self.slots.get(socket) else { return usize::MAX };
         let above = link.connection.unread_max();
@@ -632,7 +632,7 @@ impl<C: Connection, T> Links<C, T> {
         }
     }
 
-    /// Bytes arrived while nobody was reading.
+    /// Bytes arrived while reading was paused.
     pub fn handle_unread(&mut self, now: Instant, socket: SocketId, on: &mut impl Handler<C, T>) {
         self.with(now, socket, on, |link, _, _| {
             link.connection.handle_unread();

@@ -24,12 +24,12 @@ type Outcome = Result<(), Box<dyn Error>>;
 struct State {
     reactor: Reactor<Client<Printer>, Changes>,
     handle: LoopHandle<'static, Self>,
-    sources: Vec<Option<Source>>, // by the word attached
+    sources: Vec<Option<WatchedSource>>, // by the word attached
     timer: Option<RegistrationToken>,
 }
 
-/// What the loop knows a descriptor by.
-struct Source {
+/// The loop's source of one descriptor.
+struct WatchedSource {
     token: RegistrationToken,
     dispatcher: Dispatcher<'static, Generic<OwnedFd>, State>,
 }
@@ -47,7 +47,7 @@ impl State {
         self.update()
     }
 
-    /// Passes on what has changed.
+    /// Passes changes on to the loop.
     fn update(&mut self) -> Outcome {
         while let Some(change) = self.reactor.poll_change() {
             match change {
@@ -72,7 +72,7 @@ impl State {
 
     /// A descriptor is new.
     fn insert(&mut self, fd: RawFd, interest: calloop::Interest) -> Outcome {
-        let open = self.reactor.descriptor(fd).ok_or("what is watched is open")?;
+        let open = self.reactor.descriptor(fd).ok_or("a watched descriptor is open")?;
         // A safe source owns its descriptor: one duplicate, which is closed with the source.
         let source = Generic::new(open.try_clone_to_owned()?, interest, Mode::Level);
         let called = move |ready, _: &mut _, state: &mut Self| Ok(state.called(fd, ready));
@@ -83,12 +83,12 @@ impl State {
         if free.is_none() {
             self.sources.push(None);
         }
-        self.sources[at] = Some(Source { token, dispatcher });
+        self.sources[at] = Some(WatchedSource { token, dispatcher });
         self.reactor.assign(fd, at as u64);
         Ok(())
     }
 
-    fn source(&mut self, user: Option<u64>) -> Option<&mut Source> {
+    fn source(&mut self, user: Option<u64>) -> Option<&mut WatchedSource> {
         self.sources.get_mut(usize::try_from(user?).ok()?)?.as_mut()
     }
 
@@ -165,7 +165,7 @@ mod tests {
             let open = descriptors();
             change_often(&mut state, token);
             assert_eq!(descriptors(), open, "a change of interest opens nothing");
-            state.dispatch(&mut events).expect("it stands");
+            state.dispatch(&mut events).expect("the connection is open");
             while state.reactor.deadline().is_some_and(|deadline| deadline <= sys::now()) {
                 state.dispatch(&mut events).expect("the request leaves");
             }
@@ -181,9 +181,9 @@ mod tests {
         }
     }
 
-    /// Has the only descriptor watched for this and that, and in the end for what it was.
+    /// Changes the interest in the only descriptor often, and restores it.
     fn change_often(state: &mut State, token: RegistrationToken) {
-        let fd = -1; // which matters for the first `Watch` only
+        let fd = -1; // used by the first `Watch` only
         let source = state.sources[0].as_ref().expect("it has a source");
         let before = source.dispatcher.as_source_ref().interest;
         for at in 0..50 {

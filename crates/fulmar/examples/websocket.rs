@@ -122,13 +122,13 @@ fn head(status: u16) -> Response<'static> {
     Response::new(status, Headers::EMPTY)
 }
 
-/// What a client's opening handshake comes to.
+/// The result of a client's opening handshake.
 enum Handshake<'a> {
     /// With this key.
     Accepted(&'a [u8]),
     /// Not a GET.
     WrongMethod,
-    /// The client did not ask for a WebSocket.
+    /// The request is no WebSocket handshake.
     NotAsked,
     /// For one of another version, or of none.
     OtherVersion,

@@ -27,8 +27,8 @@ pub enum Error {
         /// Why.
         error: io::Error,
     },
-    /// A thread panicked: the application has a bug, or we do. Panics of handlers end no thread
-    /// unless [`crate::OnPanic::StopServer`] says so.
+    /// A thread panicked: the application has a bug, or we do. Panics of handlers end a thread
+    /// with [`crate::OnPanic::StopServer`] only.
     Panic {
         /// Which one, from 0.
         number: usize,

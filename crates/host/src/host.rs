@@ -33,8 +33,8 @@ pub struct Host<A: Application, R = ()> {
     stopper: Stopper,
 }
 
-/// What a panic of the application's code ends, beside the request or connection that it was called
-/// for: see [`Host::on_panic`].
+/// What a panic of application code ends besides its request or connection: see
+/// [`Host::on_panic`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnPanic {
     /// Nothing else.
@@ -101,10 +101,10 @@ impl<A: Application + 'static, R: Send + 'static> Host<A, R> {
         Self { loop_options, ..self }
     }
 
-    /// What a panic of the application's code ends. By default it is the request or the connection
-    /// that the code was called for, and the server goes on: see [`fulmar_server::Handler`] and
-    /// [`fulmar_server::Application`]. A server whose state a panic may have left inconsistent
-    /// stops instead.
+    /// Sets what a panic of application code ends. By default it ends the request or connection
+    /// that the code was called for, and the server continues: see [`fulmar_server::Handler`] and
+    /// [`fulmar_server::Application`]. Choose [`OnPanic::StopServer`] if a panic may leave shared
+    /// state inconsistent.
     ///
     /// A build with `panic = "abort"` has no choice: any panic ends the process.
     #[must_use]
@@ -258,7 +258,7 @@ impl<A: Application + 'static, R: Send + 'static> Crew for Servers<A, R> {
     fn finish(&self, engine: &mut ServerEngine<A>) -> R {
         let report = (self.at_end)(engine.application_mut());
         if let Some(panic) = self.fatal(engine) {
-            // The end of the thread is the one that it would have had: `join` returns the message.
+            // The thread ends as by this panic, so `join` returns the message.
             resume_unwind(Box::new(panic.message().to_owned()));
         }
         report

@@ -37,7 +37,7 @@ pub(crate) struct Line<'a> {
     error: Option<ResponseError<'a>>,
 }
 
-/// Why there is no good response.
+/// Why a request failed.
 #[derive(Clone, Copy, Debug)]
 enum ResponseError<'a> {
     Peer(PeerError),
@@ -129,7 +129,7 @@ fn write_json(out: &mut Vec<u8>, clock: &Clock, line: &Line<'_>) {
     match line.error {
         None => out.extend_from_slice(b",\"error\":null"),
         Some(ResponseError::Peer(error)) => put(out, format_args!(",\"error\":\"{error}\"")),
-        // The message of a panic may cite anything.
+        // The message of a panic may contain any bytes.
         Some(ResponseError::Handler(error)) => {
             write_member(out, "error", Some(error.to_string().as_bytes()));
         }
@@ -283,7 +283,7 @@ mod tests {
         let unread = json(&Line::malformed(other.peer, PeerError::BadHost));
         assert_eq!(unread["error"], "the Host field is missing or malformed");
         assert_eq!((&unread["request_id"], &unread["status"]), (&().into(), &400.into()));
-        // The message of a panic may cite what a client sent.
+        // The message of a panic may contain bytes of a client.
         let payload: Box<dyn std::any::Any + Send> = Box::new("a \"quote\"\n");
         let error = HandlerError::Panic(payload.into());
         other.error = Some(ResponseError::Handler(&error));

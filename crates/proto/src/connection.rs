@@ -107,9 +107,9 @@ pub trait Connection {
     /// A connection at rest is closed at once.
     fn close_after(&mut self);
 
-    /// The peer has sent more while [`Wishes::reads`] is false, and it has not been received. If the
-    /// exchange in hand is the last one, closing would reset the connection, and the response could
-    /// be lost: so the connection drains the input first (RFC 9112 §9.6).
+    /// Bytes have arrived while [`Wishes::reads`] is false, and have not been received. If the
+    /// exchange in hand is the last one, closing would reset the connection and could destroy the
+    /// response. So the connection drains the input first (RFC 9112 §9.6).
     fn handle_unread(&mut self) {}
 
     /// The peer took too long over its message. True if it can be told so: the answer is queued,
@@ -133,7 +133,7 @@ pub trait Connection {
     /// queued in memory. Reported before the [`Connection::handle_sent`] that passed them on.
     fn handle_layer_queue(&mut self, _bytes: u64) {}
 
-    /// How many received bytes may wait unread. With so many unread, it does not want to read.
+    /// The most received bytes that may wait unread. The connection does not read beyond them.
     fn unread_max(&self) -> usize {
         usize::MAX
     }

@@ -37,7 +37,7 @@ fn any_split_of_the_input_gives_the_same_events() {
 }
 
 #[test]
-fn what_one_leniency_accepts_is_refused_without_it() {
+fn deviations_are_refused_without_their_leniency() {
     let mut count = 0;
     for case in common::cases() {
         let Some(error) = &case.refused else { continue };
@@ -54,12 +54,12 @@ fn what_one_leniency_accepts_is_refused_without_it() {
             }
         }
     }
-    assert!(count > 20, "only {count} cases say how they are refused");
+    assert!(count > 20, "only {count} cases have a refusal");
 }
 
-/// A lenient connection takes nothing for something else that a strict one takes.
+/// A lenient connection reads every message that a strict one accepts in the same way.
 #[test]
-fn leniency_changes_nothing_about_what_is_in_order() {
+fn leniency_changes_no_valid_message() {
     for case in common::cases() {
         let is_sound = !case.expected.iter().any(|line| line.starts_with("error"));
         if is_sound && case.leniency == Leniency::strict() {

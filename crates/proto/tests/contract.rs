@@ -366,7 +366,7 @@ fn bytes_of_files_do_not_fill_the_response_buffer() {
 }
 
 #[test]
-fn what_a_layer_holds_counts_as_queued() {
+fn bytes_in_the_layer_count_as_queued() {
     let mut server = ServerConnection::default();
     let (mut pipeline, body) = (input(GET.repeat(10_000)), Segment::from(&b"hello"[..]));
     answer_all(&mut server, &mut pipeline, &body);
@@ -396,7 +396,7 @@ fn the_end_of_input_waits_until_the_response_buffer_has_room() {
     assert!(server.is_closed());
 }
 
-/// Behind what it is about, a server lets little be received: it may not parse it for long.
+/// A server limits the bytes behind the message in hand: they may wait long.
 #[test]
 fn few_bytes_may_wait_behind_the_message_in_hand() {
     const FEW: usize = UNREAD_MAX;

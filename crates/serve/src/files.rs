@@ -21,7 +21,7 @@ pub struct FilesOptions {
     pub site: Options,
     /// From where pages may read it.
     pub cors: Option<Cors>,
-    /// Who may ask; anybody, if nothing is said. It is shared by all threads.
+    /// Admits users; without it, everything is public. All threads share it.
     pub guard: Option<Guard>,
     /// Answer for tests and benchmarks too: see [`crate::endpoints`].
     pub test_endpoints: bool,

@@ -39,9 +39,8 @@ pub struct Items {
 }
 
 impl Items {
-    /// Reads an open directory. What is not served is left out: pipes, devices and sockets,
-    /// symbolic links for which `is_served` is false, and names that begin with a dot unless
-    /// `hidden`.
+    /// Reads an open directory. Left out are pipes, devices and sockets, symbolic links for which
+    /// `is_served` is false, and names that begin with a dot unless `hidden`.
     ///
     /// # Errors
     /// The directory could not be read.

@@ -13,9 +13,9 @@ pub struct Options {
     pub hidden: bool,
     /// List directories that have no index file. Otherwise they are forbidden.
     pub list: bool,
-    /// Send `NAME.br`, `NAME.zst` or `NAME.gz` for `NAME` to clients that take it, if it is smaller.
-    /// Looking for them costs up to three system calls for each file, as often as
-    /// [`Options::revalidate_after`] says.
+    /// Send `NAME.br`, `NAME.zst` or `NAME.gz` for `NAME` to clients that accept it, if it is
+    /// smaller. The lookup costs up to three system calls for each file, once in
+    /// [`Options::revalidate_after`].
     pub precompressed: bool,
     /// Reports compressed files that are sent though they are older than their originals.
     pub on_outdated: Option<OutdatedHook>,

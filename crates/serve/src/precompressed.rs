@@ -1,9 +1,9 @@
 //! What a file was compressed to beforehand: `NAME.br`, `NAME.zst` and `NAME.gz` beside `NAME`.
 //!
-//! One counts if it is a regular file and smaller than the one it is named for. Times of change do
-//! not matter, as with nginx's `gzip_static`: copies (`cp`, `COPY` of a container) have the order in
-//! which they were made, and `brotli -k` keeps whole seconds only. One that is older by whole
-//! seconds is reported ([`OutdatedHook`]): perhaps the original was edited and not compressed again.
+//! One counts if it is a regular file and smaller than the one it is named for. Modification
+//! times do not matter, as with nginx's `gzip_static`: `cp` and container images do not keep them,
+//! and `brotli -k` keeps whole seconds only. One that is older by whole seconds is reported
+//! ([`OutdatedHook`]): the original may have been edited and not compressed again.
 
 use std::ffi::CString;
 use std::fmt;
@@ -29,8 +29,8 @@ pub struct Precompressed {
 }
 
 impl Precompressed {
-    /// True if it is older than what it was made from, by whole seconds: tools that copy times may
-    /// drop what is below.
+    /// True if it is older than the original by whole seconds: tools that copy times may drop
+    /// fractions.
     pub(crate) fn is_outdated(&self, original: &FileInfo) -> bool {
         self.info.modified.0 < original.modified.0
     }

@@ -668,7 +668,7 @@ fn an_older_one_is_sent_and_reported_by_whole_seconds() {
     });
     let options = Options { precompressed: true, on_outdated: Some(hook), ..Options::default() };
     bench.site = Site::open(bench.dir.path(), options).unwrap();
-    // As brotli -k leaves them: the same time without what is below a second.
+    // As brotli -k leaves them: the same time without the fraction of a second.
     bench.set_age_ns("page.html", 10, 625_587_297);
     for (codings, coding) in [("br", "br"), ("zstd", "zstd"), ("gzip", "gzip")] {
         assert_eq!(bench.taking(codings).field("Content-Encoding"), coding, "whole seconds");

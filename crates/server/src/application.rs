@@ -16,8 +16,8 @@ use crate::panics::Panic;
 /// receives 500 and the connection closes; if the head of a response was queued before, the
 /// connection is cut off behind it. The application gets its data of the connection back at
 /// once, by [`Application::handle_gone`] with [`End::Panicked`], and is not called for that
-/// connection again. It goes on for all others: what they share must be consistent wherever a
-/// method can panic.
+/// connection again. It is called for all others as before, so state that connections share must be
+/// consistent wherever a method can panic.
 pub trait Application {
     /// What it keeps for each connection; an idle connection costs as much as this.
     type Data: Default;
@@ -96,8 +96,8 @@ pub trait Application {
         None
     }
 
-    /// A method of this application panicked, and the server caught the panic. `data` are those
-    /// of the connection that it was called for, before `handle_gone` takes them; `None` for calls
+    /// A method of this application panicked, and the server caught the panic. `data` belongs to
+    /// the connection that it was called for, before `handle_gone` takes it; `None` for calls
     /// without a connection. A panic in here is ignored.
     fn handle_panic(&mut self, _now: Instant, _data: Option<&mut Self::Data>, _panic: &Panic) {}
 

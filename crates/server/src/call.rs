@@ -271,11 +271,10 @@ impl Call<'_> {
         }
     }
 
-    /// The exchange waits for something elsewhere; then its handler is called with the same request
-    /// again, and finds out from [`Call::notes`] what became of it. So a check that takes long, as
-    /// of a password, leaves the event loop free, and the rest of the handler does not change. What
-    /// the handler has added before ([`Call::add_field`]) is dropped. The request's body, if it has
-    /// one, waits with the client.
+    /// Suspends the exchange until another thread calls [`Deferred::handle_again`]. Then the
+    /// handler is called with the same request again, and [`Call::notes`] returns the result. So a
+    /// slow check, such as a password hash, leaves the event loop free. Fields that the handler has
+    /// added ([`Call::add_field`]) are dropped. The request's body is not read meanwhile.
     ///
     /// # Errors
     /// The head has a field that cannot be kept, which no received head has.
@@ -286,14 +285,14 @@ impl Call<'_> {
         Ok(Deferred { suspended: self.suspend() })
     }
 
-    /// What [`Deferred::handle_again`] was given so far for this request.
+    /// The notes that [`Deferred::handle_again`] was called with for this request.
     pub fn notes<T: 'static>(&self) -> impl Iterator<Item = &T> {
         let replay = self.task.replay.iter();
         replay.flat_map(|replay| &replay.notes).filter_map(|note| note.downcast_ref())
     }
 
-    /// The network of the client, for limits: the same for all clients with this IPv4 address, or
-    /// in this /64 of IPv6; 0 on a Unix socket.
+    /// The network of the client, for limits: equal for all clients with this IPv4 address or in
+    /// this /64 of IPv6; the same number for all clients of Unix sockets.
     pub fn peer_network(&self) -> u64 {
         Origin::of(self.peer.ip()).key()
     }

@@ -106,7 +106,7 @@ impl<H: Handler> Calls<H> {
         self.go_on(lent, task, result, None);
     }
 
-    /// Drops what came too late; it may have a destructor that panics.
+    /// Drops a message that came too late; its destructor may panic.
     fn drop_message<T>(&mut self, now: Instant, peer: SocketAddr, message: T) {
         if let Err(panic) = catch(|| drop(message)) {
             self.desk.failed(now, Some(peer), None, &HandlerError::Panic(panic));
@@ -122,7 +122,8 @@ impl<H: Handler> Calls<H> {
         let Some(mut task) = lent.session.task.take() else { return };
         let result = match task.error {
             None => act(&mut lent.call(&mut self.desk, &mut task)),
-            Some(_) => catch(|| drop(act)).map_err(HandlerError::Panic), // nothing of it is called
+            // Not called after a failure.
+            Some(_) => catch(|| drop(act)).map_err(HandlerError::Panic),
         };
         self.go_on(lent, task, result, None);
     }
@@ -164,9 +165,9 @@ impl<H: Handler> Calls<H> {
         self.desk.close(lent.context.now, lent.session, task, request, true);
     }
 
-    /// The application's code failed: nothing of it is called for this exchange any more. The
-    /// client receives 500 if no response has begun; if one has and is incomplete, the connection
-    /// is cut off behind what was queued, so that it is not taken for a whole one.
+    /// Application code failed: it is not called for this exchange any more. The client receives
+    /// 500 if no response has begun. An incomplete response is sent as far as it is queued, and
+    /// then the connection is cut off, so that the client does not take it for a complete one.
     #[cold]
     fn fail(
         &mut self,
@@ -212,7 +213,7 @@ impl Lent<'_> {
     }
 }
 
-/// Calls a handler with a request. It has to answer, or to leave behind what will.
+/// Calls a handler with a request. It has to respond, or to leave work that will.
 fn call_handler(
     handler: &mut impl Handler,
     call: &mut Call<'_>,
@@ -225,8 +226,8 @@ fn call_handler(
     }
 }
 
-/// Calls code of the application for an exchange. What it panicked on is reached through the call,
-/// and dropped by `fail`.
+/// Calls application code for an exchange. State that a panic may have left inconsistent is reached
+/// through the call, and `fail` drops it.
 fn attempt(act: impl FnOnce() -> Outcome) -> Result<(), HandlerError> {
     match catch(act) {
         Ok(outcome) => outcome.map_err(HandlerError::Misuse),
@@ -396,7 +397,7 @@ impl<H: Handler> Application for Calls<H> {
         self.desk.poll_timeout()
     }
 
-    /// What no exchange is to blame for: a panic of [`Handler::establish`], for one.
+    /// Reports a panic outside of exchanges, as in [`Handler::establish`].
     fn handle_panic(&mut self, now: Instant, session: Option<&mut Session>, panic: &Panic) {
         let peer = session.map(|session| session.peer);
         self.desk.failed(now, peer, None, &HandlerError::Panic(panic.clone()));

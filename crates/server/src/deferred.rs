@@ -1,4 +1,4 @@
-//! Requests that their handler receives a second time, when something elsewhere is done.
+//! Requests that wait for another thread, and then go to their handler again.
 //!
 //! ```text
 //! handle(request) ─▶ Call::defer ─▶ another thread works ─▶ Deferred::handle_again(note)
@@ -14,7 +14,7 @@ use fulmar_proto::{HeaderBuf, Misuse, Request, Version};
 
 use crate::suspended::{Doing, Suspended};
 
-/// A request whose handler is to be called again with it: see [`crate::Call::defer`].
+/// A request that waits for its handler to be called again: see [`crate::Call::defer`].
 ///
 /// If it is dropped, the response is 500.
 #[derive(Debug)]
@@ -24,8 +24,8 @@ pub struct Deferred {
 
 impl Deferred {
     /// Calls [`crate::Handler::handle`] again with the same request, on the thread of its
-    /// connection. Meanwhile the request's body has waited. From now on [`crate::Call::notes`]
-    /// returns `note`.
+    /// connection. From then on [`crate::Call::notes`] returns `note`. If the request was deferred
+    /// twice and has a response already, the call has no effect.
     pub fn handle_again(self, note: impl Any + Send) {
         self.suspended.post(Doing::Again(Box::new(note)));
     }
@@ -36,7 +36,7 @@ impl Deferred {
     }
 }
 
-/// What a deferred exchange keeps.
+/// The request and the notes of a deferred exchange.
 pub(crate) struct Replay {
     pub(crate) request: Rc<KeptRequest>,
     pub(crate) notes: Vec<Box<dyn Any + Send>>,

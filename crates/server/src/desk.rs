@@ -22,7 +22,7 @@ pub(crate) struct Desk {
     pub(crate) clock: Clock,
     wall_clock: fn() -> SystemTime,
     observers: Observers,
-    /// One of them wants to know of each.
+    /// At least one observer observes requests.
     pub(crate) observes_requests: bool,
     pub(crate) first_panic: Option<Panic>,
     /// Every answer carries these.
@@ -61,7 +61,7 @@ impl Desk {
         self.observers.0.push(observer);
     }
 
-    /// Calls every observer. Others receive the panic of one.
+    /// Calls every observer. If one panics, all receive the panic as a failure.
     pub(crate) fn observe(
         &mut self,
         now: Instant,
@@ -76,7 +76,8 @@ impl Desk {
         }
     }
 
-    /// The application failed to answer a request: the cause is kept for the end of the exchange.
+    /// The application failed to respond to a request: the cause is kept for the end of the
+    /// exchange.
     #[cold]
     pub(crate) fn task_failed(
         &mut self,
@@ -91,8 +92,8 @@ impl Desk {
         task.error.get_or_insert_with(|| Box::new(error));
     }
 
-    /// The application failed. A panic of an observer in here is not reported to observers: that
-    /// might panic again.
+    /// Reports a failure of the application to the observers. If one panics here, that panic is not
+    /// reported to them, as it might panic again.
     #[cold]
     pub(crate) fn failed(
         &mut self,

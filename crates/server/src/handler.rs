@@ -37,9 +37,9 @@ pub trait Handler: 'static {
     /// ([`crate::Observer::handler_failed`]).
     ///
     /// # Panics
-    /// A panic has the same consequences, for this request only. What was attached to it is dropped
-    /// and not called again; the handler goes on with other requests, so what they share must be
-    /// consistent wherever it can panic.
+    /// A panic has the same consequences, for this request only. Work attached to the request is
+    /// dropped and not called again. The handler is called for other requests as before, so state
+    /// that they share must be consistent wherever it can panic.
     fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome;
 
     /// A connection stands, and so does the layer below it; `info` is what the layer tells
@@ -68,9 +68,9 @@ pub type Outcome = Result<(), Misuse>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HandlerError {
-    /// A [`Call`] was used against its contract, and the error was returned.
+    /// The handler returned an error of [`Call`]: it was used against its contract.
     Misuse(Misuse),
-    /// The handler returned without a response, and left nothing behind that could send one.
+    /// The handler returned without a response, and left no work that could send one.
     NoResponse,
     /// A [`crate::Suspended`] was dropped without a response.
     SuspendedDropped,

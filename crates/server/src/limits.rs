@@ -22,11 +22,10 @@ pub struct Limits {
     /// application that queues more than there is room for keeps that beside it, and so does a
     /// thread the few blocks of memory that all its connections share.
     pub connection_memory_max: usize,
-    /// Bytes of responses in memory at which no further request of a connection is parsed: what a
-    /// client that pipelines requests and does not read makes the server keep. Heads and bodies in
-    /// memory count, with what TLS has encrypted of them; files do not. One response may be longer.
-    /// Behind it, up to 12 KiB of requests wait that are not parsed yet, and over TLS up to three
-    /// records more.
+    /// Bytes of responses in memory at which no further request of a connection is parsed. It
+    /// limits a client that pipelines requests and does not read. Heads and bodies in memory count,
+    /// also encrypted ones; files do not. One response may be longer. Besides, up to 12 KiB of
+    /// requests wait unparsed, and over TLS up to three records more.
     pub response_buffer_max: usize,
     /// Until the layer below a connection, such as TLS, is open.
     pub handshake_timeout: Duration,
@@ -80,7 +79,7 @@ pub(crate) struct Shares {
     pub(crate) unread: usize,
     /// Queued by application and protocol; and as much given out and not given back.
     pub(crate) queue: u32,
-    /// Of it, what several responses may have in memory.
+    /// Of it, the bytes that several responses may have in memory.
     pub(crate) responses: u32,
     /// Queued by a layer; as much again may be opened and not taken.
     pub(crate) sealed: usize,

@@ -11,14 +11,15 @@ use crate::handler::HandlerError;
 
 /// Hears of every connection and exchange; for logs and metrics.
 ///
-/// A panic in one of its methods harms neither the exchange nor other observers, which receive it
+/// A panic in one of its methods affects neither the exchange nor other observers. They receive it
 /// with [`Observer::handler_failed`].
 pub trait Observer: 'static {
     /// Somebody connected.
     fn accepted(&mut self, _now: Instant, _peer: SocketAddr) {}
 
-    /// True if [`Observer::answered`] is to be called; asked once. If no observer wants it, nothing
-    /// is kept of requests, and [`HandlerFailure::request`] is empty where the head is gone.
+    /// True if the observer needs [`Observer::answered`]; called once. If no observer needs it, it
+    /// is not called, no request is kept, and [`HandlerFailure::request`] is empty after the
+    /// handler has returned.
     fn observes_requests(&self) -> bool {
         true
     }
@@ -30,8 +31,8 @@ pub trait Observer: 'static {
     /// exchange: [`Observer::answered`] does not hear of it.
     fn malformed(&mut self, _now: Instant, _clock: &Clock, _peer: SocketAddr, _error: PeerError) {}
 
-    /// Code of the application failed: a handler, what it left behind, or another observer. Called
-    /// at once, and for a request before [`Observer::answered`], which repeats the cause.
+    /// Application code failed: a handler, its work, or another observer. Called at once; for a
+    /// request [`Observer::answered`] repeats the cause later.
     fn handler_failed(&mut self, _now: Instant, _clock: &Clock, _failure: &HandlerFailure<'_>) {}
 
     /// A connection is gone.
@@ -69,7 +70,7 @@ pub struct Answered<'a> {
     pub duration: Duration,
     /// False if the client went away before, or the answer was given up.
     pub complete: bool,
-    /// Why the application failed to answer, if it did: with 500, or an incomplete answer.
+    /// Why the application failed, if it did: the response was 500 or incomplete.
     pub error: Option<&'a HandlerError>,
 }
 

@@ -3,7 +3,7 @@
 //! [`catch`] is the only function that catches. [`crate::ServerEngine`] calls every method of an
 //! [`crate::Application`] through it: a panic ends one connection. [`crate::Calls`] calls handlers
 //! and what they leave behind through it: a panic ends one request. Either way the thread, its
-//! loop and its other connections go on.
+//! loop and its other connections continue.
 //!
 //! A destructor that panics while another panic unwinds aborts the process, as in every Rust
 //! program, and so does any panic in a build with `panic = "abort"`.
@@ -19,7 +19,7 @@ pub struct Panic {
 }
 
 impl Panic {
-    /// What it was called with: the message of `panic!`, `expect` or `assert!`.
+    /// The message of `panic!`, `expect` or `assert!`.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -31,7 +31,7 @@ impl fmt::Display for Panic {
     }
 }
 
-/// From what `catch_unwind` and `JoinHandle::join` return. Never panics, even if dropping the
+/// From a payload of `catch_unwind` or `JoinHandle::join`. Never panics, even if dropping the
 /// payload does.
 impl From<Box<dyn Any + Send>> for Panic {
     fn from(payload: Box<dyn Any + Send>) -> Self {
@@ -52,13 +52,12 @@ impl From<Box<dyn Any + Send>> for Panic {
 /// Without a panic this costs no allocation and no lock: the landing pad is beside the hot path.
 ///
 /// The assertion of unwind safety rests on what the closures of this crate reach: the application
-/// (or handler), the data or exchange of one connection, and that connection. None of the engine's
-/// own tables (connections, deadlines, actions) is borrowed while application code runs, so none
+/// (or handler), the data or exchange of one connection, and that connection. The engine changes
+/// none of its own tables (connections, deadlines, actions) while application code runs, so none
 /// can be half changed. Afterwards the data or the exchange are dropped, and the connection sends
-/// a 500 or ends: its methods check their state before they change it, so a call that was not
-/// made leaves a state that the next call refuses or completes. What several requests of an
-/// application share is the application's to keep consistent; a `RefCell` is released and a
-/// `Mutex` poisoned by unwinding.
+/// a 500 or ends. Its methods check their state before they change it, so the next call refuses or
+/// completes an unfinished message. The application has to keep state consistent that its requests
+/// share; unwinding releases a `RefCell` and poisons a `Mutex`.
 pub(crate) fn catch<T>(call: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(call)).map_err(Panic::from)
 }
@@ -69,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    /// Panics whenever it is dropped, as often as it says.
+    /// Panics when it is dropped, with a payload that panics once less.
     struct PanicsOnDrop(u32);
 
     impl Drop for PanicsOnDrop {

@@ -308,7 +308,7 @@ impl<A: Application> Engine for ServerEngine<A> {
     }
 }
 
-/// What the application keeps for a connection; `None` once it has panicked there.
+/// The application's data of a connection; `None` after a panic there.
 type DataSlot<A> = Option<<A as Application>::Data>;
 
 /// The application as links see it; the timers that it asks for wait until they are at hand.
@@ -321,7 +321,7 @@ struct Lent<A> {
     refused: u64,
     ending: bool,
     first_panic: Option<Panic>,
-    /// Of [`Application::poll_timeout`], until the application can be called with `&mut`.
+    /// A panic of [`Application::poll_timeout`], until the application can be called with `&mut`.
     unreported: RefCell<Option<Panic>>,
 }
 
@@ -411,7 +411,7 @@ impl<A: Application> Lent<A> {
         let head = Response::new(500, Headers::EMPTY);
         let sent = connection.send_head(stream, head, BodyLen::Empty);
         if sent.and_then(|()| connection.send_end(stream, Headers::EMPTY)).is_err() {
-            connection.cut_off(); // nobody may take what was sent for a whole response
+            connection.cut_off(); // the client must not take the sent part for a complete response
         }
     }
 }

@@ -104,13 +104,13 @@ impl Task {
         (self.declared, self.received) = (len, len == BodyLen::Empty);
     }
 
-    /// What observers are told of the request: from its head, or what was kept of it.
+    /// The request as observers receive it: from its head, or from the kept copy.
     pub(crate) fn asked<'a>(&'a self, request: Option<&Request<'a>>) -> Asked<'a> {
         let kept = || self.asked.as_ref().map(|kept| kept.as_asked());
         request.map(Asked::of).or_else(kept).unwrap_or_default()
     }
 
-    /// Drops what the application left behind.
+    /// Drops the work, the closure and the request that the exchange still holds.
     ///
     /// # Errors
     /// Its destructor panicked.

@@ -6,7 +6,7 @@ use rustls::{CipherSuite, SupportedProtocolVersion};
 
 use crate::error::{ConfigError, Flaw};
 
-/// What certificates may be signed with.
+/// The signature algorithms of certificates.
 pub(crate) type Algorithms = &'static [&'static dyn SignatureVerificationAlgorithm];
 
 /// Everything there is, with the suites that are named, in their order; without names, with all.

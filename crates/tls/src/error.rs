@@ -35,7 +35,7 @@ pub enum TlsError {
     /// The certificate is a CA's (basicConstraints CA:TRUE), usually self-signed, and is not
     /// itself trusted.
     AuthorityAsServer,
-    /// The certificate is of X.509 version 1 or 2, which have no names of hosts.
+    /// The certificate has X.509 version 1 or 2, and so no host names (subjectAltName).
     CertificateVersion,
     /// The certificate has been revoked.
     Revoked,
@@ -309,7 +309,7 @@ impl Error for ConfigError {
     }
 }
 
-/// OpenSSL takes the name of a host from the subject of such a certificate; RFC 9525 §6.3 forbids it.
+/// OpenSSL takes the host name from the subject of such a certificate; RFC 9525 §6.3 forbids that.
 const OLD_VERSION: &str = "unsupported X.509 certificate version 1 (no extensions, so no \
     subjectAltName): issue a version 3 certificate, for example with openssl req -x509 -addext \
     subjectAltName=DNS:HOST, or openssl x509 -req -extfile FILE";

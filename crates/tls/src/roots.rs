@@ -35,12 +35,12 @@ use crate::pem;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Roots {
     platform: bool,
-    own: Vec<Root>,
+    own: Vec<RootSource>,
 }
 
-/// Where one or several of them are.
+/// A source of one or several certificates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Root {
+enum RootSource {
     Pem(Pem),
     Der(Bytes),
 }
@@ -53,7 +53,7 @@ impl Roots {
         Self { platform: true, own: Vec::new() }
     }
 
-    /// None yet.
+    /// No certificates yet.
     pub fn empty() -> Self {
         Self { platform: false, own: Vec::new() }
     }
@@ -61,31 +61,31 @@ impl Roots {
     /// Adds the certificates in a file, in PEM: one or several.
     #[must_use]
     pub fn file(self, path: impl Into<PathBuf>) -> Self {
-        self.and(Root::Pem(Pem::File(path.into())))
+        self.and(RootSource::Pem(Pem::File(path.into())))
     }
 
     /// Adds certificates in PEM from memory: one or several.
     #[must_use]
     pub fn pem(self, bytes: impl Into<Bytes>) -> Self {
-        self.and(Root::Pem(Pem::Bytes(bytes.into())))
+        self.and(RootSource::Pem(Pem::Bytes(bytes.into())))
     }
 
     /// Adds one certificate in DER from memory.
     #[must_use]
     pub fn der(self, bytes: impl Into<Bytes>) -> Self {
-        self.and(Root::Der(bytes.into()))
+        self.and(RootSource::Der(bytes.into()))
     }
 
-    fn and(mut self, root: Root) -> Self {
+    fn and(mut self, root: RootSource) -> Self {
         self.own.push(root);
         self
     }
 
-    /// Reads them.
+    /// Reads and parses all of them.
     ///
     /// # Errors
-    /// One of its own cannot be read or parsed. Those of the platform are skipped in this case:
-    /// such lists are long, and everybody skips what they cannot use.
+    /// One of its own cannot be read or parsed. Unusable ones of the platform are skipped, as in
+    /// other TLS libraries: such lists are long.
     pub(crate) fn read(&self) -> Result<Anchors, ConfigError> {
         let mut anchors = Anchors::default();
         if self.platform {
@@ -93,8 +93,8 @@ impl Roots {
         }
         for root in &self.own {
             match root {
-                Root::Pem(pem) => anchors.add_pem(pem)?,
-                Root::Der(der) => {
+                RootSource::Pem(pem) => anchors.add_pem(pem)?,
+                RootSource::Der(der) => {
                     let added = anchors.add(CertificateDer::from(der.to_vec()));
                     added.map_err(|_| ConfigError::of_options(Flaw::RootDer))?;
                 }
@@ -164,8 +164,8 @@ impl Trusted {
     /// True if a peer may show `certificate` although its chain was refused with `error`: it is a
     /// trust anchor itself and valid now. The caller still has to check its names.
     ///
-    /// webpki refuses such a certificate because nobody issued it, or because it is a CA's
-    /// (basicConstraints); OpenSSL (`X509_V_FLAG_PARTIAL_CHAIN`) and curl accept it.
+    /// webpki refuses such a certificate if its issuer is unknown or if it is a CA's
+    /// (basicConstraints). OpenSSL (`X509_V_FLAG_PARTIAL_CHAIN`) and curl accept it.
     pub(crate) fn accepts(
         &self,
         certificate: &CertificateDer<'_>,
@@ -178,7 +178,7 @@ impl Trusted {
         }
         let Ok(parsed) = EndEntityCert::try_from(certificate) else { return false };
         // Without any anchor: webpki looks at the dates first, then at basicConstraints, then for
-        // an issuer. The two errors say that the dates are good.
+        // an issuer. So with these two errors the dates are valid.
         let alone = parsed.verify_for_usage(algorithms, &[], &[], now, usage, None, None);
         matches!(
             alone,

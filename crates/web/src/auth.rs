@@ -19,13 +19,13 @@
 //! # }
 //! ```
 //!
-//! **Hashes leave the event loop.** A password that has to be hashed is hashed on a thread for that;
-//! meanwhile the request is deferred ([`Call::defer`]), and then the handler is called with it again.
-//! So [`Guard::admit`] comes first in a handler. A program with a loop of its own gives the server's
+//! **Hashes leave the event loop.** Passwords are hashed on threads of their own. Meanwhile the
+//! request is deferred ([`Call::defer`]); then the handler is called with it again. So
+//! [`Guard::admit`] comes first in a handler. A program with a loop of its own gives the server's
 //! mailbox a waker ([`fulmar_server::Mailbox::set_waker`]), as for all work on other threads.
 //!
 //! **Guessing is limited.** A client (an IPv4 address, or a /64 of IPv6) that has failed ten times
-//! within a minute is answered 429 with `Retry-After`. Credentials that were right before are not
+//! within a minute receives 429 with `Retry-After`. Credentials that were right before are not
 //! limited, even if others fail from the same address. All limits are in [`GuardOptions`].
 
 use std::collections::{HashSet, VecDeque};
@@ -60,13 +60,13 @@ struct GuardShared {
 /// The limits of a [`Guard`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardOptions {
-    /// Failed attempts of one client within [`GuardOptions::failure_window`]; the next one is
-    /// answered 429. 10 by default.
+    /// Failed attempts of one client within [`GuardOptions::failure_window`]; the response to the
+    /// next one is 429. 10 by default.
     pub failures_max: usize,
     /// A minute by default.
     pub failure_window: Duration,
-    /// Clients whose failures are remembered: 4,096 by default, some 250 bytes each. In a full table
-    /// the client whose last failure is longest ago is forgotten.
+    /// Clients in the table of failures: 4,096 by default, some 250 bytes each. A full table drops
+    /// the client with the oldest last failure.
     pub addresses_max: usize,
     /// Passwords that wait for a thread to hash them: 64 by default. Beyond it: 503 with
     /// `Retry-After`.
@@ -74,7 +74,7 @@ pub struct GuardOptions {
     /// Requests that wait for these hashes: 512 by default. Those with the same password wait for
     /// the same hash. Beyond it: 503 with `Retry-After`.
     pub requests_max: usize,
-    /// Threads that hash: half of the processors by default, 1 to 4. They start when they are needed.
+    /// Threads that hash: half of the processors by default, 1 to 4. They start on demand.
     pub threads: usize,
 }
 
@@ -172,9 +172,8 @@ impl Guard {
         user
     }
 
-    /// What credentials are recognized by when they were right before: for Basic all of the field,
-    /// for Digest the user and the nonce, which only the two ends have seen. `None` if there is
-    /// nothing to be checked.
+    /// The mark that recognizes credentials which were right before: of the whole field for Basic,
+    /// of the user and the nonce for Digest. `None` if the request has no credentials to check.
     fn mark(&self, request: &Request<'_>) -> Option<u64> {
         let mut fields = request.headers.get_all("Authorization");
         let field = fields.next().filter(|_| fields.next().is_none())?;
@@ -185,7 +184,7 @@ impl Guard {
         }
         match Authorization::parse(field)? {
             Authorization::Digest(proof) => Some(marker.hash_one((proof.user()?, proof.nonce()))),
-            _ => None,
+            _ => None, // non-exhaustive
         }
     }
 }
@@ -276,12 +275,12 @@ pub fn secret() -> io::Result<[u8; 32]> {
     Ok(bytes)
 }
 
-/// Tells the guards of a process apart.
+/// Numbers the guards of a process.
 static GUARDS: AtomicU64 = AtomicU64::new(0);
 
 const LIMITED: &str = "too many failed logins from this address; try again later\n";
 const BUSY: &str = "too many logins at the moment; try again later\n";
-/// Some hashes later.
+/// `Retry-After` of 503: by then some hashes are finished.
 const BUSY_RETRY: Duration = Duration::from_secs(1);
 /// More credentials than are in use at a time; 16 bytes each.
 const MARKS_MAX: usize = 4096;

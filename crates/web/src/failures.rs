@@ -1,8 +1,8 @@
 //! Failed logins of each client, and when the next one is allowed.
 //!
 //! Pure: the time comes in. A client is an IPv4 address or a /64 of IPv6
-//! ([`fulmar_server::Call::peer_network`]). The limit is exact: no more than so many failures in any
-//! stretch of the window's length.
+//! ([`fulmar_server::Call::peer_network`]). The limit is exact: it holds for every interval of the
+//! window's length.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
-/// The recent failures of each client. In a full table a new client takes the place of the one
-/// whose last failure is longest ago.
+/// The recent failures of each client. In a full table a new client replaces the one with the
+/// oldest last failure.
 #[derive(Debug)]
 pub(crate) struct Failures {
     /// The times of a client's failures, oldest first; as many as are allowed, at most.
@@ -61,7 +61,7 @@ impl Failures {
         }
     }
 
-    /// Clients whose last failure is older than the window leave the table, oldest first.
+    /// Removes clients without a failure within the window, oldest first.
     fn forget_before(&mut self, now: Instant) {
         let is_old =
             |times: &VecDeque<Instant>| times.back().is_none_or(|last| *last + self.window <= now);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_succeeded_is_no_failure() {
+    fn a_refunded_attempt_is_no_failure() {
         let (mut failures, start) = (Failures::new(2, MINUTE, 8), fulmar_sys::now());
         for at in 0..10 {
             assert_eq!(failures.charge(1, start + seconds(at)), Ok(()));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_forgets_the_client_whose_last_failure_is_longest_ago() {
+    fn a_full_table_drops_the_client_with_the_oldest_last_failure() {
         let (mut failures, start) = (Failures::new(1, MINUTE, 3), fulmar_sys::now());
         for client in 1..=4 {
             assert_eq!(failures.charge(client, start + seconds(client)), Ok(()));

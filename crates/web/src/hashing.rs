@@ -1,12 +1,12 @@
 //! Threads that hash passwords, and the requests that wait for them.
 //!
 //! ```text
-//! Guard::admit ─▶ submit ─▶ jobs (bounded) ─▶ worker: verify ─▶ Deferred::handle_again(PasswordVerdict)
+//! Guard::admit ─▶ submit ─▶ jobs (bounded) ─▶ worker: verify ─▶ Deferred::handle_again
 //! ```
 //!
 //! Requests with the same user and password share one job. Threads start with the first job, and
-//! end when the last [`crate::auth::Guard`] of the pool is dropped. A job whose clients have all
-//! left is dropped before it is hashed.
+//! end when the last [`crate::auth::Guard`] of the pool is dropped. A job is dropped before
+//! it is hashed if all its clients have left.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,10 +22,10 @@ use fulmar_server::Deferred;
 use crate::auth::GuardOptions;
 use crate::failures::Failures;
 
-/// What became of a password: the note for [`Deferred::handle_again`].
+/// The result of a check: the note for [`Deferred::handle_again`].
 #[derive(Debug)]
 pub(crate) struct PasswordVerdict {
-    /// Of the pool that has checked it: a handler may have several.
+    /// The pool that has checked it: a handler may have several.
     pub(crate) pool: u64,
     /// The user, if the password is right.
     pub(crate) user: Option<String>,
@@ -36,7 +36,7 @@ pub(crate) struct PasswordVerdict {
 pub(crate) enum Rejection {
     /// The client has failed too often; it may try again after this time.
     Limited(Duration),
-    /// Too much waits already, or there is no thread.
+    /// The queue is full, or no thread can be started.
     Busy,
     /// The request could not be kept.
     Misuse(Misuse),
@@ -179,7 +179,7 @@ impl HashQueue {
         }
     }
 
-    /// Clients that have left make room.
+    /// Checks the limits; requests of clients that have left are removed first.
     fn check_room(&mut self, options: &GuardOptions, is_known: bool) -> Result<(), Rejection> {
         let is_full = |state: &Self| {
             let jobs = state.queued.iter().chain(&state.running);
@@ -193,7 +193,7 @@ impl HashQueue {
         if is_full(self) { Err(Rejection::Busy) } else { Ok(()) }
     }
 
-    /// What clients that have left were waiting for is no attempt.
+    /// Removes requests of clients that have left; they do not count as attempts.
     fn drop_gone(&mut self) {
         let Self { failures, queued, .. } = self;
         queued.retain_mut(|job| {
@@ -234,7 +234,7 @@ impl HashWaiter {
 }
 
 impl PoolShared {
-    /// Nothing that may panic is done while the lock is held.
+    /// No application code runs while the lock is held.
     fn state(&self) -> MutexGuard<'_, HashQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -250,7 +250,7 @@ impl PoolShared {
         }
     }
 
-    /// A thread's life.
+    /// The loop of a thread.
     fn work(&self) {
         while let Some((digest, password)) = self.take() {
             // A panic of the application's `Users` ends its requests, not the thread.
@@ -277,7 +277,7 @@ impl PoolShared {
         }
     }
 
-    /// `None`: the check itself failed, so the requests that wait are answered 500.
+    /// `None`: the check panicked, so the waiting requests are dropped and receive 500.
     fn finish(&self, digest: &[u8; 32], user: &str, is_right: Option<bool>) {
         let mut state = self.state();
         let at = state.running.iter().position(|job| job.digest == *digest);

@@ -4,8 +4,8 @@
 //! Empty lines and those that begin with `#` are left out.
 //!
 //! To check a password, bcrypt takes milliseconds on purpose; seconds with a cost above
-//! [`COST_WARN`]. So [`crate::auth::Guard`] calls [`Users::verify`] off the event loop. A password that was right is remembered, and right
-//! at once from then on.
+//! [`COST_WARN`]. So [`crate::auth::Guard`] calls [`Users::verify`] off the event loop. A password
+//! that was right is remembered, and right at once from then on.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -72,12 +72,12 @@ impl Htpasswd {
         self.users.is_empty()
     }
 
-    /// The users whose hash has a cost above [`COST_WARN`], and that cost: each check takes seconds
-    /// of a processor.
+    /// Users with a bcrypt cost above [`COST_WARN`], and that cost: each check takes seconds of a
+    /// processor.
     pub fn slow_users(&self) -> impl Iterator<Item = (&str, u32)> {
         self.users.iter().filter_map(|(user, password)| match password {
-            Password::Bcrypt { cost, .. } if *cost > COST_WARN => Some((&**user, *cost)),
-            _ => None,
+            Password::Bcrypt { cost, .. } => (*cost > COST_WARN).then_some((&**user, *cost)),
+            Password::Plain(_) => None,
         })
     }
 
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_user_takes_the_way_of_a_known_one() {
+    fn unknown_users_are_checked_like_known_ones() {
         let users = Htpasswd::parse(&format!("you:{}\nme:open", hash())).unwrap();
         for (user, password) in [("you", "wrong"), ("nobody", "wrong"), ("nobody", "secret")] {
             assert_eq!(users.verify_at_once(user, password), None, "{user}");

@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(ends, [(silent, 12), (plain, 28), (held, 30)]);
     }
 
-    /// RFC 9112 §9.6: what is unread behind the last request is drained, but not for ever.
+    /// RFC 9112 §9.6: unread input behind the last request is drained for a limited time.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "virtual time starts at some moment")]
     fn a_drain_ends_at_its_deadline_though_bytes_arrive() {

@@ -32,7 +32,7 @@ enum State {
         size: u64,
         digits: u8,
     },
-    /// Lenient: so many blanks stand behind the size.
+    /// Lenient: so many blanks follow the size.
     Padding {
         size: u64,
         blanks: u8,
@@ -208,7 +208,7 @@ impl Decoder {
     }
 }
 
-/// What follows the line of a chunk of this size.
+/// The state behind the size line of a chunk.
 fn after_size(size: u64) -> State {
     if size == 0 { State::Trailers(Scan::default()) } else { State::Data { left: size } }
 }

@@ -73,8 +73,8 @@ impl Asked {
     }
 }
 
-/// Checks the words of a request line, and whether a body of this length may follow: CONNECT has
-/// none (RFC 9110 §9.3.6), and one that is sent could be read as part of the tunnel.
+/// Checks the words of a request line, and whether a body of this length may follow. CONNECT has
+/// none (RFC 9110 §9.3.6): its body could be read as part of the tunnel.
 pub(super) fn check_request(request: &Request<'_>, len: BodyLen) -> Result<(), Misuse> {
     if !is_token(request.method) || !target::is_target(request.target) {
         return Err(Misuse::BadHead);

@@ -14,8 +14,8 @@ use super::{FIELDS_LEN_MAX, HEAD_SIZE_MAX, METHOD_SIZE_MAX, TARGET_SIZE_MAX, tar
 /// Where the fault lies in `message`, which somebody of role `S` has received, and which is what [`crate::Connection::poll_event`] left in front
 /// of its input with this error: the first byte that is not as it must be, or the value that is not,
 /// or where something is missing. Of the framing of a body, which the input begins with, it is 0.
-/// Never more than the message has bytes. What a strict connection refuses: one with a
-/// [`super::Leniency`] may have accepted what is meant.
+/// Never more than the message has bytes. It is the fault for a strict
+/// connection, whatever [`super::Leniency`] the receiver has.
 pub fn fault_position<S: Side>(message: &[u8], error: PeerError) -> usize {
     let at = match error {
         PeerError::HeadTooLarge => HEAD_SIZE_MAX,

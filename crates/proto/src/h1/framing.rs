@@ -98,9 +98,8 @@ pub(super) fn framing(facts: Facts) -> Result<(Framing, BodyLen), PeerError> {
     })
 }
 
-/// The facts as a lenient recipient sees them: what it makes of a head that [`framing`] refuses.
-/// False if nothing that follows the message on its connection may be trusted (RFC 9112 §6.1,
-/// §6.3).
+/// The facts of a head that [`framing`] refuses, as a lenient recipient reads them. False if the
+/// connection must close after the message (RFC 9112 §6.1, §6.3).
 pub(super) fn repaired(facts: Facts, leniency: Leniency) -> (Facts, bool) {
     let Facts { kind, mut version, mut length, coding } = facts;
     let is_coded = !matches!(coding, Coding::Absent | Coding::Bad);
@@ -136,7 +135,7 @@ impl Length {
         }
     }
 
-    /// Takes in a list of numbers, which are all the same if the list means anything.
+    /// Adds a list of numbers, which must all be the same (RFC 9112 §6.3).
     #[cold]
     fn add_list(self, value: &[u8]) -> Self {
         value.split(|byte| *byte == b',').map(trim_ows).fold(self, |known, one| {

@@ -1,16 +1,16 @@
-//! What a connection accepts beyond the grammar, and the repair that makes it grammar again.
+//! Deviations from the grammar that a connection accepts, and their repair.
 //!
-//! The parsers are strict. A message that they refuse is repaired, where the connection allows
-//! that, and goes through the same strict parsers once more. So a strict connection pays nothing,
-//! and a repaired message has passed every check that an unrepaired one passes.
+//! The parsers are strict. If the connection allows it, a message that they refuse is repaired and
+//! parsed again by the same strict parsers. So a strict connection pays nothing, and a repaired
+//! message has passed every check.
 //!
-//! Two recipients that repair differently are a request smuggling attack: a recipient that forwards
-//! messages stays strict. A user agent has nobody behind it, and old servers in front of it.
+//! Two recipients that repair differently enable request smuggling, so a recipient that forwards
+//! messages stays strict. A user agent forwards nothing, and has to understand old servers.
 
 use std::fmt;
 
-/// What a connection accepts although the grammar does not allow it. A set: combine its members
-/// with [`Leniency::with`] and [`Leniency::without`].
+/// A set of deviations from the grammar that a connection accepts. Combine its members with
+/// [`Leniency::with`] and [`Leniency::without`].
 ///
 /// ```
 /// use fulmar_proto::h1::Leniency;
@@ -93,16 +93,16 @@ const NAMES: [(Leniency, &str); 7] = [
     (Leniency::HTTP_09, "HTTP/0.9"),
 ];
 
-/// What a section of lines begins with.
+/// A section of lines, which decides how many of them cannot be folded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Section {
+pub(super) enum SectionKind {
     /// A head: a start line, then fields.
     Head,
     /// Trailers: fields only.
     Trailers,
 }
 
-impl Section {
+impl SectionKind {
     /// Lines that do not continue another: the start line and the first field.
     fn unfolded_lines(self) -> usize {
         match self {
@@ -113,9 +113,9 @@ impl Section {
 }
 
 /// Writes the lines of a complete section into `out`: every line ends with CR LF, and a folded
-/// field is one line. A fold in front of the first field has nothing to continue (RFC 9112 §2.2): it
-/// is left for the parser to refuse.
-pub(super) fn repair(bytes: &[u8], section: Section, leniency: Leniency, out: &mut Vec<u8>) {
+/// field is one line. A fold in front of the first field continues nothing (RFC 9112 §2.2); the
+/// parser refuses it.
+pub(super) fn repair(bytes: &[u8], section: SectionKind, leniency: Leniency, out: &mut Vec<u8>) {
     out.clear();
     let folds = leniency.has(Leniency::FOLDED_FIELDS);
     for (at, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
@@ -140,7 +140,7 @@ fn line_text(line: &[u8]) -> &[u8] {
     text.strip_suffix(b"\r").unwrap_or(text)
 }
 
-/// A start line as it would be with CR LF.
+/// The start line with CR LF at its end.
 pub(super) fn repaired_line(line: &[u8]) -> Vec<u8> {
     [line_text(line), CRLF].concat()
 }
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn a_repaired_section_is_grammar() {
         let fixed = |section, text: &[u8]| {
-            let mut out = b"what was there before".to_vec();
+            let mut out = b"old content".to_vec();
             repair(text, section, Leniency::lenient(), &mut out);
             String::from_utf8(out).expect("text")
         };
@@ -182,9 +182,9 @@ mod tests {
             ("S\r\n A: b\r\n\r\n", "S\r\n A: b\r\n\r\n"),
             ("S\r\nA: b\r\r\n\r\n", "S\r\nA: b\r\r\n\r\n"),
         ] {
-            assert_eq!(fixed(Section::Head, text.as_bytes()), repaired, "{text:?}");
+            assert_eq!(fixed(SectionKind::Head, text.as_bytes()), repaired, "{text:?}");
         }
-        assert_eq!(fixed(Section::Trailers, b"A: b\n c\n\n"), "A: b c\r\n\r\n");
-        assert_eq!(fixed(Section::Trailers, b" A: b\n\n"), " A: b\r\n\r\n");
+        assert_eq!(fixed(SectionKind::Trailers, b"A: b\n c\n\n"), "A: b c\r\n\r\n");
+        assert_eq!(fixed(SectionKind::Trailers, b" A: b\n\n"), " A: b\r\n\r\n");
     }
 }

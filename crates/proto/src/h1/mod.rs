@@ -71,7 +71,7 @@ pub struct H1<S: Side> {
     unreleased: u32,
     /// As many of these, and as many queued bytes, are enough.
     queue_max: u32,
-    /// Server: so many bytes of responses in memory are enough for no further request to be parsed.
+    /// Server: with so many bytes of responses in memory, no further request is parsed.
     response_buffer_max: u32,
     /// Bytes sent from here that wait in the layer below.
     below: u32,
@@ -90,8 +90,8 @@ pub struct H1<S: Side> {
     /// Client: no byte of the only outstanding request, which is not the first one, has left: so
     /// nothing can be its answer.
     unasked: bool,
-    /// Bytes followed the message in hand. Client: the last response that was owed; they belong to no
-    /// request. Server: the request; if it is the last one, they are drained before the close.
+    /// Bytes followed the message in hand. Client: they follow the last response and belong to no
+    /// request. Server: if the request is the last one, they are drained before the close.
     excess: bool,
     leniency: Leniency,
     reuse: Reuse,
@@ -115,8 +115,8 @@ enum Recv {
     Upgraded,
     /// Bytes without messages.
     Tunnel,
-    /// We have sent our last message, or will not parse any more: so many bytes are drained until
-    /// the peer closes. With 0, that was too much, and the connection closes.
+    /// Our last message is sent, or nothing more is parsed: up to so many bytes are drained until
+    /// the peer closes. At 0 the limit is reached, and the connection closes.
     Discard(u32),
     Closed,
 }
@@ -189,10 +189,10 @@ enum Room {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Intake {
     Open,
-    /// Not one that begins now: enough is queued of the responses before it. Opens again when that
-    /// is down to a quarter.
+    /// No new request is parsed, since too many bytes of responses are queued. Opens again when a
+    /// quarter of the limit is left.
     Full,
-    /// The same, and there is input that was not parsed: reading stops until it can be.
+    /// The same, and unparsed input waits: reading stops until `Open`.
     Holding,
 }
 
@@ -303,15 +303,15 @@ impl<S: Side> H1<S> {
         self.held = on;
     }
 
-    /// What the connection accepts beyond the grammar; nothing by default. To be set before the
-    /// first input.
+    /// Sets the accepted deviations from the grammar; none by default. Call it before the first
+    /// input.
     pub fn set_leniency(&mut self, leniency: Leniency) {
         self.leniency = leniency;
     }
 
     /// Received body bytes at which reading stops until some are released, and queued bytes at
-    /// which a sender must wait: [`QUEUE_MAX`] by default. A server parses no further request then;
-    /// of responses in memory, fewer are enough (`set_response_buffer_max`).
+    /// which a sender must wait: [`QUEUE_MAX`] by default. A server parses no further request then.
+    /// Responses in memory have a lower limit of their own (`set_response_buffer_max`).
     ///
     /// A peer cannot have more than that queued. An owner can: one piece may be longer than there
     /// is room for, and what was queued then leaves before there is room again.
@@ -331,7 +331,7 @@ impl<S: Side> H1<S> {
         self.outbox.memory() + u64::from(self.below)
     }
 
-    /// More is queued.
+    /// Updates `room` and `intake` after more bytes were queued.
     fn note_room(&mut self) {
         if self.outbox.size() >= u64::from(self.queue_max) {
             self.room = Room::Full;
@@ -344,7 +344,7 @@ impl<S: Side> H1<S> {
         }
     }
 
-    /// Some of what was queued has left.
+    /// Reopens the intake once enough queued bytes have been sent.
     fn resume_intake(&mut self) {
         if self.intake != Intake::Open
             && self.room != Room::Full
@@ -437,11 +437,12 @@ impl<S: Side> H1<S> {
         self.send = Send::Closed;
     }
 
-    /// We have sent everything and the peer may still be sending. It must not lose our response to a
-    /// reset (RFC 9112 §9.6): at most `size` bytes of it are drained until it closes.
+    /// We have queued everything, and the peer may still be sending. A reset must not destroy our
+    /// response (RFC 9112 §9.6), so at most `size` bytes of input are drained until the peer
+    /// closes.
     ///
-    /// This is the only way to the drain, for every early response, error and last request. Its time
-    /// is [`Phase::Linger`]'s.
+    /// This is the only way to the drain, for every early response, error and last request. Its
+    /// timeout is that of [`Phase::Linger`].
     fn linger(&mut self, size: u32) {
         self.send = Send::Closed;
         if !matches!(self.recv, Recv::Discard(_)) {
@@ -654,12 +655,20 @@ impl<S: Side> Connection for H1<S> {
     }
 
     fn handle_unread(&mut self) {
-        match (self.recv, self.send) {
-            _ if !S::SERVER => {}
-            (Recv::Done | Recv::Head(_), _) => self.excess = true,
+        if !S::SERVER {
+            return; // a client sends no response that could be lost
+        }
+        match self.recv {
+            Recv::Done | Recv::Head(_) => self.excess = true,
             // The last response is on its way.
-            (Recv::Closed, Send::Closed) => self.linger(DRAIN_SIZE_MAX),
-            _ => {}
+            Recv::Closed if self.send == Send::Closed => self.linger(DRAIN_SIZE_MAX),
+            // Reading goes on later, or the connection has been cut off.
+            Recv::Rest
+            | Recv::Body(_)
+            | Recv::Upgraded
+            | Recv::Tunnel
+            | Recv::Discard(_)
+            | Recv::Closed => {}
         }
     }
 
@@ -707,7 +716,7 @@ impl<S: Side> Connection for H1<S> {
         self.resume_intake();
     }
 
-    /// Behind a message, a server receives requests that it may not parse for long.
+    /// A server limits the bytes behind the message in hand: the next requests may wait long.
     fn unread_max(&self) -> usize {
         let rest = match self.recv {
             _ if !S::SERVER => return usize::MAX,
@@ -715,7 +724,12 @@ impl<S: Side> Connection for H1<S> {
             Recv::Head(_) | Recv::Done => 0,
             Recv::Body(Body::Exact(left)) => left,
             Recv::Body(Body::Chunked(_)) => CHUNKED_UNREAD_MAX,
-            _ => return usize::MAX,
+            Recv::Body(Body::UntilEof)
+            | Recv::Rest
+            | Recv::Upgraded
+            | Recv::Tunnel
+            | Recv::Discard(_)
+            | Recv::Closed => return usize::MAX,
         };
         usize::try_from(rest).unwrap_or(usize::MAX).saturating_add(UNREAD_MAX)
     }
@@ -754,17 +768,17 @@ pub const CHUNK_BLANKS_MAX: u8 = 64;
 pub const CHUNK_EXT_SIZE_MAX: usize = 4 * 1024;
 /// Fields and blank line of a trailer section.
 pub const TRAILERS_SIZE_MAX: usize = 8 * 1024;
-/// Bytes drained of a request that has been answered early, so that the connection can be kept; and
-/// bytes drained behind the last request of a connection, before it is closed (RFC 9112 §9.6).
+/// Bytes drained of a request after an early response, so that the connection can be kept. Also the
+/// bytes drained behind the last request of a connection before the close (RFC 9112 §9.6).
 pub const DRAIN_SIZE_MAX: u32 = 64 * 1024;
-/// Bytes drained of a request that was answered before it was complete, on a connection that is not
-/// kept: a client that reads only after it has sent its body finds the response (RFC 9112 §9.6).
+/// Bytes drained of a request after an early response on a connection that is not kept. A client
+/// that reads only after it has sent its body receives the response (RFC 9112 §9.6).
 pub const LINGER_SIZE_MAX: u32 = 4 * 1024 * 1024;
 /// Received body bytes, and queued bytes, that are enough, unless [`H1::set_queue_max`] says
 /// otherwise.
 pub const QUEUE_MAX: u32 = 240 * 1024;
-/// Bytes of responses in memory at which a server parses no further request, unless
-/// [`ServerConnection::set_response_buffer_max`] says otherwise.
+/// Bytes of responses in memory at which a server parses no further request: the default of
+/// [`ServerConnection::set_response_buffer_max`].
 pub const RESPONSE_BUFFER_MAX: u32 = 32 * 1024;
 /// Bytes that a server receives beyond the message in hand: more than browsers pipeline, and little
 /// enough to be kept while no further request is parsed.
@@ -774,7 +788,7 @@ pub const ROOM_SHARE: u32 = 4;
 /// Requests outstanding on one connection.
 pub const DEPTH_MAX: u32 = 64;
 
-/// The same while a chunked body is received, whose end is not known: chunks come in large pieces.
+/// The same while a chunked body of unknown length is received: chunks come in large pieces.
 const CHUNKED_UNREAD_MAX: u64 = 48 * 1024;
 /// Exchanges of one connection: far enough from the end that ids never wrap.
 const STREAM_MAX: u32 = u32::MAX - 2 * DEPTH_MAX;

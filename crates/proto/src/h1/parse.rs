@@ -235,13 +235,13 @@ fn status_line(bytes: &[u8]) -> Result<StatusLine, PeerError> {
     if is_reason { Ok(StatusLine { version, status, len }) } else { Err(PeerError::BadStartLine) }
 }
 
-/// What a response of HTTP/0.9, which has no head, is taken to say.
+/// The head that stands in for that of an HTTP/0.9 response, which has none (RFC 1945 §6).
 pub(super) fn http09_response(index: &mut Vec<Header>) -> (StatusLine, Fields) {
     index.clear();
     (StatusLine { version: Version::Http09, status: 200, len: 0 }, Fields::default())
 }
 
-/// True if `bytes` begin a status line, `None` if they are too few to say.
+/// True if `bytes` begin a status line, `None` if they are too few to decide.
 pub(super) fn is_status_line(bytes: &[u8]) -> Option<bool> {
     let seen = bytes.len().min(HTTP.len());
     if bytes[..seen] == HTTP[..seen] { (seen == HTTP.len()).then_some(true) } else { Some(false) }

@@ -7,7 +7,7 @@ use crate::input::Input;
 
 use super::chunked::{self, Decoder, Piece};
 use super::framing::{self, Facts, Framing, Kind};
-use super::leniency::{self, Leniency, Section};
+use super::leniency::{self, Leniency, SectionKind};
 use super::parse::{self, Expect, Fields, RequestLine, StatusLine};
 use super::side::{Head, Side};
 use super::{
@@ -116,7 +116,7 @@ impl<S: Side> H1<S> {
         self.poll_scanned(head, input, scratch)
     }
 
-    /// As [`Self::poll_head`], of a head that has not come whole, or is not as it must be.
+    /// Parses a head that is incomplete or malformed, with the scan of [`Self::poll_head`].
     fn poll_scanned(
         &mut self,
         mut head: HeadScan,
@@ -141,7 +141,8 @@ impl<S: Side> H1<S> {
         }
     }
 
-    /// Client: what has arrived is a body without a head, and may be (RFC 1945 §6).
+    /// Client: the input is an HTTP/0.9 response, a body without a head, and may be one (RFC 1945
+    /// §6).
     fn is_http09(&self, input: &Input<'_>) -> bool {
         let may_be = !S::SERVER
             && self.leniency.has(Leniency::HTTP_09)
@@ -151,8 +152,8 @@ impl<S: Side> H1<S> {
         may_be && !parse::is_status_line(input.bytes()).unwrap_or_else(|| !input.has_eof())
     }
 
-    /// Server: skips empty lines in front of a request, such as clients of old put behind a body
-    /// (RFC 9112 §2.2). False if nothing else has come.
+    /// Server: skips empty lines in front of a request, as old clients send them behind a body (RFC
+    /// 9112 §2.2). False if nothing else has arrived.
     fn skip_blank_lines(&self, head: &mut HeadScan, input: &mut Input<'_>) -> bool {
         while head.blank_lines < BLANK_LINES_MAX {
             let line_len = match input.bytes() {
@@ -229,8 +230,8 @@ impl<S: Side> H1<S> {
             _ if upgrade => Handover::Upgrade,
             _ => Handover::Nothing,
         };
-        // CONNECT has no content, whatever its fields say (RFC 9110 §9.3.6): what follows is the
-        // tunnel's. Without a tunnel it may be a body or a request, so nothing of it is read.
+        // CONNECT has no content, whatever its fields declare (RFC 9110 §9.3.6): the bytes behind
+        // it are the tunnel's. If it is declined they may be a body or a request: none is read.
         if asked == Handover::Connect && len != BodyLen::Empty {
             (framing, len) = (Framing::Exact(0), BodyLen::Empty);
             if framing::declares_body(length, coding) {
@@ -308,7 +309,7 @@ impl<S: Side> H1<S> {
         Ok(Event::Head { stream, head: S::received(Head::Response(head)), len })
     }
 
-    /// How the body of a message ends whose head says this.
+    /// The framing of a body by the facts of its head, repaired if the connection is lenient.
     #[inline(always)]
     fn framing(&mut self, facts: Facts) -> Result<(Framing, BodyLen), PeerError> {
         if self.leniency == Leniency::strict() {
@@ -402,8 +403,8 @@ impl<S: Side> H1<S> {
         Ok(true)
     }
 
-    /// Server: the response is owed. What follows the request waits in the input: it is the next
-    /// request, or the first bytes of a tunnel, if the response opens one. Otherwise it is dropped.
+    /// Server: the response is owed. The bytes behind the request wait in the input if they can be
+    /// the next request or the first bytes of a tunnel. Otherwise they are dropped.
     fn poll_done(&mut self, input: &mut Input<'_>) {
         let may_be_tunnel = self.exchange.asked != Handover::Nothing;
         if input.at_eof() {
@@ -440,11 +441,11 @@ impl<S: Side> H1<S> {
         };
     }
 
-    /// Nothing more is parsed. If our last message is still on its way, what arrived behind the last
-    /// request is drained.
+    /// Nothing more is parsed. While our last message is on its way, input behind the last request
+    /// is drained.
     fn poll_closed(&mut self, input: &mut Input<'_>) {
-        let answers = self.send == Send::Closed && !self.outbox.is_empty();
-        if S::SERVER && answers && !input.is_empty() {
+        let is_sending = self.send == Send::Closed && !self.outbox.is_empty();
+        if S::SERVER && is_sending && !input.is_empty() {
             self.linger(DRAIN_SIZE_MAX);
             return self.discard(DRAIN_SIZE_MAX, input);
         }
@@ -476,16 +477,16 @@ enum Start {
     Response(StatusLine),
 }
 
-/// A head that is complete. The scratch has the index of its fields.
+/// A complete head. The scratch has the index of its fields.
 #[derive(Debug)]
 struct Decoded {
     start: Start,
     fields: Fields,
-    /// How long it was in the input, if it had to be repaired: then it is in the scratch.
+    /// Its length in the input, if it was repaired; the repaired head is in the scratch.
     repaired_from: Option<usize>,
 }
 
-/// Decodes a whole head, which may have to be repaired.
+/// Decodes a complete head. One that is refused is repaired and decoded again, if allowed.
 fn decode_leniently<S: Side>(
     bytes: &[u8],
     leniency: Leniency,
@@ -494,7 +495,7 @@ fn decode_leniently<S: Side>(
     let Scratch { head, index } = scratch;
     match decode::<S>(bytes, index) {
         Err(_) if leniency.repairs_fields() => {
-            leniency::repair(bytes, Section::Head, leniency, head);
+            leniency::repair(bytes, SectionKind::Head, leniency, head);
             let (start, fields) = decode::<S>(head, index)?;
             Ok(Decoded { start, fields, repaired_from: Some(bytes.len()) })
         }
@@ -552,7 +553,7 @@ fn trailers(section: &[u8], leniency: Leniency, scratch: &mut Scratch) -> Result
     head.extend_from_slice(section);
     let mut fields = parse::fields(head, 0, index);
     if fields.is_none() && leniency.repairs_fields() {
-        leniency::repair(section, Section::Trailers, leniency, head);
+        leniency::repair(section, SectionKind::Trailers, leniency, head);
         fields = parse::fields(head, 0, index);
     }
     fields.ok_or(PeerError::BadTrailer)?;

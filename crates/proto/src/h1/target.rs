@@ -28,7 +28,7 @@ pub fn is_request_target(method: &[u8], target: &[u8]) -> bool {
 /// hex digits, which do not stand for NUL: C code would see a shorter path. Other escaped control
 /// characters are bytes of a path like any other, as for nginx and HAProxy: files may have such
 /// names. In a query browsers send a `%` and a `\` as they were typed, and line ends of texts in
-/// forms; nobody is led to another place by them.
+/// forms; they do not change the path.
 /// Other marks that URIs exclude (`|`, `"`, brackets) are let through: browsers send them, and they
 /// confuse nobody about where the target ends.
 pub(super) fn is_target(target: &[u8]) -> bool {

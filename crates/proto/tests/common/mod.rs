@@ -7,7 +7,7 @@
 //! server                                     who hears it: `server`, or `client GET HEAD ..`
 //! answer end 200 exact 2 "ok"                server: when and how it answers (this is the default)
 //! lenient bare-lf chunk-blanks               the leniencies of the connection; none by default
-//! refused BadField                           what it comes to without them
+//! refused BadField                           the error without them
 //! > POST / HTTP/1.1\r\nHost: a\r\n           what arrives; lines are joined; \r \n \t \0 \\ \xNN,
 //! > Content-Length: 5, 6\r\n\r\n             and {a*300} for three hundred times `a`
 //! eof                                        and then the peer closes its side
@@ -102,7 +102,7 @@ fn leniency(names: &str) -> Leniency {
     names.split(' ').map(one).fold(Leniency::strict(), Leniency::with)
 }
 
-/// What a connection can be lenient about, all of it.
+/// Every leniency.
 pub(crate) const EVERYTHING: Leniency = Leniency::lenient().with(Leniency::HTTP_09);
 
 fn words(text: &str) -> Vec<String> {

@@ -64,7 +64,7 @@ fn the_drain_behind_the_last_request_is_bounded() {
         poll(&mut server, &mut input("x"));
         assert!(server.is_closed() && !server.wants_read());
     }
-    // While the response leaves slowly, a peer that goes on sending gets no more than that.
+    // While the response leaves slowly, no more than that is drained.
     let mut server = server(LAST[0]);
     answer(&mut server, FIRST, b"ok");
     server.handle_unread();
@@ -81,7 +81,7 @@ fn the_drain_behind_the_last_request_is_bounded() {
 fn a_pipeline_that_is_cut_short_is_drained() {
     let two = [GET, GET].concat();
     let mut at_end = server(&two);
-    at_end.handle_unread(); // as the links do with what is left
+    at_end.handle_unread(); // as the links do with unread input
     at_end.close_after();
     answer(&mut at_end, FIRST, b"ok");
     assert_drains(&mut at_end);

@@ -87,7 +87,7 @@ impl Http {
         Self { clients, servers, desk }
     }
 
-    /// Of a client, what may wait while it does not take its responses.
+    /// The most received bytes of a client that may wait unread.
     pub(crate) fn unread_max(&self, socket: SocketId) -> usize {
         self.clients.unread_max(socket)
     }

@@ -1,7 +1,7 @@
 //! Who may in: a server's realm, its users, and what it asks of them (RFC 9110 §11).
 //!
 //! ```text
-//! no credentials ─▶ Refused: 401 with challenges     a right proof, its nonce used up ─▶ stale=true
+//! no credentials ─▶ Refused: 401 with challenges    a right proof, its nonce used up ─▶ stale=true
 //! wrong ones     ─▶ Failed: the same 401; a client may be guessing
 //! right ones     ─▶ Admitted: the user's name
 //! a password that has to be hashed ─▶ Undecided: `PendingPassword::verify`, off the event loop
@@ -88,9 +88,9 @@ pub trait Users {
     /// of the password is known.
     fn password(&self, user: &str) -> Option<Cow<'_, str>>;
 
-    /// True if this is the user's password: for Basic. It runs on the event loop; `None` if only
-    /// slow work can tell, as a hash of the password. The result for an unknown user takes as
-    /// long, and is `None` where it is `None` for others, so that it does not reveal which users exist.
+    /// True if this is the user's password: for Basic. It runs on the event loop. `None` if the
+    /// check is slow, as a password hash is. For an unknown user it takes as long, and returns
+    /// `None` where it would for a known one: the result must not reveal which users exist.
     fn verify_at_once(&self, user: &str, password: &str) -> Option<bool>;
 
     /// The same, and it may take long: it runs on a thread for such work. Called only if
@@ -140,8 +140,8 @@ pub struct PendingPassword {
 }
 
 impl PendingPassword {
-    /// True if the password is right. It takes milliseconds or seconds of processor time: call it on
-    /// a thread for such work, never on an event loop.
+    /// True if the password is right. It takes milliseconds or seconds of processor time: call it
+    /// on a thread for such work, never on an event loop.
     pub fn verify(&self) -> bool {
         self.shared.users.verify(&self.user, &self.password)
     }
@@ -450,7 +450,7 @@ mod tests {
         }
     }
 
-    /// Users whose passwords only a hash can tell.
+    /// Users with hashed passwords.
     struct Slow;
 
     impl Users for Slow {

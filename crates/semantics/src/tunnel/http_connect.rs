@@ -45,7 +45,7 @@ impl HttpConnect {
         Ok(Self { connection, scratch: Scratch::default(), next })
     }
 
-    /// What is accepted of the proxy's answer beyond the grammar.
+    /// Sets the deviations from the grammar that are accepted in the proxy's response.
     #[must_use]
     pub fn with_leniency(mut self, leniency: Leniency) -> Self {
         self.connection.set_leniency(leniency);
