@@ -720,8 +720,9 @@ impl<S: Side> Connection for H1<S> {
     fn unread_max(&self) -> usize {
         let rest = match self.recv {
             _ if !S::SERVER => return usize::MAX,
-            Recv::Head(head) if !head.scan.is_fresh() => HEAD_SIZE_MAX as u64,
-            Recv::Head(_) | Recv::Done => 0,
+            // It grows as the head does: requests may follow a head that has only begun.
+            Recv::Head(head) => u64::from(head.scan.seen()),
+            Recv::Done => 0,
             Recv::Body(Body::Exact(left)) => left,
             Recv::Body(Body::Chunked(_)) => CHUNKED_UNREAD_MAX,
             Recv::Body(Body::UntilEof)

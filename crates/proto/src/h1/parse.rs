@@ -74,6 +74,11 @@ impl Scan {
         Ok(None)
     }
 
+    /// Bytes that have been looked at.
+    pub(super) fn seen(self) -> u16 {
+        self.at
+    }
+
     /// True if no byte has been looked at.
     pub(super) fn is_fresh(self) -> bool {
         self.at == 0
