@@ -42,7 +42,7 @@ fn existing_file_is_verified_and_a_wrong_one_is_fetched_again() {
         let ended = run_a(&download, &site, &sum, arguments);
         assert!(ended.stdout.contains("0 fetched, 1 fetched by an earlier run"), "{ended:?}");
         assert_eq!(site.count("/a"), count, "a good file is not fetched again");
-        // The same length, so that only its checksum can tell.
+        // The same length: only the checksum differs.
         fs::write(file(&download, "a"), "evil\n").unwrap();
         let ended = run_a(&download, &site, &sum, arguments);
         assert!(ended.stdout.contains("1 fetched, 1 failed"), "{ended:?}");
@@ -106,7 +106,7 @@ fn file_of_another_length_than_the_journal_says_is_fetched_again() {
 fn file_that_was_not_synced_before_a_restart_is_fetched_again() {
     let (site, download) = (site(), Download::new());
     run_a(&download, &site, "", &[]);
-    // A kill came before the file was synced: it is complete, as its name says.
+    // Killed before the file was synced: a file with its name is complete.
     let journal = fs::read_to_string(file(&download, JOURNAL)).unwrap();
     let unsynced = |line: &&str| !line.starts_with('*');
     let journal: String = journal.lines().filter(unsynced).map(|l| format!("{l}\n")).collect();
@@ -135,7 +135,7 @@ fn journal_of_an_older_version_is_read() {
 }
 
 #[test]
-fn files_are_synced_unless_that_is_not_wanted() {
+fn no_sync_disables_fsync() {
     let (site, download) = (site(), Download::new());
     fs::create_dir(download.out()).unwrap();
     let url = site.url("/a");
@@ -145,7 +145,7 @@ fn files_are_synced_unless_that_is_not_wanted() {
         let mut lines = ended.stdout.lines().map(words);
         lines.find(|words| words.first().is_some_and(|it| it == name)).map(|it| it[1].clone())
     };
-    assert_eq!(count(&ended, "fsync").as_deref(), Some("2"), "file and directory: {ended:?}");
+    assert_eq!(count(&ended, "fsync").as_deref(), Some("3"), "with journal and folder: {ended:?}");
     let ended = download.run(&["--ledger", "--no-sync", &site.url("/b")]);
     assert!(ended.status.success(), "{ended:?}");
     assert_eq!((count(&ended, "fsync"), count(&ended, "syncfs")), (None, None), "{ended:?}");

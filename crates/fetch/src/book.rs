@@ -129,7 +129,7 @@ impl Book {
     }
 }
 
-/// Redirects that were followed: other hops are answers to a challenge (401) and the like.
+/// Redirects that were followed. Other hops, such as requests repeated after a 401, do not count.
 fn redirects(course: &Course) -> usize {
     let hops = course.done.iter().flat_map(|done| &done.hops);
     hops.filter(|hop| (300..400).contains(&hop.status)).count()

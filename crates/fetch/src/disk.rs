@@ -1,9 +1,10 @@
-//! What waits for the disk: complete files that are synced, and existing files that are verified.
+//! Work that waits for the disk: complete files are synced, and existing files are verified.
 //!
-//! Both may take seconds, so a thread does them while the loop goes on. Complete files are
-//! collected for [`SYNC_EVERY`] and synced as a batch: a few by `fsync(2)` of each and of their
-//! directories, more of them by one `syncfs(2)` of their file system, which costs less than a
-//! `fsync(2)` for each. The last batch is synced at the end of a run, where nothing else waits.
+//! Both may take seconds, so each has a thread while the loop continues. Complete files are
+//! collected for [`SYNC_EVERY`] and synced as a batch. First comes the journal: without its line a
+//! file on the disk would count as another program's. A few files are synced by `fsync(2)` of each
+//! and of their directories. More of them are synced by one `syncfs(2)` of their file system, which
+//! costs less. The last batch is synced at the end of a run.
 
 use std::fmt;
 use std::io;
@@ -19,38 +20,40 @@ use fulmar_sys::{self as sys, Ledger};
 
 use crate::checksum::Checksum;
 use crate::journal::Key;
-use crate::partial::Written;
+use crate::partial::WrittenFile;
 use crate::progress::Shared;
-use crate::store::Dir;
+use crate::store::OutputDir;
 
-/// What waits for the disk, and the thread that works on it.
+/// Files that wait for the disk, and the threads that work on them.
 pub(crate) struct Disk {
     shared: Arc<Shared>,
     waker: Option<Waker>,
-    worker: Option<Worker>,
+    journal: Option<Arc<OwnedFd>>,
+    syncer: Option<DiskThread>,
+    verifier: Option<DiskThread>,
     batch: Batch,
     /// When the batch is to be synced.
     due: Option<Instant>,
-    /// The thread is syncing an earlier one.
+    /// An earlier batch is being synced.
     syncing: bool,
 }
 
 #[derive(Debug)]
-struct Worker {
-    tasks: Sender<Task>,
-    news: Receiver<News>,
+struct DiskThread {
+    tasks: Sender<DiskTask>,
+    events: Receiver<DiskEvent>,
     thread: JoinHandle<Ledger>,
 }
 
 #[derive(Debug)]
-enum Task {
+enum DiskTask {
     Sync(Batch),
-    Verify(Verify),
+    Verify(VerifyTask),
 }
 
 /// An existing file whose checksum is to be verified.
 #[derive(Debug)]
-pub(crate) struct Verify {
+pub(crate) struct VerifyTask {
     /// The job that waits for it.
     pub(crate) at: usize,
     pub(crate) key: Key,
@@ -58,12 +61,12 @@ pub(crate) struct Verify {
     pub(crate) checksum: Checksum,
 }
 
-/// What has been done.
+/// A finished task.
 #[derive(Debug)]
-pub(crate) enum News {
-    /// These downloads are on the disk, with their lengths, or the disk has failed.
+pub(crate) enum DiskEvent {
+    /// These downloads, with their lengths, are on the disk, or the disk has failed.
     Synced { done: Vec<(Key, u64)>, result: io::Result<()> },
-    /// The file has its checksum, or this one instead.
+    /// The file has the expected checksum (`None`), or this one.
     Verified { at: usize, key: Key, result: io::Result<Option<Checksum>> },
 }
 
@@ -71,31 +74,40 @@ pub(crate) enum News {
 #[derive(Debug, Default)]
 struct Batch {
     done: Vec<(Key, u64)>,
-    scope: Scope,
+    scope: SyncScope,
 }
 
-/// What has to be synced for them.
+/// The descriptors to sync for them.
 #[derive(Debug)]
-enum Scope {
+enum SyncScope {
     /// Each, and its directory.
-    Files(Vec<Written>),
+    Files(Vec<WrittenFile>),
     /// The file systems of these directories.
-    FileSystems(Vec<Arc<Dir>>),
+    FileSystems(Vec<Arc<OutputDir>>),
 }
 
 impl Disk {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        let batch = Batch::default();
-        Self { shared, waker: None, worker: None, batch, due: None, syncing: false }
+    /// `journal` is synced before each batch.
+    pub(crate) fn new(shared: Arc<Shared>, journal: Option<Arc<OwnedFd>>) -> Self {
+        Self {
+            shared,
+            waker: None,
+            journal,
+            syncer: None,
+            verifier: None,
+            batch: Batch::default(),
+            due: None,
+            syncing: false,
+        }
     }
 
-    /// `waker` wakes the loop when there is news.
+    /// `waker` wakes the loop when [`Disk::poll`] has something.
     pub(crate) fn set_waker(&mut self, waker: Waker) {
         self.waker = Some(waker);
     }
 
     /// A file of `len` bytes is complete and has its name: it is to be synced.
-    pub(crate) fn add(&mut self, now: Instant, (key, len): (Key, u64), written: Written) {
+    pub(crate) fn add(&mut self, now: Instant, (key, len): (Key, u64), written: WrittenFile) {
         self.batch.done.push((key, len));
         self.batch.scope.add(written);
         self.due.get_or_insert(now + SYNC_EVERY);
@@ -106,58 +118,63 @@ impl Disk {
         self.due.filter(|_| !self.syncing)
     }
 
-    /// Starts to sync what has been collected, if it is time to.
-    ///
-    /// # Errors
-    /// There is no thread to be had.
-    pub(crate) fn sync_batch(&mut self, now: Instant) -> io::Result<()> {
+    /// Starts to sync the batch, if it is due. If no thread can be started, the batch stays: the
+    /// next file makes it due again, and [`Disk::finish`] syncs it at the latest.
+    pub(crate) fn sync_batch(&mut self, now: Instant) {
         if self.due().is_some_and(|due| due <= now) {
             self.due = None;
-            self.syncing = true;
-            let batch = mem::take(&mut self.batch);
-            self.send(Task::Sync(batch))?;
+            let Self { syncer, shared, waker, journal, .. } = self;
+            if let Ok(thread) = DiskThread::of(syncer, shared, waker.as_ref(), journal.as_ref()) {
+                thread.send(DiskTask::Sync(mem::take(&mut self.batch)));
+                self.syncing = true;
+            }
         }
-        Ok(())
     }
 
     /// Starts to verify a file.
     ///
     /// # Errors
-    /// There is no thread to be had.
-    pub(crate) fn verify(&mut self, task: Verify) -> io::Result<()> {
-        self.send(Task::Verify(task))
+    /// No thread can be started.
+    pub(crate) fn verify(&mut self, task: VerifyTask) -> io::Result<()> {
+        let Self { verifier, shared, waker, journal, .. } = self;
+        let thread = DiskThread::of(verifier, shared, waker.as_ref(), journal.as_ref())?;
+        thread.send(DiskTask::Verify(task));
+        Ok(())
     }
 
-    /// What has been done meanwhile.
-    pub(crate) fn poll(&mut self) -> Option<News> {
-        let news = self.worker.as_ref()?.news.try_recv().ok()?;
-        self.syncing &= !matches!(news, News::Synced { .. });
-        Some(news)
+    /// The next finished task.
+    pub(crate) fn poll(&mut self) -> Option<DiskEvent> {
+        let mut threads = [&self.syncer, &self.verifier].into_iter().flatten();
+        let event = threads.find_map(|thread| thread.events.try_recv().ok())?;
+        self.syncing &= !matches!(event, DiskEvent::Synced { .. });
+        Some(event)
     }
 
-    /// Waits for the thread and syncs what is left: all the news, and the system calls of the
-    /// thread.
-    pub(crate) fn finish(&mut self) -> (Vec<News>, Ledger) {
+    /// Syncs the journal.
+    ///
+    /// # Errors
+    /// As [`sys::fsync`].
+    pub(crate) fn sync_journal(&self) -> io::Result<()> {
+        sync_journal(self.journal.as_deref())
+    }
+
+    /// Waits for the threads and syncs the last batch. Returns all remaining events, and the system
+    /// calls of the threads.
+    pub(crate) fn finish(&mut self) -> (Vec<DiskEvent>, Ledger) {
         let mut ledger = Ledger::ZERO;
         let mut all = Vec::new();
-        if let Some(Worker { tasks, news, thread }) = self.worker.take() {
+        for thread in [self.syncer.take(), self.verifier.take()].into_iter().flatten() {
+            let DiskThread { tasks, events, thread } = thread;
             drop(tasks);
-            all.extend(news); // until the thread has ended
-            ledger = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            all.extend(events); // until the thread has ended
+            let calls = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            ledger = ledger + calls;
         }
         let batch = mem::take(&mut self.batch);
         if !batch.done.is_empty() {
-            all.push(batch.sync());
+            all.push(batch.sync(self.journal.as_deref()));
         }
         (all, ledger)
-    }
-
-    fn send(&mut self, task: Task) -> io::Result<()> {
-        let worker = match &mut self.worker {
-            Some(worker) => worker,
-            none => none.insert(Worker::start(&self.shared, self.waker.clone())?),
-        };
-        worker.tasks.send(task).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
 
@@ -167,16 +184,33 @@ impl fmt::Debug for Disk {
     }
 }
 
-impl Worker {
-    fn start(shared: &Arc<Shared>, waker: Option<Waker>) -> io::Result<Self> {
+impl DiskThread {
+    /// The thread in `place`, which is started if there is none.
+    fn of<'a>(
+        place: &'a mut Option<Self>,
+        shared: &Arc<Shared>,
+        waker: Option<&Waker>,
+        journal: Option<&Arc<OwnedFd>>,
+    ) -> io::Result<&'a Self> {
+        Ok(match place {
+            Some(thread) => thread,
+            none => none.insert(Self::start(shared, waker.cloned(), journal.cloned())?),
+        })
+    }
+
+    fn start(
+        shared: &Arc<Shared>,
+        waker: Option<Waker>,
+        journal: Option<Arc<OwnedFd>>,
+    ) -> io::Result<Self> {
         let (tasks, receiver) = mpsc::channel();
-        let (sender, news) = mpsc::channel();
+        let (sender, events) = mpsc::channel();
         let shared = Arc::clone(shared);
         let body = move || {
             for task in receiver {
                 let done = match task {
-                    Task::Sync(batch) => batch.sync(),
-                    Task::Verify(verify) => verify.run(&shared),
+                    DiskTask::Sync(batch) => batch.sync(journal.as_deref()),
+                    DiskTask::Verify(verify) => verify.run(&shared),
                 };
                 if sender.send(done).is_ok() {
                     waker.iter().for_each(Waker::wake);
@@ -185,15 +219,19 @@ impl Worker {
             Ledger::here()
         };
         let thread = thread::Builder::new().name("disk".into()).spawn(body)?;
-        Ok(Self { tasks, news, thread })
+        Ok(Self { tasks, events, thread })
+    }
+
+    fn send(&self, task: DiskTask) {
+        self.tasks.send(task).expect("the thread receives until its tasks end");
     }
 }
 
-impl Verify {
-    fn run(self, shared: &Shared) -> News {
+impl VerifyTask {
+    fn run(self, shared: &Shared) -> DiskEvent {
         let result = self.differs(shared);
         sys::close(self.file);
-        News::Verified { at: self.at, key: self.key, result }
+        DiskEvent::Verified { at: self.at, key: self.key, result }
     }
 
     fn differs(&self, shared: &Shared) -> io::Result<Option<Checksum>> {
@@ -216,14 +254,15 @@ impl Verify {
 }
 
 impl Batch {
-    fn sync(self) -> News {
-        let result = self.scope.sync();
-        News::Synced { done: self.done, result }
+    fn sync(self, journal: Option<&OwnedFd>) -> DiskEvent {
+        let recorded = sync_journal(journal);
+        let result = recorded.and(self.scope.sync());
+        DiskEvent::Synced { done: self.done, result }
     }
 }
 
-impl Scope {
-    fn add(&mut self, written: Written) {
+impl SyncScope {
+    fn add(&mut self, written: WrittenFile) {
         match self {
             // The name of a new directory would need a sync of its parents, too.
             Self::Files(files) if files.len() < FSYNC_LEN_MAX && !written.dir.is_new() => {
@@ -244,7 +283,7 @@ impl Scope {
                 dirs.iter().try_for_each(|dir| able(sys::sync_file_system(dir.as_fd())))
             }
             Self::Files(files) => {
-                let mut dirs: Vec<Arc<Dir>> = Vec::new();
+                let mut dirs: Vec<Arc<OutputDir>> = Vec::new();
                 let mut result = Ok(());
                 for written in files {
                     let synced = able(sys::fsync((*written.file).as_fd()));
@@ -264,21 +303,25 @@ impl Scope {
     }
 }
 
-impl Default for Scope {
+impl Default for SyncScope {
     fn default() -> Self {
         Self::Files(Vec::new())
     }
 }
 
-/// One directory stands for its file system.
-fn note(dirs: &mut Vec<Arc<Dir>>, written: Written) {
+/// Adds the directory, unless another one on the same file system is listed.
+fn note(dirs: &mut Vec<Arc<OutputDir>>, written: WrittenFile) {
     if !dirs.iter().any(|dir| dir.device() == written.dir.device()) {
         dirs.push(Arc::clone(&written.dir));
     }
     written.close();
 }
 
-/// Where the file system cannot sync there is nothing to wait for.
+fn sync_journal(journal: Option<&OwnedFd>) -> io::Result<()> {
+    journal.map_or(Ok(()), |journal| able(sys::fsync(journal.as_fd())))
+}
+
+/// Success also where the file system cannot sync.
 fn able(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error)
@@ -295,7 +338,7 @@ fn able(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// The work of so long may be lost to a power failure, or be done again after a kill.
+/// A power failure may lose the downloads of so long.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 /// Files that are synced one by one: a `syncfs(2)` also waits for what others have written.
 const FSYNC_LEN_MAX: usize = 8;
@@ -304,15 +347,16 @@ const READ_SIZE: usize = 256 * 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::Journal;
     use crate::name::Name;
     use crate::partial::{Naming, Partial};
     use crate::store::Store;
 
-    /// Fetches so many files into `prefix`, and the calls that syncing them takes.
+    /// Syncs `count` files below `prefix`, and returns the system calls for it.
     fn calls(count: u64, prefix: &str) -> (Ledger, Vec<(Key, u64)>) {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::open(dir.path()).unwrap();
-        let mut disk = Disk::new(Arc::default());
+        let mut disk = Disk::new(Arc::default(), None);
         for number in 0..count {
             let name = Name::given(&format!("{prefix}{number}")).unwrap();
             let place = store.place(&name).unwrap();
@@ -322,8 +366,10 @@ mod tests {
             disk.add(sys::now(), (Key(number), 3), written);
         }
         let before = Ledger::here();
-        let (news, _) = disk.finish();
-        let [News::Synced { done, result: Ok(()) }] = &news[..] else { panic!("{news:?}") };
+        let (events, _) = disk.finish();
+        let [DiskEvent::Synced { done, result: Ok(()) }] = &events[..] else {
+            panic!("{events:?}")
+        };
         (Ledger::here() - before, done.clone())
     }
 
@@ -344,18 +390,19 @@ mod tests {
     fn a_batch_is_synced_by_the_thread_when_it_is_due() {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::open(dir.path()).unwrap();
-        let mut disk = Disk::new(Arc::default());
+        let (journal, _) = Journal::open(&dir.path().join("journal"), None).unwrap();
+        let mut disk = Disk::new(Arc::default(), journal.descriptor());
         let now = sys::now();
         let place = store.place(&Name::given("a").unwrap()).unwrap();
         let partial = Partial::create(&place, Key(1)).unwrap();
         disk.add(now, (Key(1), 0), partial.commit(Naming::New).unwrap().expect("a file"));
         assert_eq!(disk.due(), Some(now + SYNC_EVERY));
-        disk.sync_batch(now).unwrap();
-        assert!(disk.worker.is_none(), "it is not due");
-        disk.sync_batch(now + SYNC_EVERY).unwrap();
+        disk.sync_batch(now);
+        assert!(disk.syncer.is_none(), "it is not due");
+        disk.sync_batch(now + SYNC_EVERY);
         assert_eq!(disk.due(), None);
-        let (news, ledger) = disk.finish();
-        assert!(matches!(&news[..], [News::Synced { result: Ok(()), .. }]), "{news:?}");
-        assert_eq!(ledger.count(sys::Call::fsync).calls, 2);
+        let (events, ledger) = disk.finish();
+        assert!(matches!(&events[..], [DiskEvent::Synced { result: Ok(()), .. }]), "{events:?}");
+        assert_eq!(ledger.count(sys::Call::fsync).calls, 3, "journal, file and directory");
     }
 }

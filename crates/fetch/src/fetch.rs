@@ -17,7 +17,7 @@ use slab::Slab;
 use crate::backoff;
 use crate::book::Book;
 use crate::checksum::Checksum;
-use crate::disk::{self, Disk, Verify};
+use crate::disk::{Disk, DiskEvent, VerifyTask};
 use crate::fault::{Doing, Fault, file};
 use crate::feed::{Feed, Next};
 use crate::job::{Attempt, Course, Item, Job, Verdict, Version};
@@ -28,14 +28,14 @@ use crate::partial::{Naming, Partial};
 use crate::plan::Plan;
 use crate::progress::Outlook;
 use crate::report::Tally;
-use crate::store::Outlet;
+use crate::store::BodyOutput;
 
 /// The work list, as the client's application.
 #[derive(Debug)]
 pub(crate) struct Fetch {
     pub(crate) plan: Plan,
     pub(crate) feed: Feed,
-    pub(crate) outlet: Outlet,
+    pub(crate) outlet: BodyOutput,
     pub(crate) disk: Disk,
     pub(crate) journal: Journal,
     pub(crate) history: History,
@@ -73,8 +73,8 @@ impl Fetch {
     /// Takes as much from the list as may be in hand.
     pub(crate) fn fill(&mut self, context: &mut Context<'_>) {
         let jobs_len_max = match self.outlet {
-            Outlet::Files(_) => JOBS_LEN_MAX,
-            Outlet::Stdout => 1, // one body after the other
+            BodyOutput::Files(_) => JOBS_LEN_MAX,
+            BodyOutput::Stdout => 1, // one body after the other
         };
         while !self.work.exhausted && self.work.jobs.len() < jobs_len_max {
             match self.feed.next() {
@@ -121,16 +121,19 @@ impl Fetch {
     /// continued.
     pub(crate) fn finish(&mut self, stopped: bool) -> (Tally, Vec<String>, Ledger) {
         self.book.finish();
-        let (news, ledger) = self.disk.finish();
-        for news in news {
-            if let disk::News::Synced { done, result } = news {
+        let (events, ledger) = self.disk.finish();
+        for event in events {
+            if let DiskEvent::Synced { done, result } = event {
                 self.synced(&done, result);
             }
         }
         let is_over = |book: &Book| book.tally.failed == 0 && book.trouble.is_empty() && !stopped;
         if is_over(&self.book) {
-            let _ = self.journal.remove(); // one that stays only says what is true
-        } else if let Err(error) = self.journal.flush() {
+            let _ = self.journal.remove(); // harmless if it stays: its lines are true
+        } else if let Err(error) = self.journal.flush().and_then(|()| match self.plan.sync {
+            true => self.disk.sync_journal(),
+            false => Ok(()),
+        }) {
             self.book.trouble.push(format!("the journal is not complete: {error}"));
         }
         let Book { tally, trouble, .. } = &mut self.book;
@@ -146,17 +149,21 @@ impl Fetch {
                 let count = done.len();
                 self.book
                     .trouble
-                    .push(format!("{count} of the files are not on the disk: {error}"));
+                    .push(format!("cannot sync {count} of the files to the disk: {error}"));
             }
         }
     }
 
-    /// Takes what the thread for the disk has done.
+    /// Handles the finished tasks of the disk's threads.
     fn poll_disk(&mut self, context: &mut Context<'_>) {
-        while let Some(news) = self.disk.poll() {
-            match news {
-                disk::News::Synced { done, result } => self.synced(&done, result),
-                disk::News::Verified { at, key, result } => {
+        while let Some(event) = self.disk.poll() {
+            match event {
+                DiskEvent::Synced { done, result } => {
+                    self.synced(&done, result);
+                    // Lines that cannot be written stay pending.
+                    let _ = self.journal.flush();
+                }
+                DiskEvent::Verified { at, key, result } => {
                     self.verified(context, at, key, result);
                 }
             }
@@ -222,7 +229,7 @@ impl Fetch {
             Ok(Prepared::Verify(job, file, checksum)) => {
                 let key = job.key;
                 let at = self.work.jobs.insert(Job { item, ..job });
-                return match self.disk.verify(Verify { at, key, file, checksum }) {
+                return match self.disk.verify(VerifyTask { at, key, file, checksum }) {
                     Ok(()) => {}
                     Err(error) => {
                         let fault = Fault::File { doing: Doing::Verify, error };
@@ -239,7 +246,7 @@ impl Fetch {
     /// Everything that can be found out before a request is sent.
     fn prepare(&mut self, item: &mut Item, given: Option<&str>) -> Result<Prepared, Fault> {
         let request = self.plan.request(&item.url, None).map_err(Fault::Request)?;
-        let Outlet::Files(store) = &mut self.outlet else {
+        let BodyOutput::Files(store) = &mut self.outlet else {
             return Ok(Prepared::Start(Job::new(request, Key(0))));
         };
         let name = match given {
@@ -370,8 +377,8 @@ impl Fetch {
             Some(partial) => partial.clear().map_err(file(Doing::Write))?,
             None => {
                 let partial = match &mut self.outlet {
-                    Outlet::Stdout => Partial::stdout(),
-                    Outlet::Files(store) => {
+                    BodyOutput::Stdout => Partial::stdout(),
+                    BodyOutput::Files(store) => {
                         let place = store.place(job.name()).map_err(file(Doing::Directory))?;
                         Partial::create(&place, job.key)
                     }
@@ -524,7 +531,7 @@ impl Fetch {
         let rest = job.attempt.rest;
         // What was kept is of no use, and is not kept again: this cannot come twice.
         let changed = matches!(fault, Fault::Changed) && job.attempt.resume.is_some();
-        let streamed = matches!(self.outlet, Outlet::Stdout)
+        let streamed = matches!(self.outlet, BodyOutput::Stdout)
             && job.attempt.partial.as_ref().is_some_and(|partial| partial.len() > 0);
         let retry = fault.is_transient() && job.retries < self.plan.retries && !streamed;
         job.retries += u32::from(retry && !changed);
@@ -630,9 +637,7 @@ impl Application for Fetch {
             self.start(context, at);
         }
         self.fill(context);
-        if let Err(error) = self.disk.sync_batch(context.now) {
-            self.book.trouble.push(format!("not all files are on the disk: {error}"));
-        }
+        self.disk.sync_batch(context.now);
         if self.book.due().is_some_and(|due| due <= context.now) {
             self.count_spliced(context);
             self.book.publish(context.now, &self.outlook());

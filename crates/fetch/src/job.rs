@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::journal::{Key, Ticket};
 use crate::name::Name;
 use crate::partial::{Naming, Partial};
-use crate::store::Outlet;
+use crate::store::BodyOutput;
 
 /// What the list says, and the name that it leads to.
 #[derive(Debug)]
@@ -129,9 +129,9 @@ impl Job {
     }
 
     /// Opens what is kept of the file, if it can be gone on with.
-    pub(crate) fn resume(&mut self, outlet: &mut Outlet) -> std::io::Result<Option<Resume>> {
+    pub(crate) fn resume(&mut self, outlet: &mut BodyOutput) -> std::io::Result<Option<Resume>> {
         let Some(validator) = &self.version.validator else { return Ok(None) };
-        let Outlet::Files(store) = outlet else { return Ok(None) };
+        let BodyOutput::Files(store) = outlet else { return Ok(None) };
         let Some(partial) = Partial::kept(&store.place(self.name())?, self.key)? else {
             self.version.validator = None;
             return Ok(None);

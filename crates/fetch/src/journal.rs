@@ -15,9 +15,9 @@
 //! may never have reached the disk, and it is fetched again. Journals of older versions have
 //! neither `@` nor `*` lines: there every `+` line counts.
 //!
-//! Lines are written many at a time. One that a kill tears or loses stands for a download that has
-//! not ended.
-//!
+//! Lines are written many at a time. A line that a kill tears or loses belongs to a download that
+//! has not ended.
+
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -26,6 +26,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use fastbloom::BloomFilter;
 use fulmar_semantics::content_range::Validator;
@@ -34,7 +35,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::name::Name;
 
-/// What a line says.
+/// A line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Line {
     Run(String),
@@ -56,20 +57,20 @@ pub(crate) struct Ticket(u64);
 /// What earlier runs did.
 #[derive(Debug, Default)]
 pub(crate) struct History {
-    /// [`Fact`]s: 17 bytes a file, however long its name. A file that is taken for a finished one
-    /// by mistake (once in some millions) must also be there under the very name.
+    /// [`DownloadFact`]s: 17 bytes a file, however long its name. A file that is taken for a
+    /// finished one by mistake (once in some millions) must also be there under the very name.
     facts: Option<BloomFilter>,
     /// Downloads that the run being read has begun and not ended.
     unfinished: HashSet<Key>,
-    /// What the run being read says is true now, too: the system has not been restarted since.
-    segment: Segment,
+    /// Whether the run being read was on this start of the system.
+    segment: RunSegment,
     /// One for each body of which the beginning is kept.
     kept: HashMap<Key, Validator>,
 }
 
 /// What is remembered of a download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fact {
+enum DownloadFact {
     /// It was begun.
     Begun,
     /// It was begun, and its file is complete if it exists.
@@ -78,10 +79,10 @@ enum Fact {
     Done(u64),
 }
 
-/// Which run the lines that are being read are of.
+/// The run that wrote the lines being read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Segment {
-    /// Of a version that did not say.
+enum RunSegment {
+    /// Of an older version, which wrote no `@` line.
     #[default]
     Old,
     /// Of one since the system was started.
@@ -94,7 +95,7 @@ enum Segment {
 #[derive(Debug)]
 pub(crate) struct Journal {
     /// `None`: nothing is recorded.
-    file: Option<File>,
+    file: Option<JournalFile>,
     len: u64,
     pending: Vec<u8>,
     begun: Ticket,
@@ -102,10 +103,10 @@ pub(crate) struct Journal {
 }
 
 #[derive(Debug)]
-struct File {
+struct JournalFile {
     dir: OwnedFd,
     name: CString,
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
 }
 
 impl Key {
@@ -185,26 +186,26 @@ impl History {
                 Line::Run(run) => {
                     self.end_segment();
                     self.segment = match boot {
-                        Some(boot) if boot == run => Segment::SameBoot,
-                        _ => Segment::EarlierBoot,
+                        Some(boot) if boot == run => RunSegment::SameBoot,
+                        _ => RunSegment::EarlierBoot,
                     };
                 }
                 Line::Begun(key) => {
-                    self.note(key, Fact::Begun);
+                    self.note(key, DownloadFact::Begun);
                     match self.segment {
-                        Segment::Old => self.note(key, Fact::Whole),
-                        Segment::SameBoot => {
+                        RunSegment::Old => self.note(key, DownloadFact::Whole),
+                        RunSegment::SameBoot => {
                             if self.unfinished.len() >= UNFINISHED_LEN_MAX {
                                 self.end_segment();
                             }
                             self.unfinished.insert(key);
                         }
-                        Segment::EarlierBoot => {}
+                        RunSegment::EarlierBoot => {}
                     }
                 }
                 Line::Done(key, len) => {
                     self.unfinished.remove(&key);
-                    self.note(key, Fact::Done(len));
+                    self.note(key, DownloadFact::Done(len));
                 }
                 Line::Lost(key) => drop(self.unfinished.remove(&key)),
                 Line::Kept(key, validator) => drop(self.kept.insert(key, validator)),
@@ -218,28 +219,28 @@ impl History {
     /// they exist and the system has not been restarted since.
     fn end_segment(&mut self) {
         for key in std::mem::take(&mut self.unfinished) {
-            self.note(key, Fact::Whole);
+            self.note(key, DownloadFact::Whole);
         }
     }
 
-    fn note(&mut self, key: Key, fact: Fact) {
+    fn note(&mut self, key: Key, fact: DownloadFact) {
         if let Some(facts) = &mut self.facts {
             facts.insert(&fact.digest(key));
         }
     }
 
-    fn knows(&self, key: Key, fact: Fact) -> bool {
+    fn knows(&self, key: Key, fact: DownloadFact) -> bool {
         self.facts.as_ref().is_some_and(|facts| facts.contains(&fact.digest(key)))
     }
 
     /// True if an earlier run began this download.
     pub(crate) fn has_begun(&self, key: Key) -> bool {
-        self.knows(key, Fact::Begun)
+        self.knows(key, DownloadFact::Begun)
     }
 
     /// True if an earlier run completed this download, and its file is one of `len` bytes.
     pub(crate) fn is_done(&self, key: Key, len: u64) -> bool {
-        self.knows(key, Fact::Done(len)) || self.knows(key, Fact::Whole)
+        self.knows(key, DownloadFact::Done(len)) || self.knows(key, DownloadFact::Whole)
     }
 
     /// Which version the beginning of is kept, if one is.
@@ -248,8 +249,8 @@ impl History {
     }
 }
 
-impl Fact {
-    /// What stands for it in the filter.
+impl DownloadFact {
+    /// Its value in the filter.
     fn digest(self, key: Key) -> u64 {
         let (kind, len) = match self {
             Self::Begun => return key.0,
@@ -277,7 +278,7 @@ impl Journal {
         Self { file: None, len: 0, pending: Vec::new(), begun, written: begun }
     }
 
-    /// Opens or makes it, for this process alone, and reads what it says. `boot` is this start of
+    /// Opens or makes it, for this process alone, and reads its lines. `boot` is this start of
     /// the system, if that is known.
     ///
     /// # Errors
@@ -289,9 +290,9 @@ impl Journal {
         let dir = sys::open_dir(parent.unwrap_or_else(|| Path::new(".")))?;
         let fd = open(&dir, &name)?;
         sys::lock(fd.as_fd())?;
-        let file = File { dir, name, fd };
+        let file = JournalFile { dir, name, fd: fd.into() };
         let mut journal = Self::none();
-        let history = journal.read(file.fd.as_fd(), boot)?;
+        let history = journal.read((*file.fd).as_fd(), boot)?;
         Line::Run(boot.unwrap_or("-").to_owned()).encode(&mut journal.pending);
         journal.file = Some(file);
         Ok((journal, history))
@@ -371,29 +372,35 @@ impl Journal {
     /// Writes what is pending.
     ///
     /// # Errors
-    /// The disk is full, and so on; what was pending is lost.
+    /// The disk is full, and so on; the unwritten rest stays pending.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        let pending = std::mem::take(&mut self.pending);
-        self.written = self.begun;
-        let mut rest = if self.file.is_some() { &pending[..] } else { &[] };
-        while let Some(file) = self.file.as_ref().filter(|_| !rest.is_empty()) {
-            match sys::pwrite(file.fd.as_fd(), rest, self.len) {
-                Ok(0) => return self.torn(io::ErrorKind::WriteZero.into()),
+        let mut at = 0;
+        let result = loop {
+            let Some(file) = self.file.as_ref().filter(|_| at < self.pending.len()) else {
+                break Ok(());
+            };
+            match sys::pwrite((*file.fd).as_fd(), &self.pending[at..], self.len) {
+                Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => {
                     self.len += n as u64;
-                    rest = &rest[n..];
+                    at += n;
                 }
-                Err(error) => return self.torn(error),
+                Err(error) => break Err(error),
             }
+        };
+        match result {
+            Ok(()) => {
+                self.pending.clear();
+                self.written = self.begun;
+            }
+            Err(_) => drop(self.pending.drain(..at)),
         }
-        self.pending = pending;
-        self.pending.clear();
-        Ok(())
+        result
     }
 
-    fn torn(&mut self, error: io::Error) -> io::Result<()> {
-        self.pending.push(b'\n');
-        Err(error)
+    /// The open file, so that another thread can sync it.
+    pub(crate) fn descriptor(&self) -> Option<Arc<OwnedFd>> {
+        self.file.as_ref().map(|file| Arc::clone(&file.fd))
     }
 
     /// Nothing is left to be continued.
@@ -420,8 +427,8 @@ const HEADER: &[u8] = b"fulmar get 1\n";
 const KEY_DIGITS: usize = 16;
 /// A UUID.
 const BOOT_LEN_MAX: usize = 64;
-/// Downloads that are remembered one by one while a journal is read: those of a run that were in
-/// hand, or failed.
+/// Unfinished downloads that are remembered one by one while a journal is read: those in progress,
+/// and those that failed.
 const UNFINISHED_LEN_MAX: usize = 64 * 1024;
 /// Mark, key, line end.
 const BEGUN_LEN: u64 = 18;
@@ -490,8 +497,8 @@ mod tests {
         }
     }
 
-    /// What a journal with these lines says of `key(1)`, whose file has 5 bytes or none.
-    fn says(lines: &str) -> (bool, bool, bool) {
+    /// Whether `key(1)` has begun, and is done with 5 bytes or with none, after these lines.
+    fn facts_of(lines: &str) -> (bool, bool, bool) {
         let lines = lines.replace('K', &key(1).to_string());
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
@@ -520,7 +527,7 @@ mod tests {
             // The disk failed.
             ("@0f-1\n+K\n!K\n", (true, false, false)),
         ] {
-            assert_eq!(says(lines), wanted, "{lines:?}");
+            assert_eq!(facts_of(lines), wanted, "{lines:?}");
         }
     }
 
@@ -542,7 +549,7 @@ mod tests {
         }
         history.replay(&text, BOOT);
         assert!(history.unfinished.len() <= UNFINISHED_LEN_MAX);
-        assert!(history.is_done(Key(0), 7), "of those that are forgotten the file counts");
+        assert!(history.is_done(Key(0), 7), "an existing file counts if its line was dropped");
     }
 
     #[test]

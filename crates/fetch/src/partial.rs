@@ -11,18 +11,18 @@ use fulmar_sys as sys;
 
 use crate::journal::Key;
 use crate::name::RESERVED;
-use crate::store::{Dir, Place};
+use crate::store::{OutputDir, Place};
 
 /// A file that is not complete, under a temporary name next to the one that it will have.
 #[derive(Debug)]
 pub(crate) struct Partial {
-    target: Target,
+    target: PartialTarget,
     file: Arc<OwnedFd>,
     len: u64,
 }
 
 #[derive(Debug)]
-enum Target {
+enum PartialTarget {
     Named {
         place: Place,
         temporary: CString,
@@ -42,12 +42,12 @@ pub(crate) enum Naming {
 
 /// A complete file that has its name, and may not be on the disk.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct WrittenFile {
     pub(crate) file: Arc<OwnedFd>,
-    pub(crate) dir: Arc<Dir>,
+    pub(crate) dir: Arc<OutputDir>,
 }
 
-impl Written {
+impl WrittenFile {
     /// Closes it.
     pub(crate) fn close(self) {
         close(self.file);
@@ -66,14 +66,14 @@ impl Partial {
             }
             other => other?,
         };
-        let target = Target::Named { place: place.clone(), temporary };
+        let target = PartialTarget::Named { place: place.clone(), temporary };
         Ok(Self { target, file: fd.into(), len: 0 })
     }
 
     /// Standard output.
     pub(crate) fn stdout() -> io::Result<Self> {
         let file = sys::duplicate(io::stdout().as_raw_fd())?.into();
-        Ok(Self { target: Target::Stream, file, len: 0 })
+        Ok(Self { target: PartialTarget::Stream, file, len: 0 })
     }
 
     /// What was kept, if it is there, a file, and not empty.
@@ -88,7 +88,7 @@ impl Partial {
             sys::close(fd);
             return Ok(None);
         }
-        let target = Target::Named { place: place.clone(), temporary };
+        let target = PartialTarget::Named { place: place.clone(), temporary };
         Ok(Some(Self { target, file: fd.into(), len: info.len }))
     }
 
@@ -101,7 +101,7 @@ impl Partial {
     /// has.
     pub(crate) fn range(&self, len: u64) -> Option<FileRange> {
         let file = Arc::clone(&self.file);
-        let is_file = matches!(self.target, Target::Named { .. });
+        let is_file = matches!(self.target, PartialTarget::Named { .. });
         is_file.then_some(FileRange { file, offset: self.len, len })
     }
 
@@ -115,8 +115,8 @@ impl Partial {
         while !bytes.is_empty() {
             let file = (*self.file).as_fd();
             let written = match self.target {
-                Target::Named { .. } => sys::pwrite(file, bytes, self.len),
-                Target::Stream => sys::write(file, bytes),
+                PartialTarget::Named { .. } => sys::pwrite(file, bytes, self.len),
+                PartialTarget::Stream => sys::write(file, bytes),
             };
             match written? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),
@@ -152,8 +152,8 @@ impl Partial {
     }
 
     /// It is complete and gets its name. If that fails it is removed. Standard output gets none.
-    pub(crate) fn commit(self, naming: Naming) -> io::Result<Option<Written>> {
-        let Target::Named { place, temporary } = &self.target else {
+    pub(crate) fn commit(self, naming: Naming) -> io::Result<Option<WrittenFile>> {
+        let PartialTarget::Named { place, temporary } = &self.target else {
             self.keep();
             return Ok(None);
         };
@@ -173,7 +173,7 @@ impl Partial {
             return Err(error);
         }
         let dir = Arc::clone(&place.dir);
-        Ok(Some(Written { file: self.file, dir }))
+        Ok(Some(WrittenFile { file: self.file, dir }))
     }
 
     /// Leaves it as it is, to be gone on with.
@@ -183,7 +183,7 @@ impl Partial {
 
     /// Removes it.
     pub(crate) fn discard(self) {
-        if let Target::Named { place, temporary } = &self.target {
+        if let PartialTarget::Named { place, temporary } = &self.target {
             // If it cannot be removed, it still has no name that a user gave.
             let _ = sys::unlink_at(place.dir.as_fd(), temporary);
         }

@@ -25,7 +25,7 @@ use crate::plan::{self, Plan};
 use crate::progress::{Progress, Shared};
 use crate::record::Records;
 use crate::report::Report;
-use crate::store::{Outlet, Store};
+use crate::store::{BodyOutput, Store};
 
 /// A run in progress.
 ///
@@ -162,7 +162,7 @@ fn prepare(
         .records
         .as_ref()
         .map(|sink| Records::open(sink).map_err(|error| FetchError::Records(sink.path(), error)));
-    let disk = Disk::new(Arc::clone(&shared));
+    let disk = Disk::new(Arc::clone(&shared), journal.descriptor());
     let book = Book::new(now, shared, records.transpose()?, complaints, options.watched);
     // The client needs its application, the feed the reactor's waker: it is opened last.
     let config = plan::config(&options);
@@ -188,16 +188,16 @@ fn prepare(
 }
 
 /// The output directory with its journal, or standard output, which has none.
-fn open(options: &Options) -> Result<(Outlet, Journal, History), FetchError> {
+fn open(options: &Options) -> Result<(BodyOutput, Journal, History), FetchError> {
     let Some(dir) = options.output.dir() else {
-        return Ok((Outlet::Stdout, Journal::none(), History::default()));
+        return Ok((BodyOutput::Stdout, Journal::none(), History::default()));
     };
     let store = Store::open(dir).map_err(|error| FetchError::Dir(dir.to_owned(), error))?;
     let path = options.journal.clone().unwrap_or_else(|| dir.join(JOURNAL_NAME));
     let boot = sys::boot_id().ok();
     let (journal, history) =
         Journal::open(&path, boot.as_deref()).map_err(|error| FetchError::Journal(path, error))?;
-    Ok((Outlet::Files(store), journal, history))
+    Ok((BodyOutput::Files(store), journal, history))
 }
 
 /// The life of the thread.

@@ -21,15 +21,15 @@ use crate::name::{Name, split};
 
 /// The output directory.
 pub(crate) struct Store {
-    root: Arc<Dir>,
-    dirs: LruCache<Box<[u8]>, Arc<Dir>>,
+    root: Arc<OutputDir>,
+    dirs: LruCache<Box<[u8]>, Arc<OutputDir>>,
     /// Names that are or may be taken: what it does not know is free.
     taken: BloomFilter,
 }
 
 /// Where bodies go.
 #[derive(Debug)]
-pub(crate) enum Outlet {
+pub(crate) enum BodyOutput {
     /// Into files of the output directory.
     Files(Store),
     /// To standard output.
@@ -38,7 +38,7 @@ pub(crate) enum Outlet {
 
 /// An open directory.
 #[derive(Debug)]
-pub(crate) struct Dir {
+pub(crate) struct OutputDir {
     fd: Option<OwnedFd>,
     device: u64,
     is_new: bool,
@@ -47,7 +47,7 @@ pub(crate) struct Dir {
 /// Where a file will be. Keeps its directory open: only what is being written has one.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    pub(crate) dir: Arc<Dir>,
+    pub(crate) dir: Arc<OutputDir>,
     pub(crate) last: CString,
 }
 
@@ -55,7 +55,7 @@ impl Store {
     /// Opens the directory, and makes it and its parents if need be.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let (fd, is_new) = open_or_make(path)?;
-        let root = Arc::new(Dir::new(fd, is_new)?);
+        let root = Arc::new(OutputDir::new(fd, is_new)?);
         let taken = BloomFilter::with_num_bits(TAKEN_BITS).seed(&SEED).expected_items(TAKEN_USUAL);
         let mut store = Self { root, dirs: LruCache::new(DIRS_LEN_MAX), taken };
         let root = Arc::clone(&store.root);
@@ -81,7 +81,7 @@ impl Store {
         }
     }
 
-    fn dir(&mut self, path: &[u8]) -> io::Result<Arc<Dir>> {
+    fn dir(&mut self, path: &[u8]) -> io::Result<Arc<OutputDir>> {
         if path.is_empty() {
             return Ok(Arc::clone(&self.root));
         }
@@ -97,8 +97,8 @@ impl Store {
         };
         let fd = sys::open_step(above.as_fd(), &last)?;
         let dir = Arc::new(match is_new {
-            true => Dir { fd: Some(fd), device: above.device, is_new },
-            false => Dir::new(fd, is_new)?,
+            true => OutputDir { fd: Some(fd), device: above.device, is_new },
+            false => OutputDir::new(fd, is_new)?,
         });
         if !is_new {
             self.note(&dir, path)?;
@@ -108,7 +108,7 @@ impl Store {
     }
 
     /// Tells the filter what a directory holds.
-    fn note(&mut self, dir: &Dir, path: &[u8]) -> io::Result<()> {
+    fn note(&mut self, dir: &OutputDir, path: &[u8]) -> io::Result<()> {
         let mut names = Vec::new();
         while sys::read_dir(dir.as_fd(), &mut names)? {
             for name in names.drain(..) {
@@ -120,7 +120,7 @@ impl Store {
     }
 }
 
-impl Dir {
+impl OutputDir {
     fn new(fd: OwnedFd, is_new: bool) -> io::Result<Self> {
         let device = sys::fstat(fd.as_fd())?.device;
         Ok(Self { fd: Some(fd), device, is_new })
@@ -137,13 +137,13 @@ impl Dir {
     }
 }
 
-impl AsFd for Dir {
+impl AsFd for OutputDir {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_ref().expect("open until dropped").as_fd()
     }
 }
 
-impl Drop for Dir {
+impl Drop for OutputDir {
     fn drop(&mut self) {
         self.fd.take().into_iter().for_each(sys::close);
     }

@@ -7,10 +7,11 @@ use crate::journal::{Journal, Key};
 use crate::list;
 use crate::name::Name;
 
-/// A list, line by line: each is an entry or an error, and each entry is read again as it is written.
+/// A list, line by line: each line is an entry or an error, and an entry that is written as a line
+/// is read again.
 ///
 /// # Panics
-/// That is not so.
+/// The property does not hold.
 pub fn list(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
         let Ok(Some(entry)) = list::parse(line) else { continue };
@@ -25,11 +26,10 @@ pub fn list(data: &[u8]) {
     }
 }
 
-/// A journal with these bytes is refused, or takes another download, which the next run knows:
-/// whatever an interrupted run has left at its end.
+/// A journal with these bytes is refused, or records another download, which the next run finds.
 ///
 /// # Panics
-/// That is not so, or there is no temporary directory.
+/// The property does not hold, or there is no temporary directory.
 pub fn journal(data: &[u8]) {
     let thread = std::thread::current().id();
     let name = format!("fulmar-journal-{}-{thread:?}", std::process::id());
