@@ -13,8 +13,8 @@ RING_OWN    := ::poll:: ::ring:: ::level:: ::edge:: ::one_shot:: ::registered_on
 # What the tests build for themselves (tests/process.rs), so that nothing is built twice.
 WORKSPACE   := --workspace --bins --examples --exclude fulmar-bench --exclude fulmar-bench-client
 TARGET_DIR  := $(or $(CARGO_TARGET_DIR),target)
-# What `make build` and `make demo` build: `release` compiles quickly, `dist` runs fastest, and `dev` is
-# what the tests run.
+# The profile of `make build` and `make demo`: `release` compiles quickly, `dist` runs fastest, and
+# the tests use `dev`.
 PROFILE     := release
 BINARIES    := $(if $(filter /%,$(TARGET_DIR)),,./)$(TARGET_DIR)
 FULMAR      := $(BINARIES)/$(PROFILE:dev=debug)/fulmar
@@ -66,7 +66,7 @@ lint: tools ## What CI checks besides the tests
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps
 
-deny: cargo ## Check licences, duplicates and advisories of the dependencies
+deny: tools ## Check licences, duplicates and advisories of the dependencies
 	scripts/deny
 
 platforms: cargo ## Check the library for FreeBSD, NetBSD and macOS (installs their standard libraries)
