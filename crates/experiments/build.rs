@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 fn main() {
-    // `PROFILE` names `release` for every profile that inherits from it; the folder has the name itself:
-    // TARGET/NAME/build/PACKAGE/out.
+    // `PROFILE` is `release` for every profile that inherits from it. The folder has the profile's
+    // own name: TARGET/NAME/build/PACKAGE/out.
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let profile = out.ancestors().nth(3).and_then(Path::file_name).and_then(OsStr::to_str);
     println!("cargo::rustc-env=FULMAR_PROFILE={}", profile.unwrap_or_default());

@@ -1,5 +1,6 @@
-//! A client and a server of HTTP/1, and a hostile middle between them that changes, drops and inserts
-//! bytes. Each end gives events or one error. Without a change all bodies arrive as they were sent.
+//! An HTTP/1 client and server, and a hostile middle that changes, drops and inserts bytes.
+//!
+//! Each end gives events or one error. Without a change all bodies arrive as they were sent.
 
 use bytes::{Bytes, BytesMut};
 use fulmar_proto::{
@@ -7,33 +8,35 @@ use fulmar_proto::{
     Scratch, Segment, ServerConnection, StreamId,
 };
 
-/// The first bytes say what the client asks for and how large pieces are; of the others, four each are
+/// The first byte selects the requests, the second the size of pieces. Each four of the others are
 /// a change: where, in which direction, what.
 pub fn middle(data: &[u8]) {
     let (plan, changes) = data.split_at(data.len().min(PLAN_LEN));
     let [kind, size] = [0, 1].map(|at| plan.get(at).copied().unwrap_or_default());
-    let mut client = Client::new(kind);
+    let mut client = FuzzClient::new(kind);
     let mut server =
-        Server { connection: ServerConnection::default(), got: Vec::new(), answers: 0 };
-    let mut wires = [Wire::new(changes, 0), Wire::new(changes, 1)];
+        FuzzServer { connection: ServerConnection::default(), got: Vec::new(), responses_len: 0 };
+    let mut wires = [HostileWire::new(changes, 0), HostileWire::new(changes, 1)];
     for _ in 0..ROUNDS_MAX {
         let requests = wires[0].carry(take(&mut client.connection));
-        server.hear(&requests, usize::from(size) + 1, &mut wires[0].input);
+        server.receive(&requests, usize::from(size) + 1, &mut wires[0].input);
         let responses = wires[1].carry(take(&mut server.connection));
-        client.hear(&responses, usize::from(size) + 1, &mut wires[1].input);
+        client.receive(&responses, usize::from(size) + 1, &mut wires[1].input);
         if requests.is_empty() && responses.is_empty() {
             break;
         }
     }
     if wires.iter().all(|wire| wire.changes.is_empty()) {
         assert_eq!(server.got, BODY.repeat(client.bodies), "every request has arrived");
-        assert_eq!(client.got, BODY.repeat(server.answers), "every response has arrived");
-        assert!(!wires.iter().any(|wire| wire.input.failed) && server.answers == client.requests);
+        assert_eq!(client.got, BODY.repeat(server.responses_len), "every response has arrived");
+        assert!(
+            !wires.iter().any(|wire| wire.input.failed) && server.responses_len == client.requests
+        );
     }
 }
 
 /// One direction: what is changed in it, and what its receiver has not consumed.
-struct Wire {
+struct HostileWire {
     changes: Vec<(usize, u8, u8)>,
     passed: usize,
     input: Received,
@@ -47,7 +50,7 @@ struct Received {
     events: usize,
 }
 
-impl Wire {
+impl HostileWire {
     fn new(changes: &[u8], direction: u8) -> Self {
         let mine = changes.chunks_exact(4).filter(|it| it[2] & 1 == direction);
         let changes =
@@ -96,7 +99,7 @@ impl Received {
                     }
                     Ok(None) => break,
                     Err(_) => {
-                        assert!(!self.failed, "one error ends it");
+                        assert!(!self.failed, "only one error");
                         self.failed = true;
                     }
                 }
@@ -105,14 +108,14 @@ impl Received {
     }
 }
 
-struct Client {
+struct FuzzClient {
     connection: ClientConnection,
     requests: usize,
     bodies: usize,
     got: Vec<u8>,
 }
 
-impl Client {
+impl FuzzClient {
     /// Up to four requests, one after the other, with and without bodies of both framings.
     fn new(kind: u8) -> Self {
         let mut this = Self {
@@ -144,7 +147,7 @@ impl Client {
         this
     }
 
-    fn hear(&mut self, bytes: &[u8], size: usize, input: &mut Received) {
+    fn receive(&mut self, bytes: &[u8], size: usize, input: &mut Received) {
         let got = &mut self.got;
         input.feed(&mut self.connection, bytes, size, |connection, event| {
             if let Event::Data { stream, bytes } = event {
@@ -155,38 +158,39 @@ impl Client {
     }
 }
 
-struct Server {
+struct FuzzServer {
     connection: ServerConnection,
     got: Vec<u8>,
-    answers: usize,
+    responses_len: usize,
 }
 
-impl Server {
-    /// Every request is answered, by turns with a length and in chunks.
-    fn hear(&mut self, bytes: &[u8], size: usize, input: &mut Received) {
-        let (got, answers) = (&mut self.got, &mut self.answers);
+impl FuzzServer {
+    /// Responds to each request, by turns with a length and in chunks.
+    fn receive(&mut self, bytes: &[u8], size: usize, input: &mut Received) {
+        let (got, responses_len) = (&mut self.got, &mut self.responses_len);
         input.feed(&mut self.connection, bytes, size, |connection, event| match event {
             Event::Data { stream, bytes } => {
                 got.extend_from_slice(&bytes);
                 connection.release(stream, bytes.len());
             }
             Event::End { stream, .. } => {
-                *answers += usize::from(answer(connection, stream, *answers % 2 == 0).is_some());
+                *responses_len +=
+                    usize::from(respond(connection, stream, *responses_len % 2 == 0).is_some());
             }
             _ => {}
         });
     }
 }
 
-/// `None`: the request does not let it have a body, or not be answered at all.
-fn answer(connection: &mut ServerConnection, stream: StreamId, exact: bool) -> Option<()> {
+/// `None`: the request allows no body in its response, or no response.
+fn respond(connection: &mut ServerConnection, stream: StreamId, exact: bool) -> Option<()> {
     let len = if exact { BodyLen::Exact(BODY.len() as u64) } else { BodyLen::Unknown };
     connection.send_head(stream, Response::new(200, Headers::EMPTY), len).ok()?;
     connection.send_data(stream, Segment::from(Bytes::from_static(BODY))).ok()?;
     connection.send_end(stream, Headers::EMPTY).ok()
 }
 
-/// What a connection would send.
+/// The pending output of a connection.
 fn take<C: Connection>(connection: &mut C) -> Vec<u8> {
     let mut bytes = Vec::new();
     while let Some(transmit) = connection.poll_transmit() {

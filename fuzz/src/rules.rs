@@ -1,5 +1,5 @@
-//! Rules, conditions and formats of the proxy: any text is compiled or refused, and what was compiled
-//! can be evaluated on any exchange.
+//! Rules, conditions and formats of the proxy: any text is compiled or refused. Compiled ones can
+//! be evaluated on any exchange.
 
 use fulmar_rules::format::{Format, Options, Purpose};
 use fulmar_rules::http::{Progress, RuleSet, run};

@@ -1,5 +1,6 @@
-//! Sessions of TLS with a hostile peer, or a hostile wire between two honest ends: bytes that were
-//! opened are bytes that the other end sealed, in their order, or there is one error.
+//! TLS sessions with a hostile peer, or a hostile wire between two honest ends.
+//!
+//! Opened bytes are the bytes that the other end sealed, in their order, or there is one error.
 
 use std::sync::OnceLock;
 
@@ -7,10 +8,10 @@ use bytes::{Bytes, BytesMut};
 use fulmar_proto::{Input, Layer, Opened, Segment, Transmit};
 use fulmar_tls::{ClientOptions, ClientTls, Identity, Pem, ServerOptions, ServerTls, Verify};
 
-/// Any bytes instead of the peer's, to both roles; the first byte says how they are split.
+/// Any bytes instead of the peer's, to both roles; the first byte is the size of pieces, less one.
 pub fn records(data: &[u8]) {
     let (size, bytes) = data.split_first().map_or((1, data), |(size, rest)| (*size, rest));
-    for mut end in [End::server(), End::client()] {
+    for mut end in [FuzzEnd::server(), FuzzEnd::client()] {
         for piece in bytes.chunks(usize::from(size) + 1) {
             end.open(piece, false);
         }
@@ -19,14 +20,14 @@ pub fn records(data: &[u8]) {
     }
 }
 
-/// A handshake and some data, of which the wire changes bytes: three bytes of `data` each say which
-/// (of both directions, in their order) and how.
+/// A handshake and some data, while the wire changes bytes. Three bytes of `data` are a change: two
+/// for the position (both directions together, in their order), one for the mask.
 pub fn wire(data: &[u8]) {
-    let (mut client, mut server) = (End::client(), End::server());
+    let (mut client, mut server) = (FuzzEnd::client(), FuzzEnd::server());
     let mut changes: Vec<_> = data.chunks_exact(3).map(change).collect();
     changes.sort_unstable();
     let mut passed = 0;
-    let mut said = [false; 2];
+    let mut sent = [false; 2];
     for _ in 0..ROUNDS_MAX {
         let mut moved = false;
         for is_client in [true, false] {
@@ -34,8 +35,8 @@ pub fn wire(data: &[u8]) {
                 true => (&mut client, &mut server),
                 false => (&mut server, &mut client),
             };
-            if from.established && !from.failed && !said[usize::from(is_client)] {
-                said[usize::from(is_client)] = from.say(WORDS);
+            if from.established && !from.failed && !sent[usize::from(is_client)] {
+                sent[usize::from(is_client)] = from.seal(WORDS);
             }
             let mut bytes = from.take();
             for (at, mask) in &changes {
@@ -49,7 +50,7 @@ pub fn wire(data: &[u8]) {
                 to.open(&bytes, false);
             }
         }
-        if !moved && said.iter().all(|said| *said) || client.failed && server.failed {
+        if !moved && sent.iter().all(|sent| *sent) || client.failed && server.failed {
             break;
         }
     }
@@ -65,7 +66,7 @@ fn change(of: &[u8]) -> (usize, u8) {
 }
 
 /// One end of a connection.
-struct End {
+struct FuzzEnd {
     layer: Box<dyn Layer>,
     wire: BytesMut,
     above: BytesMut,
@@ -73,7 +74,7 @@ struct End {
     failed: bool,
 }
 
-impl End {
+impl FuzzEnd {
     fn client() -> Self {
         static TLS: OnceLock<ClientTls> = OnceLock::new();
         let options = || ClientOptions { verify: Verify::Nothing, ..ClientOptions::default() };
@@ -127,7 +128,7 @@ impl End {
         }
     }
 
-    fn say(&mut self, bytes: &[u8]) -> bool {
+    fn seal(&mut self, bytes: &[u8]) -> bool {
         self.layer.seal(Transmit { inline: bytes, segments: &[] }).is_ok()
     }
 

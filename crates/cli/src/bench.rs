@@ -122,11 +122,11 @@ fn read(file: &InputFile) -> Result<Report, Failure> {
 
 /// Where a report goes besides the text on standard output.
 struct Files<'a> {
-    json: Option<Place<'a>>,
-    html: Option<Place<'a>>,
+    json: Option<ReportFile<'a>>,
+    html: Option<ReportFile<'a>>,
 }
 
-enum Place<'a> {
+enum ReportFile<'a> {
     Stdout,
     File(&'a Path, File),
 }
@@ -139,11 +139,11 @@ impl<'a> Files<'a> {
         let open = |file: &'a Option<OutputFile>| {
             let path = match file {
                 None => return Ok(None),
-                Some(OutputFile::Stdout) => return Ok(Some(Place::Stdout)),
+                Some(OutputFile::Stdout) => return Ok(Some(ReportFile::Stdout)),
                 Some(OutputFile::Path(path)) => path,
             };
             let file = File::options().create(true).truncate(false).write(true).open(path);
-            let place = file.map(|file| Some(Place::File(path, file)));
+            let place = file.map(|file| Some(ReportFile::File(path, file)));
             place.map_err(|error| Failure::new(path.display(), error))
         };
         Ok(Self { json: open(&arguments.json)?, html: open(&arguments.html)? })
@@ -151,8 +151,8 @@ impl<'a> Files<'a> {
 
     /// To all of them, and as text to standard output whatever becomes of the others.
     fn tell(self, report: &Report) -> Result<(), Failure> {
-        let is_taken = matches!(self.json, Some(Place::Stdout));
-        let is_taken = is_taken || matches!(self.html, Some(Place::Stdout));
+        let is_taken = matches!(self.json, Some(ReportFile::Stdout));
+        let is_taken = is_taken || matches!(self.html, Some(ReportFile::Stdout));
         let say = if is_taken { say_beside } else { say };
         let json = self.json.map_or(Ok(()), |file| write(file, &report.json()));
         let html = self.html.map_or(Ok(()), |file| write(file, &report::html(report)));
@@ -162,8 +162,8 @@ impl<'a> Files<'a> {
 }
 
 /// Instead of what is in it; a pipe or a terminal has nothing to be taken away.
-fn write(place: Place<'_>, text: &str) -> Result<(), Failure> {
-    let Place::File(path, mut file) = place else { return say(text) };
+fn write(place: ReportFile<'_>, text: &str) -> Result<(), Failure> {
+    let ReportFile::File(path, mut file) = place else { return say(text) };
     let is_file = file.metadata().is_ok_and(|it| it.is_file());
     let emptied = if is_file { file.set_len(0) } else { Ok(()) };
     emptied

@@ -16,7 +16,7 @@ use indicatif::{DecimalBytes, HumanDuration};
 use crate::files::{self, InputFile, OutputFile};
 use crate::output::{Failure, complain, say, say_beside};
 use crate::signals::{self, INTERRUPTED};
-use crate::status_line::StatusLine;
+use crate::terminal_line::TerminalLine;
 use crate::{descriptors, durations, fields, loops, table};
 
 /// Fetch many URLs into files.
@@ -36,7 +36,8 @@ pub(crate) struct Arguments {
     output_dir: OutputFile,
 
     /// File for the only URL; `-` is standard output
-    #[arg(short = 'O', long, value_name = "FILE", conflicts_with_all = ["output_dir", "input", "mirror"])]
+    #[arg(short = 'O', long, value_name = "FILE",
+          conflicts_with_all = ["output_dir", "input", "mirror"])]
     output: Option<OutputFile>,
 
     /// Store HOST/PATH instead of the last part of the path
@@ -139,7 +140,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     // Nobody listens any more: the end is near.
     signals::watch(move |_| drop(sender.send(News::Interrupt)))
         .map_err(|error| Failure::new("cannot wait for signals", error))?;
-    let shown = StatusLine::new(options.watched);
+    let shown = TerminalLine::new(options.watched);
     let on_fault = complaints(&arguments, &shown);
     let running = fulmar_fetch::start(options, on_fault).map_err(failure)?;
     let began = [running.driven().clone()];
@@ -156,7 +157,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Checks that no stream is used twice, and says where files go.
+/// Checks that no stream is used twice, and returns where files go.
 fn output(arguments: &Arguments) -> Result<Output, Failure> {
     let inputs = [("--input", &arguments.input), ("--cacert", &arguments.cacert)];
     files::check_inputs(inputs.map(|(name, file)| (name, file.as_ref())))?;
@@ -257,7 +258,7 @@ fn failure(error: FetchError) -> Failure {
 }
 
 /// Each failure as a line above the progress.
-fn complaints(arguments: &Arguments, shown: &StatusLine) -> impl FnMut(&str) + Send + 'static {
+fn complaints(arguments: &Arguments, shown: &TerminalLine) -> impl FnMut(&str) + Send + 'static {
     let (quiet, shown) = (arguments.quiet, shown.clone());
     move |message| {
         if !quiet {
@@ -267,7 +268,7 @@ fn complaints(arguments: &Arguments, shown: &StatusLine) -> impl FnMut(&str) + S
 }
 
 /// Until it has ended.
-fn watch(running: &Running, news: &mpsc::Receiver<News>, shown: &StatusLine) {
+fn watch(running: &Running, news: &mpsc::Receiver<News>, shown: &TerminalLine) {
     let mut before = Progress::default();
     while !running.is_finished() {
         match news.recv_timeout(TICK) {
@@ -317,7 +318,7 @@ fn parts(before: &Progress, now: &Progress) -> Vec<String> {
     parts.extend(share.map(|share| format!("{:.0} %", share * 100.0)));
     parts.push(match now.bytes_left {
         Some(left) if left > 0 => {
-            let size = now.bytes.saturating_add(left); // servers say what they like
+            let size = now.bytes.saturating_add(left); // lengths come from servers
             format!("{} of {}", DecimalBytes(now.bytes), DecimalBytes(size))
         }
         _ => DecimalBytes(now.bytes).to_string(),
@@ -377,7 +378,7 @@ const COUNT_MAX: usize = 1_000_000;
 const HELP: &str = "\
 A line of a list is `URL [NAME [CHECKSUM]]`, with tabs between, or blanks if it has no tab; a name
 that is `-` is none; a checksum is md5:, sha1:, sha256: or sha512: and hexadecimal digits. Nothing
-that exists is overwritten, unless it is cut short or has not the checksum of the list.
+that exists is overwritten, unless an earlier run left it cut short or its checksum is wrong.
 
 Exit status: 0 if every URL has its file; 1 if one failed; 2 if the command line is wrong; 130
 after SIGINT or SIGTERM: the same command goes on from there. A second signal ends it at once.";

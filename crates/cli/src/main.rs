@@ -16,8 +16,8 @@ mod proxy;
 mod serve;
 mod signals;
 mod sizes;
-mod status_line;
 mod table;
+mod terminal_line;
 
 use std::process::ExitCode;
 

@@ -28,7 +28,7 @@ pub(crate) fn within<N: Number>(
     }
 }
 
-/// What a command line has of numbers.
+/// A type of number on the command line.
 pub(crate) trait Number:
     Copy + Display + PartialOrd + FromStr<Err = std::num::ParseIntError>
 {

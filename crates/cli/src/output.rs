@@ -31,8 +31,8 @@ pub(crate) fn say(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes to standard error, because standard output has something else to carry; if it is gone,
-/// nothing can be reported.
+/// Writes to standard error, where standard output carries something else. An error is ignored:
+/// without standard error nothing can be reported.
 pub(crate) fn say_beside(text: &str) -> Result<(), Failure> {
     let _ = io::stderr().lock().write_all(text.as_bytes());
     Ok(())

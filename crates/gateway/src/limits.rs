@@ -20,7 +20,7 @@ impl Limits {
     /// `asked` connections, or as many as there is room for.
     ///
     /// # Errors
-    /// [`Error::TooFewDescriptors`], unless `no strict-limits` is said;
+    /// [`Error::TooFewDescriptors`], unless `no strict-limits` is set;
     /// [`Error::NoDescriptors`] if not even one connection fits.
     pub(crate) fn raise(global: &Global, asked: Option<usize>) -> Result<Self, Error> {
         let mut limit = sys::raise_descriptors().map_err(Error::Descriptors)?.now;

@@ -28,7 +28,7 @@ use fulmar_tls::{Info, TlsError};
 use crate::flight::{Flight, Flights};
 use crate::opener::Opener;
 use crate::options::Until;
-use crate::outage::Service;
+use crate::outage::Reachability;
 use crate::plan::Plan;
 use crate::progress::Shared;
 use crate::schedule::{Schedule, Work, share};
@@ -81,7 +81,7 @@ struct Core {
     fresh: Vec<SocketId>, // those with requests queued in this turn
     expired: Vec<SocketId>,
     freed: bool, // what is in hand made its connection free for a request
-    service: Service,
+    service: Reachability,
     failure: Option<Failure>,
     publish_at: u64,
     target: u64, // requests to be answered or failed: then it is over
@@ -388,7 +388,7 @@ impl Core {
             fresh: Vec::new(),
             expired: Vec::new(),
             freed: false,
-            service: Service::Down { since: 0 },
+            service: Reachability::Down { since: 0 },
             failure: None,
             publish_at: 0,
             target: count.unwrap_or(u64::MAX),
@@ -558,16 +558,16 @@ impl Core {
         }
     }
 
-    /// True if no thread has a connection, nor hope of one. A connect in progress is hope: it has
-    /// the time that the options allow.
+    /// True if no thread has a connection and all have given up. A connect in progress is waited
+    /// for, as long as the options allow.
     fn is_lost(&mut self, now: u64) -> bool {
-        if let Service::Failing { since } = self.service {
+        if let Reachability::Failing { since } = self.service {
             let (opener, never) = (&self.opener, self.tally.opened == 0);
             let long = now.saturating_sub(since) >= nanos_of(PATIENCE);
-            let is_hopeless = opener.is_settled()
+            let gives_up = opener.is_settled()
                 || never && opener.has_failed(FAILURES_MAX)
                 || long && opener.has_failed(1);
-            if is_hopeless {
+            if gives_up {
                 self.service.give_up(now, &self.shared.outages);
             }
         }
@@ -671,8 +671,7 @@ fn nanos_of(duration: Duration) -> u64 {
 
 /// Connects in progress, over all threads: what a listen queue usually holds.
 const OPENING_MAX: u32 = 512;
-/// A run in which no connection is established for so long is lost: a server that restarts is
-/// faster.
+/// A run without an established connection for so long is lost: a restart takes less.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A server that was never reached is given up after so many connects in a row.
 const FAILURES_MAX: u32 = 6;

@@ -8,7 +8,7 @@ pub(crate) struct Histogram {
     counts: hdrhistogram::Histogram<u64>,
 }
 
-/// What a histogram says, in microseconds. `None` throughout, and `null` in JSON, if nothing was
+/// Figures of a histogram, in microseconds. All are `None`, and `null` in JSON, if nothing was
 /// recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {

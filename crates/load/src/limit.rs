@@ -39,7 +39,7 @@ pub(crate) struct Basis {
 ///
 /// A closed loop with one request in flight in all cannot saturate either end, since the two take
 /// turns: more connections would show more, so the settings limit. From two on the limit is the end
-/// that the other one waits for. Settings are no limit for a server that does not answer.
+/// that the other one waits for. Settings are no limit for a server that does not respond.
 pub(crate) fn limited_by(basis: Basis) -> Limit {
     let fails = basis.failed.saturating_mul(100) > basis.answered;
     match basis.planned_sent {
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_do_not_limit_a_server_that_does_not_answer() {
+    fn settings_do_not_limit_a_server_that_does_not_respond() {
         for planned_sent in [None, Some((1_000, 1_000))] {
             let good = Basis { planned_sent, ..GOOD };
             assert_eq!(limited_by(good), Limit::Settings, "{good:?}");

@@ -2,33 +2,33 @@
 //! the run.
 //!
 //! ```text
-//!        last connection lost          connect failed            no hope
+//!        last connection lost          connect failed           give up
 //!   Up ────────────────────────▶ Down ────────────────▶ Failing ─────────▶ GivenUp
 //!    ▲                            │                        │                  │
 //!    └────────────────────────────┴─── connection opened ──┴──────────────────┘
 //! ```
 //!
-//! Each thread has a [`Service`]; the run's [`Outages`] bring them together, because a thread whose
-//! destination is down does not end a run that other threads keep up. Only failing and its end
-//! take the lock, so a run in which every connect succeeds never does.
+//! Each thread has a [`Reachability`]. The run's [`Outages`] combine them: a thread whose
+//! destination is down does not end a run while other threads have connections. Only failures and
+//! recoveries take the lock, so a run in which every connect succeeds never does.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What one thread has of the servers.
+/// Whether one thread reaches the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Service {
+pub(crate) enum Reachability {
     /// A connection is established.
     Up,
     /// None is, since then; no connect has failed.
     Down { since: u64 },
     /// None is, since then, and connects fail.
     Failing { since: u64 },
-    /// Connects have failed for so long that this thread has no hope. It goes on trying until every
-    /// thread has given up, and looks at that time whether they have.
+    /// Connects have failed for too long. The thread retries until every thread has given up; at
+    /// `look_at` it checks whether they have.
     GivenUp { look_at: u64 },
 }
 
-impl Service {
+impl Reachability {
     /// The last connection was lost.
     pub(crate) fn lose(&mut self, now: u64) {
         *self = Self::Down { since: now };
@@ -42,13 +42,13 @@ impl Service {
         }
     }
 
-    /// There is no hope of a connection.
+    /// Connects have failed for too long.
     pub(crate) fn give_up(&mut self, now: u64, run: &Outages) {
         run.lock().given_up += 1;
         *self = Self::GivenUp { look_at: now };
     }
 
-    /// A connection was established. It comes too late if the run is lost already.
+    /// A connection was established. That has no effect if the run is lost already.
     pub(crate) fn restore(&mut self, now: u64, run: &Outages) {
         let restored = match self {
             Self::Up | Self::Down { .. } => true,
@@ -67,7 +67,7 @@ impl Service {
         run.lock().is_lost()
     }
 
-    /// When [`Service::is_lost`] has to be called again, if nothing else happens before.
+    /// When [`Reachability::is_lost`] has to be called again at the latest.
     pub(crate) fn deadline(self) -> Option<u64> {
         match self {
             Self::GivenUp { look_at } => Some(look_at),
@@ -75,8 +75,8 @@ impl Service {
         }
     }
 
-    /// This thread has made all its requests, while others may still have some: from now on it
-    /// keeps no run alive.
+    /// This thread has made all its requests, and others may still have some. It no longer keeps
+    /// the run from being lost.
     pub(crate) fn finish(self, now: u64, run: &Outages) {
         let mut book = run.lock();
         match self {
@@ -100,12 +100,11 @@ impl Service {
 
 /// The outages of a whole run: the times in which no thread had a connection and connects failed.
 #[derive(Debug)]
-pub(crate) struct Outages(Mutex<Book>);
+pub(crate) struct Outages(Mutex<OutageTally>);
 
-/// Threads that have made all their requests count as failing and as having given up: they keep
-/// nothing alive.
+/// Threads that have made all their requests count as failing and as having given up.
 #[derive(Debug, Default)]
-struct Book {
+struct OutageTally {
     threads: u32,
     failing: u32,
     given_up: u32,
@@ -116,7 +115,7 @@ struct Book {
 
 impl Outages {
     pub(crate) fn new(threads: u32) -> Self {
-        Self(Mutex::new(Book { threads, ..Book::default() }))
+        Self(Mutex::new(OutageTally { threads, ..OutageTally::default() }))
     }
 
     fn fail(&self, since: u64) {
@@ -140,12 +139,12 @@ impl Outages {
         (book.before + book.outage(ended), book.failing == book.threads && book.kept == 0)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Book> {
+    fn lock(&self) -> MutexGuard<'_, OutageTally> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Book {
+impl OutageTally {
     fn fail(&mut self, since: u64) {
         self.failing += 1;
         self.since = self.since.max(since);
@@ -161,7 +160,7 @@ impl Book {
     }
 }
 
-/// Between two looks at what other threads have found.
+/// The interval at which a thread checks whether the others have given up.
 const LOOK_EVERY: u64 = 100_000_000;
 
 #[cfg(test)]
@@ -171,7 +170,7 @@ mod tests {
     #[test]
     fn a_run_is_lost_once_every_thread_has_given_up() {
         let run = Outages::new(2);
-        let mut threads = [Service::Down { since: 0 }; 2];
+        let mut threads = [Reachability::Down { since: 0 }; 2];
         threads.iter_mut().for_each(|it| it.restore(1, &run));
         threads.iter_mut().for_each(|it| it.lose(10));
         threads.iter_mut().for_each(|it| it.fail(&run));
@@ -181,15 +180,15 @@ mod tests {
         threads[1].give_up(30, &run);
         assert!(threads[0].is_lost(31, &run) && threads[1].is_lost(31, &run));
         threads[0].restore(32, &run);
-        assert!(threads[0].is_lost(32, &run), "it comes too late");
+        assert!(threads[0].is_lost(32, &run), "the run is lost already");
         threads.iter().for_each(|it| it.stop(&run));
         assert_eq!(run.total(40), (30, true));
     }
 
     #[test]
-    fn an_outage_is_what_no_thread_is_spared() {
+    fn an_outage_is_a_time_in_which_all_threads_fail() {
         let run = Outages::new(2);
-        let (mut a, mut b) = (Service::Up, Service::Up);
+        let (mut a, mut b) = (Reachability::Up, Reachability::Up);
         a.lose(100);
         a.fail(&run);
         b.lose(300);
@@ -207,17 +206,17 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_done_keeps_no_lost_run_alive() {
+    fn a_finished_thread_does_not_keep_a_lost_run_going() {
         let run = Outages::new(2);
-        let mut last = Service::Up;
-        Service::Up.finish(100, &run);
+        let mut last = Reachability::Up;
+        Reachability::Up.finish(100, &run);
         last.lose(200);
         last.fail(&run);
         assert!(!last.is_lost(300, &run));
         last.give_up(300, &run);
         assert!(last.is_lost(300, &run));
         last.stop(&run);
-        // The other one was done with what it had.
+        // The other thread finished with a connection.
         assert_eq!(run.total(300), (100, false));
     }
 
@@ -225,7 +224,7 @@ mod tests {
     fn a_run_that_ends_within_an_outage_has_lost_its_servers() {
         for (keeps, lost) in [(false, true), (true, false)] {
             let run = Outages::new(2);
-            let (mut a, mut b) = (Service::Up, Service::Up);
+            let (mut a, mut b) = (Reachability::Up, Reachability::Up);
             a.lose(100);
             a.fail(&run);
             if !keeps {

@@ -14,8 +14,8 @@ use crate::run::{Outcome, seconds};
 use crate::schedule::planned_within;
 use crate::tally::{ErrorKind, Handshakes, Tally};
 
-/// What a run brought. Its JSON form is stable: fields are added, never renamed or removed. A figure
-/// without samples is `None`, and `null` in JSON.
+/// What a run brought. Its JSON form is stable: fields are added, never renamed or removed.
+/// A figure without samples is `None`, and `null` in JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// What was requested; several with blanks between.
@@ -55,9 +55,9 @@ pub struct Report {
     pub rate: Option<Rate>,
     /// Processor time of the load threads, of all the time that they had: 1 is saturated.
     pub cpu_share: f64,
-    /// The part of `cpu_us_per_request` that is not the kernel's. The kernel samples this part at its
-    /// clock ticks (proc_pid_stat(5)), so it is `None` below a second of processor time, where 100
-    /// ticks of 10 ms make it exact to 5 %.
+    /// The part of `cpu_us_per_request` that is not the kernel's. The kernel samples this part at
+    /// its clock ticks (proc_pid_stat(5)). After a second of processor time, 100 ticks of 10 ms
+    /// make it exact to 5 %; below that it is `None`.
     pub cpu_user_us_per_request: Option<f64>,
     /// Load threads.
     pub threads: u32,
@@ -73,8 +73,8 @@ pub struct Report {
     pub without_descriptor: u32,
     /// Handshakes, which are part of no latency; if there is `https` among the URLs.
     pub tls: Option<Tls>,
-    /// True if no connection was established at the end, and connects failed. The run has ended early
-    /// if that lasted for 5 seconds.
+    /// True if no connection was established at the end, and connects failed. The run has ended
+    /// early if that lasted for 5 seconds.
     pub lost: bool,
     /// Seconds in which no connection was established, and connects failed.
     pub outage_s: f64,
@@ -262,7 +262,7 @@ impl Summary {
         self.ended
     }
 
-    /// `outage` is how long the run had no connection, in nanoseconds, and `lost` whether it ended so.
+    /// `outage` is how long the run had no connection, in nanoseconds; `lost`: whether it ended so.
     pub(crate) fn report(self, outage: u64, lost: bool) -> Report {
         let Self { tally, total, cpu, .. } = &self;
         let elapsed = seconds(self.ended);

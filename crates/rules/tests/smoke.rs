@@ -14,9 +14,9 @@ mod mutate;
 
 use mutate::{Random, mutate};
 
-type Target = (&'static str, fn(&[u8]), &'static [&'static str]);
+type SmokeTarget = (&'static str, fn(&[u8]), &'static [&'static str]);
 
-const TARGETS: [Target; 3] = [
+const TARGETS: [SmokeTarget; 3] = [
     ("rule_formats", fuzz::formats, FORMATS),
     ("rule_conditions", fuzz::conditions, CONDITIONS),
     ("rules", fuzz::rules, RULES),

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_has_not_started_meanwhile() {
+    fn boot_id_is_a_uuid_and_stays() {
         let id = boot_id().unwrap();
         assert!(id.len() == 36 && id == boot_id().unwrap(), "{id:?}");
     }

@@ -16,7 +16,8 @@ use crate::{descriptors, durations, fields, numbers};
 #[derive(Debug, Args)]
 pub(crate) struct Traffic {
     /// Connections in all
-    #[arg(short, long, value_name = "N", default_value_t = 64, value_parser = numbers::parse::<u32>)]
+    #[arg(short, long, value_name = "N", default_value_t = 64,
+          value_parser = numbers::parse::<u32>)]
     pub(crate) connections: u32,
 
     /// How long: 10, 500ms, 2m

@@ -50,7 +50,7 @@ pub(super) fn logs_to_stdout(arguments: &Arguments) -> bool {
     arguments.watching.access_log == Some(OutputFile::Stdout)
 }
 
-/// Prints on standard error why a request was answered 500 or cut off by a fault of this program.
+/// Prints on standard error why this program responded with 500 or cut a request off.
 #[derive(Debug)]
 pub(super) struct FailureLog;
 
@@ -152,13 +152,13 @@ mod tests {
         let asked = Asked { method: b"GET", target: b"/a", ..Asked::default() };
         let id = RequestId { server: 1, number: 2 };
         let peer = Some(([192, 0, 2, 7], 80).into());
-        let told = |request, peer| describe(&HandlerFailure { error: &error, peer, request });
+        let line = |request, peer| describe(&HandlerFailure { error: &error, peer, request });
         assert_eq!(
-            told(Some((id, asked)), peer),
+            line(Some((id, asked)), peer),
             format!("GET /a (request {id}) from 192.0.2.7:80: {error}")
         );
         let kept_nothing = Some((id, Asked::default()));
-        assert_eq!(told(kept_nothing, None), format!("request {id}: {error}"));
-        assert_eq!(told(None, peer), format!("connection from 192.0.2.7:80: {error}"));
+        assert_eq!(line(kept_nothing, None), format!("request {id}: {error}"));
+        assert_eq!(line(None, peer), format!("connection from 192.0.2.7:80: {error}"));
     }
 }

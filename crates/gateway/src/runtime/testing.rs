@@ -1,4 +1,4 @@
-//! What holds for any bytes at a runtime socket: the body of its fuzz target.
+//! Properties of the runtime socket that hold for any bytes: the body of its fuzz target.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,11 +18,11 @@ use super::engine::Runtime;
 use super::world::World;
 use crate::statistics::Process;
 
-/// Commands on one connection: every one is answered, and answers end. The first two bytes say what the
-/// client may do, and how its bytes are split.
+/// Commands on one connection: responses are finite. The first byte selects the client's level, the
+/// second the size of pieces.
 ///
 /// # Panics
-/// That is not so.
+/// The property does not hold.
 pub fn commands(data: &[u8]) {
     let (plan, text) = data.split_at(data.len().min(PLAN_LEN));
     let [level, size] = [0, 1].map(|at| plan.get(at).copied().unwrap_or_default());
@@ -48,10 +48,10 @@ pub fn commands(data: &[u8]) {
     send(&mut runtime, now, socket);
 }
 
-/// Sends everything that there is to send.
+/// Sends all pending output.
 fn send(runtime: &mut Runtime, now: Instant, socket: SocketId) {
     for sent in 0.. {
-        assert!(sent < SENDS_MAX, "an answer has no end");
+        assert!(sent < SENDS_MAX, "a response has no end");
         while runtime.poll_action().is_some() {}
         let size = runtime.poll_transmit(socket).map_or(0, |transmit| {
             let segments: u64 = transmit.segments.iter().map(Segment::len).sum();
@@ -68,16 +68,16 @@ fn config() -> &'static Config {
     static CONFIG: OnceLock<Config> = OnceLock::new();
     CONFIG.get_or_init(|| {
         let source = Source::text("proxy.cfg", PROXY);
-        let loaded = load(&[source], &Environment::default(), &Files, &Options::default());
+        let loaded = load(&[source], &Environment::default(), &PairFiles, &Options::default());
         loaded.unwrap_or_else(|found| panic!("{found}")).config
     })
 }
 
 /// Every file has a few pairs of words; no name has an address.
 #[derive(Debug)]
-struct Files;
+struct PairFiles;
 
-impl Machine for Files {
+impl Machine for PairFiles {
     fn read(&self, _path: &Path) -> io::Result<Vec<u8>> {
         Ok(b"a b\nc d\n".to_vec())
     }
@@ -92,7 +92,7 @@ impl Machine for Files {
 }
 
 const PLAN_LEN: usize = 2;
-/// Far more than the longest answer to as many commands as fit into a case.
+/// Far more than the longest response to the commands of a case.
 const SENDS_MAX: usize = 1_000_000;
 const PROXY: &str = "\
 global
@@ -124,7 +124,7 @@ mod tests {
     use super::mutate::{Random, mutate};
 
     #[test]
-    fn mutated_commands_are_answered() {
+    fn responses_to_mutated_commands_are_finite() {
         let corpus: Vec<_> =
             CASES.iter().map(|case| [b"\0\xff", case.as_bytes()].concat()).collect();
         corpus.iter().for_each(|case| commands(case));

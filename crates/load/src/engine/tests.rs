@@ -46,7 +46,7 @@ struct World {
     /// Refuses the connect with this number, with this error.
     refuse: Box<dyn FnMut(u64) -> Option<i32>>,
     connects: u64,
-    /// From this connect on none is answered.
+    /// This connect and later ones get no response.
     silent_from: u64,
     requests: u64,
     turns: u64,
@@ -494,9 +494,9 @@ fn outage(world: &World, finish: Finish) -> (f64, bool) {
 #[test]
 fn a_server_that_dies_ends_the_run_after_five_seconds() {
     let long = Until::Elapsed(Duration::from_secs(600));
-    type Change = fn(&mut Options);
-    let two: Change = |o| o.urls[1] = "http://127.0.0.1:2/b".to_owned();
-    let cases: [(&str, Change); 8] = [
+    type OptionChange = fn(&mut Options);
+    let two: OptionChange = |o| o.urls[1] = "http://127.0.0.1:2/b".to_owned();
+    let cases: [(&str, OptionChange); 8] = [
         ("a time", |_| {}),
         ("requests", |o| o.until = Until::Requests(u64::MAX)),
         ("a rate", |o| o.rate = Some(1_000)),
@@ -566,7 +566,7 @@ fn one_destination_that_stays_up_keeps_the_run() {
 }
 
 #[test]
-fn a_connect_in_progress_has_its_time_before_a_server_is_lost() {
+fn a_connect_in_progress_is_waited_for_before_a_server_is_lost() {
     let options = options(|o| {
         (o.connections, o.timeout) = (1, Duration::from_secs(20));
         o.until = Until::Elapsed(Duration::from_secs(600));
@@ -579,7 +579,7 @@ fn a_connect_in_progress_has_its_time_before_a_server_is_lost() {
 }
 
 #[test]
-fn a_thread_without_hope_waits_for_the_others() {
+fn a_thread_that_gives_up_waits_for_the_others() {
     let options = options(|o| o.until = Until::Elapsed(Duration::from_secs(600)));
     let mut world = World::new(&options, |_| Fate::Answer);
     let (plan, shared) = (Arc::new(Plan::new(&options).unwrap()), Arc::new(Shared::new(2)));
@@ -589,7 +589,7 @@ fn a_thread_without_hope_waits_for_the_others() {
         world.turn();
     }
     assert_eq!(world.load.finish(), None, "the other one may have connections");
-    let mut other = Service::Down { since: DEATH };
+    let mut other = Reachability::Down { since: DEATH };
     other.fail(&shared.outages);
     other.give_up(20 * SECOND, &shared.outages);
     let Finish::Unreachable(at) = world.run() else { panic!("not lost") };

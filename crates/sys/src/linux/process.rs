@@ -151,7 +151,7 @@ pub fn boot_id() -> io::Result<String> {
     read_text("/proc/sys/kernel/random/boot_id").map(|text| text.trim().to_owned())
 }
 
-/// A short file of the kernel's.
+/// Reads a short file of `/proc`.
 fn read_text(path: &str) -> io::Result<String> {
     let fd = file::open_read(Path::new(path))?;
     let mut buffer = [0_u8; 128];

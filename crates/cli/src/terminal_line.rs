@@ -1,16 +1,16 @@
-//! One line at the bottom of a terminal that is drawn again and again.
+//! One line at the bottom of a terminal that is redrawn in place.
 //!
-//! The cursor stays behind its text: what a terminal prints there at Ctrl-C (`^C`) is removed with
-//! it, as long as it fits.
+//! The cursor stays behind its text. The `^C` that a terminal prints there at Ctrl-C is removed
+//! with the line, as long as it fits.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The line, shared by the threads that print; clones are the same line.
 #[derive(Clone, Debug)]
-pub(crate) struct StatusLine(Option<Arc<Mutex<String>>>);
+pub(crate) struct TerminalLine(Option<Arc<Mutex<String>>>);
 
-impl StatusLine {
+impl TerminalLine {
     /// Without a terminal it is never drawn.
     pub(crate) fn new(is_shown: bool) -> Self {
         Self(is_shown.then(Arc::default))
@@ -39,7 +39,7 @@ impl StatusLine {
     }
 }
 
-/// In place of what the line holds. If standard error is gone, nothing can be shown.
+/// Replaces the line. An error is ignored: without standard error nothing can be shown.
 fn draw(text: &str) {
     let _ = io::stderr().lock().write_all(format!("\r{text}\x1b[K").as_bytes());
 }
