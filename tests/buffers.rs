@@ -1,7 +1,7 @@
 //! Sockets with receive buffers of a fixed size.
 //!
-//! The kernel lets its own grow up to `tcp_rmem`, which is 6 MB on some machines and 32 MB on others:
-//! a peer that reads nothing would still take all of a long message.
+//! By default they grow up to `tcp_rmem`, which is 6 MB on some machines and 32 MB on others: the
+//! kernel of a peer that reads nothing would still take all of a long message.
 
 use std::os::fd::AsFd;
 

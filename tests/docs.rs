@@ -208,7 +208,7 @@ fn what_the_documents_say_works() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// What keeps the Rust of a page from being compiled; `doc_tests` is the source that includes pages.
+/// Why the Rust of a page is not compiled; `doc_tests` is the source that includes pages.
 fn uncompiled(name: &str, markdown: &str, doc_tests: &str) -> Vec<String> {
     let is_rust = |language: &&str| language.split([',', ' ']).any(|word| word == "rust");
     let languages = markdown.lines().filter_map(|line| line.trim_start().strip_prefix("```"));
@@ -216,7 +216,7 @@ fn uncompiled(name: &str, markdown: &str, doc_tests: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     if rust.iter().any(|language| language.contains("ignore")) {
         complaints
-            .push(format!("{name}: a block is `ignore`; say `no_run`, or hide lines with `#`"));
+            .push(format!("{name}: a block is `ignore`; use `no_run`, or hide lines with `#`"));
     }
     let included = format!("include_str!(\"../../../{name}\")");
     if !rust.is_empty() && !doc_tests.contains(&included) {

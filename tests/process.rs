@@ -46,7 +46,7 @@ fn built(name: &str) -> &'static Path {
     binaries.iter().find(of_name).unwrap_or_else(|| panic!("no binary or example {name}"))
 }
 
-/// All binaries and examples that tests run, built by this very cargo in this very profile: the tests of one
+/// All binaries and examples that tests run, built by this cargo in this profile: the tests of one
 /// package do not get those of another. The whole workspace at once, as for its tests: the features
 /// of what everybody uses are then the same, and nothing is built twice.
 fn build() -> Vec<PathBuf> {

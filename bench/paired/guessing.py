@@ -51,11 +51,11 @@ class Guessers:
                                                     source_address=(address, 0))
             for number in range(GUESSES_EACH):
                 if not self._is_over:
-                    self.statuses.append(ask(connection, f"{address}-{number}"))
+                    self.statuses.append(status_of(connection, f"{address}-{number}"))
             connection.close()
 
 
-def ask(connection: http.client.HTTPConnection, password: str) -> int:
+def status_of(connection: http.client.HTTPConnection, password: str) -> int:
     """The status of a request with this password."""
     credentials = base64.b64encode(f"ann:{password}".encode()).decode()
     connection.request("GET", "/tiny", headers={"Authorization": f"Basic {credentials}"})
@@ -65,7 +65,7 @@ def ask(connection: http.client.HTTPConnection, password: str) -> int:
 
 
 def guessing(context: Context) -> list[Bar]:
-    """The latency of a client that is known, on one core with loop and hashes, beside the guessers."""
+    """The latency of a known client beside the guessers, on one core with loop and hashes."""
     users = context.directory / "users"
     users.write_text(f"ann:{HASH}\n")
     name = f"serve --auth, {GUESSERS} connections guess"
@@ -74,7 +74,7 @@ def guessing(context: Context) -> list[Bar]:
     for _ in range(context.rounds):
         server = Serve(context, "--auth", str(users))
         known = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-        if ask(known, "secret") != 200:
+        if status_of(known, "secret") != 200:
             raise Failed("the right password is not admitted")
         guessers = Guessers(server)
         while not guessers.statuses:
@@ -84,14 +84,14 @@ def guessing(context: Context) -> list[Bar]:
         end = time.monotonic() + context.seconds
         while time.monotonic() < end:
             start = time.monotonic()
-            if ask(known, "secret") != 200:
+            if status_of(known, "secret") != 200:
                 raise Failed("a password that was right is not admitted any more")
             latencies.append((time.monotonic() - start) * 1e3)
             time.sleep(PAUSE_S)
         hashes = len(guessers.statuses) - before
         guessers.stop()
         if set(guessers.statuses) != {401}:
-            raise Failed(f"guesses were answered {sorted(set(guessers.statuses))}, not 401")
+            raise Failed(f"the status of guesses was {sorted(set(guessers.statuses))}, not 401")
         median.fulmar.append(statistics.median(latencies))
         slow.fulmar.append(statistics.quantiles(latencies, n=100)[98])
         median.note = f"{hashes / context.seconds:.0f} guesses hashed each second"

@@ -22,8 +22,7 @@ use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::{app, https};
 use fulmar_tls::{ClientTls, ServerTls};
 
-/// A client that asks for one thing after the other on a few connections, as many at a time as each
-/// may pipeline, and checks everything.
+/// A client that pipelines requests on a few connections and checks every response.
 #[derive(Debug)]
 struct Asker {
     links: Links<ClientConnection, Job>,
@@ -167,7 +166,7 @@ impl Handler<ClientConnection, Job> for Book {
         match event {
             Event::Head { head, .. } => {
                 assert_eq!(head.status, 200);
-                assert!(!job.expected.is_empty(), "an answer to something");
+                assert!(!job.expected.is_empty(), "a response to a request");
             }
             Event::Data { stream, bytes } => {
                 let at = job.received;

@@ -242,7 +242,7 @@ fn an_error_that_is_none_does_no_harm() {
     assert!(client.engine().book.gone.is_empty());
 }
 
-/// A receive stops in front of urgent data (tcp(7)), and no further edge tells of what is behind.
+/// A receive stops in front of urgent data (tcp(7)), and no further edge reports the bytes behind.
 #[test]
 fn urgent_data_stall_no_loop_of_an_application() {
     fn check<T: Trigger>() {

@@ -40,7 +40,11 @@ fn bodies_go_to_standard_output_in_the_order_of_their_urls() {
         let ended = get(&download, &[&output[..], &urls].concat());
         assert!(ended.status.success(), "{}", ended.stderr);
         assert!(ended.stdout == expected, "{} bytes", ended.stdout.len());
-        assert!(ended.stderr.contains("4 fetched"), "the summary is beside it: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains("4 fetched"),
+            "the summary is on standard error: {}",
+            ended.stderr
+        );
         assert!(files(&download.beside("")).is_empty(), "no file, no journal");
     }
 }

@@ -312,7 +312,7 @@ fn a_server_that_comes_back_is_loaded_again() {
 }
 
 /// A server that will be killed. It logs its requests, so that a test can wait for the first.
-fn mortal(listen: &str, more: &[&str]) -> Process {
+fn start_logging(listen: &str, more: &[&str]) -> Process {
     let mut command = Command::new(fulmar());
     command.args(["serve", ".", "--test-endpoints", "--access-log", "-", "--listen", listen]);
     let mut process = Process::start(command.args(more));
@@ -320,8 +320,8 @@ fn mortal(listen: &str, more: &[&str]) -> Process {
     process
 }
 
-/// A run whose servers are killed while it loads them.
-fn bereaved(mut servers: Vec<Process>, arguments: &[&str]) -> Process {
+/// A run whose servers are killed after their first request.
+fn killed_under(mut servers: Vec<Process>, arguments: &[&str]) -> Process {
     let running = Process::start(&mut command(&[arguments, &["--json"]].concat()));
     for server in &mut servers {
         server.wait_stdout("GET /");
@@ -340,20 +340,20 @@ fn a_server_that_dies_ends_the_run() {
     let ports: Vec<_> = (0..8).map(|_| bound()).collect(); // kept from others until the end
     let at = |nth: usize| ports[nth].1.to_string();
     let url = |nth: usize| format!("http://{}/bytes/128", at(nth));
-    let tcp = |nth: usize| mortal(&at(nth), &[]);
+    let tcp = |nth: usize| start_logging(&at(nth), &[]);
     let (cert, key) = certs.files(Who::Server);
     let tls = ["--tls-cert", &cert.display().to_string(), "--tls-key", &key.display().to_string()];
     let secured = format!("https://{}/bytes/128", at(7));
     let unix = ["-d", "60", "--unix-socket", &socket, "http://somewhere.invalid/bytes/128"];
     let runs = [
-        bereaved(vec![tcp(0)], &["-d", "60", &url(0)]),
-        bereaved(vec![tcp(1)], &["-n", "1000000000", &url(1)]),
-        bereaved(vec![tcp(2)], &["-R", "100", "-d", "60", &url(2)]),
-        bereaved(vec![tcp(3)], &["-c", "1", "-d", "60", "--timeout", "1s", &url(3)]),
-        bereaved(vec![tcp(4)], &["-c", "4", "-t", "2", "-d", "60", "--reconnect", &url(4)]),
-        bereaved(vec![tcp(5), tcp(6)], &["-t", "2", "-d", "60", &url(5), &url(6)]),
-        bereaved(vec![mortal(&at(7), &tls)], &["-k", "-c", "4", "-d", "60", &secured]),
-        bereaved(vec![mortal(&format!("unix:{socket}"), &[])], &unix),
+        killed_under(vec![tcp(0)], &["-d", "60", &url(0)]),
+        killed_under(vec![tcp(1)], &["-n", "1000000000", &url(1)]),
+        killed_under(vec![tcp(2)], &["-R", "100", "-d", "60", &url(2)]),
+        killed_under(vec![tcp(3)], &["-c", "1", "-d", "60", "--timeout", "1s", &url(3)]),
+        killed_under(vec![tcp(4)], &["-c", "4", "-t", "2", "-d", "60", "--reconnect", &url(4)]),
+        killed_under(vec![tcp(5), tcp(6)], &["-t", "2", "-d", "60", &url(5), &url(6)]),
+        killed_under(vec![start_logging(&at(7), &tls)], &["-k", "-c", "4", "-d", "60", &secured]),
+        killed_under(vec![start_logging(&format!("unix:{socket}"), &[])], &unix),
     ];
     for running in runs {
         let ended = running.wait();
@@ -370,10 +370,11 @@ fn a_server_that_dies_ends_the_run() {
 #[test]
 fn one_server_of_two_that_dies_does_not_end_the_run() {
     let ports = [bound(), bound()];
-    let [kept, dead] = ports.each_ref().map(|(_, address)| mortal(&address.to_string(), &[]));
+    let [kept, dead] =
+        ports.each_ref().map(|(_, address)| start_logging(&address.to_string(), &[]));
     let [first, second] = ports.each_ref().map(|(_, address)| format!("http://{address}/bytes/1"));
     let load = ["-c", "4", "-t", "2", "-R", "100", "-d", "8", &first, &second];
-    let ended = bereaved(vec![dead], &load).wait();
+    let ended = killed_under(vec![dead], &load).wait();
     assert_eq!((ended.status.code(), &*ended.stderr), (Some(0), ""), "{ended:?}");
     let report = Report::of(&ended);
     assert_eq!((&report.0["lost"], &report.0["outage_s"]), (&false.into(), &0.0.into()));

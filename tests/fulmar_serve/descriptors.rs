@@ -1,5 +1,5 @@
-//! Every tool with few descriptors (`ulimit -Hn`): it does its work with what is left, or refuses to
-//! start with a message. It never starts and then accepts no connection.
+//! Every tool with few descriptors (`ulimit -Hn`): it works with those that are left, or refuses
+//! to start with a message. It never starts and then accepts no connection.
 
 use std::process::Command;
 use std::thread;

@@ -1,5 +1,5 @@
-"""Runs a command whose standard error is a terminal; prints its status, what came there, and what is
-left on the screen as JSON.
+"""Runs a command whose standard error is a terminal. Prints its status, its output, and the final
+screen as JSON.
 
 Options before the command: --columns N; --interrupt TEXT presses Ctrl-C once TEXT has come.
 """

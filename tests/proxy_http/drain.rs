@@ -1,4 +1,4 @@
-//! A response of the proxy is not lost to a reset: what arrives behind the last request of a client is
+//! A response of the proxy is not lost to a reset: bytes behind the last request of a client are
 //! drained before the close (RFC 9112 §9.6). Real sockets; the client reads late.
 
 use std::io::{ErrorKind, Read, Write};
@@ -11,13 +11,13 @@ use fulmar_tests::loops::{Loop, OwnLoop, client};
 use fulmar_tests::relay::configured;
 
 /// The proxy, its address, and the server behind it.
-struct Bench {
+struct DrainBench {
     proxy: OwnLoop<Proxy>,
     address: SocketAddr,
     listener: TcpListener,
 }
 
-impl Bench {
+impl DrainBench {
     fn new(frontend: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("a socket");
@@ -88,7 +88,7 @@ fn what_arrives_while_a_server_works_takes_no_response_back() {
         ("", CLOSE, KEPT),
         ("  option httpclose", KEPT, KEPT),
     ] {
-        let mut bench = Bench::new(frontend);
+        let mut bench = DrainBench::new(frontend);
         let (mut asker, origin) = bench.ask(request);
         let before = bench.proxy.stats().events;
         asker.write_all(behind.as_bytes()).expect("room");
@@ -101,12 +101,12 @@ fn what_arrives_while_a_server_works_takes_no_response_back() {
     }
 }
 
-/// Until its connection is watched, nothing tells of what a client sends: but its response is on its
-/// way when the close resets it.
+/// Before the connection is watched, no event reports what the client sends. The response is sent
+/// before the close resets the connection.
 #[test]
 fn a_response_leaves_before_an_unwatched_client_is_closed() {
     for _ in 0..20 {
-        let mut bench = Bench::new("");
+        let mut bench = DrainBench::new("");
         let (mut asker, origin) = bench.ask(CLOSE);
         asker.write_all(b"\r\n").expect("room");
         bench.respond(origin);
@@ -132,7 +132,7 @@ fn responses_of_the_proxy_itself_are_not_taken_back() {
         ("POST /deny HTTP/1.1\r\nHost: h\r\nContent-Length: 400000\r\n\r\n", 403),
         ("nonsense\r\n\r\n", 400),
     ] {
-        let mut bench = Bench::new(rules);
+        let mut bench = DrainBench::new(rules);
         let mut asker = client(bench.address);
         let before = Ledger::here();
         asker.write_all([request, "more"].concat().as_bytes()).expect("room");

@@ -1,4 +1,4 @@
-//! A response is not lost to a reset: what arrives behind the last request of a connection is
+//! A response is not lost to a reset: bytes behind the last request of a connection are
 //! drained before the close (RFC 9112 §9.6). The client reads late, as a busy one does.
 
 use std::convert::Infallible;
@@ -74,9 +74,9 @@ impl Late {
     }
 }
 
-type Engine = ServerEngine<Late>;
+type LateEngine = ServerEngine<Late>;
 
-fn engine(limits: Limits, layers: Option<Layers>) -> Engine {
+fn engine(limits: Limits, layers: Option<Layers>) -> LateEngine {
     let mut engine = ServerEngine::new(sys::now(), Late::default(), limits, Stop::new());
     engine.add_listener(LISTENER, layers);
     engine
@@ -87,15 +87,15 @@ const POST: &str =
     "POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc";
 const HTTP10: &str = "GET / HTTP/1.0\r\n\r\n";
 
-/// Turns until an event was noted for what has just been sent, though nobody reads it.
-fn until_noticed<L: Loop<Engine = Engine>>(driver: &mut L, send: impl FnOnce()) {
+/// Turns until there was an event for the bytes of `send`; the server does not read them.
+fn until_noticed<L: Loop<Engine = LateEngine>>(driver: &mut L, send: impl FnOnce()) {
     let before = driver.stats().events;
     send();
     driver.turn_until(|driver| driver.stats().events > before);
 }
 
 /// Lets the application respond, and the server do all that it will do before the client reads.
-fn release<L: Loop<Engine = Engine>>(driver: &mut L) {
+fn release<L: Loop<Engine = LateEngine>>(driver: &mut L) {
     driver.engine().application_mut().released = true;
     driver.turn_until(|driver| driver.engine().application().responses > 0);
     (0..20).for_each(|_| driver.turn(Duration::ZERO));
@@ -113,7 +113,7 @@ fn assert_response(text: &str) {
     assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("\r\n\r\nok"), "{text}");
 }
 
-fn what_arrives_while_the_server_works_takes_no_response_back<L: Loop<Engine = Engine>>() {
+fn what_arrives_while_the_server_works_takes_no_response_back<L: Loop<Engine = LateEngine>>() {
     let pipelined = "GET / HTTP/1.1\r\nHost: h\r\n\r\n".to_owned();
     let long = "x".repeat(60_000);
     for (request, behind) in
@@ -133,7 +133,7 @@ fn what_arrives_while_the_server_works_takes_no_response_back<L: Loop<Engine = E
 }
 
 /// Where nothing is behind the last request, the server does not wait for the client.
-fn a_short_connection_is_closed_at_once<L: Loop<Engine = Engine>>() {
+fn a_short_connection_is_closed_at_once<L: Loop<Engine = LateEngine>>() {
     let (mut driver, address) = L::start(engine(Limits::default(), None));
     let mut stream = client(address);
     stream.write_all(CLOSE.as_bytes()).expect("room");
@@ -145,7 +145,7 @@ fn a_short_connection_is_closed_at_once<L: Loop<Engine = Engine>>() {
     assert_response(&rest(&mut stream));
 }
 
-fn what_arrives_with_the_last_request_takes_no_response_back<L: Loop<Engine = Engine>>() {
+fn what_arrives_with_the_last_request_takes_no_response_back<L: Loop<Engine = LateEngine>>() {
     for (request, released) in [(CLOSE, true), (POST, true), (HTTP10, true), (CLOSE, false)] {
         let (mut driver, address) = L::start(engine(Limits::default(), None));
         driver.engine().application_mut().released = released;
@@ -170,10 +170,10 @@ tests_in_every_loop! {
     ],
 }
 
-/// TLS says its end, then the socket is drained.
+/// TLS sends close_notify, then the socket is drained.
 #[test]
 fn nor_over_tls() {
-    fn check<L: Loop<Engine = Engine>>() {
+    fn check<L: Loop<Engine = LateEngine>>() {
         let certs = Certs::new();
         let tls = https::client_tls(&certs);
         let layers = https::layers(https::server_tls(&certs, Who::Server));
@@ -239,8 +239,8 @@ fn a_client_that_says_nothing_more_is_closed_at_the_deadline() {
     assert_response(&rest(&mut stream));
 }
 
-/// Before anybody watches its connection, nothing tells of what a client sends: but its response is
-/// on its way when the close resets it.
+/// Before the connection is watched, no event reports what the client sends. The response is sent
+/// before the close resets the connection.
 #[test]
 fn a_response_leaves_before_an_unwatched_connection_is_closed() {
     for _ in 0..10 {

@@ -22,7 +22,7 @@ use fulmar_tests::server_hand::ServerHand;
 use fulmar_web::auth::{Guard, GuardOptions};
 use fulmar_web::htpasswd::Htpasswd;
 
-/// A password that is being hashed; the hash ends when the test says so.
+/// A password that is being hashed; the hash ends at a signal of the test.
 struct Hashing {
     thread: ThreadId,
     password: String,
@@ -30,12 +30,12 @@ struct Hashing {
 }
 
 /// Ann, whose password is `right`. A hash of `panic` panics.
-struct Hashed {
+struct SlowUsers {
     begun: Mutex<Sender<Hashing>>,
     remembered: Mutex<HashSet<String>>,
 }
 
-impl Users for Hashed {
+impl Users for SlowUsers {
     fn password(&self, _: &str) -> Option<Cow<'_, str>> {
         None
     }
@@ -59,7 +59,7 @@ impl Users for Hashed {
     }
 }
 
-/// Answers `/open` without a password, and everything else to users, with the request's body.
+/// Responds to `/open` without a password, and to everything else with user and request body.
 struct Private(Guard);
 
 impl Handler for Private {
@@ -74,16 +74,16 @@ impl Handler for Private {
     }
 }
 
-/// Tells the test that the server has a message.
-struct Bell(Mutex<Sender<()>>);
+/// Signals the test that the server has a message.
+struct MessageSignal(Mutex<Sender<()>>);
 
-impl Wake for Bell {
+impl Wake for MessageSignal {
     fn wake(self: Arc<Self>) {
         let _ = self.0.lock().unwrap().send(());
     }
 }
 
-struct Bench {
+struct LoginBench {
     hand: ServerHand<Calls<Private>>,
     start: Instant,
     begun: Receiver<Hashing>,
@@ -94,9 +94,9 @@ fn options() -> GuardOptions {
     GuardOptions { threads: 1, ..GuardOptions::default() }
 }
 
-fn bench(options: GuardOptions) -> Bench {
+fn bench(options: GuardOptions) -> LoginBench {
     let (begun, receiver) = channel();
-    let users = Hashed { begun: Mutex::new(begun), remembered: Mutex::default() };
+    let users = SlowUsers { begun: Mutex::new(begun), remembered: Mutex::default() };
     serve(GateOptions::basic("r"), users, options, receiver)
 }
 
@@ -105,7 +105,7 @@ fn serve(
     users: impl Users + Send + Sync + 'static,
     options: GuardOptions,
     begun: Receiver<Hashing>,
-) -> Bench {
+) -> LoginBench {
     let gate = Gate::new(gate, users, [7; 32]).unwrap();
     let guard = Guard::with_options(gate, options).unwrap();
     let (bell, woken) = channel();
@@ -115,10 +115,10 @@ fn serve(
         let calls = Calls::new(Private(guard), now, || std::time::UNIX_EPOCH);
         let mut engine = ServerEngine::new(now, calls, Limits::default(), Stop::new());
         engine.add_listener(LISTENER, None);
-        engine.mailbox().set_waker(Waker::from(Arc::new(Bell(Mutex::new(bell)))));
+        engine.mailbox().set_waker(Waker::from(Arc::new(MessageSignal(Mutex::new(bell)))));
         engine
     });
-    Bench { hand, start: start.unwrap(), begun, woken }
+    LoginBench { hand, start: start.unwrap(), begun, woken }
 }
 
 fn basic(password: &str) -> String {
@@ -131,7 +131,7 @@ fn basic(password: &str) -> String {
     String::from_utf8(value).unwrap()
 }
 
-impl Bench {
+impl LoginBench {
     fn send(&mut self, peer: &str, head: &str, body: &str) -> SocketId {
         let socket = self.hand.connect_from(peer).unwrap();
         let len = body.len();
@@ -218,7 +218,7 @@ fn no_hash_runs_within_a_turn() {
     assert!(bench.begun.try_recv().is_err());
 }
 
-/// bcrypt itself, whose unknown users take the way of known ones.
+/// bcrypt itself; unknown users cost the same as known ones.
 #[test]
 fn bcrypt_is_hashed_elsewhere() {
     let hash = "$2y$04$xFX8CHbZyifNyiAQX6KyU.Vum8NhR.1t9RGLNso4HFLnbHHyCMOLy"; // secret
@@ -368,7 +368,7 @@ fn plain_passwords_are_limited_and_known_clients_are_not() {
     let users = |user: &str| (user == "ann").then(|| "right".to_owned());
     let (_, none) = channel();
     let mut bench = serve(GateOptions::basic("r"), users, options(), none);
-    let status = |bench: &mut Bench, peer, password: &str| {
+    let status = |bench: &mut LoginBench, peer, password: &str| {
         let socket = bench.log_in(peer, password);
         bench.status(socket)
     };
@@ -387,7 +387,11 @@ fn plain_passwords_are_limited_and_known_clients_are_not() {
     for at in 0..10 {
         assert_eq!(status(&mut fresh, PEER, &format!("wrong{at}")), 401);
     }
-    assert_eq!(status(&mut fresh, PEER, "right"), 429, "a guess that is right tells nothing");
+    assert_eq!(
+        status(&mut fresh, PEER, "right"),
+        429,
+        "the status does not depend on the password"
+    );
     assert_eq!(status(&mut fresh, OTHER, "right"), 200);
     assert_eq!(status(&mut fresh, PEER, "right"), 200, "known from elsewhere");
 }
@@ -397,17 +401,17 @@ fn digest_is_limited_and_a_nonce_in_use_is_not() {
     let users = |user: &str| (user == "ann").then(|| "right".to_owned());
     let (_, none) = channel();
     let mut bench = serve(GateOptions::digest("r"), users, options(), none);
-    let challenge = |bench: &mut Bench| {
+    let challenge = |bench: &mut LoginBench| {
         let socket = bench.send(OTHER, "GET /", "");
         bench.field(socket, "WWW-Authenticate").unwrap()
     };
-    let begin = |bench: &mut Bench, password: &str| {
+    let begin = |bench: &mut LoginBench, password: &str| {
         let asked = challenge(bench);
         let credentials = Credentials::password("ann", password).unwrap();
         Session::begin(&challenges([asked.as_bytes()]), &credentials, Scheme::Basic, [3; 16])
             .unwrap()
     };
-    let get = |bench: &mut Bench, session: &mut Session| {
+    let get = |bench: &mut LoginBench, session: &mut Session| {
         let mut value = Vec::new();
         let asked = Asked { method: b"GET", target: b"/", body: None };
         session.authorize(asked, &mut value).unwrap();

@@ -34,7 +34,7 @@ impl Drop for DropPanic {
     }
 }
 
-/// Panics where its target says so.
+/// Panics at the place that the target names.
 #[derive(Default)]
 struct FaultyHandler {
     suspended: Rc<RefCell<Vec<Suspended>>>,
@@ -165,7 +165,7 @@ impl Work for FaultyWork {
     }
 }
 
-/// What observers are told, one line for each event.
+/// The events of observers, one line each.
 #[derive(Clone, Default)]
 struct FailureRecord(Rc<RefCell<Vec<String>>>);
 
@@ -354,9 +354,9 @@ fn a_panic_in_a_timer_or_a_resumed_closure_is_a_500() {
     }
 }
 
-/// What a message holds is dropped where its connection or exchange is gone.
+/// The content of a message is dropped if its connection or exchange has ended.
 #[test]
-fn messages_that_come_too_late_may_panic_when_they_are_dropped() {
+fn late_messages_may_panic_when_they_are_dropped() {
     let mut bench = FaultyServer::new();
     let (closed, reused) = (bench.hand.connect(), bench.hand.connect());
     for socket in [closed, reused] {
@@ -498,7 +498,7 @@ fn observers_receive_the_cause_of_a_500() {
     assert_eq!((bench.panics(), bench.hand.server.first_panic()), (0, None));
 }
 
-/// An application of connections, which panics where a target says so.
+/// An application of connections, which panics at the place that the target names.
 #[derive(Default)]
 struct FaultyApplication {
     told: FailureRecord,

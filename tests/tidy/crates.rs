@@ -1,4 +1,4 @@
-//! The rules about our crates: which may import which, and that the map says so.
+//! Rules for our crates: which may import which, as the map in the docs has it.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ pub(super) fn crates_on_the_map(files: &[File]) -> Vec<String> {
     complaints
 }
 
-/// Names and imports; no imports where a row says that any will do.
+/// Names and imports; no imports where a row allows any.
 fn rows(map: &str) -> BTreeMap<String, Option<BTreeSet<String>>> {
     let section = map.split("\n## ").find(|section| section.starts_with("Crates\n"));
     let lines = section.unwrap_or_default().lines().filter(|line| line.starts_with("| `"));

@@ -19,7 +19,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use progress::{Hang, Progress};
+use progress::{Hang, TestProgress};
 
 mod progress;
 
@@ -62,7 +62,7 @@ fn run(program: &OsString, mut arguments: Vec<OsString>, limit: Duration) -> io:
     }
     let start = Instant::now();
     let mut child = command.args(arguments).stdout(Stdio::piped()).spawn()?;
-    let progress = Arc::new(Mutex::new(Progress::new(limit)));
+    let progress = Arc::new(Mutex::new(TestProgress::new(limit)));
     let stdout = child.stdout.take().expect("it is piped");
     let ended = forward(stdout, Arc::clone(&progress), start);
     let status = loop {
@@ -93,7 +93,11 @@ fn run(program: &OsString, mut arguments: Vec<OsString>, limit: Duration) -> io:
 }
 
 /// Passes the output on, in a thread; the channel is closed at its end.
-fn forward(mut from: ChildStdout, progress: Arc<Mutex<Progress>>, start: Instant) -> Receiver<()> {
+fn forward(
+    mut from: ChildStdout,
+    progress: Arc<Mutex<TestProgress>>,
+    start: Instant,
+) -> Receiver<()> {
     let (sender, ended) = channel();
     std::thread::spawn(move || {
         let _sender = sender;

@@ -1,7 +1,7 @@
 //! Which tests are running, and which of them hang, from what a test binary prints.
 //!
-//! Pure: output and times go in, names come out. With several threads libtest names a test only when
-//! it has ended, or when it "has been running for over 60 seconds". With one thread it prints the
+//! Pure: output and times go in, names come out. With several threads libtest names a test only
+//! after its end, or when it "has been running for over 60 seconds". With one thread it prints the
 //! name, and later, on the same line, the result.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// What is known of a test binary. Times count from its start.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct TestProgress {
     /// How long a test may run, and how long nothing may be printed.
     limit: Duration,
     /// When the last output came.
@@ -29,7 +29,7 @@ pub(crate) struct Hang {
     pub(crate) silence: Duration,
 }
 
-impl Progress {
+impl TestProgress {
     pub(crate) fn new(limit: Duration) -> Self {
         Self { limit, last: Duration::ZERO, line: Vec::new(), slow: BTreeMap::new() }
     }
@@ -71,7 +71,7 @@ impl Progress {
         Some(Hang { running, silence })
     }
 
-    /// What was running begins anew: it was kept waiting by something that is no test.
+    /// Restarts the times of all tests: cargo kept them waiting.
     pub(crate) fn excuse(&mut self, now: Duration) {
         self.last = now;
         self.slow.values_mut().for_each(|start| *start = now);
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_slow_test_hangs_after_the_limit_although_others_end() {
-        let mut progress = Progress::new(LIMIT);
+        let mut progress = TestProgress::new(LIMIT);
         progress.handle_output(at(1), b"\nrunning 3 tests\ntest a::quick ... ok\n");
         progress.handle_output(at(65), b"test a::b has been running for over 60 seconds\n");
         progress.handle_output(at(66), b"test c has been running for over 60 seconds\n");
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_test_of_an_unfinished_line_hangs() {
-        let mut progress = Progress::new(LIMIT);
+        let mut progress = TestProgress::new(LIMIT);
         progress.handle_output(at(0), b"test a ... ok\ntest b");
         progress.handle_output(at(3), b" ... ");
         assert_eq!(progress.hang(at(122)), None);
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn silence_is_a_hang_without_a_name() {
-        let progress = Progress::new(LIMIT);
+        let progress = TestProgress::new(LIMIT);
         assert_eq!(progress.hang(at(119)), None);
         let hang = progress.hang(at(120)).expect("nothing was printed");
         assert_eq!((hang.running.len(), hang.silence), (0, LIMIT));
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn an_excused_test_has_its_whole_time_again() {
-        let mut progress = Progress::new(LIMIT);
+        let mut progress = TestProgress::new(LIMIT);
         progress.handle_output(at(60), b"test a has been running for over 60 seconds\n");
         assert!(progress.hang(at(120)).is_some());
         progress.excuse(at(120));
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn long_lines_and_any_bytes_are_no_tests() {
-        let mut progress = Progress::new(LIMIT);
+        let mut progress = TestProgress::new(LIMIT);
         progress.handle_output(at(1), &[b'x'; 3 * LINE_LEN_MAX]);
         assert_eq!(progress.line.len(), LINE_LEN_MAX);
         progress.handle_output(at(2), b"\xff\0\ntest \xff ... \ntest\n");
