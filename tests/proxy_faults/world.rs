@@ -148,6 +148,10 @@ impl Engine for Timed {
         self.proxy.handle_sent(self.now, socket, bytes);
     }
 
+    fn handle_unread(&mut self, _: Instant, socket: SocketId) {
+        self.proxy.handle_unread(self.now, socket);
+    }
+
     fn handle_hangup(&mut self, _: Instant, socket: SocketId) {
         self.news += 1;
         self.proxy.handle_hangup(self.now, socket);
