@@ -658,17 +658,10 @@ impl<S: Side> Connection for H1<S> {
         if !S::SERVER {
             return; // a client sends no response that could be lost
         }
-        match self.recv {
-            Recv::Done | Recv::Head(_) => self.excess = true,
-            // The last response is on its way.
-            Recv::Closed if self.send == Send::Closed => self.linger(DRAIN_SIZE_MAX),
-            // Reading goes on later, or the connection has been cut off.
-            Recv::Rest
-            | Recv::Body(_)
-            | Recv::Upgraded
-            | Recv::Tunnel
-            | Recv::Discard(_)
-            | Recv::Closed => {}
+        if matches!(self.recv, Recv::Done | Recv::Head(_)) {
+            self.excess = true;
+        } else if (self.recv, self.send) == (Recv::Closed, Send::Closed) {
+            self.linger(DRAIN_SIZE_MAX); // the last response is on its way
         }
     }
 
