@@ -312,10 +312,13 @@ impl Round {
         }
     }
 
-    /// No server heard of it, since its connection was closed while it was on its way, and it
-    /// cannot be asked again: it may have been executed, or is no longer there.
+    /// No server could respond, since its connection was closed, or its side ended, while the request
+    /// was on its way. It cannot be sent again: it may have been executed, or is no longer there.
     fn is_lost(&self, ask: &Ask, heard: Heard, status_seen: Option<u16>) -> bool {
-        heard.times == 0 && ask.path == "/" && status_seen == Some(502) && !ask.is_repeatable()
+        (heard.times == 0 || heard.was_late)
+            && ask.path == "/"
+            && status_seen == Some(502)
+            && !ask.is_repeatable()
     }
 
     fn is_good(&self, id: u32) -> bool {

@@ -17,6 +17,8 @@ pub(crate) struct Heard {
     pub(crate) whole: u32,
     /// The connection had been used before when it came first.
     pub(crate) was_reused: bool,
+    /// The server had ended its side before it came first: it was on its way meanwhile.
+    pub(crate) was_late: bool,
 }
 
 /// Who asks what, what goes wrong with it, and what has been heard of it.
@@ -141,6 +143,7 @@ impl Wire {
         heard.times += 1;
         if heard.times == 1 {
             heard.was_reused = self.requests > 0;
+            heard.was_late = self.peer.has_ended;
         }
         self.requests += 1;
         (self.in_hand, self.is_whole) = (Some(id), false);

@@ -66,6 +66,8 @@ pub(crate) struct Peer {
     /// All that came.
     pub(crate) got: Vec<u8>,
     pub(crate) end: Option<End>,
+    /// It has ended its own side, and can respond to nothing more.
+    pub(crate) has_ended: bool,
     pub(crate) steps: VecDeque<Step>,
     pub(crate) is_deaf: bool,
     /// Wants to send, and cannot.
@@ -82,6 +84,7 @@ impl Peer {
             stream: Some(stream),
             got: Vec::new(),
             end: None,
+            has_ended: false,
             steps: VecDeque::new(),
             is_deaf: false,
             is_stuck: false,
@@ -183,7 +186,10 @@ impl Peer {
                     self.steps.push_front(step);
                 }
             }
-            Step::Fin => stream.shutdown(Shutdown::Write).unwrap_or_default(), // it may be gone
+            Step::Fin => {
+                stream.shutdown(Shutdown::Write).unwrap_or_default(); // it may be gone
+                self.has_ended = true;
+            }
             Step::Close => self.close(),
             Step::Reset => {
                 set_socket_linger(&*stream, Some(Duration::ZERO)).unwrap();
