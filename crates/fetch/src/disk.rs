@@ -256,7 +256,7 @@ impl VerifyTask {
 impl Batch {
     fn sync(self, journal: Option<&OwnedFd>) -> DiskEvent {
         let recorded = sync_journal(journal);
-        let result = recorded.and(self.scope.sync());
+        let result = recorded.and_then(|()| self.scope.sync());
         DiskEvent::Synced { done: self.done, result }
     }
 }
