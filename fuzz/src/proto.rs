@@ -3,8 +3,8 @@
 //! No panic, no event after an error, no event out of nothing.
 //!
 //! The first bytes of the data determine how the rest is split, the second byte also the leniency
-//! of the connection. `crates/proto/tests/smoke.rs` runs the same functions on mutated cases in every
-//! test run.
+//! of the connection. `crates/proto/tests/smoke.rs` runs the same functions on mutated cases in
+//! every test run.
 
 use bytes::BytesMut;
 use fulmar_proto::h1::{H1, HEAD_SIZE_MAX, Leniency, Side, TRAILERS_SIZE_MAX};

@@ -312,8 +312,9 @@ impl Round {
         }
     }
 
-    /// No server could respond, since its connection was closed, or its side ended, while the request
-    /// was on its way. It cannot be sent again: it may have been executed, or is no longer there.
+    /// No server could respond, since its connection was closed, or its side ended, while the
+    /// request was on its way. It cannot be sent again: it may have been executed, or is no longer
+    /// there.
     fn is_lost(&self, ask: &Ask, heard: Heard, status_seen: Option<u16>) -> bool {
         (heard.times == 0 || heard.was_late)
             && ask.path == "/"

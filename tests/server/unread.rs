@@ -30,8 +30,8 @@ struct Peer {
 }
 
 impl Peer {
-    /// Connects past the listener, with buffers of the kernel as small as they can be: what a client
-    /// does not read is to wait in the server.
+    /// Connects past the listener, with buffers of the kernel as small as they can be: what a
+    /// client does not read is to wait in the server.
     fn new(driver: &mut impl Loop, tls: Option<&ClientTls>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let at = listener.local_addr().expect("an address");
