@@ -540,11 +540,21 @@ fn activity_of(driver: &str) -> (BTreeMap<String, u64>, String) {
             client.read_line(&mut line).unwrap();
         }
     }
-    let made = activity().into_iter().map(|(name, count)| {
-        let earlier = before.get(&name).copied().unwrap_or(0);
-        (name, count - earlier)
+    let made = || -> BTreeMap<String, u64> {
+        let since = |(name, count): (String, u64)| {
+            let earlier = before.get(&name).copied().unwrap_or(0);
+            (name, count - earlier)
+        };
+        activity().into_iter().map(since).collect()
+    };
+    // The thread publishes its counts when its turn is over.
+    let mut counts = made();
+    eventually("the last response is counted", || {
+        counts = made();
+        let of = |name: &str| counts.get(name).copied().unwrap_or(0);
+        of("send") + of("ring_send") >= 50
     });
-    let report = (made.collect(), told_at(&desk, "show info\n"));
+    let report = (counts, told_at(&desk, "show info\n"));
     process.signal(Signal::TERM);
     process.wait();
     report

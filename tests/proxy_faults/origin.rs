@@ -74,13 +74,12 @@ impl Origin {
         self.wires.iter().any(|wire| wire.peer.is_stuck)
     }
 
-    /// Closes connections that nobody uses.
-    pub(crate) fn close_idle(&mut self) {
-        for wire in &mut self.wires {
-            if wire.requests > 0 && wire.in_hand.is_none() && wire.from == wire.peer.got.len() {
-                wire.peer.close();
-            }
-        }
+    /// Closes idle connections; returns their number.
+    pub(crate) fn close_idle(&mut self) -> usize {
+        let is_idle = |wire: &&mut Wire| {
+            wire.requests > 0 && wire.in_hand.is_none() && wire.from == wire.peer.got.len()
+        };
+        self.wires.iter_mut().filter(is_idle).map(|wire| wire.peer.close()).count()
     }
 
     /// Does what can be done; false if that is nothing.
