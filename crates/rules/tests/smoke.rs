@@ -45,7 +45,8 @@ const FORMATS: &[&str] = &[
 ];
 const CONDITIONS: &[&str] = &[
     "/a\0x path_beg /a\ny hdr(host) -i -m reg ^a(b|c)*$\nif x !y or { src 10.0.0.0/8 }",
-    "/a?b=1\0n url_param(b) -m int gt 0\nm query,url_dec -m sub a\nunless n m || { method GET POST }",
+    "/a?b=1\0n url_param(b) -m int gt 0\nm query,url_dec -m sub a\n\
+     unless n m || { method GET POST }",
     "\x16\x03\x01\0req.ssl_hello_type 1\nif { req.ssl_sni -i a.example } { req.len ge 5:9 }",
     "a=b\0c req.cook(a) -m len 1:5\nif c { res.hdr_cnt(set-cookie) 1 2 } or { always_true }",
 ];
