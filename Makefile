@@ -52,8 +52,10 @@ build: tools ## The binary, quickly: target/release/fulmar
 dist: ## The binary for measurements and packages, which takes minutes: target/dist/fulmar
 	$(MAKE) build PROFILE=dist
 
+# Build the programs, too: otherwise the first test that needs one builds it while others run.
 build-tests: tools
 	cargo test --workspace --no-run
+	cargo build $(WORKSPACE)
 
 fuzz: tools ## The fuzz targets, each for FUZZ_SECONDS (60); needs a nightly toolchain
 	scripts/fuzz
