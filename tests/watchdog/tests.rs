@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// A package with these tests, run by `cargo test` in this repository.
 fn cargo_test(source: &str, limit: Option<&str>, arguments: &[&str]) -> Output {
@@ -42,4 +42,27 @@ fn tests_that_end_are_left_alone() {
     let text = text(&output);
     assert!(output.status.success() && text.contains("test result: ok. 1 passed"), "{text}");
     assert!(!text.contains("watchdog"), "{text}");
+}
+
+/// Test binaries that start at the same time may each compile the watchdog.
+#[test]
+fn concurrent_watchdog_builds_do_not_collide() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let here = std::env::current_exe().expect("a running test has a path");
+    for _ in 0..3 {
+        let target = tempfile::tempdir().expect("a directory");
+        let start = |_| {
+            let mut command = Command::new(root.join("scripts/test-runner"));
+            command.arg(&here).arg("--list").env("CARGO_TARGET_DIR", target.path());
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().expect("it starts")
+        };
+        for run in [0; 4].map(start) {
+            let output = run.wait_with_output().expect("it ends");
+            let text = text(&output);
+            assert!(output.status.success() && text.contains("builds_do_not_collide"), "{text}");
+        }
+        let left = fs::read_dir(target.path().join("watchdog")).expect("a directory");
+        assert_eq!(left.count(), 1, "nothing but the watchdog is left");
+    }
 }
