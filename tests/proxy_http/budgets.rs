@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use allocation_counter::measure;
 use fulmar_proxy::Proxy;
-use fulmar_sys::{Call, Ledger};
+use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::loops::{Loop, OwnLoop, client};
 use fulmar_tests::relay::configured;
 
@@ -126,14 +126,16 @@ fn a_line_of_the_log_and_a_changed_response_cost_few_allocations() {
 /// Heap, the driver's included, of a client that has been answered and may ask again.
 #[test]
 fn an_idle_client_costs_little_and_a_crowd_gives_back_what_it_had() {
-    const CLIENTS: usize = 1_000;
+    const CLIENTS: usize = 2_000;
     let mut bench = Bench::new("", "");
     let mut streams: Vec<TcpStream> = Vec::with_capacity(CLIENTS);
-    for _ in 0..10 {
-        let mut stream = client(bench.address);
-        bench.exchange(&mut stream, GET, ANSWER);
-        streams.push(stream);
-    }
+    let first = measure(|| {
+        for _ in 0..10 {
+            let mut stream = client(bench.address);
+            bench.exchange(&mut stream, GET, ANSWER);
+            streams.push(stream);
+        }
+    });
     let held = measure(|| {
         for _ in streams.len()..CLIENTS {
             let mut stream = client(bench.address);
@@ -146,10 +148,13 @@ fn an_idle_client_costs_little_and_a_crowd_gives_back_what_it_had() {
     let given_back = measure(|| {
         drop(streams);
         bench.proxy.turn_until(|proxy| proxy.engine().clients() == 0);
-        bench.proxy.turn(Duration::from_millis(5));
+        // The driver frees unused memory one second after the peak.
+        let end = sys::now() + Duration::from_millis(1_100);
+        bench.proxy.turn_until(|_| sys::now() > end);
     });
-    let left = held.bytes_current + given_back.bytes_current;
-    assert!(left < 160 * 1024, "{left} bytes are left of a crowd");
+    let left = first.bytes_current + held.bytes_current + given_back.bytes_current;
+    // Tables of some hundred entries remain; their sizes depend on the order of the closes.
+    assert!(left < 250 * 1024, "{left} bytes are left of a crowd");
 }
 
 /// Calls but for waits, which many share.
