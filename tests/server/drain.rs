@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use fulmar_engine::{End, SocketId};
-use fulmar_proto::h1::DRAIN_SIZE_MAX;
+use fulmar_proto::h1::LINGER_SIZE_MAX;
 use fulmar_proto::{
     BodyLen, Connection, Event, Headers, Response, Server, ServerConnection, StreamId,
 };
@@ -161,9 +161,31 @@ fn what_arrives_with_the_last_request_takes_no_response_back<L: Loop<Engine = La
     }
 }
 
+/// The client sends 1 MB behind its last request before it reads the response.
+fn a_megabyte_behind_the_last_request_takes_no_response_back<L: Loop<Engine = LateEngine>>() {
+    let (mut driver, address) = L::start(engine(Limits::default(), None));
+    driver.engine().application_mut().released = true;
+    let mut stream = client(address);
+    stream.set_nonblocking(true).expect("a socket");
+    let (bytes, mut sent) = ([CLOSE.as_bytes(), &[b'x'; 1 << 20]].concat(), 0);
+    driver.turn_until(|_| {
+        match stream.write(&bytes[sent..]) {
+            Ok(n) => sent += n,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{sent} bytes sent"),
+        }
+        sent == bytes.len()
+    });
+    release(&mut driver);
+    stream.set_nonblocking(false).expect("a socket");
+    assert_response(&rest(&mut stream));
+    drop(stream);
+    driver.turn_until(|driver| driver.engine().connections() == 0);
+}
+
 tests_in_every_loop! {
     at_any_pace: [],
     at_full_speed: [
+        a_megabyte_behind_the_last_request_takes_no_response_back,
         what_arrives_with_the_last_request_takes_no_response_back,
         what_arrives_while_the_server_works_takes_no_response_back,
         a_short_connection_is_closed_at_once,
@@ -206,7 +228,7 @@ fn nor_over_tls() {
 
 /// A client that never stops sending cannot hold the connection, whatever the deadline is.
 #[test]
-fn a_client_that_never_stops_is_closed_after_64_kilobytes() {
+fn a_client_that_never_stops_is_closed_after_4_megabytes() {
     let limits = Limits { linger_timeout: Duration::from_secs(3_600), ..Limits::default() };
     let (mut driver, address) = OwnLoop::start(engine(limits, None));
     let mut stream = client(address);
@@ -216,12 +238,12 @@ fn a_client_that_never_stops_is_closed_after_64_kilobytes() {
     release(&mut driver);
     assert_eq!(driver.engine().connections(), 1, "it may still stop");
     stream.set_nonblocking(true).expect("a socket");
-    let (block, mut sent) = ([b'x'; 4_096], 0);
+    let (block, mut sent) = ([b'x'; 16_384], 0);
     driver.turn_until(|driver| {
         sent += stream.write(&block).unwrap_or(0);
         driver.engine().connections() == 0
     });
-    assert!(sent >= DRAIN_SIZE_MAX as usize - b"more".len(), "closed after {sent} bytes");
+    assert!(sent >= LINGER_SIZE_MAX as usize - b"more".len(), "closed after {sent} bytes");
     assert_eq!(driver.engine().application().ends, ["Closed"]);
 }
 

@@ -376,14 +376,14 @@ impl<S: Side> H1<S> {
                 self.next_exchange();
             }
             // Closing now would reset the connection before the peer has read the response.
-            (Recv::Done, Send::Done) if self.excess => self.linger(DRAIN_SIZE_MAX),
+            (Recv::Done, Send::Done) if self.excess => self.linger(),
             (Recv::Done | Recv::Closed, Send::Done) => self.close(),
             // The peer has the answer and is still sending: swallow a little, or have it stop.
             (Recv::Body(_), Send::Done) if self.reuse == Reuse::Yes => {
                 self.unreleased = 0;
                 self.drained = 0;
             }
-            (Recv::Body(_) | Recv::Discard(_), Send::Done) => self.linger(LINGER_SIZE_MAX),
+            (Recv::Body(_) | Recv::Discard(_), Send::Done) => self.linger(),
             _ => {}
         }
     }
@@ -438,15 +438,15 @@ impl<S: Side> H1<S> {
     }
 
     /// We have queued everything, and the peer may still be sending. A reset must not destroy our
-    /// response (RFC 9112 §9.6), so at most `size` bytes of input are drained until the peer
-    /// closes.
+    /// response (RFC 9112 §9.6), so at most [`LINGER_SIZE_MAX`] bytes of input are drained until
+    /// the peer closes.
     ///
     /// This is the only way to the drain, for every early response, error and last request. Its
     /// timeout is that of [`Phase::Linger`].
-    fn linger(&mut self, size: u32) {
+    fn linger(&mut self) {
         self.send = Send::Closed;
         if !matches!(self.recv, Recv::Discard(_)) {
-            self.recv = Recv::Discard(size);
+            self.recv = Recv::Discard(LINGER_SIZE_MAX);
         }
     }
 
@@ -647,7 +647,7 @@ impl<S: Side> Connection for H1<S> {
         match self.recv {
             Recv::Rest => self.close(),
             Recv::Head(head) if S::SERVER && head.scan.is_fresh() => match self.excess {
-                true => self.linger(DRAIN_SIZE_MAX),
+                true => self.linger(),
                 false => self.close(),
             },
             _ => {}
@@ -661,7 +661,7 @@ impl<S: Side> Connection for H1<S> {
         if matches!(self.recv, Recv::Done | Recv::Head(_)) {
             self.excess = true;
         } else if (self.recv, self.send) == (Recv::Closed, Send::Closed) {
-            self.linger(DRAIN_SIZE_MAX); // the last response is on its way
+            self.linger(); // the last response is on its way
         }
     }
 
@@ -677,7 +677,7 @@ impl<S: Side> Connection for H1<S> {
         let answers = S::SERVER && owes && self.is_unanswered();
         if answers {
             self.refuse(encode::LATE);
-            self.linger(LINGER_SIZE_MAX);
+            self.linger();
         }
         answers
     }
@@ -762,11 +762,11 @@ pub const CHUNK_BLANKS_MAX: u8 = 64;
 pub const CHUNK_EXT_SIZE_MAX: usize = 4 * 1024;
 /// Fields and blank line of a trailer section.
 pub const TRAILERS_SIZE_MAX: usize = 8 * 1024;
-/// Bytes drained of a request after an early response, so that the connection can be kept. Also the
-/// bytes drained behind the last request of a connection before the close (RFC 9112 §9.6).
+/// Bytes drained of a request after an early response, so that the connection can be kept.
 pub const DRAIN_SIZE_MAX: u32 = 64 * 1024;
-/// Bytes drained of a request after an early response on a connection that is not kept. A client
-/// that reads only after it has sent its body receives the response (RFC 9112 §9.6).
+/// Bytes drained before a connection is closed: behind its last request, or of a request with an
+/// early response. A client that reads only after it has sent everything receives the response (RFC
+/// 9112 §9.6).
 pub const LINGER_SIZE_MAX: u32 = 4 * 1024 * 1024;
 /// Received body bytes, and queued bytes, that are enough, unless [`H1::set_queue_max`] says
 /// otherwise.

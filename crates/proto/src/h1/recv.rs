@@ -391,7 +391,7 @@ impl<S: Side> H1<S> {
             let swallowed = u32::try_from(before - input.len()).unwrap_or(u32::MAX);
             self.drained = self.drained.saturating_add(swallowed);
             match polling {
-                _ if self.drained > DRAIN_SIZE_MAX => self.linger(LINGER_SIZE_MAX),
+                _ if self.drained > DRAIN_SIZE_MAX => self.linger(),
                 Polling::Pending => return Ok(false),
                 Polling::Data(_) => {}
                 Polling::End => {
@@ -446,8 +446,8 @@ impl<S: Side> H1<S> {
     fn poll_closed(&mut self, input: &mut Input<'_>) {
         let is_sending = self.send == Send::Closed && !self.outbox.is_empty();
         if S::SERVER && is_sending && !input.is_empty() {
-            self.linger(DRAIN_SIZE_MAX);
-            return self.discard(DRAIN_SIZE_MAX, input);
+            self.linger();
+            return self.discard(LINGER_SIZE_MAX, input);
         }
         input.clear();
     }
@@ -464,7 +464,7 @@ impl<S: Side> H1<S> {
         }
         match input.has_eof() {
             true => self.close(),
-            false => self.linger(LINGER_SIZE_MAX),
+            false => self.linger(),
         }
         error
     }

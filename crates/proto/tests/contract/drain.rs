@@ -1,6 +1,6 @@
 //! What follows the last request of a connection is drained before the close (RFC 9112 §9.6).
 
-use fulmar_proto::h1::DRAIN_SIZE_MAX;
+use fulmar_proto::h1::LINGER_SIZE_MAX;
 use fulmar_proto::{Connection, Phase, Scratch, ServerConnection, StreamId};
 
 use super::{FIRST, GET, answer, client, eof, input, poll, sent, server};
@@ -58,7 +58,7 @@ fn the_drain_behind_the_last_request_is_bounded() {
         server.handle_unread();
         answer(&mut server, FIRST, b"ok");
         sent(&mut server);
-        let most = vec![b'x'; DRAIN_SIZE_MAX as usize - 1];
+        let most = vec![b'x'; LINGER_SIZE_MAX as usize - 1];
         poll(&mut server, &mut input(&most));
         assert!(!server.is_closed());
         poll(&mut server, &mut input("x"));
@@ -68,7 +68,7 @@ fn the_drain_behind_the_last_request_is_bounded() {
     let mut server = server(LAST[0]);
     answer(&mut server, FIRST, b"ok");
     server.handle_unread();
-    poll(&mut server, &mut input(vec![b'x'; DRAIN_SIZE_MAX as usize]));
+    poll(&mut server, &mut input(vec![b'x'; LINGER_SIZE_MAX as usize]));
     assert!(!server.wants_read());
     server.handle_unread();
     assert!(!server.wants_read() && !server.is_closed(), "once is enough");
