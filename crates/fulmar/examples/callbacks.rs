@@ -1,6 +1,8 @@
 //! The same in a loop that calls back, as those of libevent, libuv and GLib do; here it is
 //! calloop's, which Wayland clients use. It knows the descriptors by sources: each descriptor has
 //! one, for as long as it is watched, and the word that is attached to the descriptor names it.
+//!
+//! `cargo run --example callbacks http://127.0.0.1:8080/a http://127.0.0.1:8080/b`
 #![forbid(unsafe_code)]
 
 use std::error::Error;
