@@ -296,9 +296,12 @@ fn a_directory_ends_in_a_slash() {
     tree.file("with/index.html", "<p>the index");
     tree.file("old/index.htm", "<p>the old index");
     let serve = Serve::start(&tree.root(), &["--list"]);
-    for (target, location) in
-        [("/a%20b", "/a%20b/"), ("/a%20b/%C3%BC", "/a%20b/%C3%BC/"), ("//with", "/with/")]
-    {
+    for (target, location) in [
+        ("/a%20b", "/a%20b/"),
+        ("/a%20b/%C3%BC", "/a%20b/%C3%BC/"),
+        ("//with", "/with/"),
+        ("/with?x=1", "/with/?x=1"),
+    ] {
         let reply = get(&serve.url(target));
         assert_eq!((reply.status, reply.field("location")), (301, Some(location)), "{target}");
     }

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fulmar_proto::HeaderBuf;
 use fulmar_semantics::coding::Coding;
 use fulmar_sys as sys;
 use fulmar_sys::FileInfo;
@@ -25,12 +24,13 @@ use crate::file::{Content, File};
 use crate::options::Options;
 
 /// What a name was found to be.
+#[expect(clippy::large_enum_variant, reason = "nearly all are files")]
 #[derive(Debug)]
 pub enum Found {
     /// A file, or the index file of a directory.
     File(File),
-    /// A directory asked for without its slash: the fields that say where it is.
-    Redirect(HeaderBuf),
+    /// A directory requested without its slash: the value of `Location`, without a query.
+    Redirect(Box<str>),
     /// A directory without an index file: its listing.
     Listing(Bytes),
     /// The same where listings are not wanted.

@@ -9,11 +9,11 @@
 //! - `.` segments and empty ones are left out, so `//a/./b` is `a/b`.
 //! - An escaped slash is a byte of a segment, and no file name has one: nothing is found.
 //! - A backslash is a byte of a name like any other.
-//! - The query is dropped.
+//! - The query is no part of the name; [`query_of`] returns it.
 
 use std::ffi::CStr;
 
-use percent_encoding::percent_decode;
+use percent_encoding::{AsciiSet, CONTROLS, PercentEncode, percent_decode, percent_encode};
 
 /// A name below the root: segments joined by single slashes, none of them `.`, `..` or empty.
 /// The memory is kept from one request to the next.
@@ -173,6 +173,19 @@ fn path_of(target: &[u8]) -> Result<&[u8], PathError> {
     Ok(slash.map_or(b"/", |at| &rest[at..]))
 }
 
+/// The query of a target with its `?`, percent-encoded where a byte is not visible ASCII; without
+/// the fragment. Empty if there is none.
+///
+/// ```
+/// use fulmar_serve::path::query_of;
+/// assert_eq!(query_of(b"/menu?day=1").to_string(), "?day=1");
+/// ```
+pub fn query_of(target: &[u8]) -> PercentEncode<'_> {
+    let target = target.split(|b| *b == b'#').next().unwrap_or_default();
+    let start = target.iter().position(|b| *b == b'?').unwrap_or(target.len());
+    percent_encode(&target[start..], UNSAFE_IN_QUERY)
+}
+
 /// Schemes are compared without case (RFC 3986 §3.1).
 fn strip_scheme<'a>(target: &'a [u8], scheme: &[u8]) -> Option<&'a [u8]> {
     let (start, rest) = target.split_at_checked(scheme.len())?;
@@ -189,6 +202,9 @@ fn check_escapes(segment: &[u8]) -> Result<(), PathError> {
     }
     Ok(())
 }
+
+/// Besides bytes of 128 and above, which are always encoded.
+const UNSAFE_IN_QUERY: &AsciiSet = &CONTROLS.add(b' ');
 
 #[cfg(test)]
 mod tests {
@@ -232,6 +248,20 @@ mod tests {
             ("http://h//a", "a"),
         ] {
             assert_eq!(read(target).as_deref(), Ok(key), "{target}");
+        }
+    }
+
+    #[test]
+    fn query_is_cut_out_and_made_of_visible_ascii() {
+        for (target, query) in [
+            (&b"/a"[..], ""),
+            (b"/a#b?c", ""),
+            (b"/a?", "?"),
+            (b"/a?b?c=%20&d#e?f", "?b?c=%20&d"),
+            (b"http://h?q", "?q"),
+            (b"/a?b c\r\n\xff", "?b%20c%0D%0A%FF"),
+        ] {
+            assert_eq!(query_of(target).to_string(), query, "{}", target.escape_ascii());
         }
     }
 

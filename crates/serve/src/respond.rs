@@ -9,7 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use bytes::Bytes;
 use fulmar_proto::head::Added;
-use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Headers, Response, Segment};
+use fulmar_proto::{BodyLen, FileRange, HeaderBuf, Headers, Request, Response, Segment};
 
 use fulmar_semantics::conditional::{Conditions, Selected};
 use fulmar_semantics::range::{Multipart, Selection, Span};
@@ -20,7 +20,7 @@ use fulmar_server::{Call, Outcome};
 use crate::cache::Found;
 use crate::file::{File, push};
 use crate::pages::{Pages, UNLISTED, page};
-use crate::path::PathError;
+use crate::path::{PathError, query_of};
 use crate::root::OpenError;
 
 /// What to send. Borrows from the site until it is.
@@ -30,7 +30,7 @@ pub struct Answer<'a> {
     pub status: u16,
     /// The fields that belong to what was found.
     pub headers: Headers<'a>,
-    /// The one that belongs to this answer alone: `Content-Range`.
+    /// The one that belongs to this answer alone: `Content-Range` or `Location`.
     added: Option<(&'a str, &'a [u8])>,
     /// What follows the head. Empty if the request was HEAD.
     pub body: Body,
@@ -88,6 +88,7 @@ pub struct Stage<'a> {
 #[derive(Debug, Default)]
 pub struct Scratch {
     content_range: Vec<u8>,
+    location: String,
     fields: HeaderBuf,
     boundary: String,
     /// Boundaries come from here: nobody outside can know one beforehand and write it into a file.
@@ -110,16 +111,20 @@ impl Method {
 /// Decides the answer. `found` is not looked at unless the method is GET or HEAD.
 pub fn respond<'a>(
     method: Method,
-    headers: Headers<'_>,
+    request: &Request<'_>,
     found: Result<&'a Found, Refusal>,
     stage: Stage<'a>,
 ) -> Answer<'a> {
+    let headers = request.headers;
     let mut answer = match (method, found) {
         (Method::Options, _) => Answer::empty(204, stage.pages.allow.as_headers()),
         (Method::Other, _) => Answer::page(405, stage.pages.html_allow.as_headers()),
         (_, Err(refusal)) => stage.error(refusal.status()),
         (_, Ok(Found::File(file))) => send_file(method, headers, file.choose(headers), stage),
-        (_, Ok(Found::Redirect(fields))) => Answer::page(301, fields.as_headers()),
+        (_, Ok(Found::Redirect(location))) => {
+            let location = stage.scratch.location(location, request.target);
+            Answer::page(301, stage.pages.html.as_headers()).with("Location", location)
+        }
         (_, Ok(Found::Unlisted)) => {
             let body = Segment::Bytes(Bytes::from_static(UNLISTED));
             Answer::full(403, stage.pages.html.as_headers(), body)
@@ -198,6 +203,14 @@ impl Scratch {
         self.content_range.clear();
         write(&mut self.content_range);
         &self.content_range
+    }
+
+    /// `Location` of a redirect to a directory, with the query of the request.
+    fn location(&mut self, directory: &str, target: &[u8]) -> &[u8] {
+        self.location.clear();
+        write!(self.location, "{directory}{}", query_of(target))
+            .expect("a String takes everything");
+        self.location.as_bytes()
     }
 
     /// The fields of a file whose type is `multipart/byteranges`, and the boundary.

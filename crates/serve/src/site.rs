@@ -6,13 +6,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
 
-use fulmar_proto::{HeaderBuf, Request};
+use fulmar_proto::Request;
 use fulmar_server::{Call, Outcome};
 use fulmar_sys as sys;
 use fulmar_sys::{FileInfo, FileKind};
 
 use crate::cache::{Cache, Found};
-use crate::file::{Coded, File, push, shared};
+use crate::file::{Coded, File, shared};
 use crate::listing::{Items, encode_segment};
 use crate::options::Options;
 use crate::pages::Pages;
@@ -132,7 +132,7 @@ impl Site {
         };
         let known = || self.cache.peek(self.name.key()).ok_or(Refusal::Open(OpenError::NotFound));
         let stage = Stage { pages: &self.pages, unix_now, scratch: &mut self.scratch };
-        respond(method, request.headers, looked_up.and_then(|()| known()), stage)
+        respond(method, request, looked_up.and_then(|()| known()), stage)
     }
 
     /// What is known of the directory.
@@ -279,7 +279,7 @@ impl Site {
                 Found::Listing(shared(page.into_bytes()))
             }
             None if self.name.is_directory() => Found::Unlisted,
-            None => Found::Redirect(redirect_fields(&self.name)),
+            None => Found::Redirect(location(&self.name).into()),
         })
     }
 }
@@ -302,17 +302,14 @@ fn open(root: &Root, name: &Name) -> Result<(OwnedFd, FileInfo, Name), OpenError
 
 /// Where a directory is: a path that never begins with two slashes, which would name a host
 /// (RFC 3986 §4.2), since no segment is empty.
-fn redirect_fields(name: &Name) -> HeaderBuf {
+fn location(name: &Name) -> String {
     let mut location = String::new();
     for segment in name.bytes().split(|b| *b == b'/') {
         location.push('/');
         location.push_str(&encode_segment(segment).to_string());
     }
     location.push('/');
-    let mut fields = HeaderBuf::new();
-    push(&mut fields, "Location", location.as_bytes());
-    push(&mut fields, "Content-Type", b"text/html; charset=utf-8");
-    fields
+    location
 }
 
 const INDEX_NAMES: [&str; 2] = ["index.html", "index.htm"];

@@ -220,7 +220,10 @@ fn directories_have_a_slash_and_an_index() {
     for (target, location) in [
         ("/docs", "/docs/"),
         ("//docs", "/docs/"),
-        ("/docs/./deep?x", "/docs/deep/"),
+        ("/docs/./deep?x", "/docs/deep/?x"),
+        ("/docs?a=/b%20c&d#e", "/docs/?a=/b%20c&d"),
+        // The cached redirect has no query of an earlier request.
+        ("/docs", "/docs/"),
         ("/a:b%20c%5Cd", "/a%3Ab%20c%5Cd/"),
     ] {
         let seen = bench.get(target);
