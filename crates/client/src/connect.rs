@@ -14,8 +14,8 @@ use url::Host;
 
 use crate::application::Application;
 use crate::client::Client;
-use crate::error::{ConnectError, Error, Tried, Waiting};
-use crate::key::{Key, Route};
+use crate::error::{ConnectError, Error, ProxyResolveError, Tried, Waiting};
+use crate::key::{Hashed, Key, Route};
 use crate::moment::later;
 use crate::pool::{Addresses, Candidates, destination, told_an_address};
 use crate::request::basic;
@@ -83,23 +83,23 @@ impl<A: Application> Client<A> {
     pub(crate) fn resolved(&mut self, now: Instant, origin: usize, addresses: Resolved<'_>) {
         let Some(asked) = self.asked(origin) else { return };
         match addresses {
-            Ok([]) => self.fail_all(now, origin, || Error::Resolve(ResolveError::NoAddress)),
+            Ok([]) => self.fail_name(now, origin, ResolveError::NoAddress),
             Ok(addresses) => {
                 let name = micros(now - asked);
                 let found = Found { addresses: Arc::from(addresses), name };
                 self.open(now, origin, Some(&found));
             }
-            Err(error) => self.fail_all(now, origin, || Error::Resolve(error)),
+            Err(error) => self.fail_name(now, origin, error),
         }
     }
 
     /// The resolver has been asked too long ago.
     pub(crate) fn check_name(&mut self, now: Instant, origin: usize) {
         let state = &self.core.state;
-        let Some(Addresses::Asked(asked)) = state.pool.get(origin).map(|known| known.addresses)
-        else {
-            return;
-        };
+        let Some(known) = state.pool.get(origin) else { return };
+        let Addresses::Asked(asked) = known.addresses else { return };
+        let waiting =
+            if resolves_proxy_name(&known.key) { Waiting::ProxyName } else { Waiting::Name };
         let Some(span) = state.config.name_timeout else { return };
         let due = later(asked, span);
         if due > now {
@@ -110,7 +110,7 @@ impl<A: Application> Client<A> {
             .state
             .actions
             .push_back(fulmar_engine::Action::Abandon { lookup: lookup(origin) });
-        self.fail_all(now, origin, || Error::TimedOut(Waiting::Name));
+        self.fail_all(now, origin, || Error::TimedOut(waiting));
     }
 
     /// When the resolver was asked; from now on it has not been.
@@ -119,6 +119,18 @@ impl<A: Application> Client<A> {
         let Addresses::Asked(asked) = known.addresses else { return None };
         known.addresses = Addresses::Unknown;
         Some(asked)
+    }
+
+    fn fail_name(&mut self, now: Instant, origin: usize, cause: ResolveError) {
+        let known = self.core.state.pool.get(origin).expect("its addresses were just looked up");
+        let key = known.key.clone();
+        self.fail_all(now, origin, || {
+            if !resolves_proxy_name(&key) {
+                return Error::Resolve(cause);
+            }
+            let (host, port) = destination(&key);
+            Error::ResolveProxy(ProxyResolveError { host: host.into(), port, cause })
+        });
     }
 
     fn fail_all(&mut self, now: Instant, origin: usize, error: impl Fn() -> Error) {
@@ -266,6 +278,15 @@ pub(crate) struct Found {
     addresses: Arc<[IpAddr]>,
     /// What that took, in microseconds.
     name: u32,
+}
+
+/// True if the lookup for this key is of the proxy's name, not of the host's.
+fn resolves_proxy_name(key: &Hashed) -> bool {
+    match key.key().route {
+        Route::Forward => true,
+        Route::Tunnel(_) => told_an_address(key).is_none(),
+        Route::Direct | Route::Unix(_) => false,
+    }
 }
 
 fn endpoint(key: &Key, peer: Peer) -> Endpoint {

@@ -14,6 +14,8 @@ use fulmar_proto::{LayerError, Misuse, PeerError};
 pub enum Error {
     /// The name of the host has no address for us.
     Resolve(ResolveError),
+    /// The name of the proxy cannot be resolved.
+    ResolveProxy(ProxyResolveError),
     /// No address of the host could be connected to.
     Connect(ConnectError),
     /// TLS or a proxy's tunnel failed; the source says which, and how.
@@ -49,11 +51,14 @@ pub enum Error {
 
 /// What a transfer waited for when its time was up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Waiting {
     /// In the queue, for a connection.
     Queue,
     /// The name of the host.
     Name,
+    /// The name of the proxy.
+    ProxyName,
     /// The connection.
     Connect,
     /// TLS, or a proxy's tunnel.
@@ -75,6 +80,17 @@ pub struct ConnectError {
     pub tried: Vec<(Tried, io::Error)>,
     /// They are a proxy's.
     pub is_proxy: bool,
+}
+
+/// Why the name of a proxy cannot be resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyResolveError {
+    /// The name.
+    pub host: Box<str>,
+    /// The proxy's port.
+    pub port: u16,
+    /// What is wrong.
+    pub cause: ResolveError,
 }
 
 /// What was connected to.
@@ -99,7 +115,7 @@ impl Error {
     /// A word for machines: the kind of the error, stable across versions.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::Resolve(_) => "resolve",
+            Self::Resolve(_) | Self::ResolveProxy(_) => "resolve",
             Self::Connect(_) => "connect",
             Self::Layer(error) if error.is::<fulmar_tls::TlsError>() => "tls",
             Self::Layer(_) | Self::Proxy(_) => "proxy",
@@ -123,6 +139,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Resolve(error) => error.fmt(f),
+            Self::ResolveProxy(error) => error.fmt(f),
             Self::Connect(error) => error.fmt(f),
             Self::Layer(error) => error.fmt(f),
             Self::Proxy(error) => write!(f, "the connection to the proxy failed: {error}"),
@@ -146,6 +163,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::Resolve(error) => Some(error),
+            Self::ResolveProxy(error) => Some(error),
             Self::Connect(error) => Some(error),
             Self::Layer(error) => Some(error.as_ref()),
             Self::Peer(error) => Some(error),
@@ -164,6 +182,7 @@ impl fmt::Display for Waiting {
         f.write_str(match self {
             Self::Queue => "waiting in the queue",
             Self::Name => "the name was not resolved",
+            Self::ProxyName => "the proxy's name was not resolved",
             Self::Connect => "the connection did not stand",
             Self::Handshake => "the handshake did not end",
             Self::Send => "the server did not take the request",
@@ -185,6 +204,19 @@ impl fmt::Display for ConnectError {
 }
 
 impl StdError for ConnectError {}
+
+impl fmt::Display for ProxyResolveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, port, cause } = self;
+        write!(f, "cannot resolve proxy {host:?} (port {port}): {cause}")
+    }
+}
+
+impl StdError for ProxyResolveError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.cause)
+    }
+}
 
 /// Why a request cannot be made: nothing was sent.
 #[derive(Debug)]

@@ -35,7 +35,7 @@ mod pool;
 
 pub use application::{Application, Context, Event};
 pub use client::Client;
-pub use error::{BuildError, ConnectError, Error, Tried, Waiting};
+pub use error::{BuildError, ConnectError, Error, ProxyResolveError, Tried, Waiting};
 pub use key::{Key, Protocol, Route};
 pub use marks::Timings;
 pub use options::{Config, Options, Rate};

@@ -101,6 +101,7 @@ impl Fault {
                     | Error::TooSlow
                     | Error::Peer(_)
                     | Error::Resolve(_)
+                    | Error::ResolveProxy(_)
             ),
             _ => false,
         }
