@@ -109,9 +109,7 @@ pub fn run(
                 outcome.failure = Some(error.to_string());
             }
         }
-        if env!("FULMAR_PROFILE") != "dist" {
-            outcome.missing.push(UNOPTIMISED.to_owned());
-        }
+        outcome.missing.extend(unoptimized(env!("FULMAR_PROFILE")).map(ToOwned::to_owned));
         report.experiments.push(outcome);
     }
     Ok(report)
@@ -136,8 +134,13 @@ fn counted(found: Result<Count, String>, by: f64, outcome: &mut Outcome) -> Opti
     }
 }
 
-const UNOPTIMISED: &str = "fulmar's times: this binary was built without full optimization (make \
-                           dist), so they say nothing";
+/// A note that fulmar's times are without full optimization, unless the profile is `dist`.
+fn unoptimized(profile: &str) -> Option<&'static str> {
+    (profile != "dist").then_some(
+        "fulmar with full optimization: this binary was built without it, and its times are \
+         longer; 'make dist' builds the binary of the published figures",
+    )
+}
 
 #[cfg(test)]
 mod tests {
@@ -147,6 +150,16 @@ mod tests {
         let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
         let chosen = choose(&names).map_err(|error| error.to_string())?;
         Ok(chosen.into_iter().map(|experiment| experiment.name).collect())
+    }
+
+    #[test]
+    fn profiles_other_than_dist_add_a_note() {
+        assert_eq!(unoptimized("dist"), None);
+        for profile in ["debug", "release"] {
+            let note = unoptimized(profile).expect("a note");
+            let parts = ["this binary was built without it", "'make dist' builds"];
+            assert!(parts.iter().all(|part| note.contains(part)), "{note}");
+        }
     }
 
     #[test]
