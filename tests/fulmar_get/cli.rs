@@ -240,6 +240,34 @@ fn fields_and_proxies_are_used() {
 }
 
 #[test]
+fn passwords_of_urls_are_neither_in_messages_nor_in_records() {
+    let site = Site::start(|asked| match &asked.target[..] {
+        "/good" => Answer::ok("good"),
+        _ => Answer::whole(401, "WWW-Authenticate: Basic realm=\"x\"\r\n", "who?"),
+    });
+    let download = Download::new();
+    let with = |target: &str, login: &str| site.url(target).replace("//", &format!("//{login}@"));
+    let long = format!("ann:{}", "secret".repeat(20));
+    let list = [
+        with("/good", "ann:secret"),
+        with("/bad", "ann:secret"),
+        with("/broken", "ann:sec/ret"),
+        format!("{} a name of many words", with("/line", &long)),
+        "ann:secret@h/?u=http://x".to_owned(),
+    ];
+    let ended = download.run_list(&list.join("\n"), &["--retry", "0", "--jsonl", "records"]);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    let message = format!("line 2: {}: the server answered 401", with("/bad", "ann"));
+    assert!(ended.stderr.contains(&message), "{ended:?}");
+    assert!(!format!("{ended:?}").contains("sec"), "{ended:?}");
+    let records = download.records();
+    assert_eq!(records.len(), 5);
+    assert!(records.iter().all(|record| !record.to_string().contains("sec")), "{records:?}");
+    let good = records.iter().find(|record| record["status"] == 200).expect("one succeeds");
+    assert_eq!(good["url"], with("/good", "ann"));
+}
+
+#[test]
 fn servers_have_to_say_who_they_are() {
     let certs = Certs::new();
     let https = Https::start(&certs, Who::Server);

@@ -42,7 +42,8 @@ impl Target {
         if text.chars().any(|c| c.is_control() || c == ' ') {
             return Err(TargetError::Blank);
         }
-        let Some((scheme, rest)) = text.split_once("://") else {
+        let parts = text.split_once("://");
+        let Some((scheme, rest)) = parts.filter(|(it, _)| !it.contains([':', '@', '/'])) else {
             return Err(TargetError::NoScheme);
         };
         if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fulmar_client::Done;
+use fulmar_semantics::userinfo::without_password;
 
 use crate::job::{Course, Item, Verdict};
 use crate::progress::{Hosts, Outlook, Progress, Shared};
@@ -65,7 +66,8 @@ impl Book {
                 tally.failed += 1;
                 *tally.faults.entry(fault.kind()).or_default() += 1;
                 let line = item.line.map(|line| format!("line {line}: ")).unwrap_or_default();
-                (self.complaints)(&format!("{line}{}: {fault}", item.url));
+                let url = without_password(&item.url);
+                (self.complaints)(&format!("{line}{url}: {fault}"));
             }
         }
         tally.retries += u64::from(course.retries);
@@ -144,7 +146,7 @@ fn record<'a>(item: &'a Item, verdict: &Verdict, course: &'a Course) -> Record<'
     let tried = fault.into_iter().flat_map(|fault| fault.tried()).map(ToString::to_string);
     let peer = done.and_then(|done: &Done| done.peer).map(|peer| peer.to_string());
     Record {
-        url: &item.url,
+        url: without_password(&item.url),
         line: item.line,
         result: verdict.word(),
         final_url: done.map(|done| done.request.url().as_str()),

@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 
 use fulmar_drive::Waker;
+use fulmar_semantics::userinfo::without_password;
 use fulmar_sys::{self as sys, Ledger};
 
 use crate::list::{self, Entry, LINE_LEN_MAX, LineError};
@@ -141,8 +142,10 @@ impl Feed {
                     Ok(None) => {}
                     Ok(Some(entry)) => return Next::Entry(entry, Some(self.line)),
                     Err(error) => {
-                        let shown = &line[..line.len().min(SHOWN_LEN_MAX)];
-                        let shown = String::from_utf8_lossy(shown).into_owned();
+                        let text = String::from_utf8_lossy(line);
+                        // Before the cut, which could remove the `@` behind a password.
+                        let text = without_password(&text);
+                        let shown = text.chars().take(SHOWN_LEN_MAX).collect();
                         return Next::Bad(shown, self.line, error);
                     }
                 }

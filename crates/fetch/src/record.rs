@@ -1,5 +1,6 @@
 //! A line of JSON for each URL.
 
+use std::borrow::Cow;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
@@ -13,7 +14,8 @@ use crate::feed::Sink;
 /// What a line says. The form is stable: fields are added, never renamed or removed.
 #[derive(Debug, Serialize)]
 pub(crate) struct Record<'a> {
-    pub(crate) url: &'a str,
+    /// Without its password.
+    pub(crate) url: Cow<'a, str>,
     /// Its line in the list.
     pub(crate) line: Option<u64>,
     pub(crate) result: &'static str,

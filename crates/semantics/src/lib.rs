@@ -18,5 +18,6 @@ pub mod range;
 pub mod redirect;
 pub mod retry_after;
 pub mod tunnel;
+pub mod userinfo;
 
 mod token;
