@@ -18,8 +18,8 @@ use fulmar_tests::loops::{AppLoop, LISTENER, Level, Loop, OwnLoop, client};
 use fulmar_tests::process::PATIENCE;
 use fulmar_tests::tls_end::TlsPeer;
 
-/// Sends the head of an answer at once and its body a little later, upgrades who asks for it, and
-/// never answers `/never`.
+/// Sends the head of a response at once and its body a little later, or for `/late` half a second
+/// later; upgrades for `/tunnel`, and never responds to `/never`.
 #[derive(Debug, Default)]
 struct Apart {
     cut: usize,
@@ -48,10 +48,11 @@ impl Application for Apart {
                 let head = Response::new(101, fields.as_headers());
                 reply.send_head(stream, head, BodyLen::Empty).expect("it was asked for");
             }
-            _ => {
+            target => {
+                let after = if target == b"/late" { 500 } else { 1 };
                 let head = Response::new(200, Headers::EMPTY);
                 reply.send_head(stream, head, BodyLen::Exact(5)).expect("the first answer");
-                context.set_timer(Some(context.now + Duration::from_millis(1)));
+                context.set_timer(Some(context.now + Duration::from_millis(after)));
             }
         }
     }
@@ -203,7 +204,7 @@ fn a_graceful_stop_ends_for_everybody() {
         b"GET / HT",
         b"GET /never HTTP/1.1\r\nHost: h\r\n\r\n",
         b"GET /tunnel HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: h\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n",
+        b"GET /late HTTP/1.1\r\nHost: h\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n",
     ];
     let [idle, mut half, never, tunnel, pipelined] = clients.map(|bytes| {
         let mut stream = client(address);
