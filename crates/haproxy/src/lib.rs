@@ -35,6 +35,7 @@ mod read;
 
 mod accounts;
 mod checks;
+mod compile;
 mod draft;
 mod finish;
 mod following;
@@ -42,7 +43,6 @@ mod keywords;
 mod line;
 mod names;
 mod parameters;
-mod rules;
 mod table;
 mod text;
 mod values;

@@ -2,10 +2,10 @@
 
 use fulmar_rules::{Fault, Word};
 
+use crate::compile;
 use crate::draft::Draft;
 use crate::line::Line;
 use crate::model::{Algorithm, HashFunction, HashKind};
-use crate::rules;
 use crate::table::{BACK, Keyword, row};
 use crate::values::{number, one_of};
 
@@ -57,7 +57,7 @@ fn balance(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         }
         ("hash", None) => {
             let word = line.word("an expression")?;
-            Algorithm::Hash(rules::expression(&word, line)?)
+            Algorithm::Hash(compile::expression(&word, line)?)
         }
         ("random", None) => Algorithm::Random { draws: DRAWS },
         ("random", Some(draws)) => {
@@ -66,7 +66,7 @@ fn balance(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
         }
         ("rdp-cookie", name) => {
             let text = format!("req.rdp_cookie({})", name.unwrap_or(RDP_COOKIE));
-            Algorithm::Hash(rules::expression(&Word { text, column: word.column }, line)?)
+            Algorithm::Hash(compile::expression(&Word { text, column: word.column }, line)?)
         }
         _ => {
             let message = format!(

@@ -4,10 +4,10 @@ use fulmar_rules::{Fault, Format, Word};
 use regex::bytes::Regex;
 
 use crate::checks::{Chosen, HttpStep, Send};
+use crate::compile;
 use crate::draft::Draft;
 use crate::line::Line;
 use crate::model::{Expect, Expected, TcpStep};
-use crate::rules;
 use crate::table::{BACK, HTTP, Keyword, row};
 use crate::values::number;
 
@@ -113,7 +113,7 @@ fn send(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
             "hdr" => {
                 let name = line.word("the name of a field")?.text;
                 let value = line.word("its value")?;
-                send.fields.push((name, rules::format(&value, line)?));
+                send.fields.push((name, compile::format(&value, line)?));
             }
             "body" => send.body = line.word("a body")?.text.into_bytes(),
             "comment" => line.word("a text").map(drop)?,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use fulmar_rules::reply::{ErrorPages, parse_errorfile, parse_errorloc, parse_http_error};
 use fulmar_rules::{Context, Fault};
 
+use crate::compile::Around;
 use crate::draft::Draft;
 use crate::line::Line;
-use crate::rules::Around;
 use crate::table::{BOTH, Keyword, row};
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[

@@ -4,9 +4,9 @@ use fulmar_rules::subject::{Scope, Variable};
 use fulmar_rules::{Fault, Sample, Subject};
 
 use crate::accounts;
+use crate::compile;
 use crate::draft::{Globals, Paths};
 use crate::line::{Line, Said};
-use crate::rules;
 use crate::table::{Keyword, NO, row};
 use crate::values::{Unit, duration, number};
 
@@ -223,7 +223,7 @@ fn lifetime(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
 fn set_var(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     let name = process_variable(line)?;
     let word = line.word("an expression")?;
-    let expression = rules::expression(&word, line)?;
+    let expression = compile::expression(&word, line)?;
     let value = expression.evaluate(&Nobody).map(Sample::into_owned);
     let value = value.ok_or_else(|| {
         Fault::new(word.column, "this has no value before there are clients; str(...) has")
@@ -234,7 +234,7 @@ fn set_var(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
 
 fn set_var_fmt(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault> {
     let name = process_variable(line)?;
-    let format = rules::format(&line.word("a format")?, line)?;
+    let format = compile::format(&line.word("a format")?, line)?;
     let mut text = Vec::new();
     format.render(&Nobody, &mut text);
     globals.model.variables.push((name, Sample::Text(text.into())));

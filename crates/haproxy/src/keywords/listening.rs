@@ -2,11 +2,11 @@
 
 use fulmar_rules::{Fault, Point};
 
+use crate::compile;
 use crate::draft::{Choice, Draft, Reference};
 use crate::line::Line;
 use crate::model::{Capture, Mode};
 use crate::parameters::bind;
-use crate::rules;
 use crate::table::{BACKEND, BOTH, FRONT, FRONTEND, HTTP, Keyword, STRICT, row};
 use crate::values::{number, one_of};
 
@@ -138,10 +138,10 @@ fn default_backend(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> 
 fn use_backend(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let name = line.word("the name of a backend")?;
     let choice = match name.text.contains('%') {
-        true => Choice::Computed(rules::name_format(&name, line)?),
+        true => Choice::Computed(compile::name_format(&name, line)?),
         false => Choice::Named(Reference { name, spot: line.spot.clone() }),
     };
-    let condition = rules::condition(draft, line, Point::Request)?;
+    let condition = compile::condition(draft, line, Point::Request)?;
     draft.use_backends.push((choice, condition));
     Ok(())
 }
@@ -152,14 +152,14 @@ fn monitor_uri(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn monitor_fail(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let condition = rules::required_condition(draft, line, Point::Request)?;
+    let condition = compile::required_condition(draft, line, Point::Request)?;
     draft.frontend.monitor_fails.push(condition);
     Ok(())
 }
 
 fn unique_id_format(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("a format")?;
-    draft.unique_id_format = Some(rules::id_format(&word, line)?.into());
+    draft.unique_id_format = Some(compile::id_format(&word, line)?.into());
     Ok(())
 }
 

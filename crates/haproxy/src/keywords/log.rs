@@ -2,11 +2,11 @@
 
 use fulmar_rules::{Fault, Word};
 
+use crate::compile;
 use crate::draft::{Draft, Globals, LogFormat};
 use crate::line::{Line, Said};
 use crate::machine::host_name;
 use crate::model::{LogAddress, LogLine, LogTarget};
-use crate::rules;
 use crate::table::{BOTH, FRONT, Keyword, NO, row};
 use crate::values::address::{Ports, Written};
 use crate::values::syslog::{FACILITIES, LEVELS};
@@ -177,13 +177,13 @@ fn send_hostname(globals: &mut Globals, line: &mut Line<'_>) -> Result<(), Fault
 
 fn format(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("a format")?;
-    draft.log_format = LogFormat::Own(rules::log_format(&word, line)?.into());
+    draft.log_format = LogFormat::Own(compile::log_format(&word, line)?.into());
     Ok(())
 }
 
 fn error_format(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("a format")?;
-    draft.frontend.error_log_format = Some(rules::log_format(&word, line)?.into());
+    draft.frontend.error_log_format = Some(compile::log_format(&word, line)?.into());
     Ok(())
 }
 

@@ -8,10 +8,10 @@ use fulmar_rules::http::{HttpAction, HttpRule, RuleSet};
 use fulmar_rules::tcp::{TcpRule, TcpSet};
 use fulmar_rules::{Condition, Context, Fault, Point};
 
+use crate::compile::{Around, check_asked, warn_of};
 use crate::draft::{Draft, Kind};
 use crate::line::Line;
 use crate::model::Capture;
-use crate::rules::{Around, check_asked, warn_of};
 use crate::table::{BACKEND, FRONTEND, HTTP, Keyword, NAMED, row};
 
 pub(super) const ROWS: &[Keyword<Draft>] = &[

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use fulmar_rules::{Fault, Point, Word};
 
 use super::option::{NOT_KEPT, first_column};
+use crate::compile;
 use crate::draft::{Draft, Reference};
 use crate::line::Line;
 use crate::model::{RetryOn, Reuse};
 use crate::parameters::server::{self, ServerDraft};
-use crate::rules;
 use crate::table::{BACK, BACKEND, HTTP, Keyword, STRICT, row};
 use crate::values::address::{Ports, Written};
 use crate::values::{number, one_of};
@@ -86,7 +86,7 @@ fn default_server(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 
 fn use_server(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
     let name = line.word("the name of a server")?;
-    let condition = rules::required_condition(draft, line, Point::Request)?;
+    let condition = compile::required_condition(draft, line, Point::Request)?;
     draft.use_servers.push((Reference { name, spot: line.spot.clone() }, condition));
     Ok(())
 }
@@ -190,13 +190,13 @@ pub(crate) fn source_address(line: &mut Line<'_>) -> Result<SocketAddr, Fault> {
 }
 
 fn force_persist(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    rules::required_condition(draft, line, Point::Request)?;
+    compile::required_condition(draft, line, Point::Request)?;
     line.warn(first_column(line), NOT_KEPT);
     Ok(())
 }
 
 fn ignore_persist(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let condition = rules::required_condition(draft, line, Point::Request)?;
+    let condition = compile::required_condition(draft, line, Point::Request)?;
     draft.backend.ignore_persist.push(condition);
     Ok(())
 }

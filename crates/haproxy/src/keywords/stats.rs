@@ -2,11 +2,11 @@
 
 use fulmar_rules::{Fault, Point};
 
+use crate::compile;
 use crate::draft::{Draft, Globals};
 use crate::line::Line;
 use crate::model::{Admin, Level, StatsPage, StatsSocket};
 use crate::parameters::bind;
-use crate::rules;
 use crate::table::{BACKEND, BOTH, FRONTEND, HTTP, Keyword, row};
 use crate::values::{Unit, duration, number, one_of};
 
@@ -109,7 +109,7 @@ fn auth(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
 }
 
 fn admin(draft: &mut Draft, line: &mut Line<'_>) -> Result<(), Fault> {
-    let condition = rules::required_condition(draft, line, Point::Request)?;
+    let condition = compile::required_condition(draft, line, Point::Request)?;
     let admin = &mut page(draft).admin;
     match admin {
         Admin::If(conditions) => conditions.push(condition),

@@ -6,13 +6,13 @@ use std::time::Duration;
 use fulmar_rules::{Fault, Word};
 
 use super::tls::{SaysTls, TlsWords};
+use crate::compile;
 use crate::draft::{Draft, Reference};
 use crate::keywords;
 use crate::line::Line;
 use crate::model::{
     Observe, OnError, Place, Resolve, Server, ServerAddress, ServerCheck, ServerProxy, ServerTls,
 };
-use crate::rules;
 use crate::table::{Keyword, Unsupported, row};
 use crate::values::address::{Ports, Written};
 use crate::values::{Unit, duration, number, one_of};
@@ -672,7 +672,7 @@ fn readable(path: &std::path::Path, column: u32, line: &Line<'_>) -> Result<(), 
 
 fn sni(server: &mut ServerDraft, line: &mut Line<'_>) -> Result<(), Fault> {
     let word = line.word("an expression")?;
-    server.tls.sni = Some(rules::expression(&word, line)?);
+    server.tls.sni = Some(compile::expression(&word, line)?);
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Where crate `rules` reads words: conditions, expressions, formats.
+//! Compiles words of a line with crate `rules`: conditions, expressions, formats.
 
 use std::io;
 use std::path::PathBuf;
