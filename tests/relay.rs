@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use fulmar_engine::Engine;
 use fulmar_haproxy::model::{LogTarget, OnError, RetryOn, ServerAddress, ServerProxy, StatsPage};
+use fulmar_haproxy::rules::RequestHead;
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Mode, Place, Server};
 use fulmar_haproxy::{Environment, Options, Source, ThisMachine, load};
 use fulmar_proto::HeaderBuf;
 use fulmar_proxy::{BindId, Journal, Live, MakeLayer, Page, Proxy, Services, Severity, Stop};
-use fulmar_rules::RequestHead;
 use fulmar_sys as sys;
 
 use crate::buffers::bounded;

@@ -12,10 +12,10 @@ use fulmar_gateway::statistics::{Process, Reports};
 use fulmar_haproxy::model::{
     Admin as MayChange, CookieInsert, ServerCheck, StatsPage, Target, UseBackend,
 };
+use fulmar_haproxy::rules::RequestHead;
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Mode, Server};
 use fulmar_proto::HeaderBuf;
 use fulmar_proxy::{Counter, Counters, Live, Page, Services};
-use fulmar_rules::RequestHead;
 
 use crate::process::PATIENCE;
 use crate::relay;

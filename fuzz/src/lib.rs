@@ -1,5 +1,5 @@
 //! What the targets do with bytes, by the crate that is held against them. The same functions run
-//! on mutated cases in every test run: `tests/smoke.rs` of each crate, or its unit tests.
+//! on mutated cases in every test run: a `smoke.rs` below `tests` of each crate, or its unit tests.
 
 pub mod fetch;
 pub mod gateway;
@@ -10,5 +10,5 @@ pub mod rules;
 pub mod semantics;
 pub mod tls;
 
-#[path = "../../crates/rules/tests/world/mod.rs"]
+#[path = "../../crates/haproxy/tests/rules/world/mod.rs"]
 mod world;

@@ -1,10 +1,10 @@
 //! Rules, conditions and formats of the proxy: any text is compiled or refused. Compiled ones can
 //! be evaluated on any exchange.
 
-use fulmar_rules::format::{Format, Options, Purpose};
-use fulmar_rules::http::{Progress, RuleSet, run};
-use fulmar_rules::tcp::{TcpSet, run_tcp};
-use fulmar_rules::{Acl, Acls, Condition, Context, Expression, Words};
+use fulmar_haproxy::rules::format::{Format, Options, Purpose};
+use fulmar_haproxy::rules::http::{Progress, RuleSet, run};
+use fulmar_haproxy::rules::tcp::{TcpSet, run_tcp};
+use fulmar_haproxy::rules::{Acl, Acls, Condition, Context, Expression, Words};
 
 use crate::world::{Shelf, World, http_rule, read, tcp_rule, words};
 
@@ -48,7 +48,7 @@ pub fn conditions(data: &[u8]) {
         assert!(known.is_none_or(|it| it == condition.holds(&world)), "both agree");
     }
     if let Ok(expression) = Expression::parse_in(last, 1, &context) {
-        let _ = expression.evaluate(&world).and_then(fulmar_rules::Sample::into_text);
+        let _ = expression.evaluate(&world).and_then(fulmar_haproxy::rules::Sample::into_text);
     }
 }
 

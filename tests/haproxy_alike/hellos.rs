@@ -4,9 +4,9 @@
 use std::io::Read;
 use std::net::TcpListener;
 
-use fulmar_rules::context::NoFiles;
-use fulmar_rules::subject::Payload;
-use fulmar_rules::{Acls, Condition, Context, Expression, Subject, Word, Words};
+use fulmar_haproxy::rules::context::NoFiles;
+use fulmar_haproxy::rules::subject::Payload;
+use fulmar_haproxy::rules::{Acls, Condition, Context, Expression, Subject, Word, Words};
 use fulmar_tests::process::{Process, peer, text};
 use fulmar_tests::tls_end::TlsEnd;
 use fulmar_tls::{ClientOptions, ClientTls};

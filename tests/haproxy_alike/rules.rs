@@ -1,7 +1,7 @@
 //! Actions and log formats, as HAProxy itself takes them: the same requests meet the same rules in
 //! a running HAProxy and in our executor, and its log's lines are written again by ours.
 
-#[path = "../../crates/rules/tests/world/mod.rs"]
+#[path = "../../crates/haproxy/tests/rules/world/mod.rs"]
 mod world;
 
 use std::fmt::Write;
@@ -9,11 +9,11 @@ use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
-use fulmar_rules::format::{Format, Options};
-use fulmar_rules::http::{HttpRule, Progress, RuleSet, Verdict, run};
-use fulmar_rules::reply::{ErrorPages, Reply};
-use fulmar_rules::subject::{Fact, LogField};
-use fulmar_rules::{ResponseHead, Sample, Subject};
+use fulmar_haproxy::rules::format::{Format, Options};
+use fulmar_haproxy::rules::http::{HttpRule, Progress, RuleSet, Verdict, run};
+use fulmar_haproxy::rules::reply::{ErrorPages, Reply};
+use fulmar_haproxy::rules::subject::{Fact, LogField};
+use fulmar_haproxy::rules::{ResponseHead, Sample, Subject};
 use fulmar_tests::http::Client;
 use fulmar_tests::load::bound;
 use fulmar_tests::process::run as run_program;

@@ -8,11 +8,11 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
-use fulmar_proto::{HeaderBuf, Headers, Version};
-use fulmar_rules::subject::{Fact, Payload, Variable};
-use fulmar_rules::{
+use fulmar_haproxy::rules::subject::{Fact, Payload, Variable};
+use fulmar_haproxy::rules::{
     Acls, Condition, Context, Expression, Files, RequestHead, Sample, Subject, Word, Words,
 };
+use fulmar_proto::{HeaderBuf, Headers, Version};
 use fulmar_tests::http::Client;
 use fulmar_tests::load::bound;
 use fulmar_tests::process::{Process, eventually, peer, run, text};

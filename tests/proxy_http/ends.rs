@@ -366,7 +366,7 @@ fn the_common_name_of_a_certificate_is_found() {
     asked.distinguished_name.push(rcgen::DnType::OrganizationName, "Example");
     asked.distinguished_name.push(rcgen::DnType::CommonName, "client");
     let certificate = asked.self_signed(&key).expect("a certificate");
-    let name = fulmar_rules::fetch::common_name(certificate.der());
+    let name = fulmar_haproxy::rules::fetch::common_name(certificate.der());
     assert_eq!(name.as_deref(), Some("client"));
-    assert_eq!(fulmar_rules::fetch::common_name(b"none"), None);
+    assert_eq!(fulmar_haproxy::rules::fetch::common_name(b"none"), None);
 }

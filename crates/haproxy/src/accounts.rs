@@ -1,6 +1,6 @@
 //! Numbers of users and groups, from the files that name them (passwd(5), group(5)).
 
-use fulmar_rules::{Fault, Word};
+use crate::rules::{Fault, Word};
 
 use crate::machine::Machine;
 

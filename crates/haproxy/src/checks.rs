@@ -1,7 +1,7 @@
 //! Health checks while they are read: `option httpchk` and `http-check`, `option tcp-check` and
 //! `tcp-check` (HAProxy's configuration manual, §4.2).
 
-use fulmar_rules::Format;
+use crate::rules::Format;
 
 use crate::model::{Check, CheckKind, CheckProtocol, CheckRequest, Expect, TcpStep};
 

@@ -1,11 +1,11 @@
-//! Compiles words of a line with crate `rules`: conditions, expressions, formats.
+//! Compiles words of a line with module `rules`: conditions, expressions, formats.
 
 use std::io;
 use std::path::PathBuf;
 
-use fulmar_rules::condition::Acls;
-use fulmar_rules::format::{Options, Purpose};
-use fulmar_rules::{Condition, Context, Expression, Fault, Files, Format, Lists, Point, Word};
+use crate::rules::condition::Acls;
+use crate::rules::format::{Options, Purpose};
+use crate::rules::{Condition, Context, Expression, Fault, Files, Format, Lists, Point, Word};
 
 use crate::draft::Draft;
 use crate::line::Line;
@@ -85,7 +85,7 @@ pub(crate) fn required_condition(
 pub(crate) fn warn_of(condition: &Condition, line: &mut Line<'_>, column: u32, point: Point) {
     let facts = condition.acls().filter_map(|acl| acl.expression().fact());
     line.facts.extend(facts.map(|fact| (column, fact)));
-    let is_late = |acl: &&fulmar_rules::condition::Acl| !acl.phase().is_there(point);
+    let is_late = |acl: &&crate::rules::condition::Acl| !acl.phase().is_there(point);
     let late = condition.acls().find(is_late);
     let late = late.map(|acl| (acl.expression().name(), acl.phase()));
     if let Some((name, phase)) = late {

@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Display, Write as _};
 
-use fulmar_rules::Fault;
+use crate::rules::Fault;
 
 use crate::model::Place;
 

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fulmar_rules::condition::Acls;
-use fulmar_rules::exchange::Slot;
-use fulmar_rules::format::Standard;
-use fulmar_rules::http::HttpRule;
-use fulmar_rules::reply::ErrorPages;
-use fulmar_rules::tcp::TcpRule;
-use fulmar_rules::{Condition, Format, Lists, Word};
+use crate::rules::condition::Acls;
+use crate::rules::exchange::Slot;
+use crate::rules::format::Standard;
+use crate::rules::http::HttpRule;
+use crate::rules::reply::ErrorPages;
+use crate::rules::tcp::TcpRule;
+use crate::rules::{Condition, Format, Lists, Word};
 
 use crate::checks::CheckDraft;
 use crate::line::Spot;

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fulmar_rules::exchange::Slot;
-use fulmar_rules::format::Standard;
-use fulmar_rules::http::HttpRule;
-use fulmar_rules::{Fault, Format};
+use crate::rules::exchange::Slot;
+use crate::rules::format::Standard;
+use crate::rules::http::HttpRule;
+use crate::rules::{Fault, Format};
 
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::draft::{Choice, Draft, Globals, Kind, LogFormat, Reference};
@@ -346,7 +346,7 @@ impl Finisher<'_> {
         })
     }
 
-    fn use_servers(&mut self, draft: &mut Draft) -> Vec<(ServerId, fulmar_rules::Condition)> {
+    fn use_servers(&mut self, draft: &mut Draft) -> Vec<(ServerId, crate::rules::Condition)> {
         let mut rules = Vec::new();
         for (Reference { name, spot }, condition) in std::mem::take(&mut draft.use_servers) {
             let at = draft.servers.iter().position(|server| server.model.name == name.text);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fulmar_rules::Fault;
+use crate::rules::Fault;
 
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::draft::{Draft, Reference};

@@ -24,6 +24,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod rules;
+
 mod load;
 mod page;
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fulmar_rules::subject::Fact;
-use fulmar_rules::{Fault, Word, Words};
+use crate::rules::subject::Fact;
+use crate::rules::{Fault, Word, Words};
 
 use crate::diagnostics::Severity;
 use crate::draft::{Globals, Paths};

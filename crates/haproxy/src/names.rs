@@ -1,7 +1,7 @@
 //! Names in conditions: `nbsrv(app)` wants a backend `app`, `http_auth(people)` a list of users.
 
-use fulmar_rules::Fault;
-use fulmar_rules::subject::Fact;
+use crate::rules::Fault;
+use crate::rules::subject::Fact;
 
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::line::Spot;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use fulmar_rules::http::{ACTIONS, RuleSet};
-use fulmar_rules::tcp::TCP_ACTIONS;
+use crate::rules::http::{ACTIONS, RuleSet};
+use crate::rules::tcp::TCP_ACTIONS;
 
 use crate::draft::Draft;
 use crate::keywords;

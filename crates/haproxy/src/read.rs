@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use fulmar_rules::reply::ErrorPages;
-use fulmar_rules::subject::{Fact, LogField};
-use fulmar_rules::{Fault, Word, Words};
+use crate::rules::reply::ErrorPages;
+use crate::rules::subject::{Fact, LogField};
+use crate::rules::{Fault, Word, Words};
 
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::draft::{Draft, Globals, Kind};

@@ -1,6 +1,6 @@
 //! Tables of keywords, and how a line finds its row.
 
-use fulmar_rules::{Fault, Word};
+use crate::rules::{Fault, Word};
 
 use crate::line::Line;
 

@@ -5,10 +5,10 @@
 use std::cell::Cell;
 
 use fulmar_haproxy::model::{BindAddress, ServerProxy};
+use fulmar_haproxy::rules::http::HttpRule;
+use fulmar_haproxy::rules::subject::{Fact, LogField};
+use fulmar_haproxy::rules::{Condition, Sample, Subject};
 use fulmar_haproxy::{Backend, Config, Frontend, Server};
-use fulmar_rules::http::HttpRule;
-use fulmar_rules::subject::{Fact, LogField};
-use fulmar_rules::{Condition, Sample, Subject};
 
 use crate::shared::BindId;
 use crate::upstream::is_mapped;

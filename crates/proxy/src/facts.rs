@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_balance::Member;
+use fulmar_haproxy::rules::Sample;
+use fulmar_haproxy::rules::subject::Fact;
 use fulmar_haproxy::{BackendId, ServerId};
-use fulmar_rules::Sample;
-use fulmar_rules::subject::Fact;
 
 use crate::counters::{Counter, Counters, Rate, sum};
 use crate::live::{LiveBackend, LiveFrontend};

@@ -1,8 +1,8 @@
 //! Where a frontend leads: `use_backend` and `default_backend`.
 
 use fulmar_haproxy::model::Target;
+use fulmar_haproxy::rules::Subject;
 use fulmar_haproxy::{BackendId, Frontend, Mode};
-use fulmar_rules::Subject;
 
 use crate::live::Live;
 
@@ -19,7 +19,7 @@ impl Live {
         spoken: Mode,
         subject: &dyn Subject,
     ) -> Option<BackendId> {
-        let holds = |condition: &Option<fulmar_rules::Condition>| {
+        let holds = |condition: &Option<fulmar_haproxy::rules::Condition>| {
             condition.as_ref().is_none_or(|condition| condition.holds(subject))
         };
         let rule = frontend.use_backends.iter().find(|rule| holds(&rule.condition));

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
 use fulmar_balance::{Group, Wants};
+use fulmar_haproxy::rules::Sample;
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
 use fulmar_proto::PipeCounts;
-use fulmar_rules::Sample;
 use fulmar_tls::{ClientTls, ConfigError};
 
 use crate::balancing;

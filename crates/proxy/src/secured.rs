@@ -2,9 +2,9 @@
 
 use std::any::Any;
 
-use fulmar_rules::Sample;
-use fulmar_rules::fetch::common_name;
-use fulmar_rules::subject::Fact;
+use fulmar_haproxy::rules::Sample;
+use fulmar_haproxy::rules::fetch::common_name;
+use fulmar_haproxy::rules::subject::Fact;
 use fulmar_semantics::proxy_protocol;
 use fulmar_tls::{Info, Version};
 

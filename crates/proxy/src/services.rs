@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::SystemTime;
 
 use fulmar_haproxy::model::{Secret, StatsPage};
+use fulmar_haproxy::rules::RequestHead;
 use fulmar_proto::HeaderBuf;
-use fulmar_rules::RequestHead;
 use fulmar_semantics::auth::is_same_secret;
 
 /// Makes pages. Called on the thread that serves them.

@@ -2,10 +2,10 @@
 
 use fulmar_engine::End;
 use fulmar_haproxy::Frontend;
-use fulmar_rules::exchange::Exchange;
-use fulmar_rules::format::Standard;
-use fulmar_rules::tcp::{TcpRule, TcpVerdict, run_tcp};
-use fulmar_rules::{Format, Subject};
+use fulmar_haproxy::rules::exchange::Exchange;
+use fulmar_haproxy::rules::format::Standard;
+use fulmar_haproxy::rules::tcp::{TcpRule, TcpVerdict, run_tcp};
+use fulmar_haproxy::rules::{Format, Subject};
 use fulmar_semantics::proxy_protocol::HeaderError;
 use fulmar_tls::TlsError;
 

@@ -4,8 +4,8 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use fulmar_rules::lists::{List, LookedUp, Refused, Sort, Version, Which};
-use fulmar_rules::{Sample, Type};
+use fulmar_haproxy::rules::lists::{List, LookedUp, Refused, Sort, Version, Which};
+use fulmar_haproxy::rules::{Sample, Type};
 
 use super::commands::Call;
 use super::world::{Pieces, Reply};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fulmar_haproxy::model::{Secret, StatsPage};
+use fulmar_haproxy::rules::RequestHead;
 use fulmar_proto::{HeaderBuf, Headers};
 use fulmar_proxy::{Live, Page, Services};
-use fulmar_rules::RequestHead;
 use fulmar_semantics::form::fields;
 
 use crate::logs::machine_name;

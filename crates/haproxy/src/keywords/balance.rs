@@ -1,6 +1,6 @@
 //! `balance` and `hash-type`.
 
-use fulmar_rules::{Fault, Word};
+use crate::rules::{Fault, Word};
 
 use crate::compile;
 use crate::draft::Draft;

@@ -1,6 +1,6 @@
 //! How servers are checked: `option httpchk`, `http-check`, `option tcp-check`, `tcp-check`.
 
-use fulmar_rules::{Fault, Format, Word};
+use crate::rules::{Fault, Format, Word};
 use regex::bytes::Regex;
 
 use crate::checks::{Chosen, HttpStep, Send};

@@ -1,6 +1,6 @@
 //! `cookie`.
 
-use fulmar_rules::Fault;
+use crate::rules::Fault;
 
 use crate::draft::Draft;
 use crate::line::Line;

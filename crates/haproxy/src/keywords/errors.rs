@@ -1,10 +1,10 @@
 //! What is answered to errors of our own: `errorfile`, `errorloc`, `http-error`, and the section
-//! `http-errors`. Crate `rules` reads the words.
+//! `http-errors`. Module `rules` reads the words.
 
 use std::sync::Arc;
 
-use fulmar_rules::reply::{ErrorPages, parse_errorfile, parse_errorloc, parse_http_error};
-use fulmar_rules::{Context, Fault};
+use crate::rules::reply::{ErrorPages, parse_errorfile, parse_errorloc, parse_http_error};
+use crate::rules::{Context, Fault};
 
 use crate::compile::Around;
 use crate::draft::Draft;

@@ -1,7 +1,7 @@
 //! What concerns the process: `global`.
 
-use fulmar_rules::subject::{Scope, Variable};
-use fulmar_rules::{Fault, Sample, Subject};
+use crate::rules::subject::{Scope, Variable};
+use crate::rules::{Fault, Sample, Subject};
 
 use crate::accounts;
 use crate::compile;

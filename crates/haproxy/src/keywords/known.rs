@@ -1,7 +1,7 @@
 //! Keywords of HAProxy's without a row: those that are accepted and change nothing here, and those
 //! that are not supported.
 
-use fulmar_rules::{Fault, Word, Words};
+use crate::rules::{Fault, Word, Words};
 
 use self::Follows::{Anything, AtLeast, Nothing, Time, Word as One};
 use crate::table::{self, Unsupported};

@@ -1,6 +1,6 @@
 //! What a frontend is and listens on.
 
-use fulmar_rules::{Fault, Point};
+use crate::rules::{Fault, Point};
 
 use crate::compile;
 use crate::draft::{Choice, Draft, Reference};

@@ -1,6 +1,6 @@
 //! `log`, and what lines of it look like.
 
-use fulmar_rules::{Fault, Word};
+use crate::rules::{Fault, Word};
 
 use crate::compile;
 use crate::draft::{Draft, Globals, LogFormat};

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use fulmar_rules::format::Standard;
-use fulmar_rules::{Fault, Word};
+use crate::rules::format::Standard;
+use crate::rules::{Fault, Word};
 
 use crate::draft::{Draft, LogFormat};
 use crate::line::{Line, Said};

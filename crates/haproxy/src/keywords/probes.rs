@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fulmar_rules::Fault;
+use crate::rules::Fault;
 
 use crate::draft::Draft;
 use crate::line::Line;

@@ -1,6 +1,6 @@
 //! Checks that speak a little of a protocol: `option smtpchk` and its like.
 
-use fulmar_rules::Fault;
+use crate::rules::Fault;
 
 use crate::checks::Chosen;
 use crate::draft::Draft;

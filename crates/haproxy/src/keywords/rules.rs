@@ -1,12 +1,12 @@
-//! Rules, whose words crate `rules` reads.
+//! Rules, whose words module `rules` reads.
 
 use std::sync::Arc;
 
-use fulmar_rules::condition::Acl;
-use fulmar_rules::exchange::Slot;
-use fulmar_rules::http::{HttpAction, HttpRule, RuleSet};
-use fulmar_rules::tcp::{TcpRule, TcpSet};
-use fulmar_rules::{Condition, Context, Fault, Point};
+use crate::rules::condition::Acl;
+use crate::rules::exchange::Slot;
+use crate::rules::http::{HttpAction, HttpRule, RuleSet};
+use crate::rules::tcp::{TcpRule, TcpSet};
+use crate::rules::{Condition, Context, Fault, Point};
 
 use crate::compile::{Around, check_asked, warn_of};
 use crate::draft::{Draft, Kind};

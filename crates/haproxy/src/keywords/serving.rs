@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use fulmar_rules::{Fault, Point, Word};
+use crate::rules::{Fault, Point, Word};
 
 use super::option::{NOT_KEPT, first_column};
 use crate::compile;

@@ -1,6 +1,6 @@
 //! `compression`, `filter`: what spares bytes on the way, and may be left out.
 
-use fulmar_rules::Fault;
+use crate::rules::Fault;
 
 use crate::draft::Draft;
 use crate::line::Line;

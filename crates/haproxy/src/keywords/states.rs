@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fulmar_rules::Fault;
+use crate::rules::Fault;
 
 use crate::draft::{Draft, Globals, StatesDraft};
 use crate::line::Line;

@@ -1,6 +1,6 @@
 //! `stats`: the page of a proxy, and the runtime sockets of the process.
 
-use fulmar_rules::{Fault, Point};
+use crate::rules::{Fault, Point};
 
 use crate::compile;
 use crate::draft::{Draft, Globals};

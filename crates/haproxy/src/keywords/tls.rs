@@ -1,6 +1,6 @@
 //! What `global` says about TLS.
 
-use fulmar_rules::{Fault, Word};
+use crate::rules::{Fault, Word};
 
 use crate::draft::Globals;
 use crate::line::Line;

@@ -1,6 +1,6 @@
 //! The section `userlist`.
 
-use fulmar_rules::{Fault, Word};
+use crate::rules::{Fault, Word};
 
 use crate::diagnostics::{Diagnostic, Severity};
 use crate::draft::Reference;

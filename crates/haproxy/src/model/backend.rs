@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_rules::http::HttpRule;
-use fulmar_rules::tcp::TcpRule;
-use fulmar_rules::{Condition, Expression};
+use crate::rules::http::HttpRule;
+use crate::rules::tcp::TcpRule;
+use crate::rules::{Condition, Expression};
 
 use super::frontend::{ErrorResponses, LogTarget, StatsPage};
 use super::options::Options;

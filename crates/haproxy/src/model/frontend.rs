@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_rules::http::HttpRule;
-use fulmar_rules::reply::ErrorPages;
-use fulmar_rules::tcp::TcpRule;
-use fulmar_rules::{Condition, Format};
+use crate::rules::http::HttpRule;
+use crate::rules::reply::ErrorPages;
+use crate::rules::tcp::TcpRule;
+use crate::rules::{Condition, Format};
 
 use super::bind::Bind;
 use super::options::Options;

@@ -60,7 +60,7 @@ pub struct Global {
     /// `tune.` settings that mean something here.
     pub tune: Tune,
     /// Variables of the process, set at the start (`set-var`, `set-var-fmt`): name and value.
-    pub variables: Vec<(String, fulmar_rules::Sample<'static>)>,
+    pub variables: Vec<(String, crate::rules::Sample<'static>)>,
 }
 
 /// Settings of `tune.`. Others of HAProxy's are accepted, and mean nothing to this engine.

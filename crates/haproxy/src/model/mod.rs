@@ -39,7 +39,7 @@ pub struct Config {
     /// Users, by the name of their list.
     pub userlists: Vec<Arc<Userlist>>,
     /// Lists of patterns, and maps: an operator may change them.
-    pub lists: fulmar_rules::Lists,
+    pub lists: crate::rules::Lists,
     /// Some line may ask what a client has connected to (`dst`, `%fi` and their like).
     pub asks_destination: bool,
 }

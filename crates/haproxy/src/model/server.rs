@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fulmar_rules::Expression;
+use crate::rules::Expression;
 
 use super::bind::TlsVersion;
 use super::{BackendId, Place, ServerId};
@@ -204,7 +204,7 @@ pub struct CheckRequest {
     /// field.
     pub http11: bool,
     /// Its fields.
-    pub fields: Vec<(String, fulmar_rules::Format)>,
+    pub fields: Vec<(String, crate::rules::Format)>,
     /// Its body.
     pub body: Vec<u8>,
     /// All have to be met; none: a status of 200 to 399.

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use fulmar_rules::Fault;
+use crate::rules::Fault;
 
 use crate::line::Line;
 use crate::model::BindCertificate;

@@ -6,7 +6,7 @@ pub(crate) mod tls;
 
 mod certificates;
 
-use fulmar_rules::{Fault, Word};
+use crate::rules::{Fault, Word};
 
 use crate::line::Line;
 use crate::table::{self, Keyword, Unsupported};

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use fulmar_rules::{Fault, Word};
+use crate::rules::{Fault, Word};
 
 use super::tls::{SaysTls, TlsWords};
 use crate::compile;

@@ -1,6 +1,6 @@
 //! What `bind` lines, `server` lines and `ssl-default-…` say alike about TLS.
 
-use fulmar_rules::Fault;
+use crate::rules::Fault;
 
 use crate::keywords;
 use crate::line::Line;

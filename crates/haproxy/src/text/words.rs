@@ -1,7 +1,7 @@
 //! A line's words: quotes, escapes, comments and variables (HAProxy's configuration manual, §2.2
 //! and §2.3).
 
-use fulmar_rules::{Fault, Word};
+use crate::rules::{Fault, Word};
 
 /// The words of a line. `variable` gives the value of a variable of the environment.
 ///

@@ -5,7 +5,7 @@ pub(crate) mod ciphers;
 pub(crate) mod syslog;
 mod time;
 
-use fulmar_rules::{Fault, Word};
+use crate::rules::{Fault, Word};
 
 pub(crate) use time::{Unit, duration};
 

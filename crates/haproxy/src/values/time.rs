@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fulmar_rules::{Fault, Word};
+use crate::rules::{Fault, Word};
 
 /// What a number without a unit means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

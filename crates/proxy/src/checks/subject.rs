@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use fulmar_balance::Health;
 use fulmar_haproxy::model::ServerAddress;
-use fulmar_rules::subject::Fact;
-use fulmar_rules::{Sample, Subject};
+use fulmar_haproxy::rules::subject::Fact;
+use fulmar_haproxy::rules::{Sample, Subject};
 
 use crate::live::LiveBackend;
 

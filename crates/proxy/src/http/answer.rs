@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use bytes::Bytes;
+use fulmar_haproxy::rules::http::{HttpRule, Progress, run};
+use fulmar_haproxy::rules::reply::ErrorPages;
+use fulmar_haproxy::rules::{Reply, ResponseHead};
 use fulmar_proto::{BodyLen, Connection, Headers, Response, Segment};
-use fulmar_rules::http::{HttpRule, Progress, run};
-use fulmar_rules::reply::ErrorPages;
-use fulmar_rules::{Reply, ResponseHead};
 use smallvec::SmallVec;
 
 use crate::http::exchange::Exchange;

@@ -1,6 +1,6 @@
 //! Which responses a cache may keep (RFC 9111 §3), as HAProxy 2.6 sees it.
 
-use fulmar_rules::{RequestHead, ResponseHead};
+use fulmar_haproxy::rules::{RequestHead, ResponseHead};
 
 /// True if a cache on the way to the client could keep this response: its status and the request's
 /// method allow it, so does what it says of caches, and it has something to reckon its age by.

@@ -3,8 +3,8 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use fulmar_haproxy::rules::RequestHead;
 use fulmar_proto::{Headers, Response};
-use fulmar_rules::RequestHead;
 use fulmar_semantics::auth::is_same_secret;
 
 /// What the value of an `Authorization` field says in the scheme `Basic`: `name:password`.

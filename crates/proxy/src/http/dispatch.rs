@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use fulmar_engine::{Exchange as Asked, SocketId};
 use fulmar_haproxy::model::{Reuse, ServerProxy};
+use fulmar_haproxy::rules::{ResponseHead, Sample, path_and_query_of};
 use fulmar_haproxy::{Backend, BackendId};
 use fulmar_proto::{ClientConnection, Connection};
-use fulmar_rules::{ResponseHead, Sample, path_and_query_of};
 
 use crate::counters::Counter;
 use crate::http::answer;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use fulmar_haproxy::BackendId;
-use fulmar_rules::tcp::TcpRule;
+use fulmar_haproxy::rules::tcp::TcpRule;
 
 use crate::counters::Counter;
 use crate::http::desk::Desk;

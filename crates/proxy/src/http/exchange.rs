@@ -9,9 +9,9 @@ use fulmar_balance::{Ticket, Wants};
 use fulmar_engine::SocketId;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::HttpMode;
+use fulmar_haproxy::rules::subject::{Scope, Variable};
+use fulmar_haproxy::rules::{RequestHead, ResponseHead, Sample};
 use fulmar_proto::{BodyLen, HeaderBuf, Headers, Request, Segment, StreamId, Version};
-use fulmar_rules::subject::{Scope, Variable};
-use fulmar_rules::{RequestHead, ResponseHead, Sample};
 use smallvec::SmallVec;
 
 use crate::http::cookie::Return;

@@ -4,7 +4,7 @@
 //!
 //! Pure: a field's value goes in, and the one that takes its place comes out.
 
-use fulmar_rules::part_len;
+use fulmar_haproxy::rules::part_len;
 
 /// What stands between two separators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

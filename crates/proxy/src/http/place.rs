@@ -8,7 +8,7 @@ use fulmar_balance::{Next, Placement, Wants};
 use fulmar_engine::Exchange as Asked;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::Algorithm;
-use fulmar_rules::{Sample, parts, path_and_query_of};
+use fulmar_haproxy::rules::{Sample, parts, path_and_query_of};
 
 use crate::balancing::hasher;
 use crate::counters::{Counter, Counters};

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{Backend, ForwardFor, Frontend};
+use fulmar_haproxy::rules::{Subject, authority_of};
 use fulmar_proto::HeaderBuf;
-use fulmar_rules::{Subject, authority_of};
 
 use crate::http::cookie;
 use crate::http::exchange::Exchange;

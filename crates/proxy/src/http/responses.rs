@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use bytes::Bytes;
+use fulmar_haproxy::rules::http::{HttpRule, Progress, Verdict, run};
+use fulmar_haproxy::rules::tcp::{TcpVerdict, run_tcp};
+use fulmar_haproxy::rules::{Reply, ResponseHead};
 use fulmar_haproxy::{Backend, Frontend};
 use fulmar_proto::Response;
-use fulmar_rules::http::{HttpRule, Progress, Verdict, run};
-use fulmar_rules::tcp::{TcpVerdict, run_tcp};
-use fulmar_rules::{Reply, ResponseHead};
 
 use crate::counters::Counter;
 use crate::http::answer;

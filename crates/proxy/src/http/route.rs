@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use fulmar_engine::Exchange as Asked;
 use fulmar_haproxy::model::{Options, StatsPage};
+use fulmar_haproxy::rules::http::Progress;
+use fulmar_haproxy::rules::{Reply, ResponseHead, path_and_query_of};
 use fulmar_haproxy::{BackendId, Mode};
 use fulmar_proto::{BodyLen, Connection, Headers, Response, ServerConnection};
-use fulmar_rules::http::Progress;
-use fulmar_rules::{Reply, ResponseHead, path_and_query_of};
 
 use crate::counters::Counter;
 use crate::http::answer;

@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use fulmar_haproxy::model::{Admin, StatsPage};
+use fulmar_haproxy::rules::exchange::{Deadline, Effect, Exchange as Changeable, Slot};
+use fulmar_haproxy::rules::http::{HttpRule, Progress, Service, Verdict, run};
+use fulmar_haproxy::rules::subject::{Scope, Variable};
+use fulmar_haproxy::rules::{Reply, RequestHead, ResponseHead, Sample};
 use fulmar_proto::HeaderBuf;
-use fulmar_rules::exchange::{Deadline, Effect, Exchange as Changeable, Slot};
-use fulmar_rules::http::{HttpRule, Progress, Service, Verdict, run};
-use fulmar_rules::subject::{Scope, Variable};
-use fulmar_rules::{Reply, RequestHead, ResponseHead, Sample};
 
 use crate::counters::Counter;
 use crate::http::answer;

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_engine::SocketId;
-use fulmar_rules::Sample;
-use fulmar_rules::subject::Variable;
+use fulmar_haproxy::rules::Sample;
+use fulmar_haproxy::rules::subject::Variable;
 
 use crate::http::exchange::{Exchange, Times};
 use crate::secured::Tls;

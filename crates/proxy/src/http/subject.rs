@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use fulmar_haproxy::rules::subject::{Fact, LogField, Payload, Scope, Variable};
+use fulmar_haproxy::rules::{RequestHead, ResponseHead, Sample, Subject};
 use fulmar_haproxy::{BackendId, ServerId};
 use fulmar_proto::{HeaderBuf, Headers};
-use fulmar_rules::subject::{Fact, LogField, Payload, Scope, Variable};
-use fulmar_rules::{RequestHead, ResponseHead, Sample, Subject};
 
 use crate::counters::{Counter, sum};
 use crate::facts::{Here, number, text};

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fulmar_haproxy::rules::tcp::{TcpVerdict, run_tcp};
 use fulmar_proto::{Connection, RawConnection};
-use fulmar_rules::tcp::{TcpVerdict, run_tcp};
 
 use super::Tcp;
 use super::across::{Way, Work, release};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fulmar_haproxy::Mode;
-use fulmar_rules::tcp::{TcpRule, TcpVerdict, run_tcp};
+use fulmar_haproxy::rules::tcp::{TcpRule, TcpVerdict, run_tcp};
 
 use super::Tcp;
 use super::ending::{By, Ending, When};

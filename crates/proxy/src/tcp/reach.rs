@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use fulmar_balance::{Next, Placement, Wants};
 use fulmar_haproxy::model::Algorithm;
+use fulmar_haproxy::rules::{Sample, Subject};
 use fulmar_haproxy::{Backend, BackendId, ServerId};
 use fulmar_proto::{Connection, Headers, RawConnection, Segment};
-use fulmar_rules::{Sample, Subject};
 
 use super::Tcp;
 use super::across::{Seat, Way, Work, release};

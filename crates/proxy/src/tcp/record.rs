@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 
 use fulmar_haproxy::Frontend;
-use fulmar_rules::subject::{Fact, LogField};
-use fulmar_rules::{Sample, Subject};
+use fulmar_haproxy::rules::subject::{Fact, LogField};
+use fulmar_haproxy::rules::{Sample, Subject};
 
 use super::ending::Ending;
 use super::subject::{View, text};

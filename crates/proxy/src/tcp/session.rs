@@ -8,8 +8,8 @@ use fulmar_balance::Ticket;
 use fulmar_engine::SocketId;
 use fulmar_haproxy::{BackendId, ServerId};
 
-use fulmar_rules::Sample;
-use fulmar_rules::subject::Variable;
+use fulmar_haproxy::rules::Sample;
+use fulmar_haproxy::rules::subject::Variable;
 
 use super::answer::Answer;
 use super::ending::Ending;

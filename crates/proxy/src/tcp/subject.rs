@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use fulmar_haproxy::model::ServerTls;
-use fulmar_rules::exchange::{Effect, Exchange, Slot};
-use fulmar_rules::subject::{Fact, Payload, Scope, Variable};
-use fulmar_rules::{RequestHead, ResponseHead, Sample, Subject};
+use fulmar_haproxy::rules::exchange::{Effect, Exchange, Slot};
+use fulmar_haproxy::rules::subject::{Fact, Payload, Scope, Variable};
+use fulmar_haproxy::rules::{RequestHead, ResponseHead, Sample, Subject};
 
 use super::session::{Introduction, Session, Traits};
 use crate::facts::Here;

@@ -1,0 +1,332 @@
+//! The arguments of fetches and converters: what stands in parentheses behind a name (HAProxy's
+//! manual, §7.3 and §2.2).
+//!
+//! Quotes and backslashes have been dealt with once by whoever split the line into words; here is
+//! the second level of them. What each argument means is the table's to say ([`Kind`]).
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use crate::rules::context::Files;
+use crate::rules::convert::TimeFormat;
+use crate::rules::map::{self, Map};
+use crate::rules::pattern::Method;
+use crate::rules::regex::Regex;
+use crate::rules::sample::Type;
+use crate::rules::subject::{Scope, Variable};
+use crate::rules::words::Fault;
+
+/// What an argument is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// A signed integer.
+    Int,
+    /// An integer, or the name of a variable that holds one.
+    Operand,
+    /// The name of a variable, with its scope.
+    Variable,
+    /// Text, or the name of a variable that holds it.
+    TextOrVariable,
+    /// An IPv4 address.
+    Address4,
+    /// An IPv6 address.
+    Address6,
+    /// An IPv4 mask, or its length.
+    Mask4,
+    /// An IPv6 mask, or its length.
+    Mask6,
+    /// A file of keys and values.
+    Map(Method, Type),
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+}
+
+/// An argument, as the function that takes it needs it.
+#[derive(Clone, Debug)]
+pub(crate) enum Arg {
+    Absent,
+    Text(Box<[u8]>),
+    Int(i64),
+    Variable(Variable),
+    Regex(Regex),
+    Address4(Ipv4Addr),
+    Address6(Ipv6Addr),
+    Map(Arc<Map>),
+    Time(Box<TimeFormat>),
+}
+
+/// All arguments of one call. What is not there is absent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Args(Box<[Arg]>);
+
+/// What arguments a function takes: how many must be there, and the kinds of all.
+#[derive(Clone, Copy, Debug)]
+pub struct Takes {
+    /// So many must be there.
+    pub least: usize,
+    /// All that there may be.
+    pub kinds: &'static [Kind],
+}
+
+impl Takes {
+    /// No arguments.
+    pub(crate) const NONE: Self = Self { least: 0, kinds: &[] };
+
+    /// All of these.
+    pub(crate) const fn all(kinds: &'static [Kind]) -> Self {
+        Self { least: kinds.len(), kinds }
+    }
+
+    /// The first of these, and the others if one likes.
+    pub(crate) const fn from(least: usize, kinds: &'static [Kind]) -> Self {
+        Self { least, kinds }
+    }
+}
+
+/// As the manual writes them: `(string[,integer])`, or nothing.
+impl fmt::Display for Takes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.kinds.is_empty() {
+            return Ok(());
+        }
+        f.write_str("(")?;
+        for (at, kind) in self.kinds.iter().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            let bracket = if at >= self.least { "[" } else { "" };
+            write!(f, "{bracket}{comma}{kind}")?;
+        }
+        write!(f, "{})", "]".repeat(self.kinds.len() - self.least))
+    }
+}
+
+/// What a reader of the manual takes it for.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text => "string",
+            Self::Int => "integer",
+            Self::Operand => "integer or variable",
+            Self::Variable => "variable",
+            Self::TextOrVariable => "string or variable",
+            Self::Address4 => "IPv4 address",
+            Self::Address6 => "IPv6 address",
+            Self::Mask4 => "IPv4 mask",
+            Self::Mask6 => "IPv6 mask",
+            Self::Map(..) => "file",
+            Self::OneOf(words) => return f.write_str(&words.join("|")),
+        })
+    }
+}
+
+impl Args {
+    /// Gives texts their meanings. `name` is whom they belong to.
+    ///
+    /// # Errors
+    /// There are too few or too many, or one is not what it has to be.
+    pub(crate) fn compile(
+        name: &str,
+        texts: &[String],
+        takes: Takes,
+        files: &dyn Files,
+        column: u32,
+    ) -> Result<Self, Fault> {
+        if texts.len() < takes.least {
+            let message = format!("'{name}' needs {} arguments in parentheses", takes.least);
+            return Err(Fault::new(column, message));
+        }
+        if texts.len() > takes.kinds.len() {
+            let message = match takes.kinds.len() {
+                0 => format!("'{name}' takes no arguments"),
+                most => format!("'{name}' takes at most {most} arguments"),
+            };
+            return Err(Fault::new(column, message));
+        }
+        let mut args = Vec::with_capacity(takes.kinds.len());
+        for (at, kind) in takes.kinds.iter().enumerate() {
+            let Some(text) = texts.get(at).filter(|text| !text.is_empty() || at < takes.least)
+            else {
+                args.push(Arg::Absent);
+                continue;
+            };
+            let wrong =
+                |why: String| Fault::new(column, format!("argument {} of '{name}': {why}", at + 1));
+            args.push(compile(text, *kind, files).map_err(wrong)?);
+        }
+        Ok(Self(args.into()))
+    }
+
+    pub(crate) fn get(&self, at: usize) -> &Arg {
+        self.0.get(at).unwrap_or(&Arg::Absent)
+    }
+
+    /// Puts another argument in the place of one that was read.
+    pub(crate) fn set(&mut self, at: usize, arg: Arg) {
+        self.0[at] = arg;
+    }
+
+    pub(crate) fn int(&self, at: usize) -> Option<i64> {
+        match self.get(at) {
+            Arg::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn text(&self, at: usize) -> Option<&[u8]> {
+        match self.get(at) {
+            Arg::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn variable(&self, at: usize) -> Option<&Variable> {
+        match self.get(at) {
+            Arg::Variable(variable) => Some(variable),
+            _ => None,
+        }
+    }
+
+    /// A text that names something of the configuration.
+    pub(crate) fn name(&self, at: usize) -> Option<Box<str>> {
+        self.text(at).map(|text| String::from_utf8_lossy(text).into())
+    }
+}
+
+fn compile(text: &str, kind: Kind, files: &dyn Files) -> Result<Arg, String> {
+    let arg = match kind {
+        Kind::Text => Arg::Text(text.as_bytes().into()),
+        Kind::Int => Arg::Int(int(text)?),
+        Kind::Operand if text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+') => {
+            Arg::Int(int(text)?)
+        }
+        Kind::Operand | Kind::Variable => Arg::Variable(Variable::parse(text)?),
+        Kind::TextOrVariable => match Variable::parse(text) {
+            Ok(variable) => Arg::Variable(variable),
+            Err(_) => Arg::Text(text.as_bytes().into()),
+        },
+        Kind::Address4 => Arg::Address4(address(text, "an IPv4 address")?),
+        Kind::Address6 => Arg::Address6(address(text, "an IPv6 address")?),
+        Kind::Mask4 => Arg::Address4(mask4(text)?),
+        Kind::Mask6 => Arg::Address6(mask6(text)?),
+        Kind::Map(method, to) => Arg::Map(map::load(text, method, to, files)?),
+        Kind::OneOf(words) if words.contains(&text) => Arg::Text(text.as_bytes().into()),
+        Kind::OneOf(words) => {
+            return Err(format!("'{text}' is not one of {}", words.join(", ")));
+        }
+    };
+    Ok(arg)
+}
+
+fn int(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| format!("'{text}' is not a number"))
+}
+
+fn address<A: std::str::FromStr>(text: &str, what: &str) -> Result<A, String> {
+    text.parse().map_err(|_| format!("'{text}' is not {what}"))
+}
+
+/// A mask as an address (`255.255.255.0`) or a length (`24`).
+pub(crate) fn mask4(text: &str) -> Result<Ipv4Addr, String> {
+    match text.parse::<u8>() {
+        Ok(len @ 0..=32) => {
+            Ok(Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)))
+        }
+        Ok(_) => Err(format!("'/{text}' is more than the 32 bits of an IPv4 address")),
+        Err(_) => address(text, "an IPv4 mask (24, or 255.255.255.0)"),
+    }
+}
+
+/// A mask as an address (`ffff:ffff::`) or a length (`32`).
+pub(crate) fn mask6(text: &str) -> Result<Ipv6Addr, String> {
+    match text.parse::<u8>() {
+        Ok(len @ 0..=128) => {
+            Ok(Ipv6Addr::from_bits(u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)))
+        }
+        Ok(_) => Err(format!("'/{text}' is more than the 128 bits of an IPv6 address")),
+        Err(_) => address(text, "an IPv6 mask (64, or ffff:ffff::)"),
+    }
+}
+
+impl Variable {
+    /// From its name with the scope in front: `txn.user`.
+    ///
+    /// # Errors
+    /// It has no known scope, or characters other than letters, digits, `.` and `_`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (scope, name) = text.split_once('.').unwrap_or((text, ""));
+        let scope = match scope {
+            "proc" => Scope::Proc,
+            "sess" => Scope::Sess,
+            "txn" => Scope::Txn,
+            "req" => Scope::Req,
+            "res" => Scope::Res,
+            _ => {
+                return Err(format!(
+                    "the variable '{text}' has no scope: write proc., sess., txn., req. or res. \
+                     in front"
+                ));
+            }
+        };
+        let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'_';
+        if name.is_empty() || !name.bytes().all(is_known) {
+            return Err(format!(
+                "'{text}' is no name of a variable: letters, digits, '.' and '_' are"
+            ));
+        }
+        Ok(Self { scope, name: name.into() })
+    }
+}
+
+/// Splits what begins behind an opening parenthesis: its arguments, and how many bytes they and
+/// the closing parenthesis take.
+///
+/// # Errors
+/// A quote or the parenthesis is not closed.
+pub(crate) fn split(text: &str) -> Result<(Vec<String>, usize), String> {
+    let mut args = vec![String::new()];
+    let mut quote = None;
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        let arg = args.last_mut().expect("there is always one");
+        match c {
+            '"' | '\'' if quote == Some(c) => quote = None,
+            '"' | '\'' if quote.is_none() => quote = Some(c),
+            '\\' if quote != Some('\'') => match chars.peek().copied() {
+                Some((_, next)) => match unescaped(next) {
+                    Some(meant) => {
+                        arg.push(meant);
+                        chars.next();
+                    }
+                    None => arg.push(c),
+                },
+                None => arg.push(c),
+            },
+            ',' if quote.is_none() => args.push(String::new()),
+            ')' if quote.is_none() => {
+                if args.len() == 1 && args[0].is_empty() {
+                    args.clear();
+                }
+                return Ok((args, at + 1));
+            }
+            _ => arg.push(c),
+        }
+    }
+    match quote {
+        Some(quote) => Err(format!("the quote {quote} is not closed")),
+        None => Err("')' is missing".to_owned()),
+    }
+}
+
+/// What a backslash makes of the character behind it; `None`: it is a backslash of its own.
+fn unescaped(c: char) -> Option<char> {
+    match c {
+        '\\' | '\'' | '"' | ' ' => Some(c),
+        'n' => Some('\n'),
+        'r' => Some('\r'),
+        't' => Some('\t'),
+        _ => None,
+    }
+}

@@ -1,0 +1,269 @@
+//! A fetch with its arguments, and the converters behind it (HAProxy's manual, §7.3).
+
+use std::ops::ControlFlow;
+
+use crate::rules::args::{self, Args};
+use crate::rules::condition::Acls;
+use crate::rules::context::{Context, Files, NoFiles};
+use crate::rules::convert::{self, Converter};
+use crate::rules::fetch::{self, Fetch, Take};
+use crate::rules::sample::{Sample, Type};
+use crate::rules::subject::{Fact, Subject};
+use crate::rules::when::Phase;
+use crate::rules::words::{Fault, Words};
+
+/// A value to be taken from a [`Subject`], whenever it is asked for.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    fetch: &'static Fetch,
+    args: Args,
+    source: Source,
+    steps: Box<[Step]>,
+}
+
+/// What was made of a fetch, where more than its function and arguments is needed.
+#[derive(Clone, Debug)]
+enum Source {
+    /// Its function is asked.
+    Call,
+    /// Always the same; `None` is no value.
+    Constant(Option<Sample<'static>>),
+    /// The proxy is asked.
+    Fact(Box<Fact>),
+}
+
+/// A converter with its arguments.
+#[derive(Clone, Debug)]
+struct Step {
+    converter: &'static Converter,
+    args: Args,
+}
+
+impl Expression {
+    /// From one word of a configuration: `hdr(host),lower`. There are no files.
+    ///
+    /// # Errors
+    /// A fetch or converter is not known, or an argument is wrong.
+    pub fn parse(text: &str, column: u32) -> Result<Self, Fault> {
+        Self::parse_in(text, column, &Context { acls: &Acls::new(), files: &NoFiles })
+    }
+
+    /// The same, with files for maps.
+    ///
+    /// # Errors
+    /// As [`Expression::parse`], or a file is wrong.
+    pub fn parse_in(text: &str, column: u32, context: &Context<'_>) -> Result<Self, Fault> {
+        let (expression, rest) = Self::begin(text, column, context, fetch::find)?;
+        match rest {
+            "" => Ok(expression),
+            rest => Err(Fault::new(column, format!("'{rest}' is too much behind '{text}'"))),
+        }
+    }
+
+    /// From the next words: an expression, and converters that stand in words of their own.
+    ///
+    /// # Errors
+    /// As [`Expression::parse_in`], or there is no word.
+    pub fn parse_words(words: &mut Words<'_>, context: &Context<'_>) -> Result<Self, Fault> {
+        let word = words.expect("an expression")?;
+        let mut expression = Self::parse_in(&word.text, word.column, context)?;
+        while let Some(word) = words.peek() {
+            let (name, _) = split_name(&word.text);
+            if convert::find(name).is_none() {
+                break;
+            }
+            words.next();
+            expression.convert(&word.text, word.column, context.files)?;
+        }
+        Ok(expression)
+    }
+
+    /// The fetch that `find` knows, and its converters.
+    pub(crate) fn begin<'t>(
+        text: &'t str,
+        column: u32,
+        context: &Context<'_>,
+        find: impl Fn(&str) -> Option<&'static Fetch>,
+    ) -> Result<(Self, &'t str), Fault> {
+        if text.is_empty() {
+            return Err(Fault::new(column, "an expression is missing here"));
+        }
+        let (name, rest) = split_name(text);
+        let Some(fetch) = find(name) else {
+            return Err(Fault::unknown(column, fetch::unknown(name, std::iter::empty())));
+        };
+        let (texts, rest) = arguments(name, rest, column)?;
+        let args = Args::compile(name, &texts, fetch.takes, context.files, column)?;
+        let source = match fetch.take {
+            Take::Constant(make) => Source::Constant(
+                make(&args, context.files)
+                    .map_err(|why| Fault::new(column, format!("'{name}': {why}")))?,
+            ),
+            Take::Fact(make) => Source::Fact(Box::new(make(&args))),
+            Take::One(_) | Take::Each(..) | Take::Peek(_) => Source::Call,
+        };
+        let mut expression = Self { fetch, args, source, steps: Box::default() };
+        match rest.strip_prefix(',') {
+            None => Ok((expression, rest)),
+            Some(converters) => {
+                let rest = expression.convert(converters, column, context.files)?;
+                Ok((expression, rest))
+            }
+        }
+    }
+
+    /// Puts converters behind it: `lower,length`. What follows them is left.
+    fn convert<'t>(
+        &mut self,
+        text: &'t str,
+        column: u32,
+        files: &dyn Files,
+    ) -> Result<&'t str, Fault> {
+        let mut steps = std::mem::take(&mut self.steps).into_vec();
+        let mut kind = steps.last().map_or(self.fetch.kind, |step| step.converter.output);
+        let mut rest = text;
+        let rest = loop {
+            let (name, behind) = split_name(rest);
+            let Some(converter) = convert::find(name) else {
+                return Err(Fault::unknown(column, convert::unknown(name)));
+            };
+            if !kind.casts_to(converter.input) {
+                let message = format!(
+                    "the converter '{name}' takes a value of type {}, and there is one of type \
+                     {kind} before it",
+                    converter.input
+                );
+                return Err(Fault::new(column, message));
+            }
+            let (texts, behind) = arguments(name, behind, column)?;
+            let mut args = Args::compile(name, &texts, converter.takes, files, column)?;
+            if let Some(check) = converter.check {
+                check(&mut args).map_err(|why| Fault::new(column, format!("'{name}': {why}")))?;
+            }
+            kind = converter.output;
+            steps.push(Step { converter, args });
+            match behind.strip_prefix(',') {
+                Some(behind) => rest = behind,
+                None => break behind,
+            }
+        };
+        self.steps = steps.into();
+        Ok(rest)
+    }
+
+    /// The value; `None` if what it is taken from is not there, or a converter fails.
+    pub fn evaluate<'a>(&'a self, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+        self.finish(self.take(subject)?, subject)
+    }
+
+    /// What the fetch alone yields, where there may be several: the one that counts.
+    fn take<'a>(&'a self, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+        match (&self.source, self.fetch.take) {
+            (Source::Constant(value), _) => value.as_ref().map(borrowed),
+            (Source::Fact(fact), _) => subject.fact(fact),
+            (Source::Call, Take::One(take)) => take(&self.args, subject),
+            (Source::Call, Take::Peek(peek)) => peek(&self.args, subject).value,
+            (Source::Call, Take::Each(each, which)) => {
+                let mut found = None;
+                let _ = each(&self.args, subject, &mut |value| {
+                    found = value;
+                    which.goes_on(&self.args)
+                });
+                found
+            }
+            (Source::Call, Take::Constant(_) | Take::Fact(_)) => None,
+        }
+    }
+
+    /// Shows every value that there is (all fields of a name, say) until told to stop. True if
+    /// another value may come, as more bytes of the connection arrive.
+    pub(crate) fn each<'a>(
+        &'a self,
+        subject: &'a dyn Subject,
+        show: &mut dyn FnMut(Sample<'a>) -> ControlFlow<()>,
+    ) -> bool {
+        match (&self.source, self.fetch.take) {
+            (Source::Call, Take::Each(each, _)) => {
+                let _ = each(&self.args, subject, &mut |value| match value {
+                    None => ControlFlow::Continue(()),
+                    Some(value) => {
+                        self.finish(value, subject).map_or(ControlFlow::Break(()), &mut *show)
+                    }
+                });
+                false
+            }
+            (Source::Call, Take::Peek(peek)) => {
+                let peeked = peek(&self.args, subject);
+                if let Some(value) = peeked.value.and_then(|value| self.finish(value, subject)) {
+                    let _ = show(value);
+                }
+                peeked.may_change
+            }
+            _ => {
+                if let Some(value) = self.evaluate(subject) {
+                    let _ = show(value);
+                }
+                false
+            }
+        }
+    }
+
+    fn finish<'a>(&'a self, value: Sample<'a>, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+        let mut value = value;
+        for step in &self.steps {
+            value = (step.converter.run)(value.cast(step.converter.input)?, &step.args, subject)?;
+        }
+        Some(value)
+    }
+
+    /// The type of its values, as far as it is known before there is one.
+    pub fn kind(&self) -> Type {
+        self.steps.last().map_or(self.fetch.kind, |step| step.converter.output)
+    }
+
+    /// When there is something to take a value from.
+    pub fn phase(&self) -> Phase {
+        self.fetch.phase
+    }
+
+    /// The name of its fetch, as the table has it.
+    pub fn name(&self) -> &'static str {
+        self.fetch.names[0]
+    }
+
+    /// What only the proxy knows, if it asks for that: its names are to be checked against those
+    /// that there are.
+    pub fn fact(&self) -> Option<Fact> {
+        self.fetch.about.map(|about| about(&self.args))
+    }
+
+    /// True if there are converters.
+    pub(crate) fn is_converted(&self) -> bool {
+        !self.steps.is_empty()
+    }
+}
+
+/// The arguments behind a name, and what follows them.
+fn arguments<'t>(name: &str, rest: &'t str, column: u32) -> Result<(Vec<String>, &'t str), Fault> {
+    let Some(inside) = rest.strip_prefix('(') else { return Ok((Vec::new(), rest)) };
+    let (texts, len) = args::split(inside)
+        .map_err(|why| Fault::new(column, format!("arguments of '{name}': {why}")))?;
+    Ok((texts, &inside[len..]))
+}
+
+/// The name in front, and what follows it.
+pub(crate) fn split_name(text: &str) -> (&str, &str) {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "._-:+".contains(c);
+    text.split_at(text.find(|c| !is_name(c)).unwrap_or(text.len()))
+}
+
+/// A view of a value that is kept.
+pub(crate) fn borrowed<'a>(value: &'a Sample<'static>) -> Sample<'a> {
+    match value {
+        Sample::Text(text) => Sample::text(text),
+        Sample::Binary(bytes) => Sample::Binary(bytes[..].into()),
+        Sample::Bool(value) => Sample::Bool(*value),
+        Sample::Int(value) => Sample::Int(*value),
+        Sample::Address(address) => Sample::Address(*address),
+    }
+}

@@ -1,0 +1,40 @@
+//! The body of a request, as far as it was buffered (`option http-buffer-request`).
+
+use super::{Fetch, Take};
+use crate::rules::args::{Args, Takes};
+use crate::rules::number::leading_int;
+use crate::rules::sample::{Sample, Type};
+use crate::rules::subject::Subject;
+use crate::rules::when::Phase;
+
+pub(super) const TABLE: &[Fetch] = &[
+    of_body(&["req.body"], Type::Binary, bytes),
+    of_body(&["req.body_len"], Type::Int, len),
+    of_body(&["req.body_size"], Type::Int, size),
+];
+
+const fn of_body(
+    names: &'static [&'static str],
+    kind: Type,
+    take: for<'a> fn(&'a Args, &'a dyn Subject) -> Option<Sample<'a>>,
+) -> Fetch {
+    Fetch::new(names, Takes::NONE, kind, Phase::Request, Take::One(take))
+}
+
+fn bytes<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+    subject.request()?;
+    Some(Sample::Binary(subject.body().bytes.into()))
+}
+
+fn len<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+    subject.request()?;
+    Some(Sample::Int(i64::try_from(subject.body().bytes.len()).unwrap_or(i64::MAX)))
+}
+
+/// What the client announced; what has arrived, if it announced nothing.
+fn size<'a>(args: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+    match subject.request_hop_fields().get("content-length") {
+        Some(announced) => Some(Sample::Int(leading_int(announced))),
+        None => len(args, subject),
+    }
+}

@@ -1,0 +1,96 @@
+//! Who the client says that it is (`Authorization`, RFC 7617 and RFC 6750).
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::{Fetch, Take, Which};
+use crate::rules::args::{Args, Kind, Takes};
+use crate::rules::head::RequestHead;
+use crate::rules::sample::{Sample, Type};
+use crate::rules::subject::{Fact, Subject};
+use crate::rules::when::Phase;
+
+pub(super) const TABLE: &[Fetch] = &[
+    Fetch::new(
+        &["http_auth"],
+        Takes::all(&[Kind::Text]),
+        Type::Bool,
+        Phase::Request,
+        Take::Fact(|args| Fact::Authenticated(args.name(0).unwrap_or_default())),
+    ),
+    Fetch::new(
+        &["http_auth_group"],
+        Takes::all(&[Kind::Text]),
+        Type::Text,
+        Phase::Request,
+        Take::Each(groups, Which::First),
+    )
+    .about(|args| Fact::AuthenticatedGroups(args.name(0).unwrap_or_default())),
+    Fetch::new(
+        &["http_auth_bearer"],
+        Takes::from(0, &[Kind::Text]),
+        Type::Text,
+        Phase::Request,
+        Take::One(bearer),
+    ),
+    Fetch::new(&["http_auth_type"], Takes::NONE, Type::Text, Phase::Request, Take::One(scheme)),
+    Fetch::new(&["http_auth_user"], Takes::NONE, Type::Text, Phase::Request, Take::One(user)),
+    Fetch::new(&["http_auth_pass"], Takes::NONE, Type::Text, Phase::Request, Take::One(password)),
+];
+
+/// The user and the password of basic authentication.
+pub(crate) fn basic(head: &RequestHead) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (scheme, credentials) = authorization(head, "authorization")?;
+    if !scheme.eq_ignore_ascii_case(b"basic") {
+        return None;
+    }
+    let decoded = STANDARD.decode(credentials).ok()?;
+    let colon = decoded.iter().position(|byte| *byte == b':')?;
+    Some((decoded[..colon].to_vec(), decoded[colon + 1..].to_vec()))
+}
+
+fn authorization<'a>(head: &'a RequestHead, field: &str) -> Option<(&'a [u8], &'a [u8])> {
+    let value = head.fields.as_headers().get(field)?;
+    let space = value.iter().position(|byte| *byte == b' ')?;
+    Some((&value[..space], value[space..].trim_ascii()))
+}
+
+fn scheme<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+    let (scheme, _) = authorization(subject.request()?, "authorization")?;
+    Some(Sample::text(scheme))
+}
+
+fn user<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+    basic(subject.request()?).map(|(user, _)| Sample::Text(Cow::Owned(user)))
+}
+
+fn password<'a>(_: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+    basic(subject.request()?).map(|(_, password)| Sample::Text(Cow::Owned(password)))
+}
+
+fn bearer<'a>(args: &'a Args, subject: &'a dyn Subject) -> Option<Sample<'a>> {
+    let field = args.text(0).map_or(Ok("authorization"), str::from_utf8).ok()?;
+    let (scheme, token) = authorization(subject.request()?, field)?;
+    scheme.eq_ignore_ascii_case(b"bearer").then(|| Sample::text(token))
+}
+
+/// The groups of the user, who has shown the right password.
+fn groups<'a>(
+    args: &'a Args,
+    subject: &'a dyn Subject,
+    show: &mut dyn FnMut(Option<Sample<'a>>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let list = args.name(0).unwrap_or_default();
+    match subject.fact(&Fact::AuthenticatedGroups(list)) {
+        Some(Sample::Text(Cow::Borrowed(groups))) => {
+            groups.split(|byte| *byte == b',').try_for_each(|group| show(Some(Sample::text(group))))
+        }
+        Some(Sample::Text(Cow::Owned(groups))) => groups
+            .split(|byte| *byte == b',')
+            .try_for_each(|group| show(Some(Sample::Text(group.to_vec().into())))),
+        _ => ControlFlow::Continue(()),
+    }
+}

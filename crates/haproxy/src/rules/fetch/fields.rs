@@ -1,0 +1,224 @@
+//! Header fields of requests and responses: values between commas (`hdr`), or whole lines (`fhdr`).
+
+use std::net::{IpAddr, SocketAddrV4};
+use std::ops::ControlFlow;
+
+use fulmar_proto::Headers;
+
+use super::{Each, Fetch, Take, Which};
+use crate::rules::args::{Args, Kind, Takes};
+use crate::rules::number::leading_int;
+use crate::rules::parts::parts;
+use crate::rules::sample::{Sample, Type};
+use crate::rules::subject::Subject;
+use crate::rules::when::Phase;
+
+pub(super) const TABLE: &[Fetch] = &[
+    values_of(&["req.hdr"], Type::Text, Phase::Request, |a, s, show| {
+        Fields::of_request(s).each(a, list_items, as_text, show)
+    }),
+    values_of(&["hdr"], Type::Text, Phase::Exchange, |a, s, show| {
+        Fields::at_hand(s).each(a, list_items, as_text, show)
+    }),
+    values_of(&["req.fhdr"], Type::Text, Phase::Request, |a, s, show| {
+        Fields::of_request(s).each(a, whole, as_text, show)
+    }),
+    values_of(&["req.hdr_val", "hdr_val"], Type::Int, Phase::Request, |a, s, show| {
+        Fields::of_request(s).each(a, list_items, as_int, show)
+    }),
+    values_of(&["req.hdr_ip", "hdr_ip"], Type::Address, Phase::Request, |a, s, show| {
+        Fields::of_request(s).each(a, list_items, as_address, show)
+    }),
+    single(&["req.hdr_cnt", "hdr_cnt"], Type::Int, Phase::Request, |a, s| {
+        Fields::of_request(s).count(a, list_items)
+    }),
+    single(&["req.fhdr_cnt"], Type::Int, Phase::Request, |a, s| {
+        Fields::of_request(s).count(a, whole)
+    }),
+    single(&["req.hdr_names"], Type::Text, Phase::Request, |a, s| {
+        s.request().map(|_| Fields::of_request(s).names(a))
+    }),
+    single(&["req.hdrs"], Type::Binary, Phase::Request, |_, s| {
+        s.request().map(|_| Fields::of_request(s).lines())
+    }),
+    values_of(&["res.hdr", "shdr"], Type::Text, Phase::Response, |a, s, show| {
+        Fields::of_response(s).each(a, list_items, as_text, show)
+    }),
+    values_of(&["res.fhdr"], Type::Text, Phase::Response, |a, s, show| {
+        Fields::of_response(s).each(a, whole, as_text, show)
+    }),
+    values_of(&["res.hdr_val", "shdr_val"], Type::Int, Phase::Response, |a, s, show| {
+        Fields::of_response(s).each(a, list_items, as_int, show)
+    }),
+    values_of(&["res.hdr_ip", "shdr_ip"], Type::Address, Phase::Response, |a, s, show| {
+        Fields::of_response(s).each(a, list_items, as_address, show)
+    }),
+    single(&["res.hdr_cnt", "shdr_cnt"], Type::Int, Phase::Response, |a, s| {
+        Fields::of_response(s).count(a, list_items)
+    }),
+    single(&["res.fhdr_cnt"], Type::Int, Phase::Response, |a, s| {
+        Fields::of_response(s).count(a, whole)
+    }),
+    single(&["res.hdr_names"], Type::Text, Phase::Response, |a, s| {
+        s.response().map(|_| Fields::of_response(s).names(a))
+    }),
+    single(&["res.hdrs"], Type::Binary, Phase::Response, |_, s| {
+        s.response().map(|_| Fields::of_response(s).lines())
+    }),
+];
+
+const fn values_of(names: &'static [&'static str], kind: Type, phase: Phase, each: Each) -> Fetch {
+    let takes = Takes::from(0, &[Kind::Text, Kind::Int]);
+    Fetch::new(names, takes, kind, phase, Take::Each(each, Which::Last))
+}
+
+const fn single(
+    names: &'static [&'static str],
+    kind: Type,
+    phase: Phase,
+    take: for<'a> fn(&'a Args, &'a dyn Subject) -> Option<Sample<'a>>,
+) -> Fetch {
+    Fetch::new(names, Takes::from(0, &[Kind::Text]), kind, phase, Take::One(take))
+}
+
+/// The fields of one message: those that go on, and those that concern the client's hop.
+struct Fields<'a> {
+    end_to_end: Headers<'a>,
+    hop: Headers<'a>,
+}
+
+/// The values in a field's line, one after the other.
+type Split = for<'a> fn(&'a [u8], &mut dyn FnMut(&'a [u8]) -> ControlFlow<()>) -> ControlFlow<()>;
+
+impl<'a> Fields<'a> {
+    fn of_request(subject: &'a dyn Subject) -> Self {
+        Self {
+            end_to_end: subject.request().map_or(Headers::EMPTY, |it| it.fields.as_headers()),
+            hop: subject.request_hop_fields(),
+        }
+    }
+
+    fn of_response(subject: &'a dyn Subject) -> Self {
+        Self {
+            end_to_end: subject.response().map_or(Headers::EMPTY, |it| it.fields.as_headers()),
+            hop: subject.response_hop_fields(),
+        }
+    }
+
+    /// Of the response, if there is one; of the request before.
+    fn at_hand(subject: &'a dyn Subject) -> Self {
+        match subject.response() {
+            Some(_) => Self::of_response(subject),
+            None => Self::of_request(subject),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        self.end_to_end.iter().chain(self.hop.iter())
+    }
+
+    /// All values of the fields with this name, or of all fields.
+    fn values(
+        &self,
+        name: Option<&[u8]>,
+        split: Split,
+        show: &mut dyn FnMut(&'a [u8]) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        for (field, line) in self.iter() {
+            if name.is_none_or(|name| name.eq_ignore_ascii_case(field)) {
+                split(line, show)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn total(&self, name: Option<&[u8]>, split: Split) -> i64 {
+        let mut count = 0;
+        let _ = self.values(name, split, &mut |_| {
+            count += 1;
+            ControlFlow::Continue(())
+        });
+        count
+    }
+
+    fn count(&self, args: &Args, split: Split) -> Option<Sample<'a>> {
+        Some(Sample::Int(self.total(args.text(0), split)))
+    }
+
+    /// Shows the values that the arguments name: all, or the one at that place, from the first
+    /// (1) or from the last (-1).
+    fn each(
+        &self,
+        args: &Args,
+        split: Split,
+        read: fn(&'a [u8]) -> Option<Sample<'a>>,
+        show: &mut dyn FnMut(Option<Sample<'a>>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let name = args.text(0);
+        let wanted = match args.int(1) {
+            None | Some(0) => None,
+            Some(place @ 1..) => Some(place),
+            Some(place) => Some(self.total(name, split).saturating_add(place).saturating_add(1)),
+        };
+        let mut at = 0;
+        self.values(name, split, &mut |value| {
+            at += 1;
+            if wanted.is_none_or(|wanted| wanted == at) {
+                return show(read(value));
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// All names in lower case, with the first byte of the argument between them.
+    fn names(&self, args: &Args) -> Sample<'a> {
+        let delimiter = args.text(0).and_then(|text| text.first().copied()).unwrap_or(b',');
+        let mut text = Vec::new();
+        for (name, _) in self.iter() {
+            if !text.is_empty() {
+                text.push(delimiter);
+            }
+            text.extend(name.iter().map(u8::to_ascii_lowercase));
+        }
+        Sample::Text(text.into())
+    }
+
+    /// All lines, with the empty one behind them.
+    fn lines(&self) -> Sample<'a> {
+        let mut text = Vec::new();
+        for (name, value) in self.iter() {
+            text.extend(name.iter().map(u8::to_ascii_lowercase));
+            text.extend_from_slice(b": ");
+            text.extend_from_slice(value);
+            text.extend_from_slice(b"\r\n");
+        }
+        text.extend_from_slice(b"\r\n");
+        Sample::Binary(text.into())
+    }
+}
+
+fn list_items<'a>(
+    line: &'a [u8],
+    show: &mut dyn FnMut(&'a [u8]) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    parts(line, b",").try_for_each(show)
+}
+
+fn whole<'a>(line: &'a [u8], show: &mut dyn FnMut(&'a [u8]) -> ControlFlow<()>) -> ControlFlow<()> {
+    show(line)
+}
+
+fn as_text(value: &[u8]) -> Option<Sample<'_>> {
+    Some(Sample::text(value))
+}
+
+fn as_int(value: &[u8]) -> Option<Sample<'_>> {
+    Some(Sample::Int(leading_int(value)))
+}
+
+/// An address; a port may follow one of IPv4.
+fn as_address(value: &[u8]) -> Option<Sample<'_>> {
+    let text = str::from_utf8(value).ok()?;
+    let with_port = || text.parse::<SocketAddrV4>().ok().map(|address| (*address.ip()).into());
+    text.parse::<IpAddr>().ok().or_else(with_port).map(Sample::Address)
+}

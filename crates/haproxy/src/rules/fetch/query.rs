@@ -1,0 +1,83 @@
+//! Parameters of queries and of forms. Nothing is decoded.
+
+use std::ops::ControlFlow;
+
+use super::{Each, Fetch, Take, Which};
+use crate::rules::args::{Args, Kind, Takes};
+use crate::rules::number::leading_int;
+use crate::rules::sample::{Sample, Type};
+use crate::rules::subject::Subject;
+use crate::rules::when::Phase;
+
+pub(super) const TABLE: &[Fetch] = &[
+    parameter(&["urlp", "url_param"], Type::Text, texts),
+    parameter(&["urlp_val"], Type::Int, numbers),
+    Fetch::new(
+        &["req.body_param"],
+        Takes::from(0, &[Kind::Text]),
+        Type::Binary,
+        Phase::Request,
+        Take::Each(of_body, Which::First),
+    ),
+];
+
+const fn parameter(names: &'static [&'static str], kind: Type, each: Each) -> Fetch {
+    let takes = Takes::from(0, &[Kind::Text, Kind::Text]);
+    Fetch::new(names, takes, kind, Phase::Request, Take::Each(each, Which::First))
+}
+
+fn texts<'a>(
+    args: &'a Args,
+    subject: &'a dyn Subject,
+    show: &mut dyn FnMut(Option<Sample<'a>>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    of_target(args, subject, &mut |value| show(Some(Sample::text(value))))
+}
+
+fn numbers<'a>(
+    args: &'a Args,
+    subject: &'a dyn Subject,
+    show: &mut dyn FnMut(Option<Sample<'a>>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    of_target(args, subject, &mut |value| show(Some(Sample::Int(leading_int(value)))))
+}
+
+fn of_target<'a>(
+    args: &'a Args,
+    subject: &'a dyn Subject,
+    show: &mut dyn FnMut(&'a [u8]) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let Some(head) = subject.request() else { return ControlFlow::Continue(()) };
+    let delimiter = args.text(1).and_then(|text| text.first().copied());
+    let begin = delimiter.unwrap_or(b'?');
+    match head.target.iter().position(|byte| *byte == begin) {
+        Some(at) => parameters(&head.target[at + 1..], args.text(0), delimiter, show),
+        None => ControlFlow::Continue(()),
+    }
+}
+
+fn of_body<'a>(
+    args: &'a Args,
+    subject: &'a dyn Subject,
+    show: &mut dyn FnMut(Option<Sample<'a>>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let show = &mut |value: &'a [u8]| show(Some(Sample::Binary(value.into())));
+    parameters(subject.body().bytes, args.text(0), None, show)
+}
+
+/// The values of all parameters with this name, or of all.
+fn parameters<'a>(
+    text: &'a [u8],
+    name: Option<&[u8]>,
+    delimiter: Option<u8>,
+    show: &mut dyn FnMut(&'a [u8]) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let ends = |byte: &u8| matches!(byte, b'&' | b';') || Some(*byte) == delimiter;
+    for parameter in text.split(ends) {
+        let Some(equals) = parameter.iter().position(|byte| *byte == b'=') else { continue };
+        if name.is_none_or(|name| name == &parameter[..equals]) {
+            show(&parameter[equals + 1..])?;
+        }
+    }
+    ControlFlow::Continue(())
+}

@@ -1,0 +1,62 @@
+//! What a rule asks beside its condition: the formats and the expressions of its action.
+
+use super::{HttpAction, HttpRule, RedirectTo, TimeoutValue, Value};
+use crate::rules::expression::Expression;
+use crate::rules::format::Format;
+use crate::rules::reply::{Reply, ReplyBody};
+
+impl HttpRule {
+    /// The formats that its action renders.
+    pub fn formats(&self) -> Vec<&Format> {
+        match &self.action {
+            HttpAction::Deny(reply) | HttpAction::Tarpit(reply) | HttpAction::Return(reply) => {
+                of_reply(reply)
+            }
+            HttpAction::Redirect(redirect) => match &redirect.to {
+                RedirectTo::Location(format)
+                | RedirectTo::Prefix(format)
+                | RedirectTo::Scheme(format) => vec![format],
+            },
+            HttpAction::Auth { realm: Some(format) }
+            | HttpAction::AddField(_, format)
+            | HttpAction::SetField(_, format)
+            | HttpAction::ReplaceField { value: format, .. }
+            | HttpAction::SetTarget(_, format)
+            | HttpAction::ReplaceTarget(_, _, format)
+            | HttpAction::SetMethod(format)
+            | HttpAction::EarlyHint(_, format) => vec![format],
+            HttpAction::SetVariable(assignment) => match &assignment.value {
+                Value::Format(format) => vec![format],
+                Value::Expression(_) => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
+    }
+
+    /// The expressions that its action evaluates, those in its formats too.
+    pub fn expressions(&self) -> Vec<&Expression> {
+        match &self.action {
+            HttpAction::SetVariable(assignment) => of_value(&assignment.value),
+            HttpAction::Capture(capture) => vec![&capture.value],
+            HttpAction::SetAddress(_, _, expression)
+            | HttpAction::Timeout(_, TimeoutValue::Expression(expression)) => vec![expression],
+            _ => self.formats().into_iter().flat_map(Format::expressions).collect(),
+        }
+    }
+}
+
+/// The expressions of a value for a variable.
+pub(crate) fn of_value(value: &Value) -> Vec<&Expression> {
+    match value {
+        Value::Expression(expression) => vec![expression],
+        Value::Format(format) => format.expressions().collect(),
+    }
+}
+
+fn of_reply(reply: &Reply) -> Vec<&Format> {
+    let body = match &reply.body {
+        ReplyBody::Format(body) => Some(body),
+        _ => None,
+    };
+    reply.fields.iter().map(|(_, format)| format).chain(body).collect()
+}

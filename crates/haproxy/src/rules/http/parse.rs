@@ -1,0 +1,569 @@
+//! Reading a rule's words.
+
+use std::time::Duration;
+
+use super::redirect::{Redirect, RedirectTo};
+use super::table::{ACTIONS, ActionRow, Parse, RuleSet};
+use super::{
+    AddressPart, Assignment, Capture, HttpAction, HttpRule, NO_MARK, NameMatch, Normalizer, Part,
+    Service, Side, TimeoutValue, Value, ValueCondition,
+};
+use crate::rules::condition::Condition;
+use crate::rules::context::Context;
+use crate::rules::exchange::{Deadline, Slot};
+use crate::rules::expression::Expression;
+use crate::rules::format::{Format, Options};
+use crate::rules::nearest;
+use crate::rules::regex::Regex;
+use crate::rules::reply::{self, Reply, ReplyKind};
+use crate::rules::subject::Variable;
+use crate::rules::words::{Fault, Word, Words};
+
+impl HttpRule {
+    /// From the words behind `http-request` and its like: an action, its arguments, and a
+    /// condition.
+    ///
+    /// # Errors
+    /// The action is not known or not there, its arguments are wrong, or the condition is.
+    pub fn parse(
+        words: &mut Words<'_>,
+        set: RuleSet,
+        context: &Context<'_>,
+    ) -> Result<Self, Fault> {
+        let word = words.expect("an action")?;
+        let (row, argument) = find(word, set)?;
+        let mut line = Line { words, context, set, name: word, argument };
+        let action = match row.parse {
+            Parse::By(parse) => parse(&mut line)?,
+            Parse::Plain(make) => make(),
+            Parse::Missing(why) => {
+                return Err(Fault::unknown(word.column, format!("'{}': {why}", word.text)));
+            }
+            Parse::Nothing(count, why) => {
+                for _ in 0..count {
+                    line.words.expect("a value")?;
+                }
+                HttpAction::Nothing(why)
+            }
+        };
+        Ok(Self { action, condition: condition(words, context)? })
+    }
+
+    /// From the words behind `redirect`: as `http-request redirect`, but what they say is not a
+    /// format: `%` is itself. These rules come behind all of `http-request`.
+    ///
+    /// # Errors
+    /// As [`HttpRule::parse`].
+    pub fn parse_redirect(words: &mut Words<'_>, context: &Context<'_>) -> Result<Self, Fault> {
+        let name = Word { text: "redirect".to_owned(), column: words.column() };
+        let mut line = Line { words, context, set: RuleSet::Request, name: &name, argument: None };
+        let mut redirect = line.redirect_to(|line| {
+            let word = line.words.expect("an address")?;
+            Ok(Format::literal(word.text.as_bytes()))
+        })?;
+        redirect.is_keyword = true;
+        let action = HttpAction::Redirect(redirect);
+        Ok(Self { action, condition: condition(words, context)? })
+    }
+}
+
+/// What is left of a line: a condition, or nothing.
+pub(crate) fn condition(
+    words: &mut Words<'_>,
+    context: &Context<'_>,
+) -> Result<Option<Condition>, Fault> {
+    match is_condition(words) {
+        true => Condition::parse(words, context).map(Some),
+        false => words.end().map(|()| None),
+    }
+}
+
+fn is_condition(words: &Words<'_>) -> bool {
+    words.peek().is_some_and(|word| matches!(&word.text[..], "if" | "unless"))
+}
+
+/// The row of an action, and what stands in its parentheses.
+fn find(word: &Word, set: RuleSet) -> Result<(&'static ActionRow, Option<&str>), Fault> {
+    let (name, argument) = split(&word.text);
+    let Some(row) = ACTIONS.iter().find(|row| row.name == name) else {
+        let known = ACTIONS.iter().filter(|row| row.sets.contains(&set)).map(|row| row.name);
+        return Err(Fault::unknown(word.column, nearest::unknown("action", name, known)));
+    };
+    if !row.sets.contains(&set) {
+        let message = format!("'{}' cannot stand here, but in {}", word.text, places(row));
+        return Err(Fault::unknown(word.column, message));
+    }
+    Ok((row, argument))
+}
+
+/// A name with its parenthesis, and what stands in it.
+pub(crate) fn split(text: &str) -> (&str, Option<&str>) {
+    match text.find('(') {
+        None => (text, None),
+        Some(open) => {
+            let inside = &text[open + 1..];
+            (&text[..=open], Some(inside.strip_suffix(')').unwrap_or(inside)))
+        }
+    }
+}
+
+fn places(row: &ActionRow) -> String {
+    let names = row.sets.iter().map(|set| match set {
+        RuleSet::Request => "'http-request'",
+        RuleSet::Response => "'http-response'",
+        RuleSet::AfterResponse => "'http-after-response'",
+    });
+    names.collect::<Vec<_>>().join(" or ")
+}
+
+/// A line that is being read.
+#[derive(Debug)]
+pub(super) struct Line<'l, 'w> {
+    pub(super) words: &'l mut Words<'w>,
+    pub(super) context: &'l Context<'l>,
+    set: RuleSet,
+    name: &'l Word,
+    argument: Option<&'l str>,
+}
+
+impl Line<'_, '_> {
+    pub(super) fn field(
+        &mut self,
+        make: fn(String, Format) -> HttpAction,
+    ) -> Result<HttpAction, Fault> {
+        let name = field_name(self.words)?;
+        Ok(make(name, self.format()?))
+    }
+
+    pub(super) fn replace_field(&mut self, each: bool) -> Result<HttpAction, Fault> {
+        let name = field_name(self.words)?;
+        let (pattern, value) = self.replacement()?;
+        Ok(HttpAction::ReplaceField { name, pattern, value, each })
+    }
+
+    pub(super) fn set_target(&mut self, part: Part) -> Result<HttpAction, Fault> {
+        Ok(HttpAction::SetTarget(part, self.format()?))
+    }
+
+    pub(super) fn replace_target(&mut self, part: Part) -> Result<HttpAction, Fault> {
+        let (pattern, value) = self.replacement()?;
+        Ok(HttpAction::ReplaceTarget(part, pattern, value))
+    }
+
+    pub(super) fn address(&mut self, side: Side, part: AddressPart) -> Result<HttpAction, Fault> {
+        Ok(HttpAction::SetAddress(side, part, self.expression()?))
+    }
+
+    pub(super) fn redirect(&mut self) -> Result<HttpAction, Fault> {
+        self.redirect_to(Self::format).map(HttpAction::Redirect)
+    }
+
+    /// A redirection, whose place is read by `place`.
+    fn redirect_to(
+        &mut self,
+        place: fn(&mut Self) -> Result<Format, Fault>,
+    ) -> Result<Box<Redirect>, Fault> {
+        let begin = self.name.column;
+        let mut to = None;
+        let mut redirect = Redirect {
+            to: RedirectTo::Location(Format::default()),
+            status: 302,
+            drop_query: false,
+            append_slash: false,
+            ignore_empty: false,
+            cookie: None,
+            is_keyword: false,
+        };
+        while !is_condition(self.words) {
+            let Some(word) = self.words.next() else { break };
+            match &word.text[..] {
+                "location" => to = Some(RedirectTo::Location(place(self)?)),
+                "prefix" => to = Some(RedirectTo::Prefix(place(self)?)),
+                "scheme" => to = Some(RedirectTo::Scheme(place(self)?)),
+                "code" => redirect.status = self.redirect_code()?,
+                "drop-query" => redirect.drop_query = true,
+                "append-slash" => redirect.append_slash = true,
+                "ignore-empty" => redirect.ignore_empty = true,
+                "set-cookie" => redirect.cookie = Some(self.cookie("path=/;")?),
+                "clear-cookie" => redirect.cookie = Some(self.cookie("path=/; Max-Age=0;")?),
+                other => {
+                    let message = nearest::unknown("option", other, REDIRECT.into_iter());
+                    return Err(Fault::unknown(word.column, message));
+                }
+            }
+        }
+        let what = "'location', 'prefix' or 'scheme' has to say whither";
+        redirect.to = to.ok_or_else(|| Fault::new(begin, what))?;
+        Ok(Box::new(redirect))
+    }
+
+    fn redirect_code(&mut self) -> Result<u16, Fault> {
+        let word = self.words.expect("a status")?;
+        let status = word.text.parse().ok();
+        status.filter(|status| matches!(status, 301 | 302 | 303 | 307 | 308)).ok_or_else(|| {
+            let message = format!("'{}' is none of 301, 302, 303, 307 and 308", word.text);
+            Fault::new(word.column, message)
+        })
+    }
+
+    fn cookie(&mut self, attributes: &str) -> Result<String, Fault> {
+        let word = self.words.expect("a cookie")?;
+        if word.text.is_empty() || !word.text.bytes().all(is_cookie_byte) {
+            let message = format!("'{}' cannot be a cookie: name=value", word.text);
+            return Err(Fault::new(word.column, message));
+        }
+        Ok(format!("{}; {attributes}", word.text))
+    }
+
+    fn reply(&mut self, kind: ReplyKind) -> Result<Box<Reply>, Fault> {
+        reply::parse(self.words, kind, self.context).map(Box::new)
+    }
+
+    fn format(&mut self) -> Result<Format, Fault> {
+        format(self.words, Options::VALUE, self.context)
+    }
+
+    fn expression(&mut self) -> Result<Expression, Fault> {
+        Expression::parse_words(self.words, self.context)
+    }
+
+    fn replacement(&mut self) -> Result<(Regex, Format), Fault> {
+        let pattern = regex(self.words)?;
+        Ok((pattern, format(self.words, Options::REPLACEMENT, self.context)?))
+    }
+
+    fn variable(&self) -> Result<(Variable, Vec<ValueCondition>), Fault> {
+        variable(self.argument.unwrap_or_default(), self.name.column)
+    }
+}
+
+/// A format that is one word.
+pub(crate) fn format(
+    words: &mut Words<'_>,
+    options: Options,
+    context: &Context<'_>,
+) -> Result<Format, Fault> {
+    let word = words.expect("a format")?;
+    Format::parse_in(&word.text, word.column, options, context)
+}
+
+fn regex(words: &mut Words<'_>) -> Result<Regex, Fault> {
+    let word = words.expect("a regular expression")?;
+    Regex::new(&word.text, false).map_err(|message| Fault::new(word.column, message))
+}
+
+/// The name of a field.
+pub(crate) fn field_name(words: &mut Words<'_>) -> Result<String, Fault> {
+    let word = words.expect("the name of a field")?;
+    if !fulmar_proto::is_token(word.text.as_bytes()) {
+        let message = format!("'{}' cannot be the name of a field", word.text);
+        return Err(Fault::new(word.column, message));
+    }
+    Ok(word.text.clone())
+}
+
+/// A variable, and what stands behind a comma: conditions.
+pub(crate) fn variable(text: &str, column: u32) -> Result<(Variable, Vec<ValueCondition>), Fault> {
+    let mut parts = text.split(',').map(str::trim);
+    let name = parts.next().unwrap_or_default();
+    let variable = Variable::parse(name).map_err(|message| Fault::new(column, message))?;
+    let condition = |text: &str| {
+        let found = CONDITIONS.iter().find(|(name, _)| *name == text);
+        let names = CONDITIONS.iter().map(|(name, _)| *name);
+        found
+            .map(|(_, condition)| *condition)
+            .ok_or_else(|| Fault::unknown(column, nearest::unknown("condition", text, names)))
+    };
+    Ok((variable, parts.map(condition).collect::<Result<_, _>>()?))
+}
+
+pub(super) fn set_var(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    let (variable, conditions) = line.variable()?;
+    let value = Value::Expression(line.expression()?);
+    Ok(HttpAction::SetVariable(Box::new(Assignment { variable, value, conditions })))
+}
+
+pub(super) fn set_var_fmt(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    let (variable, conditions) = line.variable()?;
+    let value = Value::Format(line.format()?);
+    Ok(HttpAction::SetVariable(Box::new(Assignment { variable, value, conditions })))
+}
+
+pub(super) fn unset_var(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    Ok(HttpAction::UnsetVariable(line.variable()?.0))
+}
+
+pub(super) fn auth(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    let realm = line.words.take("realm").then(|| line.format()).transpose()?;
+    Ok(HttpAction::Auth { realm })
+}
+
+pub(super) fn deny(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    let status = if line.set == RuleSet::Request { 403 } else { 502 };
+    line.reply(ReplyKind::Denial(status)).map(HttpAction::Deny)
+}
+
+pub(super) fn tarpit(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    line.reply(ReplyKind::Denial(500)).map(HttpAction::Tarpit)
+}
+
+pub(super) fn return_(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    line.reply(ReplyKind::Return).map(HttpAction::Return)
+}
+
+pub(super) fn set_method(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    line.format().map(HttpAction::SetMethod)
+}
+
+pub(super) fn set_status(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    let status = reply::status(line.words, 100..=999)?;
+    if line.words.take("reason") {
+        line.words.expect("a reason")?; // it has no meaning, and is not sent (RFC 9112 §4)
+    }
+    Ok(HttpAction::SetStatus(status))
+}
+
+pub(super) fn del_header(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    let word = line.words.expect("the name of a field")?;
+    let text = word.text.clone();
+    if !line.words.take("-m") {
+        return Ok(HttpAction::RemoveFields(NameMatch::Exact(text)));
+    }
+    let method = line.words.expect("str, beg, end, sub or reg")?;
+    Ok(HttpAction::RemoveFields(match &method.text[..] {
+        "str" => NameMatch::Exact(text),
+        "beg" => NameMatch::Begins(text),
+        "end" => NameMatch::Ends(text),
+        "sub" => NameMatch::Contains(text),
+        "reg" => {
+            let pattern = Regex::new(&text, false);
+            NameMatch::Pattern(pattern.map_err(|message| Fault::new(word.column, message))?)
+        }
+        other => {
+            let message = format!("'{other}' is none of str, beg, end, sub and reg");
+            return Err(Fault::new(method.column, message));
+        }
+    }))
+}
+
+pub(super) fn log_level(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    level(line.words).map(HttpAction::LogLevel)
+}
+
+/// A level of syslog; `silent` is none.
+pub(crate) fn level(words: &mut Words<'_>) -> Result<Option<u8>, Fault> {
+    let word = words.expect("a level")?;
+    if word.text == "silent" {
+        return Ok(None);
+    }
+    let found = (0u8..).zip(LEVELS).find(|(_, name)| *name == word.text);
+    let (level, _) = found.ok_or_else(|| {
+        let known = LEVELS.into_iter().chain(["silent"]);
+        Fault::new(word.column, nearest::unknown("level", &word.text, known))
+    })?;
+    Ok(Some(level))
+}
+
+pub(super) fn capture(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    let value = line.expression()?;
+    let word = line.words.expect("'len' or 'id'")?;
+    let (text, number) = (&word.text[..], number(line.words)?);
+    let slot = |id| match line.set {
+        RuleSet::Request => Slot::Request(id),
+        _ => Slot::Response(id),
+    };
+    let capture = match text {
+        "len" if line.set == RuleSet::Request && number > 0 => {
+            Capture { value, len: Some(number), slot: slot(0) }
+        }
+        "id" => Capture { value, len: None, slot: slot(number) },
+        _ => {
+            let message = match line.set {
+                RuleSet::Request => "'len' and a length, or 'id' and a slot, have to follow",
+                _ => "'id' and a slot have to follow",
+            };
+            return Err(Fault::new(word.column, message));
+        }
+    };
+    Ok(HttpAction::Capture(Box::new(capture)))
+}
+
+pub(super) fn mark(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    mark_number(line.words)?;
+    Ok(HttpAction::Nothing(NO_MARK))
+}
+
+/// A number of 32 bits, which may be hexadecimal: `0x1f`.
+pub(crate) fn mark_number(words: &mut Words<'_>) -> Result<u32, Fault> {
+    let word = words.expect("a number")?;
+    let number = match word.text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => word.text.parse(),
+    };
+    number.map_err(|_| Fault::new(word.column, format!("'{}' is no number: 5, 0x1f", word.text)))
+}
+
+pub(crate) fn number<T: std::str::FromStr>(words: &mut Words<'_>) -> Result<T, Fault> {
+    let word = words.expect("a number")?;
+    word.text.parse().map_err(|_| {
+        Fault::new(word.column, format!("'{}' is no number that can stand here", word.text))
+    })
+}
+
+pub(super) fn strict_mode(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    let word = line.words.expect("'on' or 'off'")?;
+    match &word.text[..] {
+        "on" => Ok(HttpAction::StrictMode(true)),
+        "off" => Ok(HttpAction::StrictMode(false)),
+        other => Err(Fault::new(word.column, format!("'{other}' is neither 'on' nor 'off'"))),
+    }
+}
+
+pub(super) fn normalize(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    let word = line.words.expect("a normal form")?;
+    Ok(HttpAction::Normalize(match &word.text[..] {
+        "path-merge-slashes" => Normalizer::MergeSlashes,
+        "path-strip-dot" => Normalizer::StripDot,
+        "path-strip-dotdot" => Normalizer::StripDotDot { full: line.words.take("full") },
+        "percent-decode-unreserved" => {
+            line.words.take("strict"); // what it refuses is refused when it arrives
+            Normalizer::DecodeUnreserved
+        }
+        "percent-to-uppercase" => {
+            line.words.take("strict"); // as above
+            Normalizer::UppercaseEscapes
+        }
+        "query-sort-by-name" => Normalizer::SortQuery,
+        "fragment-strip" | "fragment-encode" => Normalizer::Fragment,
+        other => {
+            let message = nearest::unknown("normal form", other, NORMALIZERS.into_iter());
+            return Err(Fault::unknown(word.column, message));
+        }
+    }))
+}
+
+pub(super) fn use_service(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    let word = line.words.expect("the name of a service")?;
+    match &word.text[..] {
+        "prometheus-exporter" => Ok(HttpAction::Service(Service::Metrics)),
+        other => {
+            let message = format!("there is no service '{other}', but 'prometheus-exporter'");
+            Err(Fault::unknown(word.column, message))
+        }
+    }
+}
+
+pub(super) fn wait_for_body(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    let (mut time, mut at_least) = (None, 0);
+    while !is_condition(line.words) {
+        let Some(word) = line.words.next() else { break };
+        match &word.text[..] {
+            "time" => time = Some(duration(line.words)?),
+            "at-least" => at_least = size(line.words)?,
+            other => {
+                let message = format!("'{other}' is neither 'time' nor 'at-least'");
+                return Err(Fault::unknown(word.column, message));
+            }
+        }
+    }
+    let column = line.name.column;
+    let time = time.ok_or_else(|| Fault::new(column, "'time' has to say for how long"))?;
+    Ok(HttpAction::WaitForBody { time, at_least })
+}
+
+pub(super) fn set_timeout(line: &mut Line<'_, '_>) -> Result<HttpAction, Fault> {
+    let word = line.words.expect("'server' or 'tunnel'")?;
+    let which = match &word.text[..] {
+        "server" => Deadline::Server,
+        "tunnel" => Deadline::Tunnel,
+        other => {
+            let message = format!("'{other}' is neither 'server' nor 'tunnel'");
+            return Err(Fault::new(word.column, message));
+        }
+    };
+    let is_number = line.words.peek().is_some_and(|word| word.text.starts_with(is_digit));
+    let value = match is_number {
+        true => TimeoutValue::Fixed(duration(line.words)?),
+        false => TimeoutValue::Expression(line.expression()?),
+    };
+    Ok(HttpAction::Timeout(which, value))
+}
+
+fn is_digit(c: char) -> bool {
+    c.is_ascii_digit()
+}
+
+/// A time (HAProxy's manual, §2.5): milliseconds, or what the unit behind it says.
+fn duration(words: &mut Words<'_>) -> Result<Duration, Fault> {
+    let word = words.expect("a time")?;
+    let units = [("us", 1), ("ms", 1_000), ("", 1_000), ("s", SECOND), ("m", 60 * SECOND)];
+    let longer = [("h", 3_600 * SECOND), ("d", 24 * 3_600 * SECOND)];
+    let micros = scaled(&word.text, units.into_iter().chain(longer));
+    micros.map(Duration::from_micros).ok_or_else(|| {
+        let message = format!("'{}' is no time: a number and us, ms, s, m, h or d", word.text);
+        Fault::new(word.column, message)
+    })
+}
+
+/// A size (HAProxy's manual, §2.5): bytes, or what the unit behind it says.
+fn size(words: &mut Words<'_>) -> Result<u64, Fault> {
+    let word = words.expect("a size")?;
+    let units = [("", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30)];
+    scaled(&word.text.to_ascii_lowercase(), units.into_iter()).ok_or_else(|| {
+        let message = format!("'{}' is no size: a number, and k, m or g", word.text);
+        Fault::new(word.column, message)
+    })
+}
+
+/// A number times its unit.
+fn scaled(text: &str, mut units: impl Iterator<Item = (&'static str, u64)>) -> Option<u64> {
+    let end = text.find(|c| !is_digit(c)).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let factor = units.find(|(name, _)| *name == unit)?.1;
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// A byte of a cookie's name or value (RFC 6265 §4.1.1), or the sign between them.
+fn is_cookie_byte(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !matches!(byte, b';' | b'"' | b'\\')
+}
+
+/// Microseconds.
+const SECOND: u64 = 1_000_000;
+
+/// RFC 5424 §6.2.1, from 0, as HAProxy writes them.
+const LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
+
+const CONDITIONS: [(&str, ValueCondition); 8] = [
+    ("ifexists", ValueCondition::Exists),
+    ("ifnotexists", ValueCondition::NotExists),
+    ("ifempty", ValueCondition::Empty),
+    ("ifnotempty", ValueCondition::NotEmpty),
+    ("ifset", ValueCondition::Exists),
+    ("ifnotset", ValueCondition::NotExists),
+    ("ifgt", ValueCondition::Greater),
+    ("iflt", ValueCondition::Less),
+];
+
+const REDIRECT: [&str; 9] = [
+    "location",
+    "prefix",
+    "scheme",
+    "code",
+    "drop-query",
+    "append-slash",
+    "ignore-empty",
+    "set-cookie",
+    "clear-cookie",
+];
+
+const NORMALIZERS: [&str; 8] = [
+    "path-merge-slashes",
+    "path-strip-dot",
+    "path-strip-dotdot",
+    "percent-decode-unreserved",
+    "percent-to-uppercase",
+    "query-sort-by-name",
+    "fragment-strip",
+    "fragment-encode",
+];

@@ -1,0 +1,125 @@
+//! Rules that change what a request asks for.
+
+use super::act::Refused;
+use super::normalize::{Normalizer, normalized};
+use crate::rules::exchange::Exchange;
+use crate::rules::format::Format;
+use crate::rules::regex::Regex;
+use crate::rules::target::{authority_of, path_of};
+
+/// Which part of a target (RFC 9112 §3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The path, without the query.
+    Path,
+    /// The path and the query.
+    PathAndQuery,
+    /// The query, without the question mark.
+    Query,
+    /// All of it.
+    Whole,
+}
+
+/// Puts what a format says in place of a part.
+pub(super) fn set(part: Part, value: &Format, exchange: &mut dyn Exchange) -> Result<(), Refused> {
+    let mut new = Vec::new();
+    value.render(exchange, &mut new);
+    put(part, &new, exchange)
+}
+
+/// Puts what a format says in place of a part that matches.
+pub(super) fn replace(
+    part: Part,
+    pattern: &Regex,
+    value: &Format,
+    exchange: &mut dyn Exchange,
+) -> Result<(), Refused> {
+    let target = &exchange.request().ok_or(Refused)?.target;
+    let path = path_of(target);
+    let old = match part {
+        Part::Path => &target[path],
+        Part::PathAndQuery => &target[path.start..],
+        Part::Query => target.get(path.end + 1..).unwrap_or_default(),
+        Part::Whole => target,
+    };
+    let Some(groups) = pattern.captures(old) else { return Ok(()) };
+    let mut new = Vec::new();
+    value.render_replacing(exchange, &groups, &mut new);
+    put(part, &new, exchange)
+}
+
+/// Puts a target into its normal form.
+pub(super) fn normalize(
+    normalizer: Normalizer,
+    exchange: &mut dyn Exchange,
+) -> Result<(), Refused> {
+    let target = &exchange.request().ok_or(Refused)?.target;
+    let path = path_of(target);
+    let (part, old) = normalizer.reads(&target[path.clone()], &target[path.end..]);
+    let new = normalized(normalizer, old);
+    put(part, &new, exchange)
+}
+
+/// Gives the request another method.
+pub(super) fn set_method(value: &Format, exchange: &mut dyn Exchange) -> Result<(), Refused> {
+    let mut new = Vec::new();
+    value.render(exchange, &mut new);
+    // What is tunnelled by CONNECT cannot become a message, nor the other way round.
+    let is_connect = |method: &[u8]| method == b"CONNECT";
+    let request = exchange.request_mut().ok_or(Refused)?;
+    let same_kind = is_connect(&new) == is_connect(&request.method);
+    if !fulmar_proto::is_token(&new) || !same_kind {
+        return Err(Refused);
+    }
+    request.method = new;
+    Ok(())
+}
+
+fn put(part: Part, new: &[u8], exchange: &mut dyn Exchange) -> Result<(), Refused> {
+    let request = exchange.request_mut().ok_or(Refused)?;
+    let target = with_part(&request.target, part, new);
+    if !fulmar_proto::is_request_target(&request.method, &target)
+        || target.len() > fulmar_proto::h1::TARGET_SIZE_MAX
+    {
+        return Err(Refused);
+    }
+    let host = authority_of(&target).map(|place| target[place].to_vec());
+    request.target = target;
+    // One request goes to one host: whoever gets it may look at either (RFC 9112 §3.2.2).
+    if part == Part::Whole
+        && let Some(host) = host
+    {
+        request.fields.rewrite("host", |_| Some(host.clone())).map_err(|_| Refused)?;
+    }
+    Ok(())
+}
+
+/// A field was changed: if it is the host of a request whose target names one, too, that one
+/// becomes the same.
+pub(super) fn follow_host(name: &str, exchange: &mut dyn Exchange) -> Result<(), Refused> {
+    if !name.eq_ignore_ascii_case("host") || exchange.response().is_some() {
+        return Ok(());
+    }
+    let request = exchange.request_mut().ok_or(Refused)?;
+    let Some(place) = authority_of(&request.target) else { return Ok(()) };
+    let host = request.fields.as_headers().get("host").unwrap_or_default();
+    let (before, behind) = (&request.target[..place.start], &request.target[place.end..]);
+    let target = [before, host, behind].concat();
+    if !fulmar_proto::is_request_target(&request.method, &target) {
+        return Err(Refused);
+    }
+    request.target = target;
+    Ok(())
+}
+
+fn with_part(target: &[u8], part: Part, new: &[u8]) -> Vec<u8> {
+    let path = path_of(target);
+    let (before, query) = (&target[..path.start], &target[path.end..]);
+    match part {
+        Part::Path => [before, new, query].concat(),
+        Part::PathAndQuery => [before, new].concat(),
+        Part::Query if new.is_empty() && query.is_empty() => target.to_vec(),
+        Part::Query => [&target[..path.end], b"?", new].concat(),
+        Part::Whole => new.to_vec(),
+    }
+}

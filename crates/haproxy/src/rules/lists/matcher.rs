@@ -1,0 +1,148 @@
+//! What the entries of a list are to one condition or map.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+use super::entries::Entry;
+use super::{LookedUp, Unfit};
+use crate::rules::expression::borrowed;
+use crate::rules::map::typed;
+use crate::rules::pattern::{Method, Patterns};
+use crate::rules::sample::{Sample, Type};
+
+/// How a condition or a map uses a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    pub(crate) method: Method,
+    pub(crate) ignore_case: bool,
+    /// The type of a map's values.
+    pub(crate) to: Option<Type>,
+}
+
+/// The entries of a list, ready to be asked.
+#[derive(Debug)]
+pub(crate) struct Matcher {
+    how: Use,
+    /// As it was read: what is asked without a lock, until something changes.
+    first: Table,
+    is_changed: AtomicBool,
+    now: RwLock<Table>,
+}
+
+/// Keys, which are patterns, and their values.
+#[derive(Clone, Debug)]
+struct Table {
+    keys: Patterns,
+    values: Vec<Sample<'static>>,
+}
+
+impl Table {
+    fn new(method: Method) -> Self {
+        Self { keys: Patterns::new(method), values: Vec::new() }
+    }
+
+    fn add(&mut self, how: Use, key: &[u8], value: &[u8]) -> Result<(), String> {
+        let value =
+            how.to.map(|to| typed(value, to).ok_or_else(|| format!("the value is no {to}")));
+        let value = value.transpose()?;
+        self.keys.add(key, how.ignore_case)?;
+        self.values.extend(value);
+        Ok(())
+    }
+}
+
+impl Matcher {
+    pub(super) fn new(how: Use, entries: &[Entry]) -> Result<Self, Unfit> {
+        let mut first = Table::new(how.method);
+        for Entry { line, key, value, .. } in entries {
+            first.add(how, key, value).map_err(|why| Unfit { line: *line, why })?;
+        }
+        let now = RwLock::new(Table::new(how.method));
+        Ok(Self { how, first, is_changed: AtomicBool::new(false), now })
+    }
+
+    pub(crate) fn method(&self) -> Method {
+        self.how.method
+    }
+
+    /// True if there was nothing to compare with when it was read.
+    pub(crate) fn was_empty(&self) -> bool {
+        self.first.keys.is_empty()
+    }
+
+    /// True if a value matches one of them. `-m found` finds even what is false.
+    pub(crate) fn matches(&self, value: Sample<'_>) -> bool {
+        self.how.method == Method::Found || self.with(|table| table.keys.find(value).is_some())
+    }
+
+    /// The value of the first key, or of the most special one, that a value matches.
+    pub(crate) fn find(&self, value: Sample<'_>) -> Option<Sample<'_>> {
+        if !self.is_changed.load(Ordering::Acquire) {
+            return self.first.values.get(self.first.keys.find(value)?).map(borrowed);
+        }
+        self.with(|table| table.values.get(table.keys.find(value)?).cloned())
+    }
+
+    /// The same of a text, with what `expand` makes of the value and of the groups of the regular
+    /// expression that is the key.
+    pub(crate) fn find_expanded(
+        &self,
+        text: &[u8],
+        expand: impl FnOnce(&[u8], &regex::bytes::Captures<'_>) -> Vec<u8>,
+    ) -> Option<Vec<u8>> {
+        self.with(|table| {
+            let at = table.keys.find(Sample::text(text))?;
+            let groups = table.keys.regex(at)?.captures(text)?;
+            let Sample::Text(template) = table.values.get(at)? else { return None };
+            Some(expand(template, &groups))
+        })
+    }
+
+    /// Whether an entry could be one of them.
+    pub(super) fn check(&self, key: &[u8], value: &[u8]) -> Result<(), String> {
+        Table::new(self.how.method).add(self.how, key, value)
+    }
+
+    /// One more, which has been checked.
+    pub(super) fn add(&self, key: &[u8], value: &[u8]) {
+        self.change(|table, how| {
+            table.add(how, key, value).expect("it was checked");
+        });
+    }
+
+    /// These instead, which have been checked.
+    pub(super) fn rebuild(&self, entries: &[Entry]) {
+        let mut table = Table::new(self.how.method);
+        for entry in entries {
+            table.add(self.how, &entry.key, &entry.value).expect("it was checked");
+        }
+        self.change(|now, _| *now = table);
+    }
+
+    pub(super) fn look_up(&self, value: &[u8], entries: &[Entry]) -> LookedUp {
+        let found = self.with(|table| table.keys.find(Sample::text(value)));
+        LookedUp {
+            method: self.how.method.name(),
+            ignores_case: self.how.ignore_case,
+            is_indexed: self.how.method.is_indexed(self.how.ignore_case),
+            found: found.and_then(|at| entries.get(at).cloned()),
+            to: self.how.to,
+        }
+    }
+
+    fn with<R>(&self, ask: impl FnOnce(&Table) -> R) -> R {
+        match self.is_changed.load(Ordering::Acquire) {
+            false => ask(&self.first),
+            true => ask(&self.now.read().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+
+    fn change(&self, act: impl FnOnce(&mut Table, Use)) {
+        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_changed.load(Ordering::Relaxed) {
+            *now = self.first.clone();
+        }
+        act(&mut now, self.how);
+        self.is_changed.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,89 @@
+//! Maps: files of keys and values, a pair in each line (HAProxy's manual, §7.3.1, `map`), and
+//! files of patterns (§7.1, `-f`).
+
+use std::sync::Arc;
+
+use crate::rules::context::Files;
+use crate::rules::lists::{self, List, Matcher, Use, Used};
+use crate::rules::pattern::Method;
+use crate::rules::regex;
+use crate::rules::sample::{Sample, Type};
+
+/// Keys, which are patterns, and their values.
+#[derive(Clone, Debug)]
+pub(crate) struct Map(Arc<Matcher>);
+
+impl Map {
+    /// The value of the first key, or of the most special one, that a value matches.
+    pub(crate) fn find(&self, value: Sample<'_>) -> Option<Sample<'_>> {
+        self.0.find(value)
+    }
+
+    /// The same, with the groups of the regular expression that is the key put into the value.
+    pub(crate) fn find_expanded(&self, value: Sample<'_>) -> Option<Vec<u8>> {
+        let text = value.into_text()?;
+        self.0.find_expanded(&text, |template, groups| {
+            let mut out = Vec::with_capacity(template.len());
+            regex::expand(template, groups, &mut out);
+            out
+        })
+    }
+}
+
+/// Reads a map, or finds it read.
+///
+/// # Errors
+/// The file cannot be read, or a line is wrong; the message says which.
+pub(crate) fn load(
+    path: &str,
+    method: Method,
+    to: Type,
+    files: &dyn Files,
+) -> Result<Arc<Map>, String> {
+    let list = lists::of_file(path, true, files)?;
+    let used = Used { by_map: true, criterion: "map".to_owned(), place: files.place() };
+    let how = Use { method, ignore_case: false, to: Some(to) };
+    Ok(Arc::new(Map(list.matcher(used, how).map_err(|wrong| wrong.of(path))?)))
+}
+
+/// Reads a file of patterns, one in each line, or finds it read; of a map, its keys are meant.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn load_patterns(
+    path: &str,
+    is_map: bool,
+    files: &dyn Files,
+) -> Result<Arc<List>, String> {
+    lists::of_file(path, is_map, files)
+}
+
+/// A value that is nothing but what it has to be.
+pub(crate) fn typed(value: &[u8], to: Type) -> Option<Sample<'static>> {
+    let text = || str::from_utf8(value).ok();
+    match to {
+        Type::Int => text()?.parse().ok().map(Sample::Int),
+        Type::Address => text()?.parse().ok().map(Sample::Address),
+        to => Sample::text(value).into_owned().cast(to),
+    }
+}
+
+/// The lines that say something, without the blanks in front, and their numbers.
+pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let lines = text.split(|byte| *byte == b'\n').zip(1..);
+    lines.filter(|(line, _)| line.first() != Some(&b'#')).filter_map(|(line, number)| {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let begin = line.iter().position(|byte| !is_blank(*byte))?;
+        Some((number, &line[begin..]))
+    })
+}
+
+/// The first word, and what stands behind the blanks that follow it.
+pub(crate) fn pair(line: &[u8]) -> (&[u8], &[u8]) {
+    let end = line.iter().position(|byte| is_blank(*byte)).unwrap_or(line.len());
+    (&line[..end], line[end..].trim_ascii())
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}

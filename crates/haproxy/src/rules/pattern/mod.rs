@@ -1,0 +1,241 @@
+//! Patterns that values are held against: of lists (HAProxy's manual, §7.1) and of maps.
+//!
+//! Exact texts, prefixes and networks are looked up, however many there are; the others are tried
+//! one after the other.
+
+mod exact;
+mod network;
+mod range;
+mod word;
+
+use crate::rules::hex::unhex;
+use crate::rules::regex::Regex;
+use crate::rules::sample::{Sample, Type};
+
+use exact::{Exact, Prefixes};
+use network::Networks;
+use range::Ranges;
+use word::Word;
+
+/// How a value is held against a pattern (`-m`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Method {
+    /// It is there.
+    Found,
+    /// It is true.
+    Bool,
+    /// It is a number, or in a range.
+    Int,
+    /// It is a version such as `3.1`, or in a range of such.
+    Version,
+    /// It is an address, or in a network.
+    Ip,
+    /// It is these bytes.
+    Bin,
+    /// Its length is a number, or in a range.
+    Len,
+    /// It is this text.
+    Str,
+    /// It begins so.
+    Beg,
+    /// This text is somewhere in it.
+    Sub,
+    /// This text is in it between slashes.
+    Dir,
+    /// This text is in it between dots, slashes, colons or question marks.
+    Dom,
+    /// It ends so.
+    End,
+    /// This expression is found in it.
+    Reg,
+}
+
+/// Patterns of one method. Each has a number, in the order in which they were added.
+#[derive(Clone, Debug)]
+pub(crate) struct Patterns {
+    method: Method,
+    set: Set,
+    len: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Set {
+    /// There is nothing to compare with.
+    Nothing,
+    Ranges(Ranges),
+    Networks(Networks),
+    Exact(Exact),
+    Prefixes(Prefixes),
+    Words(Vec<Word>),
+    Regexes(Vec<Regex>),
+}
+
+impl Method {
+    /// By the name that `-m` knows.
+    pub fn named(name: &str) -> Option<Self> {
+        METHODS.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
+    }
+
+    /// The name that `-m` knows.
+    pub fn name(self) -> &'static str {
+        let known = METHODS.iter().find(|(_, method)| *method == self);
+        known.map_or("ver", |(name, _)| name)
+    }
+
+    /// True if its patterns are looked up, not tried one after the other.
+    pub(crate) fn is_indexed(self, ignore_case: bool) -> bool {
+        match self {
+            Self::Ip | Self::Bin => true,
+            Self::Str | Self::Beg => !ignore_case,
+            _ => false,
+        }
+    }
+
+    /// What values of a type are held against unless something else is said.
+    pub fn of(kind: Type) -> Option<Self> {
+        match kind {
+            Type::Bool => Some(Self::Bool),
+            Type::Int => Some(Self::Int),
+            Type::Address => Some(Self::Ip),
+            Type::Text => Some(Self::Str),
+            Type::Any | Type::Binary => None,
+        }
+    }
+
+    /// The type that it compares.
+    pub const fn compares(self) -> Type {
+        match self {
+            Self::Found => Type::Any,
+            Self::Bool => Type::Bool,
+            Self::Int | Self::Version => Type::Int,
+            Self::Ip => Type::Address,
+            Self::Bin => Type::Binary,
+            Self::Len
+            | Self::Str
+            | Self::Beg
+            | Self::Sub
+            | Self::Dir
+            | Self::Dom
+            | Self::End
+            | Self::Reg => Type::Text,
+        }
+    }
+
+    /// True if it needs a pattern to match anything.
+    pub(crate) fn needs_patterns(self) -> bool {
+        !matches!(self, Self::Found | Self::Bool)
+    }
+
+    /// True if its patterns may have operators in front.
+    pub(crate) fn has_operators(self) -> bool {
+        matches!(self, Self::Int | Self::Version | Self::Len)
+    }
+}
+
+impl Patterns {
+    pub(crate) fn new(method: Method) -> Self {
+        let set = match method {
+            Method::Found | Method::Bool => Set::Nothing,
+            Method::Int | Method::Version | Method::Len => Set::Ranges(Ranges::default()),
+            Method::Ip => Set::Networks(Networks::default()),
+            Method::Str | Method::Bin => Set::Exact(Exact::default()),
+            Method::Beg => Set::Prefixes(Prefixes::default()),
+            Method::Sub | Method::Dir | Method::Dom | Method::End => Set::Words(Vec::new()),
+            Method::Reg => Set::Regexes(Vec::new()),
+        };
+        Self { method, set, len: 0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds one.
+    ///
+    /// # Errors
+    /// The text is no such pattern; the message says why.
+    pub(crate) fn add(&mut self, text: &[u8], ignore_case: bool) -> Result<(), String> {
+        let at = self.len;
+        match (&mut self.set, self.method) {
+            (Set::Nothing, _) => {}
+            (Set::Ranges(ranges), Method::Version) => ranges.add(range::version(readable(text)?)?),
+            (Set::Ranges(ranges), _) => ranges.add(range::number(readable(text)?)?),
+            (Set::Networks(networks), _) => networks.add(readable(text)?, at)?,
+            (Set::Exact(exact), Method::Bin) => {
+                exact.add(unhex(text)?.into(), at, false);
+            }
+            (Set::Exact(exact), _) => exact.add(text.into(), at, ignore_case),
+            (Set::Prefixes(prefixes), _) => prefixes.add(text, at, ignore_case),
+            (Set::Words(words), _) => words.push(Word { text: text.into(), ignore_case }),
+            (Set::Regexes(regexes), _) => regexes.push(Regex::new(readable(text)?, ignore_case)?),
+        }
+        self.len += 1;
+        Ok(())
+    }
+
+    /// The number of the pattern that a value matches: the most special of prefixes and networks,
+    /// the first of all others.
+    pub(crate) fn find(&self, value: Sample<'_>) -> Option<usize> {
+        let value = value.cast(self.method.compares())?;
+        match (&self.set, value) {
+            (Set::Nothing, Sample::Bool(false)) => None,
+            (Set::Nothing, _) => Some(0),
+            (Set::Ranges(ranges), Sample::Int(value)) => ranges.find(value),
+            (Set::Ranges(ranges), Sample::Text(text)) => {
+                ranges.find(i64::try_from(text.len()).unwrap_or(i64::MAX))
+            }
+            (Set::Networks(networks), Sample::Address(address)) => networks.find(address),
+            (Set::Exact(exact), Sample::Text(text) | Sample::Binary(text)) => exact.find(&text),
+            (Set::Prefixes(prefixes), Sample::Text(text)) => prefixes.find(&text),
+            (Set::Words(words), Sample::Text(text)) => {
+                words.iter().position(|word| word.matches(self.method, &text))
+            }
+            (Set::Regexes(regexes), Sample::Text(text)) => {
+                regexes.iter().position(|regex| regex.is_match(&text))
+            }
+            _ => None,
+        }
+    }
+
+    /// The expression with this number.
+    pub(crate) fn regex(&self, at: usize) -> Option<&Regex> {
+        match &self.set {
+            Set::Regexes(regexes) => regexes.get(at),
+            _ => None,
+        }
+    }
+}
+
+/// A comparison with a number, as a pattern: `gt 5` is `6:`.
+pub(crate) fn comparison(method: Method, operator: &str, text: &str) -> Result<String, String> {
+    let range = match method {
+        Method::Version => range::version(text)?,
+        _ => range::number(text)?,
+    };
+    let range = range::compare(operator, range)?;
+    Ok(match method {
+        Method::Version => range::version_text(range),
+        _ => range::number_text(range),
+    })
+}
+
+fn readable(text: &[u8]) -> Result<&str, String> {
+    str::from_utf8(text).map_err(|_| format!("'{}' is not UTF-8", String::from_utf8_lossy(text)))
+}
+
+const METHODS: &[(&str, Method)] = &[
+    ("found", Method::Found),
+    ("bool", Method::Bool),
+    ("int", Method::Int),
+    ("ip", Method::Ip),
+    ("bin", Method::Bin),
+    ("len", Method::Len),
+    ("str", Method::Str),
+    ("beg", Method::Beg),
+    ("sub", Method::Sub),
+    ("dir", Method::Dir),
+    ("dom", Method::Dom),
+    ("end", Method::End),
+    ("reg", Method::Reg),
+];

@@ -1,0 +1,285 @@
+//! Reading the words of an answer.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{ErrorPages, PAGES, Reply, ReplyBody, parse_file};
+use crate::rules::context::Context;
+use crate::rules::format::{Format, Options};
+use crate::rules::http::{field_name, format};
+use crate::rules::nearest;
+use crate::rules::words::{Fault, Word, Words};
+
+/// Whose words they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplyKind {
+    /// `deny` and `tarpit`, with the status if none is said.
+    Denial(u16),
+    /// `return` and `http-error`.
+    Return,
+}
+
+/// Reads `status`, `content-type`, a body and `hdr` as far as they go, in any order.
+pub(crate) fn parse(
+    words: &mut Words<'_>,
+    kind: ReplyKind,
+    context: &Context<'_>,
+) -> Result<Reply, Fault> {
+    let begin = words.column();
+    let mut status = None;
+    let mut content_type = None;
+    let mut fields = Vec::new();
+    let mut body = None;
+    while let Some(word) = words.peek() {
+        match &word.text[..] {
+            "if" | "unless" => break,
+            "status" | "deny_status" => {
+                words.next();
+                status = Some((words.column(), self::status(words, 200..=599)?));
+            }
+            "content-type" => {
+                words.next();
+                content_type = Some(words.expect("a type")?.text.clone());
+            }
+            "hdr" => {
+                words.next();
+                fields.push((field_name(words)?, format(words, Options::VALUE, context)?));
+            }
+            name if BODIES.contains(&name) => {
+                words.next();
+                if body.is_some() {
+                    return Err(Fault::new(word.column, "there is a body already"));
+                }
+                body = Some((word, read_body(word, words, context)?));
+            }
+            other => {
+                let known = BODIES.into_iter().chain(["status", "content-type", "hdr"]);
+                let message = nearest::unknown("argument", other, known);
+                return Err(Fault::unknown(word.column, message));
+            }
+        }
+    }
+    let default = match kind {
+        ReplyKind::Denial(status) => status,
+        ReplyKind::Return => 200,
+    };
+    let parts = Parts { begin, status, default, content_type, fields, body };
+    parts.assemble(kind)
+}
+
+/// What was read.
+struct Parts<'w> {
+    begin: u32,
+    status: Option<(u32, u16)>,
+    default: u16,
+    content_type: Option<String>,
+    fields: Vec<(String, Format)>,
+    body: Option<(&'w Word, Body)>,
+}
+
+/// What `file`, `string` and their like say.
+enum Body {
+    Whole(Reply),
+    Page,
+    PageOf(String),
+    Text(ReplyBody),
+}
+
+impl Parts<'_> {
+    fn assemble(self, kind: ReplyKind) -> Result<Reply, Fault> {
+        let (column, status) = self.status.unwrap_or((self.begin, self.default));
+        let page = |body| {
+            if PAGES.iter().any(|(known, ..)| *known == status) {
+                return Ok(Reply { status, fields: Vec::new(), body });
+            }
+            let message = format!("there is no error page {status}: give it a body of its own");
+            Err(Fault::new(column, message))
+        };
+        let fields = self.fields;
+        let (word, body) = match self.body {
+            None if kind == ReplyKind::Return => {
+                return Ok(Reply { status, fields, body: ReplyBody::Empty });
+            }
+            // `deny hdr X y`: an answer without a body; `deny` alone: the error page.
+            None if self.content_type.is_some() || !fields.is_empty() => {
+                return Ok(Reply { status, fields, body: ReplyBody::Empty });
+            }
+            None => return page(ReplyBody::ErrorPage),
+            Some(body) => body,
+        };
+        match body {
+            Body::Whole(reply) => Ok(reply),
+            Body::Page => page(ReplyBody::ErrorPage),
+            Body::PageOf(section) => page(ReplyBody::PageOf { section, column: word.column }),
+            Body::Text(body)
+                if matches!(
+                    (status, &body),
+                    (204 | 304, ReplyBody::Fixed(_) | ReplyBody::Format(_))
+                ) =>
+            {
+                let message = format!("a response {status} never has a body");
+                Err(Fault::new(word.column, message))
+            }
+            Body::Text(body) => {
+                let mut fields = fields;
+                match self.content_type {
+                    Some(text) => {
+                        let text = Format::literal(text.as_bytes());
+                        fields.insert(0, ("content-type".to_owned(), text));
+                    }
+                    None if matches!(body, ReplyBody::Empty) => {}
+                    None => {
+                        let message = "'content-type' has to say what this is";
+                        return Err(Fault::new(word.column, message));
+                    }
+                }
+                Ok(Reply { status, fields, body })
+            }
+        }
+    }
+}
+
+fn read_body(name: &Word, words: &mut Words<'_>, context: &Context<'_>) -> Result<Body, Fault> {
+    Ok(match &name.text[..] {
+        "default-errorfiles" => Body::Page,
+        "errorfile" => Body::Whole(whole(words, context)?),
+        "errorfiles" => Body::PageOf(words.expect("the name of a section")?.text.clone()),
+        "file" => {
+            let word = words.expect("a file")?;
+            Body::Text(fixed(read(word, context)?))
+        }
+        "lf-file" => {
+            let word = words.expect("a file")?;
+            let text = String::from_utf8(read(word, context)?)
+                .map_err(|_| Fault::new(word.column, format!("'{}' is not UTF-8", word.text)))?;
+            Body::Text(formatted(&text, word.column, context)?)
+        }
+        "string" => {
+            let word = words.expect("a text")?;
+            Body::Text(fixed(word.text.clone().into_bytes()))
+        }
+        _ => {
+            let word = words.expect("a format")?;
+            Body::Text(formatted(&word.text, word.column, context)?)
+        }
+    })
+}
+
+fn fixed(bytes: Vec<u8>) -> ReplyBody {
+    match bytes.is_empty() {
+        true => ReplyBody::Empty,
+        false => ReplyBody::Fixed(Bytes::from(bytes)),
+    }
+}
+
+fn formatted(text: &str, column: u32, context: &Context<'_>) -> Result<ReplyBody, Fault> {
+    match text {
+        "" => Ok(ReplyBody::Empty),
+        text => Format::parse_in(text, column, Options::VALUE, context).map(ReplyBody::Format),
+    }
+}
+
+fn read(word: &Word, context: &Context<'_>) -> Result<Vec<u8>, Fault> {
+    context.files.read(&word.text).map_err(|error| {
+        Fault::new(word.column, format!("'{}' cannot be read: {error}", word.text))
+    })
+}
+
+/// A file that is a whole response.
+fn whole(words: &mut Words<'_>, context: &Context<'_>) -> Result<Reply, Fault> {
+    let word = words.expect("a file")?;
+    parse_file(&read(word, context)?).map_err(|message| {
+        Fault::new(word.column, format!("'{}' is no answer: {message}", word.text))
+    })
+}
+
+/// A status.
+pub(crate) fn status(words: &mut Words<'_>, range: RangeInclusive<u16>) -> Result<u16, Fault> {
+    let word = words.expect("a status")?;
+    word.text.parse().ok().filter(|status| range.contains(status)).ok_or_else(|| {
+        let (from, to) = (range.start(), range.end());
+        let message = format!("'{}' is no status from {from} to {to}", word.text);
+        Fault::new(word.column, message)
+    })
+}
+
+/// A status that has an error page.
+fn error_status(words: &mut Words<'_>) -> Result<u16, Fault> {
+    let column = words.column();
+    let status = status(words, 200..=599)?;
+    if PAGES.iter().any(|(known, ..)| *known == status) {
+        return Ok(status);
+    }
+    let known: Vec<_> = PAGES.iter().map(|(known, ..)| known.to_string()).collect();
+    let message = format!("there is no error page {status}, but {}", known.join(", "));
+    Err(Fault::new(column, message))
+}
+
+/// The words behind `errorfile`: a status and a file.
+///
+/// # Errors
+/// There is no page of this status, or the file is not a response.
+pub fn parse_errorfile(
+    words: &mut Words<'_>,
+    context: &Context<'_>,
+) -> Result<(u16, Arc<Reply>), Fault> {
+    let status = error_status(words)?;
+    let reply = whole(words, context)?;
+    words.end()?;
+    Ok((status, Arc::new(reply)))
+}
+
+/// The words behind `errorloc`, `errorloc302` (`redirect` is 302) and `errorloc303` (303): a
+/// status and an address.
+///
+/// # Errors
+/// There is no page of this status, or the address cannot be sent.
+pub fn parse_errorloc(words: &mut Words<'_>, redirect: u16) -> Result<(u16, Arc<Reply>), Fault> {
+    let status = error_status(words)?;
+    let word = words.expect("an address")?;
+    if word.text.is_empty() || word.text.bytes().any(|b| b.is_ascii_control() || b == b' ') {
+        let message = format!("'{}' cannot be an address", word.text);
+        return Err(Fault::new(word.column, message));
+    }
+    words.end()?;
+    let field = |name: &str, value: &[u8]| (name.to_owned(), Format::literal(value));
+    let fields = vec![field("cache-control", b"no-cache"), field("location", word.text.as_bytes())];
+    Ok((status, Arc::new(Reply { status: redirect, fields, body: ReplyBody::Empty })))
+}
+
+/// The words behind `http-error`, as a change of the error pages of a proxy. What names a section
+/// `http-errors` is looked up by `section`.
+///
+/// # Errors
+/// It does not say its status, there is no page of it, or the answer is wrong.
+pub fn parse_http_error<'s>(
+    words: &mut Words<'_>,
+    context: &Context<'_>,
+    section: impl Fn(&str) -> Option<&'s ErrorPages>,
+    pages: &mut ErrorPages,
+) -> Result<(), Fault> {
+    let mut ahead = words.clone();
+    while ahead.peek().is_some_and(|word| word.text != "status") {
+        ahead.next();
+    }
+    let status = match ahead.take("status") {
+        true => error_status(&mut ahead)?,
+        false => {
+            let message = "'status' has to say which error is meant";
+            return Err(Fault::new(words.column(), message));
+        }
+    };
+    let mut reply = parse(words, ReplyKind::Return, context)?;
+    words.end()?;
+    reply.resolve(section)?;
+    match reply.body {
+        ReplyBody::ErrorPage => pages.remove(status),
+        _ => pages.set(status, Arc::new(reply)),
+    }
+    Ok(())
+}
+
+const BODIES: [&str; 7] =
+    ["default-errorfiles", "errorfile", "errorfiles", "file", "lf-file", "string", "lf-string"];

@@ -1,0 +1,162 @@
+//! Subjects to be asked, and words to be read.
+#![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+
+use fulmar_haproxy::rules::subject::{Fact, Payload, Variable};
+use fulmar_haproxy::rules::{
+    Acl, Acls, Condition, Context, Expression, Fault, Files, RequestHead, ResponseHead, Sample,
+    Subject, Word, Words,
+};
+use fulmar_proto::{HeaderBuf, Headers};
+
+/// An exchange of which everything is given.
+#[derive(Debug, Default)]
+pub struct Given {
+    pub request: Option<RequestHead>,
+    pub response: Option<ResponseHead>,
+    pub request_hops: HeaderBuf,
+    pub source: Option<SocketAddr>,
+    pub payload: Vec<u8>,
+    pub complete: bool,
+    pub body: Vec<u8>,
+    pub variables: HashMap<Variable, Sample<'static>>,
+    pub facts: Vec<(Fact, Sample<'static>)>,
+}
+
+impl Given {
+    /// The first bytes of a connection.
+    pub fn payload(bytes: &[u8], complete: bool) -> Self {
+        Self { payload: bytes.to_vec(), complete, ..Self::default() }
+    }
+
+    /// A request with fields.
+    pub fn request(method: &str, target: &str, fields: &[(&str, &str)]) -> Self {
+        let head = RequestHead {
+            method: method.into(),
+            target: target.into(),
+            fields: fields_of(fields),
+            ..RequestHead::default()
+        };
+        Self { request: Some(head), ..Self::default() }
+    }
+
+    /// A response with fields.
+    pub fn response(status: u16, fields: &[(&str, &str)]) -> Self {
+        let head = ResponseHead { status, fields: fields_of(fields), ..ResponseHead::default() };
+        Self { response: Some(head), ..Self::default() }
+    }
+
+    /// The value of an expression as text.
+    pub fn value(&self, expression: &str) -> Option<String> {
+        let expression = parsed(expression).unwrap_or_else(|fault| panic!("{fault:?}"));
+        let value = expression.evaluate(self)?.into_text().expect("everything can be text");
+        Some(String::from_utf8_lossy(&value).into_owned())
+    }
+
+    /// Whether a condition holds, if it can be told.
+    pub fn check(&self, text: &str) -> Option<bool> {
+        let condition = condition(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
+        let verdict = condition.check(self);
+        assert_eq!(
+            condition.holds(self),
+            verdict.unwrap_or_else(|| text.starts_with("unless")),
+            "{text}"
+        );
+        verdict
+    }
+}
+
+fn fields_of(fields: &[(&str, &str)]) -> HeaderBuf {
+    let mut buf = HeaderBuf::new();
+    for (name, value) in fields {
+        buf.push(name, value.as_bytes()).expect("a field");
+    }
+    buf
+}
+
+impl Subject for Given {
+    fn request(&self) -> Option<&RequestHead> {
+        self.request.as_ref()
+    }
+
+    fn response(&self) -> Option<&ResponseHead> {
+        self.response.as_ref()
+    }
+
+    fn source(&self) -> Option<SocketAddr> {
+        self.source
+    }
+
+    fn payload(&self) -> Payload<'_> {
+        Payload { bytes: &self.payload, complete: self.complete }
+    }
+
+    fn body(&self) -> Payload<'_> {
+        Payload { bytes: &self.body, complete: true }
+    }
+
+    fn request_hop_fields(&self) -> Headers<'_> {
+        self.request_hops.as_headers()
+    }
+
+    fn variable(&self, variable: &Variable) -> Option<Sample<'_>> {
+        self.variables.get(variable).cloned()
+    }
+
+    fn fact(&self, fact: &Fact) -> Option<Sample<'_>> {
+        self.facts.iter().find(|(known, _)| known == fact).map(|(_, value)| value.clone())
+    }
+}
+
+/// Files by their names.
+#[derive(Debug, Default)]
+pub struct Shelf(pub HashMap<String, Vec<u8>>);
+
+impl Files for Shelf {
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        self.0.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn environment(&self, name: &str) -> Option<String> {
+        (name == "SET").then(|| "value".to_owned())
+    }
+}
+
+/// An expression; there are no files.
+pub fn parsed(text: &str) -> Result<Expression, Fault> {
+    let (acls, files) = (Acls::new(), Shelf::default());
+    Expression::parse_in(text, 1, &Context { acls: &acls, files: &files })
+}
+
+/// A condition; there are no files and no lists.
+pub fn condition(text: &str) -> Result<Condition, Fault> {
+    let (acls, files) = (Acls::new(), Shelf::default());
+    condition_in(text, &Context { acls: &acls, files: &files })
+}
+
+/// A condition, whose words count their columns from 1.
+pub fn condition_in(text: &str, context: &Context<'_>) -> Result<Condition, Fault> {
+    let words = words(text);
+    let end = u32::try_from(text.len() + 1).expect("a short line");
+    Condition::parse(&mut Words::new(&words, end), context)
+}
+
+/// A list, from what stands behind its name.
+pub fn acl_in(text: &str, context: &Context<'_>) -> Result<Acl, Fault> {
+    let words = words(text);
+    let end = u32::try_from(text.len() + 1).expect("a short line");
+    Acl::parse(&mut Words::new(&words, end), context)
+}
+
+/// The words between blanks.
+pub fn words(line: &str) -> Vec<Word> {
+    let begin = line.as_ptr() as usize;
+    let parts = line.split(' ').filter(|part| !part.is_empty());
+    let column = |part: &str| u32::try_from(part.as_ptr() as usize - begin + 1);
+    parts
+        .map(|part| Word { text: part.to_owned(), column: column(part).expect("a short line") })
+        .collect()
+}
