@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fulmar_balance::{Admin, Health};
 use fulmar_gateway::statistics::{Process, Reports};
 use fulmar_haproxy::model::{
     Admin as MayChange, CookieInsert, ServerCheck, StatsPage, Target, UseBackend,
@@ -15,6 +14,7 @@ use fulmar_haproxy::model::{
 use fulmar_haproxy::rules::RequestHead;
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Mode, Server};
 use fulmar_proto::HeaderBuf;
+use fulmar_proxy::balance::{Admin, Health};
 use fulmar_proxy::{Counter, Counters, Live, Page, Services};
 
 use crate::process::PATIENCE;

@@ -600,13 +600,11 @@ const ALLOWED: &[Edges] = &[
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
     crate_("experiments", &["audit", "client", "drive", "proto", "server", "sys", "tls"]),
     crate_("haproxy", &["proto", "semantics"]),
-    crate_("balance", &[]),
     crate_("audit", &["sys"]),
-    crate_("proxy", &["balance", "engine", "haproxy", "proto", "semantics", "tls"]),
+    crate_("proxy", &["engine", "haproxy", "proto", "semantics", "tls"]),
     crate_(
         "gateway",
         &[
-            "balance",
             "drive",
             "engine",
             "haproxy",
@@ -665,7 +663,6 @@ const ALLOWED: &[Edges] = &[
         "tests",
         &[
             "audit",
-            "balance",
             "client",
             "drive",
             "engine",

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::fs;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 
-use fulmar_balance::hash::{Function, Hasher, domain_part, uri_part};
-use fulmar_balance::{Group, Picker, Policy, Rule, Settings};
+use fulmar_proxy::balance::hash::{Function, Hasher, domain_part, uri_part};
+use fulmar_proxy::balance::{Group, Picker, Policy, Rule, Settings};
 use fulmar_tests::http::Client;
 use fulmar_tests::load::bound;
 use fulmar_tests::process::{Process, eventually, peer, text};

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_balance::Placement;
 use fulmar_proxy::Counter;
+use fulmar_proxy::balance::Placement;
 use fulmar_tests::relay::{Table, is_whole};
 use fulmar_tests::scripted::{self, Heard, Scripted, Step};
 

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fulmar_balance::Health;
+use fulmar_proxy::balance::Health;
 use fulmar_proxy::{Checks, Wake};
 use fulmar_sys as sys;
 use fulmar_tests::loops::{Loop, OwnLoop, client};

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use fulmar_balance::{Health, Placement, Weight};
 use fulmar_engine::{Action, Engine};
 use fulmar_haproxy::{BackendId, Environment, Options, Source, ThisMachine, load};
 use fulmar_proto::Input;
 use fulmar_proxy::Counter;
+use fulmar_proxy::balance::{Health, Placement, Weight};
 use fulmar_tests::gateway::{Place, command};
 use fulmar_tests::loops::{LISTENER, Loop};
 use fulmar_tests::origins::free_address;

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fulmar_balance::{Admin, Health, Placement, Queue, Wants};
 use fulmar_drive::{ListenOptions, listen};
 use fulmar_engine::{Action, Engine, Peer};
 use fulmar_haproxy::model::{
@@ -18,6 +17,7 @@ use fulmar_haproxy::model::{
     ServerCheck, ServerProxy, ServerTls, TcpStep,
 };
 use fulmar_haproxy::{Backend, BackendId, Server};
+use fulmar_proxy::balance::{Admin, Health, Placement, Queue, Wants};
 use fulmar_proxy::{Checks, Finding, Live, Observation, Severity, Wake};
 use fulmar_server::Limits;
 use fulmar_sys as sys;

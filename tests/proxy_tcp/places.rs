@@ -8,8 +8,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use fulmar_balance::{Next, Placement, Queue, Wants};
 use fulmar_haproxy::{Backend, BackendId, Mode, Server};
+use fulmar_proxy::balance::{Next, Placement, Queue, Wants};
 use fulmar_proxy::{BindId, Counter, Live, Proxy, Stop, Wake};
 use fulmar_sys as sys;
 use fulmar_tests::http::Client;

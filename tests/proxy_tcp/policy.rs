@@ -469,7 +469,7 @@ fn sessions_of_a_server_that_is_down_can_be_shut_down() {
         hand.beside(|_| stream.read_exact(&mut [0; 5]).expect("a greeting"));
     }
     let group = &hand.live.backends[0].group;
-    group.set_health(0, fulmar_balance::Health::Down, sys::now());
+    group.set_health(0, fulmar_proxy::balance::Health::Down, sys::now());
     hand.live.shed(BackendId(0), 0);
     hand.driver.waker().wake();
     let line = hand.line();

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use fulmar_balance::Admin;
 use fulmar_haproxy::model::StatsPage;
 use fulmar_proxy::Live;
+use fulmar_proxy::balance::Admin;
 use fulmar_tests::statistics::{Asked, ask, live, page, reports};
 
 fn text(page: &fulmar_proxy::Page) -> String {

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use fulmar_balance::{Admin, Health};
 use fulmar_haproxy::model::{ServerAddress, StateSource};
 use fulmar_haproxy::{BackendId, Server};
+use fulmar_proxy::balance::{Admin, Health};
 use fulmar_proxy::{CheckStatus, Live, Restored};
 
 use crate::runtime::check_status;

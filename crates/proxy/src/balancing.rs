@@ -1,7 +1,7 @@
-//! What a configuration says of balancing, in the words of the `balance` crate.
+//! What a configuration says of balancing, in the types of module `balance`.
 
-use fulmar_balance::hash::{Function, Hasher};
-use fulmar_balance::{Group, Policy, Rule, Settings};
+use crate::balance::hash::{Function, Hasher};
+use crate::balance::{Group, Policy, Rule, Settings};
 use fulmar_haproxy::model::{Algorithm, HashFunction, ServerAddress, Target};
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
 

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use fulmar_balance::{Admin, Health, Weight};
+use crate::balance::{Admin, Health, Weight};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::Observe;
 
@@ -78,7 +78,7 @@ impl Live {
     }
 
     /// `shutdown sessions server`, `on-marked-down shutdown-sessions`: all threads end those that
-    /// they have there ([`fulmar_balance::Member::sheds`] tells them).
+    /// they have there ([`crate::balance::Member::sheds`] tells them).
     pub fn shed(&self, backend: BackendId, server: usize) {
         self.backends[backend.0].group.members()[server].shed();
         self.announce_shed();

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_balance::Member;
+use crate::balance::Member;
 use fulmar_haproxy::rules::Sample;
 use fulmar_haproxy::rules::subject::Fact;
 use fulmar_haproxy::{BackendId, ServerId};

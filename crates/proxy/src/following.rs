@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use fulmar_balance::{Admin, Health};
+use crate::balance::{Admin, Health};
 use fulmar_haproxy::{BackendId, Config, ServerId};
 
 use crate::checks::{News, Told};

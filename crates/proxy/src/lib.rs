@@ -6,6 +6,8 @@
 //! come from [`Services`].
 #![forbid(unsafe_code)]
 
+pub mod balance;
+
 mod balancing;
 mod checks;
 mod clock;

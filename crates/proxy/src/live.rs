@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 
-use fulmar_balance::{Group, Wants};
+use crate::balance::{Group, Wants};
 use fulmar_haproxy::rules::Sample;
 use fulmar_haproxy::{Backend, BackendId, Config, Frontend, Server};
 use fulmar_proto::PipeCounts;
@@ -197,7 +197,7 @@ impl Live {
     }
 
     /// Wakes a thread that is to look after waiters of a backend: its alarm has been set
-    /// ([`fulmar_balance::Group::waiters`], [`fulmar_balance::Next::Wake`]).
+    /// ([`crate::balance::Group::waiters`], [`crate::balance::Next::Wake`]).
     pub fn rouse(&self, thread: usize, backend: BackendId) {
         if let Some(woken) = self.woken.get(thread) {
             woken.lock().unwrap_or_else(PoisonError::into_inner).push(backend.0);

@@ -1,6 +1,6 @@
 //! Those of one thread who wait for places at servers.
 
-use fulmar_balance::Queue;
+use crate::balance::Queue;
 use fulmar_haproxy::Mode;
 
 use crate::live::Live;

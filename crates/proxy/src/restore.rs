@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use fulmar_balance::{Admin, Health, Weight};
+use crate::balance::{Admin, Health, Weight};
 use fulmar_haproxy::BackendId;
 
 use crate::checks::CheckStatus;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use fulmar_balance::Picker;
+use crate::balance::Picker;
 use fulmar_haproxy::model::BindAddress;
 
 use crate::balancing;

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
 
-use fulmar_balance::{Admin, Health, Weight};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::ServerAddress;
+use fulmar_proxy::balance::{Admin, Health, Weight};
 
 use fulmar_proxy::CheckStatus;
 

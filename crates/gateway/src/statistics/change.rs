@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use fulmar_balance::{Admin, Health};
 use fulmar_haproxy::BackendId;
+use fulmar_proxy::balance::{Admin, Health};
 use fulmar_proxy::{Live, LiveBackend, LiveServer};
 
 /// A change of a server.

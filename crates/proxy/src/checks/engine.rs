@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fulmar_balance::Admin;
+use crate::balance::Admin;
 use fulmar_engine::{Action, Endpoint, Engine, Links, ListenerId, SocketId, Timeouts};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{BackendTimeouts, ServerCheck};

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use fulmar_balance::Admin;
+use crate::balance::Admin;
 use fulmar_haproxy::BackendId;
 
 use crate::control::Changed;

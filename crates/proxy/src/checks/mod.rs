@@ -1,7 +1,7 @@
 //! Health checks: an engine of its own, which looks after the servers of all backends.
 //!
 //! It runs on a thread of its own, so that what checks cost is nobody's request's. What it finds
-//! becomes the state of servers ([`fulmar_balance::Member`]), which workers see by atomics and the
+//! becomes the state of servers ([`crate::balance::Member`]), which workers see by atomics and the
 //! group's epoch, and lines of the log. What workers and operators tell it comes by a [`Mailbox`].
 //!
 //! ```text

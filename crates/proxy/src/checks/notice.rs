@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fulmar_balance::{Admin, Health, Monitor, Outcome};
+use crate::balance::{Admin, Health, Monitor, Outcome};
 
 use super::status::Finding;
 use crate::control::Changed;

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fulmar_balance::Outcome;
+use crate::balance::Outcome;
 
 /// What a check found: the layer, and what is the matter there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::SocketAddr;
 
-use fulmar_balance::Health;
+use crate::balance::Health;
 use fulmar_haproxy::model::ServerAddress;
 use fulmar_haproxy::rules::subject::Fact;
 use fulmar_haproxy::rules::{Sample, Subject};

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use fulmar_balance::{Admin, Health, Member, Monitor, Outcome, Plan, Reaction, Verdict};
+use crate::balance::{Admin, Health, Member, Monitor, Outcome, Plan, Reaction, Verdict};
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::{OnError, ServerCheck};
 

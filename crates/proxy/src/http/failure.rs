@@ -8,7 +8,7 @@
 use std::io;
 use std::time::Instant;
 
-use fulmar_balance::Health;
+use crate::balance::Health;
 use fulmar_engine::{End, Exchange as Asked};
 use fulmar_haproxy::BackendId;
 use fulmar_proto::PeerError;

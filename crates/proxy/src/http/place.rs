@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use fulmar_balance::hash::{domain_part, uri_part};
-use fulmar_balance::{Next, Placement, Wants};
+use crate::balance::hash::{domain_part, uri_part};
+use crate::balance::{Next, Placement, Wants};
 use fulmar_engine::Exchange as Asked;
 use fulmar_haproxy::BackendId;
 use fulmar_haproxy::model::Algorithm;

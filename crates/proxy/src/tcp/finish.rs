@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use fulmar_balance::Health;
+use crate::balance::Health;
 use fulmar_engine::{End, SocketId};
 use fulmar_haproxy::{BackendId, Mode, ServerId};
 use fulmar_proto::RawConnection;

@@ -32,7 +32,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use fulmar_balance::Member;
+use crate::balance::Member;
 use fulmar_engine::{Action, Endpoint, Links, Passage, SocketId, Timeouts};
 use fulmar_haproxy::Mode;
 use fulmar_proto::{FileRange, Input, Layer, Piped, Transmit};

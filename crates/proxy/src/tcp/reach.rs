@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fulmar_balance::{Next, Placement, Wants};
+use crate::balance::{Next, Placement, Wants};
 use fulmar_haproxy::model::Algorithm;
 use fulmar_haproxy::rules::{Sample, Subject};
 use fulmar_haproxy::{Backend, BackendId, ServerId};

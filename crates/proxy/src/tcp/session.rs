@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use crate::balance::Ticket;
 use bytes::{Bytes, BytesMut};
-use fulmar_balance::Ticket;
 use fulmar_engine::SocketId;
 use fulmar_haproxy::{BackendId, ServerId};
 

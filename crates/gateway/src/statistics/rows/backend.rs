@@ -1,7 +1,7 @@
 //! Rows of backends.
 
-use fulmar_balance::{Health, Member};
 use fulmar_haproxy::model::{Algorithm, Mode};
+use fulmar_proxy::balance::{Health, Member};
 use fulmar_proxy::{Counter, LiveBackend, Rate};
 
 use super::super::columns::Column;

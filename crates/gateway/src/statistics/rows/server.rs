@@ -1,8 +1,8 @@
 //! Rows of servers.
 
-use fulmar_balance::{Admin, Health, Member};
 use fulmar_haproxy::model::{Mode, ServerAddress};
 use fulmar_haproxy::{BackendId, Server};
+use fulmar_proxy::balance::{Admin, Health, Member};
 use fulmar_proxy::{CheckState, Counter, Inherited, Live, LiveBackend, LiveServer, Rate};
 
 use super::super::columns::Column;

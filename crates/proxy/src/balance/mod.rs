@@ -3,7 +3,6 @@
 //! Pure: no sockets and no clock. What threads share is atomic ([`Group`], [`Member`]); what
 //! belongs to one thread, as the place in a rotation or those who wait, is not shared ([`Picker`],
 //! [`Queue`]).
-#![forbid(unsafe_code)]
 
 mod group;
 mod member;

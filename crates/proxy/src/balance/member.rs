@@ -1,7 +1,7 @@
 //! A server, as all threads see it.
 //!
 //! What is asked for with every exchange is atomic; what only statistics and messages tell is in a
-//! [`Record`] behind a lock. Changes go through [`crate::Group`], which tells pickers of them.
+//! [`Record`] behind a lock. Changes go through [`crate::balance::Group`], which tells pickers of them.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use fulmar_balance::{Admin, Group, Next, Picker, Placement, Policy, Queue, Rule, Settings, Wants};
+use fulmar_proxy::balance::{
+    Admin, Group, Next, Picker, Placement, Policy, Queue, Rule, Settings, Wants,
+};
 
 fn settings(connections_max: u32) -> Settings {
     Settings { weight: 1, connections_max, ..Settings::default() }

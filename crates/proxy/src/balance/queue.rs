@@ -13,9 +13,9 @@
 //! Next::Place ──▶ go on with it there     Next::Wake(thread) ──▶ W, and ask again
 //! ```
 
-use crate::group::{Group, Room, Wants};
-use crate::lines::{Entry, Lines};
-use crate::waiting::{Line, Waiter};
+use crate::balance::group::{Group, Room, Wants};
+use crate::balance::lines::{Entry, Lines};
+use crate::balance::waiting::{Line, Waiter};
 
 /// Who waits for a place.
 #[derive(Debug)]

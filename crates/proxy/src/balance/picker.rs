@@ -5,9 +5,9 @@
 //! with every session that begins and ends, and below some hundred servers that costs more than
 //! looking. Hashed keys are looked up in a table, which is made anew when the group's epoch moves.
 
-use crate::group::Group;
-use crate::hash::avalanche;
-use crate::table::{Map, Ring};
+use crate::balance::group::Group;
+use crate::balance::hash::avalanche;
+use crate::balance::table::{Map, Ring};
 
 /// How the next server is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Several lines of waiters in one memory: in and out at the ends, and out of the middle, at the
 //! same cost.
 
-use crate::waiting::Line;
+use crate::balance::waiting::Line;
 
 /// Several lines of waiters.
 #[derive(Debug)]

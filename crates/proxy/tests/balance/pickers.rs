@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use fulmar_balance::{Admin, Group, Health, Picker, Placement, Policy, Rule, Settings, Weight};
+use fulmar_proxy::balance::{
+    Admin, Group, Health, Picker, Placement, Policy, Rule, Settings, Weight,
+};
 use proptest::prelude::*;
 
 fn group(weights: &[u32]) -> Group {

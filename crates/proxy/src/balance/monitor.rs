@@ -11,7 +11,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::member::Health;
+use crate::balance::member::Health;
 
 /// How a server is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

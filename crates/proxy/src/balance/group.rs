@@ -1,7 +1,7 @@
 //! The servers of a backend, as all threads see them.
 //!
 //! Places are exact across threads: never more than a server's limit are taken. Who finds none
-//! waits in its thread's [`crate::Queue`], and nobody comes first who came later: as long as
+//! waits in its thread's [`crate::balance::Queue`], and nobody comes first who came later: as long as
 //! somebody waits for a place, a newcomer waits too.
 
 use std::cell::OnceCell;
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::member::{Admin, Health, Member, Settings, Weight};
-use crate::picker::Picker;
-use crate::waiting::Waiting;
+use crate::balance::member::{Admin, Health, Member, Settings, Weight};
+use crate::balance::picker::Picker;
+use crate::balance::waiting::Waiting;
 
 /// What a configuration says of all servers of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +183,7 @@ impl Group {
         }
     }
 
-    /// Gives a place back. Then ask [`crate::Queue::next_for`] whose turn it is.
+    /// Gives a place back. Then ask [`crate::balance::Queue::next_for`] whose turn it is.
     pub fn leave(&self, server: usize) {
         self.members[server].leave();
     }
@@ -198,7 +198,7 @@ impl Group {
     }
 
     /// Who sees to it that waiters hear of a change that made room, or took a server from them:
-    /// these threads have to be woken, and ask [`crate::Queue::take_wake`].
+    /// these threads have to be woken, and ask [`crate::balance::Queue::take_wake`].
     pub fn waiters(&self) -> impl Iterator<Item = usize> {
         let waits = |thread: &usize| self.waiting.waits(*thread) && self.waiting.alarm(*thread);
         (0..self.policy.threads).filter(waits)

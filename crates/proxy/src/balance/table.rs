@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use crate::group::Group;
-use crate::hash::avalanche;
-use crate::member::SCALE;
+use crate::balance::group::Group;
+use crate::balance::hash::avalanche;
+use crate::balance::member::SCALE;
 
 /// `hash-type map-based`, and `static-rr`: each server as often as its weight says, spread.
 #[derive(Debug, Default)]
@@ -112,7 +112,7 @@ fn gcd(a: u32, b: u32) -> u32 {
 }
 
 /// Places that a server has at most: those of the next begin there.
-const NODES_MAX: u32 = crate::member::WEIGHT_MAX * SCALE;
+const NODES_MAX: u32 = crate::balance::member::WEIGHT_MAX * SCALE;
 
 #[cfg(test)]
 mod tests {
@@ -149,7 +149,7 @@ mod tests {
             let weights: Vec<u64> = (0..len).map(draw).collect();
             assert_eq!(turns(&weights), plainly(&weights), "{weights:?}");
         }
-        assert_eq!(turns(&[0, 0]), []);
+        assert!(turns(&[0, 0]).is_empty());
     }
 
     /// It took a look at every server for each of up to 256,000 places, on each thread and for each
