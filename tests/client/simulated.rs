@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fulmar_client::{Body, Client, Config, Context, Event, Request, TransferId};
+use fulmar_engine::sim::{Faults, Sim};
 use fulmar_server::{Limits, ServerEngine};
-use fulmar_sim::{Faults, Sim};
 use fulmar_sys as sys;
 use fulmar_tests::app::{App, server};
 use fulmar_tests::in_every_loop;

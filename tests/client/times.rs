@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fulmar_client::{Body, Client, Config, Error, Event, Options, Rate, Request, Waiting};
 use fulmar_engine::Engine;
+use fulmar_engine::sim::{Faults, Sim};
 use fulmar_server::{Limits, ServerEngine};
-use fulmar_sim::{Faults, Sim};
 use fulmar_sys as sys;
 use fulmar_tests::app::{App, server};
 use fulmar_tests::in_every_loop;

@@ -8,6 +8,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use fulmar_engine::sim::{Faults, Sim};
 use fulmar_engine::{
     Action, End, Endpoint, Engine, Handler, Links, ListenerId, SocketId, Timeouts,
 };
@@ -16,7 +17,6 @@ use fulmar_proto::{
     Request, Segment, Transmit,
 };
 use fulmar_server::Limits;
-use fulmar_sim::{Faults, Sim};
 use fulmar_sys as sys;
 use fulmar_tests::certs::{Certs, Who};
 use fulmar_tests::{app, https};

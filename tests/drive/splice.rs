@@ -8,10 +8,10 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
 
+use fulmar_engine::sim::{Faults, Sim};
 use fulmar_engine::{End, Endpoint, Peer, Timeouts};
 use fulmar_proto::{PeerError, Phase};
 use fulmar_server::{Limits, ServerEngine};
-use fulmar_sim::{Faults, Sim};
 use fulmar_sys::{self as sys, Call, Ledger};
 use fulmar_tests::app::{App, server};
 use fulmar_tests::fetch::Fetch;

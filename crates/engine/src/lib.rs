@@ -17,6 +17,9 @@ mod resolve;
 mod stop;
 mod timeouts;
 
+#[cfg(feature = "sim")]
+pub mod sim;
+
 pub use endpoint::{Endpoint, KeepAlive, Peer};
 pub use engine::{Action, Engine, ListenerId, Passage, SocketId};
 pub use links::{End, Exchange, Handler, Links};

@@ -3,7 +3,6 @@
 //! The network splits and delays what is sent, fills up, refuses and resets, as the seed says;
 //! time stands still while anything can happen, then jumps to the next deadline. The same seed
 //! gives the same run, so a failure is its seed.
-#![forbid(unsafe_code)]
 
 mod wire;
 
@@ -11,10 +10,10 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use fulmar_engine::{Action, Engine, ListenerId, Passage, SocketId};
+use crate::{Action, Engine, ListenerId, Passage, SocketId};
 use fulmar_proto::Input;
 
-use crate::wire::{Half, Side, Wire};
+use self::wire::{Half, Side, Wire};
 
 /// What may go wrong, in parts of a thousand steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

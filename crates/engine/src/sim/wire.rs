@@ -5,8 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use crate::SocketId;
 use bytes::BytesMut;
-use fulmar_engine::SocketId;
 use fulmar_proto::{FileRange, Segment, Transmit};
 
 /// Which of the two engines.
