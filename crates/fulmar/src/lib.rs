@@ -65,8 +65,6 @@ pub use fulmar_engine as engine;
 #[doc(inline)]
 pub use fulmar_host as host;
 #[doc(inline)]
-pub use fulmar_http as http;
-#[doc(inline)]
 pub use fulmar_names as names;
 #[doc(inline)]
 pub use fulmar_observe as observe;
@@ -78,6 +76,8 @@ pub use fulmar_semantics as semantics;
 pub use fulmar_serve as serve;
 #[doc(inline)]
 pub use fulmar_server as server;
+#[doc(inline)]
+pub use fulmar_server::http;
 #[doc(inline)]
 pub use fulmar_sys as sys;
 #[doc(inline)]

@@ -70,6 +70,9 @@ mod calls;
 mod desk;
 mod task;
 
+#[cfg(feature = "http")]
+pub mod http;
+
 pub use application::{Application, Context};
 pub use body::{Answer, Body};
 pub use call::Call;

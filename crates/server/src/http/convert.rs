@@ -1,7 +1,7 @@
 //! From our heads to theirs, and back.
 
+use crate::{Answer, Body};
 use fulmar_proto::{HeaderBuf, Misuse, Request, Version};
-use fulmar_server::{Answer, Body};
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 
 /// The head of a request. Nothing is decoded: the target is the URI.

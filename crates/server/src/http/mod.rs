@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use bytes::Bytes;
-//! use fulmar_http::Service;
+//! use fulmar_server::http::Service;
 //!
 //! let service = Service::new(64 * 1024, |request: http::Request<Bytes>| {
 //!     let agent = request.headers().get(http::header::USER_AGENT);
@@ -15,7 +15,6 @@
 //! });
 //! # fulmar_server::Calls::new(service, std::time::Instant::now(), || std::time::UNIX_EPOCH);
 //! ```
-#![forbid(unsafe_code)]
 
 mod convert;
 mod service;

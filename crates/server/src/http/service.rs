@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 
+use crate::{Body, Call, Handler, Outcome};
 use bytes::Bytes;
 use fulmar_proto::Request;
-use fulmar_server::{Body, Call, Handler, Outcome};
 
 /// A handler made of a function from requests with their whole body to answers.
 pub struct Service<F> {
@@ -24,13 +24,13 @@ impl<F: FnMut(http::Request<Bytes>) -> http::Response<Body> + 'static> Service<F
 
 impl<F: FnMut(http::Request<Bytes>) -> http::Response<Body> + 'static> Handler for Service<F> {
     fn handle(&mut self, call: &mut Call<'_>, request: &Request<'_>) -> Outcome {
-        let Ok(head) = crate::request(request) else {
+        let Ok(head) = super::request(request) else {
             return call.text(400, "the target is malformed\n");
         };
         let answer = Rc::clone(&self.answer);
         call.collect(self.body_size_max, move |call, body| {
             let response = (answer.borrow_mut())(head.map(|()| body));
-            call.answer(crate::answer(response)?)
+            call.answer(super::answer(response)?)
         })
     }
 }
