@@ -11,7 +11,7 @@ RING_SUITES := client_uses drive exhaustion fulmar_get fulmar_load fulmar_proxy 
 RING_OWN    := ::poll:: ::ring:: ::level:: ::edge:: ::one_shot:: ::registered_once:: _bytewise:: \
   budgets:: rings:: accepts::
 # What the tests build for themselves (tests/process.rs), so that nothing is built twice.
-WORKSPACE   := --workspace --bins --examples --exclude fulmar-bench --exclude fulmar-bench-client
+WORKSPACE   := --workspace --bins --examples
 TARGET_DIR  := $(or $(CARGO_TARGET_DIR),target)
 # The profile of `make build` and `make demo`: `release` compiles quickly, `dist` runs fastest, and
 # the tests use `dev`.

@@ -170,7 +170,7 @@ fn a_request_of_104_kb_takes_libcurl_few_calls_at_its_best() {
     assert!(plain > 15.0 && best < plain / 2.0, "{calls:?}");
     assert!(figure(&calls, "fulmar") >= 2.0, "a send and a receive: {calls:?}");
     let commands = outcome["commands"].as_array().unwrap();
-    let ours = "fulmar bench-worker transfers --mode requests --clients 3 --seconds 0.05 --url \
+    let ours = "fulmar-bench worker transfers --mode requests --clients 3 --seconds 0.05 --url \
                 http://127.0.0.1:PORT/bytes/106496";
     assert!(commands.len() == 3 && commands[2] == ours, "{commands:?}");
 }

@@ -55,7 +55,6 @@ fn build() -> Vec<PathBuf> {
     let profile = if profile == "debug" { OsStr::new("dev") } else { profile };
     let output = Command::new(env!("CARGO"))
         .args(["build", "--workspace", "--bins", "--examples"])
-        .args(["--exclude", "fulmar-bench", "--exclude", "fulmar-bench-client"])
         .args(["--message-format=json-render-diagnostics", "--profile"])
         .arg(profile)
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))

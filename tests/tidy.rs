@@ -232,7 +232,10 @@ fn flags(files: &[File]) -> Vec<String> {
     for tool in TOOLS {
         let (module, folder) =
             (format!("crates/cli/src/{tool}.rs"), format!("crates/cli/src/{tool}/"));
-        let of_tool = |file: &&File| file.path == module || file.path.starts_with(&folder);
+        let of_tool = |file: &&File| {
+            let is_bench = tool == &"bench" && file.path == "bench/src/arguments.rs";
+            file.path == module || file.path.starts_with(&folder) || is_bench
+        };
         let shares = |name: &str| {
             let text = format!(": {name}::");
             files.iter().filter(of_tool).any(|file| file.text.contains(&text))
@@ -596,7 +599,6 @@ const ALLOWED: &[Edges] = &[
     crate_("observe", &["engine", "proto", "semantics", "server", "sys"]),
     crate_("serve", &["proto", "semantics", "server", "sys", "web"]),
     crate_("load", &["client", "drive", "engine", "proto", "sys", "tls"]),
-    crate_("experiments", &["audit", "client", "drive", "proto", "server", "sys", "tls"]),
     crate_("haproxy", &["proto", "semantics"]),
     crate_("audit", &["sys"]),
     crate_("proxy", &["engine", "haproxy", "proto", "semantics", "tls"]),
@@ -620,7 +622,6 @@ const ALLOWED: &[Edges] = &[
         &[
             "audit",
             "client",
-            "experiments",
             "fetch",
             "gateway",
             "haproxy",
@@ -654,8 +655,7 @@ const ALLOWED: &[Edges] = &[
             "web",
         ],
     ),
-    crate_("bench/client", &["experiments"]),
-    crate_("bench/idle", &["drive", "engine", "proto", "sys"]),
+    crate_("bench", &["audit", "client", "drive", "engine", "proto", "server", "sys", "tls"]),
     crate_(
         "tests",
         &[

@@ -56,7 +56,7 @@ def instructions(context: Context, framing: str) -> list[Bar]:
         for events in EVENTS:
             out = context.directory / f"callgrind-{framing}-{size}-{events}"
             grind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}",
-                     "--collect-atstart=no", "--toggle-collect=idle::steady"]
+                     "--collect-atstart=no", "--toggle-collect=*idle::steady*"]
             _, line = one_run(context, size, events, framing, grind)
             counts.append(collected(out))
             bar.with_commands(line)
@@ -80,7 +80,7 @@ def one_run(context: Context, size: int, events: int, framing: str,
         pulse = Process([sys.executable, script, str(PAUSE_S), framing], SERVER_CORE,
                         context.directory)
         peers = [f"127.0.0.{host + 1}:{serve.port}" for host in range(-(-size // PER_ADDRESS))]
-        command = [*prefix, str(context.binaries / "idle"), "--idle", str(size), "--events",
+        command = [*prefix, str(context.binaries / "fulmar-bench"), "worker", "idle", "--idle", str(size), "--events",
                    str(events), "--idle-peers", ",".join(peers), "--active",
                    f"127.0.0.1:{pulse.first_line()}"]
         client = Process(command, CLIENT_CORE, context.directory)

@@ -26,7 +26,7 @@ FILE_1M = 1024 * 1024
 def build(root: Path) -> Path:
     """Builds the binaries with all optimization; the directory that they are in."""
     cargo = ["cargo", "build", "--profile", "dist", "--quiet", "-p", "fulmar-cli",
-             "-p", "fulmar-bench", "-p", "fulmar-bench-client"]
+             "-p", "fulmar-bench"]
     if subprocess.run(cargo, cwd=root).returncode:
         raise Failed("the build failed")
     metadata = subprocess.run(["cargo", "metadata", "--no-deps", "--format-version", "1"],

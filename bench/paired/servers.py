@@ -64,7 +64,7 @@ class Servers:
 
 def ours(context: Context) -> list[str]:
     """A program with fulmar's server inside."""
-    return [str(context.binaries / "fulmar"), "bench-worker", "answers"]
+    return [str(context.binaries / "fulmar-bench"), "worker", "answers"]
 
 
 class Program(Server):

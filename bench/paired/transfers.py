@@ -10,7 +10,6 @@ from .machine import CLIENT_CORE, SERVER_CORE
 from .processes import Failed, Process, check_installed, children, show, until
 from .programs import Server, answers, free_port
 
-OURS = "fulmar-bench-client"
 KEYS = {"P-256": ("ec", "-pkeyopt", "ec_paramgen_curve:P-256"), "RSA-2048": ("rsa:2048",)}
 
 
@@ -19,13 +18,13 @@ class Clients:
 
     def __init__(self, binaries: Path, directory: Path, sources: Path) -> None:
         self._directory = directory
-        self._ours = binaries / OURS
+        self._ours = binaries / "fulmar-bench"
         self._libcurl = compiled("libcurl", sources, directory, "-lcurl")
         compiled("server", sources, directory)
 
     def fulmar(self, *words: object, prefix: tuple[str, ...] = ()) -> Transfers:
         """Ours."""
-        return Transfers([*prefix, str(self._ours)], self._directory, *words)
+        return Transfers([*prefix, str(self._ours), "worker", "transfers"], self._directory, *words)
 
     def libcurl(self, *words: object, prefix: tuple[str, ...] = ()) -> Transfers:
         """libcurl as its documents say."""

@@ -45,10 +45,8 @@ enum Tool {
     Audit(Box<audit::Arguments>),
     /// Balance load as a haproxy.cfg says.
     Proxy(proxy::Listed),
-    /// Make the reference measurements again, beside the peers that are installed.
+    /// Measure fulmar beside its peers (runs the program fulmar-bench).
     Bench(bench::Arguments),
-    #[command(hide = true)]
-    BenchWorker(bench::Worker),
 }
 
 fn main() -> ExitCode {
@@ -65,7 +63,6 @@ fn main() -> ExitCode {
         Tool::Load(arguments) => load::run(arguments),
         Tool::Audit(arguments) => audit::run(&arguments),
         Tool::Bench(arguments) => bench::run(&arguments),
-        Tool::BenchWorker(arguments) => bench::work(&arguments),
         Tool::Proxy(proxy::Listed {}) => return proxy::run(Vec::new()), // seen before
     };
     match result {

@@ -5,6 +5,7 @@
 
 mod among;
 mod answers;
+mod idle;
 mod near;
 mod transfers;
 mod under;
@@ -15,15 +16,18 @@ use std::time::Duration;
 use fulmar_sys::Ledger;
 use serde_json::{Map, Value};
 
+use crate::ALLOCATOR;
+
 /// Does what `words` say: the name of a worker, and its options. What it returns is to be printed.
 ///
 /// # Errors
 /// The words are wrong, or the work could not be done.
-pub fn run(words: &[String]) -> Result<String, Box<dyn Error>> {
+pub(crate) fn run(words: &[String]) -> Result<String, Box<dyn Error>> {
     let (name, words) = words.split_first().ok_or("a worker's name is missing")?;
     let value = match name.as_str() {
         "among" => among::run(&among::Options::parse(words)?)?,
-        "transfers" => transfers::run(words, None)?,
+        "transfers" => transfers::run(words, Some(allocations))?,
+        "idle" => idle::run(words)?,
         "answers" => return answers::run(words),
         "under" => return Err(under::run(words)),
         other => return Err(format!("no worker is called {other}").into()),
@@ -31,12 +35,8 @@ pub fn run(words: &[String]) -> Result<String, Box<dyn Error>> {
     Ok(value.to_string() + "\n")
 }
 
-/// The worker `transfers`, in a program where somebody counts what its allocator is asked for.
-///
-/// # Errors
-/// As [`run`].
-pub fn transfers(words: &[String], allocations: fn() -> usize) -> Result<String, Box<dyn Error>> {
-    Ok(transfers::run(words, Some(allocations))?.to_string() + "\n")
+fn allocations() -> usize {
+    ALLOCATOR.stats().allocations + ALLOCATOR.stats().reallocations
 }
 
 /// What was called between two looks at the ledger, by name, and how often in vain.

@@ -88,7 +88,7 @@ fn one(
 
 /// As many connections, one request on each; every one of them has to be answered.
 fn ask(lab: &Lab, port: u16, clients: u32, requests: u32) -> Result<String, Error> {
-    let mut command = Command::new(&lab.options.program);
+    let mut command = Command::new(&lab.options.fulmar);
     command.args(["load", "--json", "--reconnect", "-H", "Connection: close"]);
     command.args(["-c", &clients.min(requests).to_string(), "-n", &requests.to_string()]);
     command.arg(format!("http://127.0.0.1:{port}/bytes/128"));

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::Error;
 
-pub use children::Stopper;
+pub(crate) use children::Stopper;
 pub(crate) use children::{Child, find};
 pub(crate) use compiler::Peer;
 pub(crate) use cores::Cores;
@@ -27,19 +27,19 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What a run is asked to do.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// This program: it takes part as fulmar's side.
-    pub program: PathBuf,
-    /// The commit that it was built of; empty if nobody knows.
-    pub commit: String,
+pub(crate) struct Options {
+    /// The binary `fulmar`.
+    pub(crate) fulmar: PathBuf,
+    /// This program: its workers are fulmar's sides, too.
+    pub(crate) program: PathBuf,
     /// How long each figure is measured.
-    pub interval: Duration,
+    pub(crate) interval: Duration,
     /// How often each side is measured; medians are told.
-    pub rounds: u32,
+    pub(crate) rounds: u32,
     /// Numbers of connections instead of the document's; empty: the document's.
-    pub connections: Vec<u32>,
+    pub(crate) connections: Vec<u32>,
     /// Requests, where they are counted.
-    pub requests: u32,
+    pub(crate) requests: u32,
 }
 
 /// A place for one run.
@@ -94,7 +94,7 @@ impl Lab {
     /// This program as a side that is measured: see [`crate::worker`].
     pub(crate) fn worker(&self, name: &str) -> Command {
         let mut command = Command::new(&self.options.program);
-        command.args(["bench-worker", name]);
+        command.args(["worker", name]);
         command
     }
 
@@ -102,9 +102,10 @@ impl Lab {
     pub(crate) fn line(&self, command: &Command) -> String {
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let directory = self.path().display().to_string();
-        let program = self.options.program.display().to_string();
+        let names = [(&self.options.program, "fulmar-bench"), (&self.options.fulmar, "fulmar")];
         let words = words.map(|word| {
-            let word = word.to_string_lossy().replace(&program, "fulmar");
+            let name = names.iter().find(|(program, _)| program.as_os_str() == word);
+            let word = name.map_or(word.to_string_lossy(), |(_, name)| (*name).into());
             without_ports(&word.replace(&directory, "DIR"))
         });
         words.collect::<Vec<_>>().join(" ")

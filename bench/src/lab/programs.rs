@@ -22,7 +22,7 @@ pub(crate) struct Serve {
 impl Serve {
     /// On a free port of each of these addresses, on these processors.
     pub(crate) fn start(lab: &Lab, addresses: &[&str], cpus: &[usize]) -> Result<Self, Error> {
-        let mut command = Command::new(&lab.options.program);
+        let mut command = Command::new(&lab.options.fulmar);
         command.args(["serve", "--test-endpoints", "--drain-timeout", "1s"]);
         for address in addresses {
             command.args(["--listen", &format!("{address}:0")]);

@@ -24,7 +24,7 @@ impl Peer {
     /// libcurl among many transfers.
     pub(crate) const HIPER: Self = Self {
         name: "hiper",
-        sources: &[("hiper.c", include_str!("../../../../bench/peers/hiper.c")), MULTI, COUNTED],
+        sources: &[("hiper.c", include_str!("../../peers/hiper.c")), MULTI, COUNTED],
         links_to: "curl",
         package: "libcurl4-openssl-dev",
     };
@@ -32,18 +32,14 @@ impl Peer {
     /// libcurl with transfers that begin again when they are done.
     pub(crate) const LIBCURL: Self = Self {
         name: "libcurl",
-        sources: &[
-            ("libcurl.c", include_str!("../../../../bench/peers/libcurl.c")),
-            MULTI,
-            COUNTED,
-        ],
+        sources: &[("libcurl.c", include_str!("../../peers/libcurl.c")), MULTI, COUNTED],
         ..Self::HIPER
     };
 
     /// A program with libmicrohttpd inside.
     pub(crate) const LIBMICROHTTPD: Self = Self {
         name: "libmicrohttpd",
-        sources: &[("libmicrohttpd.c", include_str!("../../../../bench/peers/libmicrohttpd.c"))],
+        sources: &[("libmicrohttpd.c", include_str!("../../peers/libmicrohttpd.c"))],
         links_to: "microhttpd",
         package: "libmicrohttpd-dev",
     };
@@ -86,9 +82,9 @@ impl Peer {
 }
 
 /// The loop that programs around libcurl have in common.
-const MULTI: (&str, &str) = ("multi.h", include_str!("../../../../bench/peers/multi.h"));
+const MULTI: (&str, &str) = ("multi.h", include_str!("../../peers/multi.h"));
 /// What stands before functions of the C library.
-const COUNTED: (&str, &str) = ("counted.h", include_str!("../../../../bench/peers/counted.h"));
+const COUNTED: (&str, &str) = ("counted.h", include_str!("../../peers/counted.h"));
 
 #[cfg(test)]
 mod tests {

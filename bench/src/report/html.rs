@@ -6,7 +6,7 @@ use super::svg::{self, escape};
 use super::{Cell, Column, Listing, Outcome, Report, Row, Table, Verdict, Whose};
 
 /// A report as one document.
-pub fn html(report: &Report) -> String {
+pub(crate) fn html(report: &Report) -> String {
     let mut out = String::with_capacity(64 * 1024);
     put_head(report, &mut out);
     put_summary(report, &mut out);

@@ -112,7 +112,7 @@ impl Proxy {
         let command = match side {
             Side::Fulmar => {
                 write(haproxy_cfg(tcp, http, origin))?;
-                let mut command = Command::new(&lab.options.program);
+                let mut command = Command::new(&lab.options.fulmar);
                 command.args(["proxy", "-db", "-f"]).arg(&path);
                 command
             }

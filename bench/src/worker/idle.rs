@@ -3,7 +3,6 @@
 //! Opens N connections whose requests are never answered, then one whose answer arrives in small
 //! chunks, and handles exactly E events of that one. Prints one JSON object. Instructions are
 //! counted from outside, in [`steady`] only.
-#![forbid(unsafe_code)]
 
 mod client;
 mod options;
@@ -12,30 +11,23 @@ use std::error::Error;
 use std::hint::black_box;
 use std::io;
 use std::net::SocketAddr;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use fulmar_drive::{Epoll, Reactor};
 use fulmar_sys as sys;
+use serde_json::{Value, json};
 
-use crate::client::Client;
-use crate::options::Options;
+use self::client::Client;
+use self::options::Options;
+use super::micros;
 
-fn main() -> ExitCode {
-    let result = Options::parse(std::env::args().skip(1)).and_then(|options| run(&options));
-    match result {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("idle: {error}");
-            ExitCode::FAILURE
-        }
-    }
+/// Does what `words` say; the report is one JSON object.
+pub(super) fn run(words: &[String]) -> Result<Value, Box<dyn Error>> {
+    let options = Options::parse(words.iter().cloned())?;
+    measure(&options)
 }
 
-fn run(options: &Options) -> Result<String, Box<dyn Error>> {
+fn measure(options: &Options) -> Result<Value, Box<dyn Error>> {
     sys::raise_descriptors()?;
     let client = Client::new(sys::now(), options)?;
     let mut reactor = Reactor::new(client, Epoll::new()?);
@@ -47,17 +39,16 @@ fn run(options: &Options) -> Result<String, Box<dyn Error>> {
         return Err(format!("a connection ended: {end}").into());
     }
     let counts = client.counts();
-    Ok(format!(
-        "{{\"idle\":{},\"open_cpu_us\":{},\"open_rss_bytes\":{},\"events\":{},\"bytes\":{},\
-         \"uneven\":{},\"turns\":{},\"warm_up_turns\":{active}}}",
-        options.idle,
-        opening.cpu.as_micros(),
-        opening.rss_bytes,
-        counts.events,
-        counts.bytes,
-        counts.uneven,
-        reactor.stats().turns,
-    ))
+    Ok(json!({
+        "idle": options.idle,
+        "open_cpu_us": micros(opening.cpu),
+        "open_rss_bytes": opening.rss_bytes,
+        "events": counts.events,
+        "bytes": counts.bytes,
+        "uneven": counts.uneven,
+        "turns": reactor.stats().turns,
+        "warm_up_turns": active,
+    }))
 }
 
 /// What opening the idle connections cost.

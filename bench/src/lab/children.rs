@@ -20,7 +20,7 @@ use crate::Error;
 
 /// Ends a run from elsewhere: everything that it has started, and what it would start.
 #[derive(Clone, Debug, Default)]
-pub struct Stopper(Arc<Mutex<Group>>);
+pub(crate) struct Stopper(Arc<Mutex<Group>>);
 
 #[derive(Debug, Default)]
 struct Group {
@@ -32,14 +32,14 @@ struct Group {
 impl Stopper {
     /// Ends all processes at once, and lets none start. The run then ends with
     /// [`Error::Stopped`].
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         let mut group = self.lock();
         group.is_stopped = true;
         group.alive.drain(..).for_each(kill);
     }
 
     /// True once it was stopped.
-    pub fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.lock().is_stopped
     }
 

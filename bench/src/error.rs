@@ -5,8 +5,7 @@ use std::io;
 
 /// Why an experiment brought no figure.
 #[derive(Debug)]
-#[non_exhaustive]
-pub enum Error {
+pub(crate) enum Error {
     /// The run was stopped.
     Stopped,
     /// There is no experiment of this name.

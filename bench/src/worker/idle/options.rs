@@ -6,24 +6,24 @@ use std::str::FromStr;
 
 /// What is to be done.
 #[derive(Clone, Debug)]
-pub(crate) struct Options {
+pub(super) struct Options {
     /// Idle connections.
-    pub(crate) idle: usize,
+    pub(super) idle: usize,
     /// Events of the active stream.
-    pub(crate) events: u64,
+    pub(super) events: u64,
     /// Bytes that an event of it should carry; others are told as uneven.
-    pub(crate) event_size: usize,
+    pub(super) event_size: usize,
     /// Servers that never answer `/idle`; the connections are spread over them.
-    pub(crate) idle_peers: Vec<SocketAddr>,
+    pub(super) idle_peers: Vec<SocketAddr>,
     /// The server of the active stream.
-    pub(crate) active: SocketAddr,
+    pub(super) active: SocketAddr,
     /// Connections have deadlines, as a client's have.
-    pub(crate) deadlines: bool,
+    pub(super) deadlines: bool,
 }
 
 impl Options {
     /// `--idle N --events E --event-size B --idle-peers ADDR,ADDR --active ADDR [--no-deadlines]`.
-    pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
+    pub(super) fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
         let mut active = None;
         let mut options = Self {
             idle: 0,

@@ -8,6 +8,8 @@ mod responses;
 mod sides;
 mod urls;
 
+use std::path::Path;
+
 use crate::Error;
 use crate::lab::{Count, Counted, Lab, Options, Stopper};
 use crate::machine;
@@ -15,18 +17,18 @@ use crate::report::{Outcome, Report, Table, VERSION};
 
 /// One of them.
 #[derive(Clone, Copy, Debug)]
-pub struct Experiment {
+pub(crate) struct Experiment {
     /// On the command line.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// One line.
-    pub title: &'static str,
+    pub(crate) title: &'static str,
     /// The document whose table it makes again.
-    pub source: &'static str,
+    pub(crate) source: &'static str,
     run: fn(&Lab, &mut Outcome) -> Result<(), Error>,
 }
 
 /// All of them, in the order of `all`.
-pub const EXPERIMENTS: &[Experiment] = &[
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "idle",
         title: "one active transfer among thousands that wait",
@@ -63,7 +65,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
 ///
 /// # Errors
 /// A name is unknown.
-pub fn choose(names: &[String]) -> Result<Vec<Experiment>, Error> {
+pub(crate) fn choose(names: &[String]) -> Result<Vec<Experiment>, Error> {
     let mut chosen: Vec<Experiment> = Vec::new();
     for name in names.iter().filter(|name| *name != "all") {
         let found = EXPERIMENTS.iter().find(|experiment| experiment.name == name);
@@ -81,7 +83,7 @@ pub fn choose(names: &[String]) -> Result<Vec<Experiment>, Error> {
 ///
 /// # Errors
 /// There is no place to run in.
-pub fn run(
+pub(crate) fn run(
     chosen: &[Experiment],
     options: Options,
     stopper: &Stopper,
@@ -90,9 +92,12 @@ pub fn run(
     let lab = Lab::new(options, stopper.clone(), say)?;
     let mut report = Report {
         version: VERSION,
-        machine: machine::describe(&lab.cores, &lab.options.commit),
+        machine: machine::describe(&lab.cores, &lab.options.fulmar),
         experiments: Vec::new(),
     };
+    // cargo names the directory of a build after its profile.
+    let directory = lab.options.fulmar.parent().and_then(Path::file_name).unwrap_or_default();
+    let directory = directory.to_string_lossy().into_owned();
     for experiment in chosen {
         let mut outcome = Outcome {
             name: experiment.name.to_owned(),
@@ -109,7 +114,7 @@ pub fn run(
                 outcome.failure = Some(error.to_string());
             }
         }
-        outcome.missing.extend(unoptimized(env!("FULMAR_PROFILE")).map(ToOwned::to_owned));
+        outcome.missing.extend(unoptimized(&directory).map(ToOwned::to_owned));
         report.experiments.push(outcome);
     }
     Ok(report)
@@ -136,7 +141,7 @@ fn counted(found: Result<Count, String>, by: f64, outcome: &mut Outcome) -> Opti
 
 /// A note that fulmar's times are without full optimization, unless the profile is `dist`.
 fn unoptimized(profile: &str) -> Option<&'static str> {
-    (profile != "dist").then_some(
+    ["debug", "release"].contains(&profile).then_some(
         "fulmar with full optimization: this binary was built without it, and its times are \
          longer; 'make dist' builds the binary of the published figures",
     )

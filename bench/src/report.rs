@@ -15,97 +15,97 @@ mod tests;
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
-pub use html::html;
-pub use text::text;
-pub use verdict::Verdict;
+pub(crate) use html::html;
+pub(crate) use text::text;
+pub(crate) use verdict::Verdict;
 
 /// Experiments of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// Of this form: 1.
-    pub version: u32,
+    pub(crate) version: u32,
     /// Where it ran.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// In the order of their run.
-    pub experiments: Vec<Outcome>,
+    pub(crate) experiments: Vec<Outcome>,
 }
 
 /// What the figures were measured on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// Names and values, in the order to be shown in.
-    pub facts: Vec<Fact>,
+    pub(crate) facts: Vec<Fact>,
 }
 
 /// A name and a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fact {
+pub(crate) struct Fact {
     /// What it is.
-    pub name: String,
+    pub(crate) name: String,
     /// What was found.
-    pub value: String,
+    pub(crate) value: String,
 }
 
 /// What one experiment brought.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// As on the command line.
-    pub name: String,
+    pub(crate) name: String,
     /// One line.
-    pub title: String,
+    pub(crate) title: String,
     /// The document whose table it makes again, with its year.
-    pub source: String,
+    pub(crate) source: String,
     /// What is done, and how: a paragraph each.
-    pub about: Vec<String>,
+    pub(crate) about: Vec<String>,
     /// The figures.
-    pub tables: Vec<Table>,
+    pub(crate) tables: Vec<Table>,
     /// What is no figure.
     #[serde(default)]
-    pub listings: Vec<Listing>,
+    pub(crate) listings: Vec<Listing>,
     /// What could not be measured here, and what to do about it.
-    pub missing: Vec<String>,
+    pub(crate) missing: Vec<String>,
     /// Why it ended early, if it did: what stands here is what it had by then.
-    pub failure: Option<String>,
+    pub(crate) failure: Option<String>,
     /// The command lines of what took part; `DIR` is a directory that only lived for the run.
-    pub commands: Vec<String>,
+    pub(crate) commands: Vec<String>,
 }
 
 /// Something of each side that is no figure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listing {
+pub(crate) struct Listing {
     /// What it shows.
-    pub title: String,
+    pub(crate) title: String,
     /// What has to be known to read it; may be empty.
-    pub note: String,
+    pub(crate) note: String,
     /// Sides, and what is told of each.
-    pub rows: Vec<Fact>,
+    pub(crate) rows: Vec<Fact>,
 }
 
 /// Figures that are compared.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Table {
+pub(crate) struct Table {
     /// What it shows.
-    pub title: String,
+    pub(crate) title: String,
     /// What has to be known to read it; may be empty.
-    pub note: String,
+    pub(crate) note: String,
     /// Of all figures.
-    pub unit: String,
+    pub(crate) unit: String,
     /// What the rows are.
-    pub row_name: String,
+    pub(crate) row_name: String,
     /// Which of two figures is the better one.
-    pub better: Better,
+    pub(crate) better: Better,
     /// From left to right.
-    pub columns: Vec<Column>,
+    pub(crate) columns: Vec<Column>,
     /// From top to bottom.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     /// How it is drawn, if it is.
-    pub plot: Option<Plot>,
+    pub(crate) plot: Option<Plot>,
 }
 
 /// Which of two figures is the better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Better {
+pub(crate) enum Better {
     /// The smaller.
     Lower,
     /// The larger.
@@ -116,17 +116,17 @@ pub enum Better {
 
 /// Whose figures stand in a column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Column {
+pub(crate) struct Column {
     /// For people.
-    pub name: String,
+    pub(crate) name: String,
     /// On which side it is.
-    pub whose: Whose,
+    pub(crate) whose: Whose,
 }
 
 /// On which side a column is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Whose {
+pub(crate) enum Whose {
     /// fulmar's, measured here.
     Fulmar,
     /// A peer's, measured here.
@@ -139,19 +139,19 @@ pub enum Whose {
 
 /// Figures of the same work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// What was done.
-    pub name: String,
+    pub(crate) name: String,
     /// Where it stands on a plot's axis, if it has one.
-    pub at: Option<f64>,
+    pub(crate) at: Option<f64>,
     /// One for each column.
-    pub cells: Vec<Cell>,
+    pub(crate) cells: Vec<Cell>,
 }
 
 /// A figure, or why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Cell {
+pub(crate) enum Cell {
     /// A median, and the least and most of all rounds.
     Value {
         /// The median.
@@ -174,7 +174,7 @@ pub enum Cell {
 /// How a table is drawn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Plot {
+pub(crate) enum Plot {
     /// A line for each column over where the rows stand, both axes logarithmic.
     Lines {
         /// The horizontal axis.
@@ -188,7 +188,7 @@ pub enum Plot {
 
 impl Report {
     /// As JSON, for machines and for [`Report::from_json`].
-    pub fn json(&self) -> String {
+    pub(crate) fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("its maps have strings as keys") + "\n"
     }
 
@@ -196,7 +196,7 @@ impl Report {
     ///
     /// # Errors
     /// It is something else, and where.
-    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+    pub(crate) fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let report: Self = serde_json::from_str(text)?;
         if report.version != VERSION {
             let version = report.version;
@@ -260,7 +260,7 @@ impl Table {
 
 impl Cell {
     /// Of the figures of all rounds; without any, `why` there is none.
-    pub fn of(rounds: &[f64], why: &str) -> Self {
+    pub(crate) fn of(rounds: &[f64], why: &str) -> Self {
         let rounds: Vec<f64> = rounds.iter().copied().filter(|it| it.is_finite()).collect();
         let mut sorted = rounds.clone();
         sorted.sort_by(f64::total_cmp);
@@ -276,17 +276,17 @@ impl Cell {
     }
 
     /// A figure that is what it is.
-    pub fn exactly(value: f64) -> Self {
+    pub(crate) fn exactly(value: f64) -> Self {
         Self::Value { value, low: value, high: value, rounds: Vec::new() }
     }
 
     /// No figure, and none is expected.
-    pub fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self::Absent { absent: String::new() }
     }
 
     /// The figure.
-    pub fn value(&self) -> Option<f64> {
+    pub(crate) fn value(&self) -> Option<f64> {
         match self {
             Self::Value { value, .. } => Some(*value),
             Self::Absent { .. } => None,
@@ -296,17 +296,17 @@ impl Cell {
 
 impl Column {
     /// Of fulmar, measured.
-    pub fn fulmar(name: &str) -> Self {
+    pub(crate) fn fulmar(name: &str) -> Self {
         Self { name: name.to_owned(), whose: Whose::Fulmar }
     }
 
     /// Of a peer, measured.
-    pub fn peer(name: &str) -> Self {
+    pub(crate) fn peer(name: &str) -> Self {
         Self { name: name.to_owned(), whose: Whose::Peer }
     }
 
     /// Of the document.
-    pub fn document(name: &str) -> Self {
+    pub(crate) fn document(name: &str) -> Self {
         Self { name: name.to_owned(), whose: Whose::Document }
     }
 }

@@ -1,6 +1,7 @@
 //! What the figures were measured on.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use fulmar_sys as sys;
@@ -9,7 +10,8 @@ use crate::lab::{Cores, find};
 use crate::report::{Fact, Machine};
 
 /// This machine, now, and this fulmar, which was built of `commit`.
-pub(crate) fn describe(cores: &Cores, commit: &str) -> Machine {
+pub(crate) fn describe(cores: &Cores, fulmar: &Path) -> Machine {
+    let (number, commit) = version_and_commit(&first_line_of(fulmar, &["--version"]));
     let facts = [
         ("date", date()),
         ("kernel", first_line("/proc/sys/kernel/osrelease")),
@@ -18,8 +20,8 @@ pub(crate) fn describe(cores: &Cores, commit: &str) -> Machine {
         ("memory", memory()),
         ("load before the run", load()),
         ("descriptors", descriptors()),
-        ("fulmar", env!("CARGO_PKG_VERSION").to_owned()),
-        ("commit", commit.to_owned()),
+        ("fulmar", number),
+        ("commit", commit),
         ("nginx", version("nginx", &["-v"])),
         ("HAProxy", version("haproxy", &["-v"])),
         ("libcurl", version("curl-config", &["--version"])),
@@ -79,12 +81,21 @@ fn first_line(path: &str) -> String {
 /// The first line that a command prints on either stream; empty if it cannot be run.
 fn version(program: &str, arguments: &[&str]) -> String {
     let Some(program) = find(program) else { return String::new() };
+    bare(&first_line_of(&program, arguments)).to_owned()
+}
+
+fn first_line_of(program: &Path, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let Ok(output) = output else { return String::new() };
     let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text).into_owned();
-    let line = text.lines().next().unwrap_or_default();
-    bare(line).to_owned()
+    String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_owned()
+}
+
+/// Of `fulmar --version`: `fulmar 0.1.0 (725b808fe30a)`; the commit is empty if it is not known.
+fn version_and_commit(line: &str) -> (String, String) {
+    let line = line.strip_prefix("fulmar ").unwrap_or(line);
+    let (number, commit) = line.split_once(" (").unwrap_or((line, ""));
+    (number.to_owned(), commit.trim_end_matches(')').to_owned())
 }
 
 /// Without the program's name before it, and its address behind it.
@@ -100,14 +111,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_commit_is_told_if_somebody_knows_it() {
-        let cores = Cores::find().expect("there are some");
-        let told = |commit| {
-            let facts = describe(&cores, commit).facts.into_iter();
-            facts.filter(|fact| fact.name == "commit").map(|fact| fact.value).collect::<Vec<_>>()
-        };
-        assert_eq!(told("725b808fe30a-dirty"), ["725b808fe30a-dirty"]);
-        assert!(told("").is_empty());
+    fn commit_is_read_from_the_version() {
+        let read = |line| version_and_commit(line);
+        let known = ("0.1.0".to_owned(), "725b808fe30a-dirty".to_owned());
+        assert_eq!(read("fulmar 0.1.0 (725b808fe30a-dirty)"), known);
+        assert_eq!(read("fulmar 0.1.0"), ("0.1.0".to_owned(), String::new()));
     }
 
     #[test]

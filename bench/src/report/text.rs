@@ -4,7 +4,7 @@ use super::numbers::{count, figure};
 use super::{Cell, Outcome, Report, Row, Table, Whose};
 
 /// A report for a terminal: a table for each table, and what is to be known of it.
-pub fn text(report: &Report) -> String {
+pub(crate) fn text(report: &Report) -> String {
     let mut out = String::new();
     put_laggards(report, &mut out);
     for outcome in &report.experiments {

@@ -13,11 +13,11 @@ use fulmar_proto::{
     Transmit,
 };
 
-use crate::options::Options;
+use super::options::Options;
 
 /// Many connections that wait, and one that does not.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(super) struct Client {
     links: Links<ClientConnection, Kind>,
     listener: Listener,
     idle: EncodedRequest,
@@ -47,18 +47,18 @@ struct Listener {
 
 /// What the active stream brought.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
+pub(super) struct Counts {
     /// Turns in which it had data.
-    pub(crate) events: u64,
+    pub(super) events: u64,
     /// Bytes of its body.
-    pub(crate) bytes: u64,
+    pub(super) bytes: u64,
     /// Events that carried more or less than they should.
-    pub(crate) uneven: u64,
+    pub(super) uneven: u64,
 }
 
 impl Client {
     /// Nothing is open yet.
-    pub(crate) fn new(now: Instant, options: &Options) -> Result<Self, Misuse> {
+    pub(super) fn new(now: Instant, options: &Options) -> Result<Self, Misuse> {
         let timeouts = match options.deadlines {
             true => Timeouts {
                 connect: Some(ANSWER_TIMEOUT),
@@ -84,7 +84,7 @@ impl Client {
     }
 
     /// Asks for as many idle connections as may be on their way at a time.
-    pub(crate) fn open_idle(&mut self, now: Instant) {
+    pub(super) fn open_idle(&mut self, now: Instant) {
         while self.asked < self.wanted && self.asked - self.sent < OPENING_MAX {
             let peer = self.peers[self.asked * self.peers.len() / self.wanted];
             self.asked += 1;
@@ -93,25 +93,25 @@ impl Client {
     }
 
     /// Asks for the connection that is active.
-    pub(crate) fn open_active(&mut self, now: Instant, peer: SocketAddr) {
+    pub(super) fn open_active(&mut self, now: Instant, peer: SocketAddr) {
         self.active = Some(self.connect(now, peer, Kind::Active));
     }
 
     /// True once all idle ones stand and have asked, or one of them is lost.
-    pub(crate) fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.sent == self.wanted || self.ended().is_some()
     }
 
     /// Why a connection is gone; none should be.
-    pub(crate) fn ended(&self) -> Option<&str> {
+    pub(super) fn ended(&self) -> Option<&str> {
         self.listener.ended.as_deref()
     }
 
-    pub(crate) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> Counts {
         Counts { bytes: self.listener.bytes, ..self.counts }
     }
 
-    pub(crate) fn reset_counts(&mut self) {
+    pub(super) fn reset_counts(&mut self) {
         self.counts = Counts::default();
         self.listener.bytes = 0;
     }

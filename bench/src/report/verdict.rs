@@ -4,7 +4,7 @@ use super::{Better, Cell, Outcome, Row, Table, Whose};
 
 /// Whether fulmar is ahead in a row of a table.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// Nothing to compare: no figure of fulmar's or of any peer's, or none is better.
     Open,
     /// fulmar is ahead of every peer, in every round; the best of them, and its figure by fulmar's, at
@@ -20,12 +20,12 @@ pub enum Verdict {
 
 impl Verdict {
     /// True if fulmar is not ahead: what a report has to say.
-    pub fn is_not_ahead(&self) -> bool {
+    pub(crate) fn is_not_ahead(&self) -> bool {
         matches!(self, Self::Level(_) | Self::Unclear(_) | Self::Behind(..))
     }
 
     /// For people; empty if there is nothing to say.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match self {
             Self::Open => String::new(),
             Self::Ahead(peer, times) if times.is_finite() => {
@@ -44,7 +44,7 @@ impl Verdict {
 
 impl Table {
     /// Whether fulmar is ahead in `row`: the best of its columns against the best peer's.
-    pub fn verdict(&self, row: &Row) -> Verdict {
+    pub(crate) fn verdict(&self, row: &Row) -> Verdict {
         let (Some((_, ours)), Some((peer, theirs))) =
             (self.best(row, Whose::Fulmar), self.best(row, Whose::Peer))
         else {
@@ -100,7 +100,7 @@ impl Table {
 
 impl Outcome {
     /// Rows in which fulmar is ahead, of all that compare.
-    pub fn score(&self) -> (usize, usize) {
+    pub(crate) fn score(&self) -> (usize, usize) {
         let verdicts =
             self.tables.iter().flat_map(|table| table.rows.iter().map(|row| table.verdict(row)));
         verdicts.fold((0, 0), |(ahead, all), verdict| match verdict {
