@@ -1,5 +1,7 @@
 //! Where an answer sends a request, and what goes along (RFC 9110 §15.4, §10.2.2).
 //!
+//! Needs the feature `url`.
+//!
 //! Pure: an answer goes in, a decision comes out. Counting the hops, sending the next request and
 //! telling the user are the client's work.
 

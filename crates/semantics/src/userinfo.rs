@@ -1,4 +1,6 @@
 //! URLs in messages and logs: without the password of their userinfo (RFC 3986 §3.2.1).
+//!
+//! Needs the feature `url`.
 
 use std::borrow::Cow;
 

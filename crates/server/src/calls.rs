@@ -11,7 +11,6 @@ use fulmar_proto::{
     BodyLen, Connection, Event, HeaderBuf, Headers, PeerError, Request, Server, ServerConnection,
     StreamId,
 };
-use fulmar_semantics::proxy_protocol::Header;
 
 use crate::application::{Application, Context};
 use crate::call::Call;
@@ -20,6 +19,7 @@ use crate::handler::{Handler, HandlerError, Outcome, Work};
 use crate::mailbox::Mailbox;
 use crate::observer::Observer;
 use crate::panics::{Panic, catch};
+use crate::proxied;
 use crate::suspended::{Doing, Errand};
 use crate::task::{Session, Task, Tunnel};
 
@@ -266,7 +266,7 @@ impl<H: Handler> Application for Calls<H> {
     /// From now on the client is who a proxy says it is: whoever makes the layers of a listener
     /// believes the proxies that it lets in.
     fn handle_replaced(&mut self, _: &mut Context, session: &mut Session, info: &dyn Any) {
-        if let Some(source) = info.downcast_ref::<Header>().and_then(Header::source) {
+        if let Some(source) = proxied::source(info) {
             session.peer = source;
         }
     }

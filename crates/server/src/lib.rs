@@ -51,6 +51,7 @@ mod limits;
 mod listener;
 mod mailbox;
 mod panics;
+mod proxied;
 
 mod application;
 mod server;

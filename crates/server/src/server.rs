@@ -12,7 +12,6 @@ use fulmar_proto::{
     BodyLen, Connection, Event, FileRange, Headers, Input, Response, Server, ServerConnection,
     StreamId, Transmit,
 };
-use fulmar_semantics::proxy_protocol::Header;
 
 use crate::addresses::{Addresses, Origin};
 use crate::application::{Application, Context};
@@ -20,6 +19,7 @@ use crate::limits::{Limits, Shares};
 use crate::listener::{Layers, Listener};
 use crate::mailbox::Mailbox;
 use crate::panics::{Panic, catch};
+use crate::proxied;
 
 /// A server, to be driven by a reactor.
 #[derive(Debug)]
@@ -437,7 +437,7 @@ impl<A: Application> Handler<ServerConnection, DataSlot<A>> for Lent<A> {
         (connection, data): (&mut ServerConnection, &mut DataSlot<A>),
         info: &dyn Any,
     ) {
-        if let Some(source) = info.downcast_ref::<Header>().and_then(Header::source) {
+        if let Some(source) = proxied::source(info) {
             self.addresses.leave(socket.index);
             let origin = Origin::of(source.ip());
             if self.has_place(origin) {

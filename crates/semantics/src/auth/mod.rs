@@ -1,6 +1,8 @@
 //! Credentials and the challenges that ask for them (RFC 9110 §11): Basic (RFC 7617), Digest
 //! (RFC 7616) and Bearer (RFC 6750).
 //!
+//! Needs the feature `auth`.
+//!
 //! On the client's side, the values of `WWW-Authenticate` fields go in, those of `Authorization` come out; for a proxy,
 //! `Proxy-Authenticate` and `Proxy-Authorization`. Random bytes are an argument, as the time is
 //! elsewhere: they come from the kernel or from what TLS uses, never from a generator whose next

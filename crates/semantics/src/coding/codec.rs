@@ -10,7 +10,8 @@ use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, Sta
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{DParameter, Decoder as Zstd, Operation};
 
-use super::{Coding, Done};
+use super::Coding;
+use super::decoder::Done;
 
 /// Where one coding of one body stands.
 pub(super) struct Codec {

@@ -1,6 +1,8 @@
 //! Cookies (RFC 6265bis): a client's [`Jar`], and the two fields as a server reads ([`Pairs`]) and
 //! writes ([`NewCookie`]) them.
 //!
+//! Needs the feature `cookies`.
+//!
 //! Of a client:
 //!
 //! What a `Set-Cookie` field says goes in with the URL that it came from, the value of a `Cookie`

@@ -1,5 +1,7 @@
 //! Forms as bodies: urlencoded and multipart (RFC 7578), both ways.
 //!
+//! Needs the feature `form`.
+//!
 //! [`Multipart`] writes a body as segments, files unread among them; [`Parser`] takes one apart as
 //! it arrives.
 

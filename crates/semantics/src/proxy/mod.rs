@@ -1,5 +1,7 @@
 //! Which proxy a request goes through: its URL, and the conventions of the environment.
 //!
+//! Needs the feature `url`.
+//!
 //! The conventions are curl's, as most programs follow them: `http_proxy` in lower case only, as
 //! a web server hands a request's `Proxy` field to its programs as `HTTP_PROXY`; for `https_proxy`,
 //! `all_proxy` and `no_proxy` both cases, the lower first; an empty variable is none.

@@ -1,6 +1,8 @@
 //! The PROXY protocol: what a proxy says in front of a connection about who is behind it
 //! (HAProxy's `proxy-protocol.txt`, versions 1 and 2).
 //!
+//! Needs the feature `proxy-protocol`.
+//!
 //! Pure in both directions: [`decode`] takes a header off the first bytes of a connection,
 //! [`encode_v1`] and [`encode_v2`] write one. [`ProxyProtocol`] is the receiving end as a
 //! [`fulmar_proto::Layer`]: below HTTP, or below TLS. Nothing in a header proves where it comes from,

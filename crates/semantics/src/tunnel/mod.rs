@@ -1,5 +1,7 @@
 //! Tunnels being opened through a proxy, as [`fulmar_proto::Layer`]s.
 //!
+//! Needs the feature `url`.
+//!
 //! A layer of this module speaks to the proxy, and is replaced by what it was given as the next
 //! layer, or by nothing, once the tunnel stands. It seals nothing: the connection above waits. It
 //! takes no byte that belongs to what follows, and what it keeps in memory is one small message,
