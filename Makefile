@@ -19,7 +19,7 @@ PROFILE     := release
 BINARIES    := $(if $(filter /%,$(TARGET_DIR)),,./)$(TARGET_DIR)
 FULMAR      := $(BINARIES)/$(PROFILE:dev=debug)/fulmar
 
-.PHONY: help demo test test-usual test-ring bench build build-tests dist fuzz deny fmt lint platforms cargo tools
+.PHONY: help demo test test-usual test-ring bench build build-tests dist fuzz deny features fmt lint platforms cargo tools
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ lint: tools ## What CI checks besides the tests
 
 deny: tools ## Check licences, duplicates and advisories of the dependencies
 	scripts/deny
+
+features: cargo ## Check that each feature of the library compiles without the others
+	scripts/check-features
 
 platforms: cargo ## Check the library for FreeBSD, NetBSD and macOS (installs their standard libraries)
 	scripts/check-platforms

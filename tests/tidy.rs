@@ -754,5 +754,7 @@ const LINES_MAX: usize = 800;
 
 #[path = "tidy/crates.rs"]
 mod crates;
+#[path = "tidy/packages.rs"]
+mod packages;
 #[path = "tidy/rules_can_fail.rs"]
 mod rules_can_fail;

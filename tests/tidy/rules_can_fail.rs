@@ -1,5 +1,6 @@
 //! Each rule of the tidy test, held against something bad and something good.
 
+use super::packages::{compiled_in_c, other_default, too_many, undocumented_features};
 use super::*;
 
 fn file(path: &str, text: &str) -> File {
@@ -112,6 +113,39 @@ fn a_map_that_differs_from_the_manifests() {
     assert_eq!(check(&format!("{}{tests}", engine.replace("| `proto` |", "| nothing |"))), 1);
     assert_eq!(check(&format!("{}{tests}", engine.replace("`proto` |", "`proto`, `sys` |"))), 1);
     assert_eq!(crates_on_the_map(&[]).len(), 1);
+}
+
+#[test]
+fn packages_of_the_library() {
+    let packages = ["a v1.0.0", "cc-like v1.0.0"].map(str::to_owned).into_iter().collect();
+    assert_eq!(too_many("x", &packages, 1).len(), 1);
+    assert_eq!(too_many("x", &BTreeSet::new(), 1).len(), 1, "nothing was counted");
+    assert!(too_many("x", &packages, 2).is_empty());
+    assert!(compiled_in_c("x", &packages).is_empty());
+    let with_cc = ["a v1.0.0", "cc v1.2.0"].map(str::to_owned).into_iter().collect();
+    assert_eq!(compiled_in_c("x", &with_cc).len(), 1);
+}
+
+#[test]
+fn features_of_the_library() {
+    let manifest = |text: &str| file("crates/fulmar/Cargo.toml", text);
+    let good = "[features]\ndefault = [\"server\"]\nserver = []\n";
+    assert!(other_default(&[manifest(good)]).is_empty());
+    assert_eq!(other_default(&[manifest(&good.replace("[\"server\"]", "[]"))]).len(), 1);
+    assert_eq!(other_default(&[]).len(), 1);
+    let row = "| `server` | a |";
+    let check = |library: &str, page: &str| {
+        let files = [
+            manifest(good),
+            file("crates/fulmar/src/lib.rs", library),
+            file("docs/server.md", page),
+        ];
+        undocumented_features(&files).len()
+    };
+    assert_eq!(check(row, row), 0);
+    assert_eq!(check(row, "server"), 1);
+    assert_eq!(check("", ""), 2);
+    assert_eq!(undocumented_features(&[manifest("[features")]).len(), 1);
 }
 
 #[test]

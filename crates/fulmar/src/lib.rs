@@ -54,34 +54,83 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Features
+//!
+//! `drive`, `engine`, `proto`, `sys` and the rest of `semantics` are always there. The default is
+//! the server without TLS: at most 25 packages, and no C compiler.
+//!
+//! | feature | brings | depends on (C: needs a C compiler) |
+//! |---|---|---|
+//! | `server`, the default | `server`, `host`, `observe` | no package in C |
+//! | `tls` | `tls`: certificates, and TLS for connections | rustls, aws-lc (C) |
+//! | `client` | `client`, `tls`, `auth`, `cookies`, `decoding`, `form`, `url` | `getrandom` |
+//! | `names` | `names`: the resolver | c-ares (C, built with cmake) |
+//! | `web` | `web`: forms, uploads, users; and `server`, `auth`, `form` | `bcrypt` |
+//! | `serve` | `serve`: files and directories; and `web` | `mime_guess` |
+//! | `http` | `http`: the types of the `http` crate; and `server` | `http` |
+//! | `auth` | `semantics::auth`: Basic and Digest | hashes, `base64` |
+//! | `cookies` | `semantics::cookies` | `psl`, `time` |
+//! | `decoding` | `semantics::coding::Decoder` | zstd (C), `flate2`, Brotli |
+//! | `form` | `semantics::form`: multipart and urlencoded | `form_urlencoded` |
+//! | `proxy-protocol` | `semantics::proxy_protocol`, also for `server` | `crc`, `ipnet` |
+//! | `url` | `semantics::proxy`, `redirect`, `tunnel`, `userinfo` | `url`, tables of Unicode |
+//! | `full` | all of the above | |
 #![forbid(unsafe_code)]
 
+/// Needs the feature `client`.
+///
+#[cfg(feature = "client")]
 #[doc(inline)]
 pub use fulmar_client as client;
 #[doc(inline)]
 pub use fulmar_drive as drive;
 #[doc(inline)]
 pub use fulmar_engine as engine;
+/// Needs the feature `server`.
+///
+#[cfg(feature = "server")]
 #[doc(inline)]
 pub use fulmar_host as host;
+/// Needs the feature `names`.
+///
+#[cfg(feature = "names")]
 #[doc(inline)]
 pub use fulmar_names as names;
+/// Needs the feature `server`.
+///
+#[cfg(feature = "server")]
 #[doc(inline)]
 pub use fulmar_observe as observe;
 #[doc(inline)]
 pub use fulmar_proto as proto;
 #[doc(inline)]
 pub use fulmar_semantics as semantics;
+/// Needs the feature `serve`.
+///
+#[cfg(feature = "serve")]
 #[doc(inline)]
 pub use fulmar_serve as serve;
+/// Needs the feature `server`.
+///
+#[cfg(feature = "server")]
 #[doc(inline)]
 pub use fulmar_server as server;
+/// Needs the feature `http`.
+///
+#[cfg(feature = "http")]
 #[doc(inline)]
 pub use fulmar_server::http;
 #[doc(inline)]
 pub use fulmar_sys as sys;
+/// Needs the feature `tls`.
+///
+#[cfg(feature = "tls")]
 #[doc(inline)]
 pub use fulmar_tls as tls;
+/// Needs the feature `web`.
+///
+#[cfg(feature = "web")]
 #[doc(inline)]
 pub use fulmar_web as web;
 
